@@ -19,7 +19,7 @@ from txexport.verification.cases import plan
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
 torch.set_num_threads(THREADS)
-os.environ.pop("COLUMNS", None)  # of who runs the tests, or their workers: a pipe has no width
+os.environ.pop("COLUMNS", None)  # of the terminal of whoever runs the tests: a pipe has no width
 make_options = onnxruntime.SessionOptions
 
 
@@ -40,14 +40,14 @@ LONG = {place: getattr(*place) for place in LENGTHS}
 
 @pytest.fixture(autouse=True)
 def short_cases(monkeypatch):
-    """Short beams; for models without a limit, a longest case still beyond every window and bucket."""
+    """Short beams; for models without a limit, a longest case beyond every window and bucket."""
     for place, length in LENGTHS.items():
         monkeypatch.setattr(*place, length)
 
 
 @pytest.fixture
 def long_cases(short_cases, monkeypatch):
-    """Cases as long as users get them."""
+    """Cases of the default length."""
     for place, length in LONG.items():
         monkeypatch.setattr(*place, length)
 
@@ -59,12 +59,12 @@ def _kept():
 
 @pytest.fixture(autouse=True)
 def kept_originals(monkeypatch, _kept):
-    """Originals that are asked once for the same, since tests change what is held against them."""
+    """Originals whose outputs are cached, since tests change the graphs and not the originals."""
     monkeypatch.setattr(verify_plan, "originals_of", _kept.originals_of)
 
 
 def listing(folder: Path) -> dict[str, int]:
-    """When each file of a folder was written."""
+    """Each file of a folder with its modification time."""
     return {path.name: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
@@ -93,7 +93,7 @@ def checkpoint_of(tmp_path_factory):
 def bundle_of(tmp_path_factory, checkpoint_of):
     """A function from a row, or a model_type, and a kind of cache to its bundle folder.
 
-    A cache that is named "dynamic" brings our graphs alone: those for other clients are the same in all.
+    A cache named "dynamic" exports the native graphs alone: those for other clients are always the same.
     """
     made: dict[tuple, Path] = {}
 

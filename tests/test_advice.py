@@ -1,4 +1,4 @@
-"""Errors say what to do next, and that can be done."""
+"""Errors advise a next step that works."""
 
 import subprocess
 import sys

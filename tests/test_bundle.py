@@ -1,4 +1,4 @@
-"""What a bundle's folder may hold, and what txexport.json may say: what is wrong is told at load."""
+"""Bundle folders and txexport.json: errors are reported at load."""
 
 import dataclasses
 import json
@@ -176,7 +176,7 @@ def test_a_checkpoint_that_changes_while_it_is_compared_proves_nothing(back, che
         if back and case.startswith("sentences (transformers"):
             (source / "config.json").write_text(text)
 
-    if back:  # nothing read it meanwhile
+    if back:  # it was not read meanwhile
         assert verify(tmp_path / "out", cases="quick", progress=meanwhile).ok
         return
     with pytest.raises(CheckpointError, match=r"is not what was exported: config.json differs"):
@@ -235,7 +235,7 @@ def norm_without_shift(model):
     [(reused_name, "is no valid ONNX"), (norm_without_shift, "calls norm without all of its inputs")],
 )
 def test_a_graph_that_is_not_valid_is_not_opened(change, why, copy, monkeypatch):
-    """Some of them end the process of ONNX Runtime."""
+    """Some of them crash ONNX Runtime."""
     model = onnx.load(graph_path(copy), load_external_data=False)
     change(model)
     onnx.save(model, graph_path(copy))
@@ -255,7 +255,7 @@ def test_a_graph_that_is_not_valid_is_not_opened(change, why, copy, monkeypatch)
 
 
 def test_a_tokenizer_with_two_words_of_one_id_is_refused(checkpoint_of, tmp_path):
-    """The tokenizers library takes the one or the other, from process to process."""
+    """The tokenizers library returns either, depending on the process."""
     source = Path(shutil.copytree(checkpoint_of("bert"), tmp_path / "checkpoint"))
     tokenizer = json.loads((source / "tokenizer.json").read_text())
     first, second = list(tokenizer["model"]["vocab"])[-2:]
@@ -271,7 +271,7 @@ def test_an_empty_source_is_no_default(copy):
 
 
 def test_a_made_tokenizer_is_compared_with_its_types(bundle_of):
-    """100 is 100.0 to Python, and a tokenizer that cannot be read to the library."""
+    """100 is 100.0 in Python, and the library refuses such a tokenizer."""
     manifest = bundle.read(bundle_of("bert"))
     older = dataclasses.replace(manifest, versions=manifest.versions | {"tokenizers": "0.20.0"})
     assert bundle_contents._same("tokenizer.json", b'{"a": 1, "b": true}', b'{"a":1,"b":true}', older)

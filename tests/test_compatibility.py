@@ -1,4 +1,4 @@
-"""Bundles of format 6 and later are read by every later txexport: the first, as they were written then."""
+"""Bundles of format 6 and later are read by every later txexport: the first, in their original files."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ def test_decoder_of_format_6_gives_the_originals_numbers(dtype):
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_bundle_of_format_6_is_whole_and_can_be_proved(name, tmp_path):
-    """Every file is the one that is listed; a later export may write other graphs of the same model."""
+    """Every file is the listed one; a later export may write other graphs of the same model."""
     for folder in (f"bundle-6-{name}", f"transformers-4.40-{name}"):
         shutil.copytree(DATA / folder, tmp_path / folder)
     out = tmp_path / f"bundle-6-{name}"

@@ -1,4 +1,4 @@
-"""What an installation without an extra meets: a line that says which extra to install."""
+"""Without an extra, the error names the extra to install."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ sys.meta_path.insert(0, Missing())
 
 
 def answer(missing: set[str], code: str, *arguments: object) -> subprocess.CompletedProcess:
-    """What Python says to `code` where the packages `missing` are not installed."""
+    """Python's output for `code` where the packages `missing` are not installed."""
     command = [sys.executable, "-c", WITHOUT.format(names=missing) + code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -174,14 +174,14 @@ def test_no_extra_brings_two_of_onnxruntime():
 
 
 def brought_by(extra: str) -> set[str]:
-    """An extra, and those that it brings."""
+    """An extra, and those that it includes."""
     own = PROJECT["optional-dependencies"][extra]
     within = [one.removeprefix("txexport[").partition("]")[0].split(",") for one in own if "txexport[" in one]
     return {extra}.union(*(brought_by(name) for names in within for name in names))
 
 
 def test_the_documentation_is_made_with_its_own_extra(tmp_path):
-    """`tools/docs` installs that, and what `tools/demo` left there is no more."""
+    """`tools/docs` installs it, and packages left by `tools/demo` are removed."""
     there = brought_by("docs") | {"cpu"}
     code = (
         f"sys.path[:0] = {[str(ROOT / one) for one in ('tools', 'tests')]}; from pathlib import Path; "

@@ -1,4 +1,4 @@
-"""A bundle as snapshot_download leaves it: every file a link to one of the cache's blobs, and no other."""
+"""A bundle from snapshot_download: every file is a link to a blob of the cache; other links are refused."""
 
 import hashlib
 import os
@@ -46,7 +46,7 @@ def by_text(model) -> np.ndarray:
 
 
 def by_tower(model) -> np.ndarray:
-    """Vectors of texts that are compared with images."""
+    """Vectors of texts for comparison with images."""
     return model.embed(["the cat", "a dog and a cat"])
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_written_into_a_cache(bundle_of, checkpoint_of, downloaded):
 
 
 def to(target: Path):
-    """An attack: config.json of a snapshot leads to `target`, below the cache's folder or anywhere."""
+    """An attack: config.json of a snapshot links to `target`, below the cache's folder or anywhere."""
 
     def attack(snapshot: Path) -> None:
         (snapshot / "config.json").unlink()
@@ -123,21 +123,21 @@ def to(target: Path):
 
 
 def by_a_link_beside(snapshot: Path) -> None:
-    """By way of a link that is no part of the cache."""
+    """Through a link that is no part of the cache."""
     blob = os.path.realpath(snapshot / "config.json")
     (snapshot.parent / "way").symlink_to(blob)
     to(Path("../way"))(snapshot)
 
 
 def by_a_folder_beside(snapshot: Path) -> None:
-    """By way of a link to the folder blobs."""
+    """Through a link to the folder blobs."""
     name = Path(os.path.realpath(snapshot / "config.json")).name
     (snapshot.parent / "way").symlink_to("../blobs")
     to(Path("../way") / name)(snapshot)
 
 
 def to_a_blob_that_is_a_link(snapshot: Path) -> None:
-    """The link is as the hub makes it, and what it leads to is not."""
+    """The link is the hub's, and its target is a link."""
     blob = Path(os.path.realpath(snapshot / "config.json"))
     blob.unlink()
     blob.symlink_to(snapshot.parent.parent.parent / "secret.json")
@@ -204,7 +204,7 @@ def test_other_links_of_a_snapshot_are_refused(attack, bundle_of, downloaded):
 
 
 def test_a_cache_of_another_name_is_followed_too(bundle_of, downloaded, tmp_path):
-    """Of huggingface_hub's own only models--ORGANISATION--NAME is; others lay their caches out alike."""
+    """Only huggingface_hub's own is called models--ORGANISATION--NAME; others have the same layout."""
     snapshot = downloaded(bundle_of("bert"))
     moved = snapshot.parent.parent.rename(tmp_path / "hub")
     assert bundle.read(moved / "snapshots" / snapshot.name)

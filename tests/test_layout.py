@@ -1,4 +1,4 @@
-"""What a reader of DESIGN relies on: who imports whom, and that no component lacks its twin."""
+"""The design's layers: allowed imports, twins of components, sizes of functions and files, plain words."""
 
 import ast
 import graphlib
@@ -29,7 +29,7 @@ LIBRARIES = {
     "transformers",
 }
 
-# Area -> what its files import of ours and of the libraries, beyond their own area and the errors.
+# Area -> the other areas and the libraries that its files import, except the errors.
 IMPORTED = {
     "txexport/__init__.py": (
         "benchmark dtype_comparison exporter inspection runtime server support verification"
@@ -73,13 +73,13 @@ IMPORTED = {
 
 
 def area_of(path: Path) -> str:
-    """The area of a file, under the name by which others import it."""
+    """The area of a file, as others import it."""
     _root, package, *_ = path.relative_to(ROOT).parts
     return package
 
 
 def imports(path: Path) -> set[str]:
-    """What a file imports: other areas of txexport, and the other packages by name."""
+    """The imports of a file: other areas of txexport, and the other packages by name."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
@@ -107,7 +107,7 @@ def files(area: str) -> list[Path]:
 
 @pytest.mark.parametrize("area", IMPORTED)
 def test_imports_follow_the_design(area):
-    """Nothing else, and no more is listed: what nobody imports any more is not allowed either."""
+    """The table lists exactly the imports that exist."""
     imported = {name: path for path in files(area) for name in imports(path)}
     listed = set(IMPORTED[area].split())
     assert {name: path for name, path in imported.items() if name not in listed} == {}
@@ -115,7 +115,7 @@ def test_imports_follow_the_design(area):
 
 
 def spelt(path: Path) -> set[str]:
-    """Every text that a file's code spells; its docstrings are none."""
+    """All string literals of a file's code, without docstrings."""
     tree = ast.parse(path.read_text())
     told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told]
@@ -151,7 +151,7 @@ def modules() -> dict[str, Path]:
 
 
 def imported(name: str, known: dict[str, Path]) -> set[str]:
-    """Our modules that one imports anywhere: in functions too, and for types alone."""
+    """The modules of ours that a module imports, in functions and for types too."""
     found = set()
     for node in ast.walk(ast.parse(known[name].read_text())):
         if isinstance(node, ast.Import):
@@ -163,7 +163,7 @@ def imported(name: str, known: dict[str, Path]) -> set[str]:
 
 
 def test_no_import_goes_round():
-    """Of modules that import each other, none can be read, tried or moved alone."""
+    """Modules in a cycle cannot be read, tested or moved alone."""
     known = modules()
     assert len(known) > 200
     graphlib.TopologicalSorter({name: imported(name, known) for name in known}).prepare()
@@ -206,7 +206,7 @@ def test_public_names():
 
 
 def twin_files(package: str) -> set[str]:
-    """Components; what trains them has no twin."""
+    """Files of components; training has no twin."""
     files = (path.relative_to(ROOT / package) for path in (ROOT / package).rglob("*.py"))
     components = (file for file in files if not file.name.startswith("_") and file.parts[0] != "training")
     return {file.as_posix() for file in components}
@@ -217,7 +217,7 @@ def snake(name: str) -> str:
 
 
 def components(module) -> set[str]:
-    """Names of a twin file's public components, as its graph half writes them."""
+    """Names of a twin file's public components, in snake case."""
     found = set()
     for name, value in vars(module).items():
         public = not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
@@ -233,8 +233,8 @@ def test_every_file_has_its_twin():
 
 
 HEADS = ("masked_lm", "none", "sequence", "spans", "tokens")
-# A factory's specialisations, which are names in the graph only; the entry points of whole graphs; and what
-# a graph is told in other words than its twin.
+# Specialisations of a factory, which are names in the graph only; the entry points of whole graphs; and
+# functions whose arguments differ from their twin's.
 SPECIALISED = {
     "mask.py": {"filled_slots"},
     "stack.py": {"embedded"},
@@ -259,7 +259,7 @@ WHOLE = {
         for one in ("decoder", "dual_encoder", "encoder", "encoder_decoder")
     },
 }
-# What is one operator of ONNX.
+# Single operators of ONNX.
 OPERATORS = {"attention.py": {"rotate", "scatter"}}
 
 
@@ -273,7 +273,7 @@ def test_every_component_has_its_twin(file):
 
 
 def test_no_module_of_tests_imports_another():
-    """What two of them need is a helper: a test may then be moved or run without the others."""
+    """Shared code belongs in a helper: a test can then be moved or run without the others."""
     modules = sorted((ROOT / "tests").rglob("*.py"))
     tests = {path.stem for path in modules if path.stem.startswith("test_")}
     assert len(tests) > 50

@@ -1,4 +1,4 @@
-"""The README and the pages of docs/ show what is so: each command and each snippet is run, word for word."""
+"""Examples in the README and in docs/: each command and each snippet is run, and its output compared."""
 
 import asyncio
 import re
@@ -17,21 +17,21 @@ from transformers import AutoModelForCausalLM, AutoModelForQuestionAnswering, Au
 
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages()}
 RUN = {name: text for name, text in PAGES.items() if any(block.runs for block in blocks(text))}
-MOST_NOT_RUN = 16  # blocks that need what no test has; the fewer the better
+MOST_NOT_RUN = 16  # blocks with requirements that no test has; the fewer the better
 OPTIONAL = {
     "langchain-core",
     "llama-index-core",
     "pyspark",
     "ray",
-}  # too large for a page alone
+}  # too large for one page
 
-# One worker types them all, so that a bundle which several pages export is made once.
+# One worker runs them all, so that a bundle which several pages export is made once.
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.usefixtures("long_cases")]
 
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """A function from a page to what `Reader.page` gives, and the names and the folder of its Python."""
+    """A function from a page to the result of `Reader.page`, and the names and the folder of its Python."""
     reader = Reader(tmp_path_factory.mktemp("pages"))
 
     @cache
@@ -59,7 +59,7 @@ def test_a_block_that_needs_a_package_is_left_out_where_it_is_not_there(tmp_path
 
 
 def test_packages_that_blocks_need_are_those_that_are_not_installed_for_the_tests():
-    """One that is spelt otherwise would be missing everywhere."""
+    """A misspelt one would be missing everywhere."""
     needed = {
         found[1] for text in PAGES.values() for b in blocks(text) if (found := NEEDS.fullmatch(b.title))
     }
@@ -67,7 +67,7 @@ def test_packages_that_blocks_need_are_those_that_are_not_installed_for_the_test
 
 
 def test_what_is_not_run_says_so_with_a_reason():
-    """A block that is a command or Python is run, or its title says why not, which readers see."""
+    """A block that is a command or Python is run, or its title gives the reason, which readers see."""
     left_out = []
     for name, text in PAGES.items():
         for block in blocks(text):
@@ -79,20 +79,20 @@ def test_what_is_not_run_says_so_with_a_reason():
 
 
 def test_fences_are_those_that_are_looked_at():
-    """A fence without a language, indented, or with other attributes would be run by nobody."""
+    """A fence without a language, indented, or with other attributes would not be run."""
     for name, text in PAGES.items():
         assert text.count("```") == 2 * len(blocks(text)), name
 
 
 def test_no_page_names_the_machine_that_wrote_it():
-    """An answer with a path or a time in it would be another one elsewhere."""
+    """Output with a path or a time would differ elsewhere."""
     for name, text in PAGES.items():
         assert str(ROOT) not in text, name
         assert not re.search(r"/(home|root|Users|tmp)/|\b20\d\d-\d\d-\d\dT", text), name
 
 
 def test_a_name_stands_for_one_thing():
-    """In all pages, a folder that is exported to is exported to from one checkpoint, in one way."""
+    """In all pages, a folder's bundle is exported from one checkpoint, with the same options."""
     made: dict[str, set[str]] = {}
     for text in RUN.values():
         for block in blocks(text):
@@ -103,7 +103,7 @@ def test_a_name_stands_for_one_thing():
     assert [lines for lines in made.values() if len(lines) > 1] == []
 
 
-# What the recipes give, held against those libraries' own computing and against transformers.
+# Results of the recipes, compared with those libraries' own and with transformers.
 
 QUESTIONS = ["When does the train to Lyon leave?", "How long do cats rest?", "Why does dough rise?"]
 
@@ -188,7 +188,7 @@ def test_search_retrieves_reranks_and_answers_as_pytorch(recipe):
 
 
 def likeliest_answer(checkpoint, question: str, passage: str) -> str:
-    """Of the 12 likeliest spans of at most 15 tokens, by PyTorch, the words that have the most of them."""
+    """The most probable span's text among the 12 likeliest, of at most 15 tokens, by PyTorch."""
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     encoded = tokenizer(question, passage, return_tensors="pt")
     inside = torch.tensor([part == 1 for part in encoded.sequence_ids()])
@@ -210,7 +210,7 @@ def likeliest_answer(checkpoint, question: str, passage: str) -> str:
 
 
 def test_tools_are_called_as_with_transformers(recipe):
-    """Each turn of the model is what PyTorch generates by transformers' template for the same tools."""
+    """Each turn of the model is PyTorch's generation by transformers' template for the same tools."""
     page, folder = recipe("tools")
     checkpoint = folder / "Qwen2.5-1.5B-Instruct"
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)

@@ -1,4 +1,4 @@
-"""The pytest plugin, as another project's tests meet it."""
+"""The pytest plugin, in another project's tests."""
 
 import json
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("pytest plugin")  # which shares one run
 
 
 def run(folder: Path, text: str, *arguments: str) -> pytest.RunResult:
-    """What pytest, in a process of its own and with this plugin alone, makes of a test file's text."""
+    """Run pytest, in a process of its own and with this plugin alone, on a test file's text."""
     (folder / "test_parity.py").write_text(text)
     plain = ("-p", "txexport.pytest_plugin", "-p", "no:cacheprovider", "--rootdir", str(folder))
     done = subprocess.run(
@@ -121,7 +121,7 @@ def test_report_comes_from_several_workers_too(bundles, tmp_path):
     run(tmp_path, text, "-p", "xdist", "-n", "2", "--parity-report", str(file)).assert_outcomes(passed=2)
     assert (
         ElementTree.parse(file).getroot().attrib["tests"] == "4"
-    )  # of two bundles, our graphs and the others
+    )  # of two bundles, the native graphs and the others
 
 
 def test_report_of_a_run_without_parity_replaces_an_older_one(tmp_path):

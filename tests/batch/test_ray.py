@@ -1,4 +1,4 @@
-"""Ray's workers answer as one process does, and a worker that dies loses nothing."""
+"""Ray's workers return the results of one process, and a worker that dies loses nothing."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def cluster():
 
 
 def rows(cluster, texts: list[str], predictor: type, method: str, bundle: str, **options) -> list[dict]:
-    """What two workers give, in the order of the texts."""
+    """The results of two workers, in the order of the texts."""
     found = cluster.from_items([{"id": i, "text": text} for i, text in enumerate(texts)]).map_batches(
         predictor,
         fn_constructor_args=[bundle, method],
@@ -60,7 +60,7 @@ def test_a_worker_takes_its_share_of_cores(cluster):
 
             return {"cores": np.full(len(batch["id"]), share_of_cores())}
 
-    rows = cluster.range(4).materialize()  # a worker that has both cores leaves none to read with
+    rows = cluster.range(4).materialize()  # a worker with both cores leaves none for reading
     found = rows.map_batches(Share, compute=cluster.ActorPoolStrategy(size=1), num_cpus=2, batch_size=4)
     assert [row["cores"] for row in found.take_all()] == [2] * 4
 

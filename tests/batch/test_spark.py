@@ -1,4 +1,4 @@
-"""Spark's workers answer as one process does, and a worker that dies loses nothing."""
+"""Spark's workers return the results of one process, and a worker that dies loses nothing."""
 
 import shutil
 import sys
@@ -35,7 +35,7 @@ def frame(spark, texts: list[str]):
 
 
 def answers(spark, texts: list[str], function) -> list:
-    """What a function of the text gives, in the order of the texts."""
+    """The results of a function of the text, in the order of the texts."""
     rows = frame(spark, texts).select("id", function("text").alias("answer")).collect()
     assert sorted(row["id"] for row in rows) == list(range(len(texts)))
     return [row["answer"] for row in sorted(rows, key=lambda row: row["id"])]

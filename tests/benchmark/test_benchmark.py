@@ -1,4 +1,4 @@
-"""Which engine, dtype, precision and threads to take: what is named must be there, right, and the fastest."""
+"""Choice of engine, dtype, precision and threads: the recommendation exists, is right, and is the fastest."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ def test_every_way_is_tried_and_the_fastest_right_one_is_chosen(checkpoint_of, o
     assert {FIRST, EXACT} <= {one.candidate for one in right}
     assert result.chosen == max(right, key=lambda one: one.mean_speedup).candidate
     assert (result.texts, result.built_in, result.threads) == (4, False, [])
-    model = eval(result.call, {"txexport": txexport})  # it is what people copy
+    model = eval(result.call, {"txexport": txexport})  # users copy this line
     assert model.generate_ids([[5, 6]], max_new_tokens=1)
 
 
@@ -78,7 +78,7 @@ def test_an_engine_that_is_not_installed_is_left_out(bundle_of, monkeypatch):
 def test_an_engine_that_computes_in_less_than_it_says_is_named_and_not_chosen(
     bundle_of, openvino, monkeypatch
 ):
-    """However fast: here it is made the fastest."""
+    """However fast: the test makes it the fastest."""
     if "BF16" not in openvino.openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         pytest.skip("the processor has no bfloat16")
     monkeypatch.setitem(openvino.HINTS, "float32", "bf16")
@@ -102,7 +102,7 @@ def test_an_engine_that_computes_in_less_than_it_says_is_named_and_not_chosen(
 GOOD = {COSINE: 1.0}
 JUDGED = [
     ({}, GOOD, GOOD, {}),
-    ({COSINE: 1 - 2e-6}, GOOD, GOOD, {EXACT, BRIEF, INT8}),  # float32 that is none, and all of its engine
+    ({COSINE: 1 - 2e-6}, GOOD, GOOD, {EXACT, BRIEF, INT8}),  # a wrong float32 excludes all of its engine
     ({}, {COSINE: 0.9989}, {COSINE: 0.9991}, {BRIEF}),
     ({SAME: 0.998}, {SAME: 0.9995}, {SAME: 0.998}, {EXACT, BRIEF, INT8}),
     ({ENTITIES: 1.0}, {ENTITIES: 0.9995}, {ENTITIES: 0.998}, {INT8}),

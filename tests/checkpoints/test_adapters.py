@@ -1,4 +1,4 @@
-"""LoRA adapters of PEFT merged while exporting: the numbers are peft's own, and verify proves the bundle."""
+"""LoRA adapters of PEFT merged while exporting: the numbers are peft's, and verify passes."""
 
 import json
 import math
@@ -23,11 +23,11 @@ from txexport.exporter import export, quantize
 from txexport.inspection import inspect
 from txexport.verification import verify
 
-HALF = 2.0**-24  # what rounding to float32 is off by, as a share
+HALF = 2.0**-24  # relative error of a rounding to float32
 
 
 def product(b: torch.Tensor, a: torch.Tensor, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """scale * b @ a in float64, and what its rounding and scaling may be off by."""
+    """scale * b @ a in float64, and the error bound of its rounding and scaling."""
     exact = b.double().numpy() @ a.double().numpy() * scale
     return exact, 3 * HALF * abs(exact)  # of the product, of the scale, of what is scaled
 
@@ -76,7 +76,7 @@ def test_llama_by_rank_and_alpha_patterns_and_rslora(checkpoint_of, tmp_path):
 
 
 def test_gpt2_whose_matrices_are_turned(checkpoint_of, tmp_path):
-    """c_proj is square: no shape tells; fan_in_fan_out does not either, which peft corrects."""
+    """c_proj is square, so that its shape says nothing; fan_in_fan_out is wrong too, and peft corrects it."""
     base = checkpoint_of("gpt2")
     tensors = lora(base, "c_attn", "c_proj", conv1d=True)
     for told in (True, False):
@@ -100,11 +100,11 @@ def test_encoder_decoders(model_type, checkpoint_of, tmp_path):
 
 @pytest.fixture
 def classifier(checkpoint_of, tmp_path) -> tuple[Path, Path, dict]:
-    """An encoder without a head, and an adapter that was trained with one of three labels, biases too."""
+    """An encoder without a head, and an adapter trained with a head of three labels and biases."""
     base = checkpoint_of("bert")
     prefix = "" if "encoder.layer.0.output.dense.bias" in Checkpoint(base).tensors else "bert."
     tensors = {f"bert.{name.removeprefix('bert.')}": t for name, t in lora(base, "query", "value").items()}
-    assert prefix == ""  # so that names differ, as they do on hubs
+    assert prefix == ""  # so that names differ, as in published models
     saved = {
         **{"classifier.weight": random(3, 48), "classifier.bias": random(3)},
         **{"classifier.original_module.bias": random(3, seed=1)},
@@ -137,7 +137,7 @@ def test_a_classifier_with_its_head_and_labels(classifier, tmp_path):
 
 
 def test_a_head_without_axes(classifier, tmp_path):
-    """Its labels cannot be counted: the shape is refused, and nothing else goes wrong."""
+    """Its labels cannot be counted: the shape is refused with the usual error."""
     base, adapter, tensors = classifier
     values = json.loads((adapter / "adapter_config.json").read_text())
     tiny_adapter.write(adapter, tensors | {"classifier.weight": torch.tensor(1.0)}, **values)

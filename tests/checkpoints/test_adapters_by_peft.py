@@ -1,4 +1,4 @@
-"""Merged adapters beside peft itself: adapters that it writes, and the model that merge_and_unload gives."""
+"""Merged adapters compared with peft: adapters that it writes, and the result of merge_and_unload."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from txexport.checkpoints.adapters import Merged
 from txexport.checkpoints.checkpoint import Checkpoint
 
 peft = pytest.importorskip("peft", reason="peft is not installed")
-HALF = 2.0**-24  # what rounding to float32 is off by, as a share
+HALF = 2.0**-24  # relative error of a rounding to float32
 BASES = {"llama": {"tie_word_embeddings": False}}
 ROWS = {
     "llama": ("llama", "CausalLM", {"target_modules": ["q_proj", "v_proj"]}),
@@ -61,7 +61,7 @@ ROWS = {
 
 
 def randomized(model: torch.nn.Module) -> None:
-    """Numbers for all that was trained: what peft begins with would leave the base as it is."""
+    """Random numbers for all trained tensors: peft's initial values would leave the base unchanged."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -70,10 +70,10 @@ def randomized(model: torch.nn.Module) -> None:
 
 
 def bounds(model: torch.nn.Module) -> dict[str, np.ndarray]:
-    """By module, what two merged matrices may be apart whose products were summed in different orders.
+    """The maximum difference of two merged matrices with products summed in different orders, by module.
 
-    Each of r products and sums is off by HALF of what is there (Higham 2002, 3.1), of both; so are the scale,
-    what is scaled, and the last sum, for which the caller allows.
+    Each of r products and sums has an error of HALF of its size (Higham 2002, 3.1), in both; so have the
+    scale, the scaled product, and the last sum, which the caller adds.
     """
     result = {}
     for name, module in model.base_model.model.named_modules():
@@ -89,7 +89,7 @@ def bounds(model: torch.nn.Module) -> dict[str, np.ndarray]:
 
 
 def named(name: str, state: dict[str, torch.Tensor], prefix: str) -> str | None:
-    """The name in a model's state of a tensor of a base that may have been saved with its head or without."""
+    """The name in a model's state of a tensor of a base saved with or without its head."""
     names = (name, f"{prefix}.{name}", name.removeprefix(f"{prefix}."))
     return next((one for one in names if one in state), None)
 

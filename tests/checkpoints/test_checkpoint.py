@@ -1,4 +1,4 @@
-"""A checkpoint that is damaged, foreign or unusual: one clear line, or the right numbers."""
+"""Damaged, foreign or unusual checkpoints: one clear line, or the right numbers."""
 
 import json
 import shutil
@@ -293,7 +293,7 @@ def test_config_value_that_changes_the_mathematics_is_named(model_type, config, 
 
 @pytest.mark.parametrize(("flag", "value", "tensors"), [("query", False, 2), ("key", True, 0)])
 def test_dinov3_says_which_projections_have_biases(flag, value, tensors, copy_of):
-    """Those that are not there are computed, so that a lost one would not be missed."""
+    """Missing biases are computed as 0, so that a lost one would go unnoticed."""
     message = error(CheckpointError, copy_of("dinov3_vit", **{f"{flag}_bias": value}))
     assert f"{flag}_bias={value} over 2 layers, but there are {tensors} tensors" in message
 
@@ -351,7 +351,7 @@ OTHER_HEADS = [
 
 @pytest.mark.parametrize(("architecture", "task", "needed", "other"), OTHER_HEADS)
 def test_head_of_another_task_is_not_taken(architecture, task, needed, other, checkpoint_of):
-    """Else a pair's order would be told as a label, with nothing to show that it is none."""
+    """Else sentence order would be reported as a label."""
     message = error(CheckpointError, checkpoint_of(Row("bert", architecture, task, architecture)), task)
     assert f"has no '{needed}', which {task} needs, but '" in message
     assert message.endswith(f"export it with --task {other}")
@@ -456,7 +456,7 @@ def test_tensor_whose_name_is_nothing_but_a_prefix_is_unused(copy_of):
 
 
 def test_parameter_without_a_rule_is_missing(checkpoint_of):
-    """What somebody meets who writes a family and leaves a parameter out."""
+    """The error for a family author who leaves out a parameter."""
     shapes = {"encoder.norm.weight": (2,), "head.bias": (3,)}
     table = weight_map.Table({"encoder.norm.*": "embeddings.LayerNorm.*"}, drop=("*",))
     with pytest.raises(CheckpointError, match=r"missing: head\.bias, for which there is no rule$"):
@@ -597,20 +597,20 @@ def test_stored_sinusoids_are_the_models(copy_of):
 
 @pytest.mark.parametrize("model_type", ["falcon", "mpt", "phi3"])
 def test_code_from_before_the_library_had_the_family_is_not_needed(model_type, copy_of):
-    """The published files of these families carry it still; the original that we judge by does not run it."""
+    """The published files of these families still name it; the original does not run it."""
     folder = copy_of(model_type, auto_map={"AutoModelForCausalLM": "modeling.Theirs"})
     assert resolve(folder).task == "text-generation"
 
 
 def test_sentence_encoder_is_taken_for_its_hidden_states(copy_of):
-    """Some are published under the architecture of their pretraining, whose head is not there."""
+    """Some are published under the architecture of their pretraining, without its head."""
     folder = copy_of("mpnet", architectures=["MPNetForMaskedLM"])
     (folder / "modules.json").write_text("[]")
     assert resolve(folder).task == "feature-extraction"
 
 
 def test_head_of_words_is_the_one_that_config_asks_for(copy_of):
-    """DeBERTa's own files hold the newer head and say nothing: the library's would be of random numbers."""
+    """DeBERTa's own files have the newer head and no key for it: the library's would be random."""
     newer = Row("deberta-v2", "DebertaV2ForMaskedLM", "fill-mask", "not legacy", {"legacy": False})
     folder = copy_of(newer)
     assert resolve(folder).task == "fill-mask"
@@ -622,7 +622,7 @@ def test_head_of_words_is_the_one_that_config_asks_for(copy_of):
 
 
 def test_layers_of_gpt_neo_may_be_listed(copy_of):
-    """Published files have both; the original obeys the list."""
+    """Published files have both; the original uses the list."""
     folder = copy_of("gpt_neo", attention_layers=["local", "global", "local"])
     windows = [block.attention.window for block in resolve(folder).spec.decoder.layers]
     assert windows == [5, None, 5]

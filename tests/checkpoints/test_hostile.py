@@ -1,4 +1,4 @@
-"""Checkpoints that lie: one line, before time or memory is taken, and nothing written."""
+"""Hostile checkpoints are refused in one line, before time or memory is used, and nothing is written."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from txexport.errors import CheckpointError, SpecError, TxexportError, is_failur
 from txexport.families import _composed
 from txexport.spec import RelativeSpec
 
-SECONDS, BYTES = 20, 64 << 20  # generous, of processor: this once took minutes, gigabytes, or for ever
+SECONDS, BYTES = 20, 64 << 20  # generous, of processor time: this once took minutes and gigabytes
 LARGEST = 2**31 - 1
 
 
@@ -37,7 +37,7 @@ def copy_of(checkpoint_of, tmp_path):
 
 
 def refused(call, kind=TxexportError) -> str:
-    """The one line that `call` ends with, soon and without memory."""
+    """The one-line message of the error that `call` raises, soon and with little memory."""
     tracemalloc.start()
     start = time.process_time()
     try:
@@ -110,7 +110,7 @@ def test_sizes_are_compared_with_the_tensors_first(model_type, config, said, cop
 
 
 def test_layers_may_share_tensors(copy_of):
-    """ALBERT's do, so that its layers are not counted by their tensors; but nobody has a thousand."""
+    """ALBERT's do, so that its layers cannot be counted by their tensors; a thousand are refused."""
     folder = copy_of("albert", num_hidden_layers=24)
     assert resolve(folder).spec.encoder.num_layers == 24
     values = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 1000}
@@ -228,7 +228,7 @@ def test_weights_that_are_not_finite_are_named(dtype, number, copy_of, tmp_path)
 
 
 def test_weights_too_large_to_compute_with_are_named(copy_of, tmp_path):
-    """A row of which PyTorch's norm makes NaN and another's does not; no case may happen to look it up."""
+    """A row for which PyTorch's norm gives NaN and another's does not; no case may read that row."""
     folder = copy_of("bert")
     tensors = load_file(folder / "model.safetensors")
     tensors[WORDS][-1] = -1e25
@@ -243,7 +243,7 @@ def test_weights_too_large_to_compute_with_are_named(copy_of, tmp_path):
 def test_double_weights_beyond_float32_are_named(copy_of, tmp_path):
     folder = copy_of("gpt2")
     tensors = load_file(folder / "model.safetensors")
-    name = "transformer.h.1.mlp.c_fc.weight"  # which is transposed on its way
+    name = "transformer.h.1.mlp.c_fc.weight"  # which is transposed on export
     tensors[name] = tensors[name].double()
     tensors[name][3, 4] = 1e300
     save_file(tensors, folder / "model.safetensors")
@@ -252,7 +252,7 @@ def test_double_weights_beyond_float32_are_named(copy_of, tmp_path):
 
 
 def test_tied_copies_that_are_not_finite_are_named(copy_of, tmp_path):
-    """And are not called different, as NaN is from itself."""
+    """NaN differs from itself, but the copies must not be reported as different."""
     folder = copy_of("gpt2")
     tensors = load_file(folder / "model.safetensors")
     tensors["transformer.wte.weight"][5, 5] = float("nan")
@@ -275,7 +275,7 @@ SPEC = {"num_layers": LARGEST, "num_heads": "3", "hidden_size": 48.0, "eps": flo
 
 @pytest.mark.parametrize("field", SPEC)
 def test_specs_put_together_by_hand(field, checkpoint_of, tmp_path):
-    """config.json holds the spec itself: its values are of their types, and no larger than the checkpoint."""
+    """A spec in config.json: its values have their types, and are no larger than the checkpoint."""
     spec = resolve(checkpoint_of("bert")).spec
     values = _composed.config(spec)
 
@@ -308,7 +308,7 @@ def piece(text: bytes, score: float) -> bytes:
     return b"\x0a" + bytes([len(inner)]) + inner
 
 
-NORMALIZER = b"\x1a\x05\x12\x03abc"  # a precompiled_charsmap that is none
+NORMALIZER = b"\x1a\x05\x12\x03abc"  # an invalid precompiled_charsmap
 SPECIALS = {"</s>": 0, "<unk>": 1, "<pad>": 2}
 
 
@@ -330,7 +330,7 @@ def test_pieces_that_are_broken(pieces, words, tmp_path):
 
 
 def test_a_panic_in_rust_is_a_failure(tmp_path, monkeypatch):
-    """As of tokenizers, which raises one that `except Exception` does not see."""
+    """As of tokenizers, whose panics `except Exception` does not catch."""
     panic = type("PanicException", (BaseException,), {})
 
     def fail(*args):

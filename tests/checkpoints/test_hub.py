@@ -1,4 +1,4 @@
-"""Checkpoints by name, from a hub on this machine: what is fetched, what the bundle says, what is refused."""
+"""Checkpoints by name, from a local hub: files fetched, the bundle's metadata, errors."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ MORE = (
 
 
 def ask(monkeypatch, url: str) -> None:
-    """Let the library ask the hub at `url`, as HF_ENDPOINT does before it is imported."""
+    """Point the library to the hub at `url`, as HF_ENDPOINT does before it is imported."""
     template = "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
     monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", url + template)
@@ -38,7 +38,7 @@ def ask(monkeypatch, url: str) -> None:
 
 @pytest.fixture
 def hub(checkpoint_of, tmp_path, monkeypatch):
-    """A hub with a tiny BERT, and files beside it as people publish them."""
+    """A hub with a tiny BERT and the other files of a published repository."""
     folder = shutil.copytree(checkpoint_of("bert"), tmp_path / "repository")
     for name in MORE:
         (folder / name).parent.mkdir(exist_ok=True)
@@ -53,7 +53,7 @@ def hub(checkpoint_of, tmp_path, monkeypatch):
 
 
 def test_a_name_is_exported_as_its_folder_is(hub, tmp_path):
-    """Of the repository, what is read and no more; a second export asks for no file again."""
+    """Only files that export reads are fetched; a second export fetches none again."""
     manifest = txexport.export(NAME, "by-name")
     left = {"README.md", "tf_model.h5", "onnx/model.onnx", "pytorch_model.bin"}
     assert hub.fetched(NAME) == sorted(
@@ -142,7 +142,7 @@ ADAPTER = "org/tiny-adapter"
 
 @pytest.fixture
 def adapters(hub, checkpoint_of, tmp_path):
-    """The hub with a LoRA adapter of that BERT too, and what its repository has beside."""
+    """The hub with a LoRA adapter of that BERT too, and the other files of its repository."""
     base = checkpoint_of("bert")
     folder = tiny_adapter.write(tmp_path / "lora", tiny_adapter.lora(base, "query", "value"))
     for name in ("README.md", "optimizer.pt", "adapter_model.bin", "tokenizer.json"):

@@ -1,4 +1,4 @@
-"""M2M-100 is published without tokenizer.json: ids and texts are those of transformers in Python."""
+"""M2M-100 is published without tokenizer.json: ids and texts are those of transformers' Python tokenizer."""
 
 import json
 import random
@@ -70,7 +70,7 @@ def pair(many) -> tuple[Tokenizer, transformers.M2M100Tokenizer]:
 
 
 def texts() -> list[str]:
-    """Real lines, what is odd in them, letters at random, of scripts that the model knows and others."""
+    """Real lines, odd texts, random letters, of scripts that the model knows and others."""
     rng = random.Random(0)
     blocks = [(0x20, 0x250), (0x370, 0x700), (0xE00, 0xE80), (0x4E00, 0x4F00), (0x1F300, 0x1F600)]
     odd = ["", " ", "  a  b\t", "</s> x", "a<unk>b", "<pad>", "<s>a", "__fr__ A cat.", "a __fr__b", "__xx__"]
@@ -157,7 +157,7 @@ def test_other_settings_are_refused_by_name(settings, message, many, pieces, tmp
 
 
 def test_pieces_without_a_number_are_refused(many, pieces, tmp_path):
-    """The original reads them as unknown; here they could not be joined further."""
+    """The original reads them as unknown; here they could not be merged further."""
     folder = write(shutil.copytree(many, tmp_path / "in"), pieces[:300] + pieces[301:])
     with pytest.warns(UserWarning, match=r"lacks 1 pieces of .*sentencepiece\.bpe\.model"):
         assert tokenizer_json(folder, "m2m_100") is None

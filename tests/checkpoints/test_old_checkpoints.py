@@ -1,7 +1,7 @@
-"""Folders as libraries of 2019 to 2021 wrote them: what today's say of the same model, to the last number.
+"""Folders as libraries of 2019 to 2021 wrote them give the same model as today's, to the last bit.
 
 Keys that nothing reads any more, no model_type, masks and positions among the tensors, norms' old names, a
-file of torch.save as of before PyTorch 1.6.
+file of torch.save in the format before PyTorch 1.6.
 """
 
 import json
@@ -71,7 +71,7 @@ def old_tensors(row: Row, tensors: dict[str, torch.Tensor], length: int) -> dict
 
 
 def aged(source: Path, folder: Path, row: Row) -> Path:
-    """A checkpoint as it was saved then."""
+    """A checkpoint in the form of that time."""
     shutil.copytree(source, folder)
     values = json.loads((folder / "config.json").read_text())
     config = EVERY | OF_FAMILY.get(row.model_type, {}) | values
@@ -115,7 +115,7 @@ def test_one_of_them_is_proved(checkpoint_of, tmp_path):
     ],
 )
 def test_without_a_family_the_names_of_tensors_advise(name, advice, tmp_path):
-    """`model.` is how names of forty families begin."""
+    """The names of forty families begin with `model.`."""
     (tmp_path / "config.json").write_text("{}")
     torch.save({name: torch.ones(2)}, tmp_path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match=f"{advice}$"):
@@ -123,7 +123,7 @@ def test_without_a_family_the_names_of_tensors_advise(name, advice, tmp_path):
 
 
 def test_pruned_heads_are_refused_by_their_shapes(checkpoint_of, tmp_path):
-    """What `prune_heads` left: narrower matrices, and config.json that counts all heads."""
+    """The result of `prune_heads`: narrower matrices, while config.json counts all heads."""
     folder = aged(checkpoint_of("bert"), tmp_path / "old", Row("bert", "BertModel", "feature-extraction"))
     tensors = torch.load(folder / "pytorch_model.bin")
     name = "encoder.layer.0.attention.self.query.weight"

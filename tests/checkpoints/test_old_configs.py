@@ -1,4 +1,4 @@
-"""config.json as older libraries wrote it: what transformers makes of the same folder, or one clear line."""
+"""config.json as older libraries wrote it: the same result as transformers', or one clear line."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from txexport.errors import CheckpointError, InputError
 from txexport.verification import verify
 
 TEXTS = ["the cat sat on the mat", "the dog"]
-FIRST = (  # what Google's config.json had, and nothing else
+FIRST = (  # the keys of Google's config.json
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
     *("hidden_act", "max_position_embeddings", "type_vocab_size", "attention_probs_dropout_prob"),
 )
@@ -47,7 +47,7 @@ def task_of(folder: Path, **asked: str) -> str:
 
 
 def test_a_config_that_names_no_family(checkpoint_of, tmp_path):
-    """Of the first releases: the family is told, and the vocabulary read as that family's."""
+    """Of the first releases: the error names the family, with which the vocabulary is read."""
     values = json.loads((checkpoint_of("bert") / "config.json").read_text())
     folder = changed(checkpoint_of("bert"), tmp_path / "in", *(values.keys() - set(FIRST)))
     (folder / "tokenizer.json").unlink()
@@ -102,7 +102,7 @@ def test_no_architecture_means_what_the_family_is_for(model_type, checkpoint_of,
 
 
 def test_a_decoder_without_its_head_gives_vectors(checkpoint_of, tmp_path):
-    """Nobody says what the file is for, and no word matrix is left to write with."""
+    """The file does not name a task, and there is no embedding to project with."""
     folder = changed(checkpoint_of("llama"), tmp_path / "in", "architectures", tie_word_embeddings=False)
     assert task_of(folder) == "text-generation"
     assert task_of(without_tensors(folder, "lm_head")) == "feature-extraction"
@@ -121,7 +121,7 @@ def test_heads_of_pretraining_are_those_that_are_there(tmp_path):
 
 
 def test_names_of_labels_that_are_too_few(tmp_path):
-    """transformers counts by num_labels, and then drops the names; in a classifier of two rows it raises."""
+    """transformers counts by num_labels, and then drops the names; with two rows it raises."""
     folder = tmp_path / "in"
     tiny_checkpoint.save(folder, "bert", "BertForSequenceClassification", num_labels=3)
     names = {"0": "no", "1": "yes"}
@@ -139,7 +139,7 @@ def test_names_of_labels_that_are_too_few(tmp_path):
 
 
 def test_sequences_of_a_decoder_without_padding_are_read_by_the_mask(tmp_path):
-    """The original then reads single rows alone, and raises for a batch; a bundle gives each row's."""
+    """The original then reads single rows alone, and raises for a batch; a bundle returns each row's."""
     folder = tmp_path / "in"
     tiny_checkpoint.save(folder, "llama", "LlamaForSequenceClassification")
     folder = changed(folder, tmp_path / "changed", pad_token_id=None)

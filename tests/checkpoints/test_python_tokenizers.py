@@ -1,4 +1,4 @@
-"""Tokenizers that transformers has in Python alone: the same ids for thousands of texts, or their name."""
+"""Tokenizers that transformers has in Python alone: the same ids for thousands of texts, or an error."""
 
 import json
 import random
@@ -54,11 +54,11 @@ def test_byt5(tmp_path):
             assert made.decode(ids) == expected, text
     assert made.encode("a", "b").ids == original("a", "b").input_ids
     assert made.get_vocab_size() == 384
-    assert made.encode("a</s>").ids == [*original("a").input_ids, 1]  # which the docstring names
+    assert made.encode("a</s>").ids == [*original("a").input_ids, 1]  # the name in the docstring
 
 
 def test_an_old_folder_tells_by_its_family(esm, checkpoint_of, tmp_path):
-    """Without settings of a tokenizer; and a bundle of it reads texts."""
+    """Without tokenizer settings; and the bundle reads texts."""
     source = shutil.copytree(checkpoint_of("esm"), tmp_path / "in")
     (source / "tokenizer.json").unlink()
     shutil.copy(esm / "vocab.txt", source)
@@ -115,7 +115,7 @@ def test_words_that_are_no_text(esm):
     ],
 )
 def test_a_tokenizer_of_python_alone_is_named(model_type, kind, files, message, tmp_path):
-    """And nobody is asked to install what would not help."""
+    """And the message does not advise to install what would not help."""
     for name in files:
         (tmp_path / name).write_text("{}")
     if kind is not None:
@@ -127,7 +127,7 @@ def test_a_tokenizer_of_python_alone_is_named(model_type, kind, files, message, 
 
 
 def test_any_other_tokenizer_of_python_alone_is_named(tmp_path):
-    """As CANINE's, of a family that is none here."""
+    """As CANINE's, of a family that is not supported."""
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[QUESTION]\na\n.\n")
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "CanineTokenizer"}))

@@ -1,4 +1,4 @@
-"""Code that a checkpoint carries never runs, whoever answers "y": at export, in a proof, or later."""
+"""A checkpoint's own code never runs, even if the user answers "y": at export, in verify, or later."""
 
 import json
 import os
@@ -49,7 +49,7 @@ FILES = [
 
 
 def plant(folder: Path, marker: Path, files=FILES, **config) -> Path:
-    """`folder` with code in every place where transformers looks for some, all of which touch `marker`."""
+    """`folder` with code in every place where transformers looks for it, all of which touches `marker`."""
     code = PLANTED.replace("MARKER", repr(str(marker)))
     for name in ("planted.py", "modeling.py", "tokenization.py", "custom_generate/generate.py"):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -66,9 +66,9 @@ def plant(folder: Path, marker: Path, files=FILES, **config) -> Path:
 
 @pytest.fixture
 def run(monkeypatch):
-    """A function that tries everything that brings transformers, where "y" answers whatever is asked.
+    """A function that runs everything that imports transformers, with "y" as the answer to any prompt.
 
-    It gives what was done, and why the rest was not.
+    It returns the completed calls, and the errors of the rest.
     """
     monkeypatch.setattr("builtins.input", lambda *asked: "y")
 
@@ -163,7 +163,7 @@ def test_the_door_cannot_be_opened(tmp_path):
 
 
 def test_transformers_is_called_through_that_door_alone():
-    """Also by tools and by what trains: a second way in would have to say no by itself."""
+    """Also by tools and training: a second entry point would have to refuse code by itself."""
     root = Path(txexport.__file__).parents[1]
     files = [file for part in ("txexport", "models", "tools") for file in (root / part).rglob("*.py")]
     other = re.compile(r"(?<!transformers_loading)\.from_pretrained\((?!FOLDER\))")  # which is advice
@@ -183,7 +183,7 @@ class Pickled:
 
 
 def test_pickled_weights_run_nothing(checkpoint_of, run, tmp_path):
-    """Safetensors beside them are read, by a reference too; without those, the error names what they hold.
+    """Safetensors beside them are read, by a reference too; without those, the error names their content.
 
     config.json may name other weights than those that are exported.
     """

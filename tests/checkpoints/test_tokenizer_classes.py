@@ -39,13 +39,13 @@ def files_of(folder: Path) -> dict[str, dict]:
 
 
 def read(folder: Path) -> str | None:
-    """What tokenizer.json of a folder is made into."""
+    """The tokenizer.json that export makes from a folder's."""
     config = json.loads((folder / "config.json").read_text())
     return as_read((folder / "tokenizer.json").read_text("utf-8"), files_of(folder), config)
 
 
 def assert_same(folder: Path) -> bool:
-    """Whether it is made anew; ids, segments, offsets and text are those of transformers."""
+    """Assert that it is rewritten or not; ids, segments, offsets and text are those of transformers."""
     original = transformers.AutoTokenizer.from_pretrained(folder)
     made = read(folder)
     tokenizer = Tokenizer.from_str(made or (folder / "tokenizer.json").read_text("utf-8"))
@@ -78,7 +78,7 @@ def test_settings_that_contradict_the_file(kind, tmp_path):
 
 CLASS = "tokenizer_class"
 MASK = {"__type": "AddedToken", "content": "[MASK]", "lstrip": True, "normalized": True, "single_word": True}
-FILES_THAT_SAY = {  # a kind of tokenizer, its settings, config.json, and whether tokenizer.json is made anew
+FILES_THAT_SAY = {  # a kind of tokenizer, its settings, config.json, and whether tokenizer.json is rewritten
     "a class in config.json alone": (
         "BertTokenizer",
         {},
@@ -134,10 +134,10 @@ def test_which_class_reads_it(what, tmp_path):
     assert assert_same(tmp_path) == anew
 
 
-# RemBERT's class reads a file that has no post-processor otherwise than what it saves of that.
+# RemBERT's class reads a file without a post-processor differently from the file that it saves.
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "RemBertTokenizer"])
 def test_a_file_that_says_all_is_left_as_it_is(kind, tmp_path):
-    """As transformers saves it: the bytes of a published tokenizer.json are the bundle's."""
+    """As transformers saves it: the bundle has the bytes of a published tokenizer.json."""
     model, special = KINDS[kind]
     settings = {"tokenizer_config.json": {"tokenizer_class": kind}}
     write(tmp_path / "before", tokenizer_of(model, special), settings, None)
@@ -149,7 +149,7 @@ def test_a_file_that_says_all_is_left_as_it_is(kind, tmp_path):
 
 
 def test_a_special_token_within_a_text_has_no_space_behind_it(tmp_path):
-    """Llama 2's file puts one there, as transformers 4 did."""
+    """Llama 2's file adds one there, as transformers 4 did."""
     model, special = KINDS["LlamaTokenizer"]
     settings = {"tokenizer_config.json": {"tokenizer_class": "LlamaTokenizer"}}
     write(tmp_path, tokenizer_of(model, special), settings, "llama")
@@ -163,7 +163,7 @@ def test_a_special_token_within_a_text_has_no_space_behind_it(tmp_path):
 
 
 def test_a_class_that_reads_nothing_leaves_the_file(tmp_path):
-    """Of a vocabulary of bytes BERT's class makes one that fails at the first unknown letter."""
+    """BERT's class would make one from a byte-level vocabulary that fails at the first unknown letter."""
     write(tmp_path, tokenizer_of("bytes", ["<|endoftext|>"]), {}, "bert")
     with pytest.raises(Exception, match=r"Missing \[UNK\]"):
         read(tmp_path)

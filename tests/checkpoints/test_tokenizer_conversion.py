@@ -26,7 +26,7 @@ ENGLISH = [
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/contributing/*.md")))
     for line in path.read_text("utf-8").splitlines()
 ]
-PLAIN = [text for text in ENGLISH if "───" not in text and "---" not in text]  # which have several cuts
+PLAIN = [text for text in ENGLISH if "───" not in text and "---" not in text]  # with several tokenisations
 FRENCH = [*(num2words(37 * i, lang="fr") for i in range(500)), *["Où est l'été ? À ça, « c'est ici »."] * 5]
 ALPHABET = "abcdefghij XYZ 0123 .,;:!?'-()  \t\u00a0\u3000éèàç€日本語ＡＢＣ①½ﬁ\u200b🙂🇫🇷</>_`*#|Å"
 
@@ -74,7 +74,7 @@ def pair(opus) -> tuple[Tokenizer, transformers.MarianTokenizer]:
 
 
 def texts() -> list[str]:
-    """Real lines, what is odd in them, and letters at random."""
+    """Real lines, odd texts, and random letters."""
     rng = random.Random(0)
     odd = [
         "",
@@ -268,7 +268,7 @@ def test_vocabularies_that_are_none(model_type, files, said, checkpoint_of, tmp_
 
 
 def test_of_no_vocabulary_nothing_is_made(tmp_path, monkeypatch):
-    """And transformers is not asked, which brings PyTorch."""
+    """And transformers, which imports PyTorch, is not imported."""
     monkeypatch.setattr(
         "txexport.checkpoints.tokenizer_conversion._by_transformers", lambda folder: pytest.fail("asked")
     )

@@ -1,4 +1,4 @@
-"""Weights saved from within what trained them are those of the model alone."""
+"""Weights saved by a wrapper of the model are those of the model."""
 
 import shutil
 
@@ -41,7 +41,7 @@ def test_a_name_with_and_without_is_refused():
 
 
 def torch_wrapped(model: torch.nn.Module) -> dict[str, list[str]]:
-    """The names of a model's tensors in what PyTorch wraps it in."""
+    """A model's tensor names inside PyTorch's wrappers."""
     wrapped = {"parallel": torch.nn.DataParallel(model), "compiled": torch.compile(model)}
     return {how: list(one.state_dict()) for how, one in wrapped.items()}
 
@@ -55,7 +55,7 @@ def test_names_are_those_that_pytorch_writes():
 
 @pytest.mark.parametrize("form", ["model.safetensors", "pytorch_model.bin"])
 def test_a_wrapped_checkpoint_is_exported_and_proved(form, checkpoint_of, tmp_path):
-    """The graphs and numbers of the plain one; the original is given the numbers by the plain names."""
+    """The graphs and numbers of the plain one; the original gets the numbers by the plain names."""
     source = shutil.copytree(checkpoint_of("bert"), tmp_path / "in")
     tensors = {f"module._orig_mod.{k}": v for k, v in load_file(source / "model.safetensors").items()}
     if form == "model.safetensors":

@@ -1,4 +1,4 @@
-"""The command line, as a person or a script meets it."""
+"""The command line, for people and scripts."""
 
 import json
 import os
@@ -144,7 +144,7 @@ def test_runs_as_a_program(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes that break this way")
 def test_closed_pipe_changes_no_exit_code(bundle_of, tmp_path):
-    """`verify … | head` in a script with pipefail goes by the verdict, not by who has read how much of it."""
+    """The exit code of `verify … | head` in a script with pipefail is the verdict."""
     shutil.copytree(bundle_of("bert"), tmp_path / "wrong")
     tamper(tmp_path / "wrong", "encoder.layers.0.attention.v.bias", lambda numbers: numbers + 1)
     report = "--json", "/dev/stdout"

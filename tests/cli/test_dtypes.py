@@ -61,7 +61,7 @@ def test_an_error_is_one_line(arguments, why, checkpoint_of, tmp_path):
 
 
 def test_texts_calibrate(checkpoint_of, tmp_path):
-    """What export writes by them, and what quantize adds; verify tells of both."""
+    """Export writes calibrated weights, and quantize adds them; verify reports both."""
     file, out = tmp_path / "texts.txt", tmp_path / "out"
     file.write_text("the cat sat on the mat\n" * 9 + "\nwhere was Ada Lovelace born\n", encoding="utf-8")
     code, output, noise = invoke("export", checkpoint_of("bert"), out, "--dtype", "int4", "--texts", file)
@@ -74,7 +74,7 @@ def test_texts_calibrate(checkpoint_of, tmp_path):
     assert recorded["int4"] == recorded["int4-128"]
     assert recorded["int4"].texts == 10
     chosen = ("--cases", "quick", "--reference", "twin", "--quiet")
-    assert invoke("verify", out, *chosen)[0] == 2  # not proved without the texts
+    assert invoke("verify", out, *chosen)[0] == 2  # cannot be verified without the texts
     code, output, _ = invoke("verify", out, *chosen, "--texts", file)
     assert code == 0
     for dtype in recorded:

@@ -1,4 +1,4 @@
-"""Where a disk is full the error names the file that could not be written, whichever command writes it."""
+"""On a full disk the error names the file that could not be written, for every command."""
 
 import resource
 import subprocess
@@ -21,7 +21,7 @@ def bundles(tmp_path_factory):
     return root
 
 
-WRITES = {  # of commands what they write, where no file may have more than 2,000 bytes
+WRITES = {  # command -> a file that it writes; no file may exceed 2,000 bytes
     "embed": (["embed", "encoder", *"abc", "--output"], "vectors.npy"),
     "inspect": (["inspect", "encoder", "--html"], "page.html"),
     "attention": (["attention", "completer", "def read(path):", "--html"], "page.html"),

@@ -1,4 +1,4 @@
-"""What a person reads who asks how a command is called: one style in all of them."""
+"""The help of the commands has one style."""
 
 import click
 import pytest

@@ -1,4 +1,4 @@
-"""Files of many inputs: answered as they are read, and one bad line is not the end of the others."""
+"""Files of many inputs are processed as they are read, and a bad line does not end the rest."""
 
 import json
 import re
@@ -85,7 +85,7 @@ def test_stride_is_advised_where_it_helps(bundle_of):
 
 @pytest.mark.parametrize("limit", [4, 6, 16])
 def test_the_stride_that_is_advised_leaves_room(limit, bundle_of, tmp_path):
-    """Where tokenizer_config.json cuts texts so short that windows could not share 16 tokens."""
+    """Where tokenizer_config.json truncates texts so short that windows could not share 16 tokens."""
     tagger = shutil.copytree(
         bundle_of(next(row for row in ROWS if (row.model_type, row.task) == ("bert", TAG))), tmp_path / "b"
     )
@@ -99,7 +99,7 @@ def test_the_stride_that_is_advised_leaves_room(limit, bundle_of, tmp_path):
 
 
 def test_an_answer_comes_before_the_next_question(classifier):
-    """A program may talk with a command line by line."""
+    """A program can interact with the command line by line."""
     command = [sys.executable, "-m", "txexport", "classify", classifier, "-", "--json", "--window", "1"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

@@ -1,4 +1,4 @@
-"""The commands of tasks, as a person or a script meets them."""
+"""The commands of tasks, for people and scripts."""
 
 import json
 import wave
@@ -49,19 +49,19 @@ def tagger(bundle_for):
 
 
 def invoke(*arguments, standard_input: str | bytes | None = None) -> str:
-    """What a command that ends well prints."""
+    """The output of a command that succeeds."""
     result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=standard_input)
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
 
 
 def records(*arguments, **options) -> list[dict]:
-    """What it prints for programs."""
+    """The JSON output."""
     return [json.loads(line) for line in invoke(*arguments, "--json", **options).splitlines()]
 
 
 def refusal(*arguments) -> str:
-    """The last line of what a command says that refuses."""
+    """The last line of a failing command's output."""
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert (result.exit_code, result.stdout) == (2, "")
     return result.stderr.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""A client's process a module, and bundles as `export` writes them by default, made once a session."""
+"""A client's process per module, and bundles as `export` writes them by default, made once a session."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ class Exported:
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory) -> Callable[..., Exported]:
-    """A function from a row, and whom it is laid out for, to its files, which no test may change."""
+    """A function from a row and a layout to its files, which no test may change."""
     made: dict[tuple[str, str | None], Exported] = {}
 
     def get(row: Row, client: str | None = None) -> Exported:
@@ -49,7 +49,7 @@ def process(request) -> Iterator[Process]:
 
 @pytest.fixture
 def record(request, process, record_property) -> Iterator[Callable[[Row, str], None]]:
-    """A function that notes for the table in docs/ which row's task a test tries, and what of it."""
+    """A function that records, for the table in docs/, the row, task and feature of a test."""
 
     def note(row: Row, what: str) -> None:
         for name, value in (("family", row.model_type), ("task", row.task), ("what", what)):

@@ -36,7 +36,7 @@ PROMPT = max(LENGTHS)
 
 LAYOUTS = [None, "genai"]
 SHARED = "over a shared buffer (--for genai) outputs, greedy, chunks, rewind"
-# What its documentation has in place of files that differ in settings: the graph whose cache grows.
+# Its documentation describes settings instead of separate files: the graph with a growing cache.
 GROWING = json.dumps(
     {
         "model": {"decoder": {"filename": "onnx/model.onnx"}},
@@ -46,7 +46,7 @@ GROWING = json.dumps(
 
 
 def prompts() -> np.ndarray:
-    """(B,S) ids, the shorter padded on the right, as it takes them."""
+    """(B,S) ids, right-padded, as it expects them."""
     ids = ids_of((len(LENGTHS), PROMPT))
     for row, length in zip(ids, LENGTHS, strict=True):
         row[length:] = PADDING
@@ -54,12 +54,12 @@ def prompts() -> np.ndarray:
 
 
 def ended(ids: list[int], start: int) -> list[int]:
-    """Ids before the first end after `start`: the end itself is not among what it gives."""
+    """Ids up to the first end after `start`, without the end, which it omits."""
     return ids[: ids.index(END, start)] if END in ids[start:] else ids
 
 
 def continued(row: Row, checkpoint: Path, ids: np.ndarray) -> list[int]:
-    """What transformers makes of a prompt (1,S), without the end."""
+    """The continuation of a prompt (1,S) by transformers, without the end."""
     [tokens] = sequences(row, checkpoint, {"input_ids": ids}, generate_settings(row, 1)).tolist()
     return ended(tokens, ids.shape[1])
 
@@ -126,7 +126,7 @@ def test_a_prompt_in_chunks_goes_on_as_a_whole_one(row, client, exported, proces
 
 @pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
 def test_what_is_taken_back_is_forgotten(row, exported, process, record):
-    """Which it does over a shared buffer alone: its slots are written again."""
+    """It supports that over a shared buffer alone: its slots are overwritten."""
     record(row, SHARED)
     files, new, kept = exported(row, "genai"), 3, 6
     ids, rest = ids_of((1, PROMPT)), ids_of((1, 5), seed=1)
@@ -139,7 +139,7 @@ def test_what_is_taken_back_is_forgotten(row, exported, process, record):
 
 
 def test_beams_share_no_buffer(exported, process):
-    """It gives several beams a cache that grows whatever its settings say; that graph is beside."""
+    """It gives several beams a growing cache, whatever its settings; that graph is in the bundle too."""
     bundle, settings = exported(DECODERS[0], "genai").bundle, settings_of(3, PROMPT + NEW_TOKENS)
     call = Call("generate", {"input_ids": prompts()}, {"settings": settings})
     [answer] = process.ask(bundle, DECODERS[0].task, [call])

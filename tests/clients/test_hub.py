@@ -1,4 +1,4 @@
-"""The hub that other tests load from is one to huggingface_hub."""
+"""The hub of other tests behaves as one for huggingface_hub."""
 
 from pathlib import Path
 

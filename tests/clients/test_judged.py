@@ -24,7 +24,7 @@ ROWS = [
 
 
 def asked(client: str, folder, **options):
-    """The report with the client's column, or a test that is skipped where it is not installed."""
+    """The report with the client's column; the test is skipped where the client is not installed."""
     try:
         judged.check(client, folder, bundle.read(folder))
     except UnsupportedError as why:

@@ -1,4 +1,4 @@
-"""The manifest for KServe that the guide shows is one by KServe's own library, and names what is exported."""
+"""The guide's KServe manifest is valid for KServe's own library, and names exported files."""
 
 import pytest
 from helpers.documents import blocks
@@ -11,7 +11,7 @@ CLIENT = "kserve"
 
 @pytest.fixture
 def manifest() -> str:
-    """What the guide shows."""
+    """The manifest in the guide."""
     page = (ROOT / "docs/guides/scale.md").read_text(encoding="utf-8")
     [block] = [block for block in blocks(page) if block.language == "yaml"]
     return block.text
@@ -26,7 +26,7 @@ def test_the_manifest_is_of_kserves_schema(manifest, process, tmp_path):
 
 
 def test_a_key_that_the_schema_does_not_have_is_found(manifest, process, tmp_path):
-    """Else KServe's library would pass over it, and the test above would hold nothing."""
+    """Else KServe's library would ignore it, and the test above could not fail."""
     text = manifest.replace("storageUri", "storageURL")
     [answer] = process.ask(tmp_path, "none", [Call("service", options={"text": text})])
     assert answer["unknown"] == [".spec.predictor.model.storageURL"]

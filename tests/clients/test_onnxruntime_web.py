@@ -1,4 +1,4 @@
-"""onnxruntime-web opens a bundle's graph and its weights as bytes, with no library over it."""
+"""onnxruntime-web opens a bundle's graph and its weights as bytes, without another library."""
 
 import json
 from functools import partial

@@ -21,7 +21,7 @@ SCORED = [*REGRESSION, *rows_of(("bert", "roberta"), (CLASSIFY,))]
 
 
 def assert_vectors_equal(process, bundle: Path, checkpoint: Path) -> None:
-    """Whether the client's vectors of SENTENCES are those of PyTorch."""
+    """Assert that the client's vectors of SENTENCES are those of PyTorch."""
     [answer] = process.ask(bundle, FEATURES, [Call("encode", {}, {"sentences": SENTENCES})])
     expected = SentenceTransformer(str(checkpoint), device="cpu").encode(SENTENCES, show_progress_bar=False)
     np.testing.assert_allclose(answer["vectors"], expected, rtol=0, atol=TOLERANCE)

@@ -1,4 +1,4 @@
-"""Standard tools take a bundle's graphs: checks pass, and what they rewrite computes the same."""
+"""Standard tools accept a bundle's graphs: checks pass, and rewritten graphs compute the same."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ ALL = [
 ]
 MODEL = {"file": "model.onnx"}
 OPSETS = (18, 19, 20, 21, 22, 23)
-# Cosine of outputs that 8 and 4 bits leave of tiny random weights: far from what a wrong graph gives.
+# Cosine of outputs after 8 and 4 bits of tiny random weights: far from a wrong graph's.
 SAME_DIRECTION = {8: 0.97, 4: 0.85}
 
 
@@ -28,7 +28,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def outputs(process, bundle, row, call: Call) -> tuple[dict, dict]:
-    """By name, the outputs of a graph as it is and as the tool leaves it; and all that the tool answered."""
+    """By name, the outputs of a graph before and after the tool; and all of the tool's output."""
     given, answer = process.ask(bundle, row.task, [Call("run_graph", call.arrays, MODEL), call])
     names = [name for name, value in given.values.items() if isinstance(value, np.ndarray)]
     assert names

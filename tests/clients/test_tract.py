@@ -1,4 +1,4 @@
-"""tract runs a bundle's graphs as they are, once shapes are told: outputs are those of transformers."""
+"""tract runs a bundle's graphs unchanged, with fixed shapes: outputs are those of transformers."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""A bundle as it is exported, loaded by transformers.js in Node and in Chromium, equals transformers."""
+"""An exported bundle, loaded by transformers.js in Node and in Chromium, equals transformers."""
 
 import json
 import shutil
@@ -83,7 +83,7 @@ def on(*names: str, chromium: tuple[str, ...] = ()) -> Callable:
 
 @pytest.fixture(scope="module")
 def client_of():
-    """A function from the name of a place to transformers.js there, which is started once."""
+    """A function from the name of a runtime to transformers.js there, which is started once."""
     with ExitStack() as stack:
         started: dict[str, Client] = {}
 
@@ -120,14 +120,14 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerFast:
 
 
 def close(actual: object, expected: object) -> None:
-    """Numbers within the tolerance, in arrays of one shape."""
+    """Assert numbers within the tolerance, in arrays of one shape."""
     first, second = np.asarray(actual), np.asarray(expected)
     assert first.shape == second.shape
     np.testing.assert_allclose(first, second, rtol=0, atol=TOLERANCE)
 
 
 def scored(actual: list[dict], logits: torch.Tensor, labels: dict[int, str], key: str = "label") -> None:
-    """Labels with their probabilities, best first."""
+    """Labels with their probabilities, in descending order."""
     scores = logits.softmax(-1)
     order = scores.argsort(descending=True).tolist()
     assert [part[key] for part in actual] == [labels[i] for i in order]
@@ -140,7 +140,7 @@ DTYPES = ("int8", "int4", "float16")
 @pytest.mark.parametrize("dtype", DTYPES)
 @on("BertModel")
 def test_features_in_other_numbers(where, name, dtype, client_of, folders_of, tmp_path):
-    """config.json says which file to open; the vectors are those of our runtime."""
+    """config.json names the file to open; the vectors are those of the native runtime."""
     export(folders_of(name)[0], tmp_path / "out", dtype=dtype)
     settings = {"pooling": "mean", "normalize": True}
     actual = client_of(where).pipeline("feature-extraction", tmp_path / "out", TEXTS, settings)
@@ -214,7 +214,7 @@ def test_answers(where, name, client_of, folders_of):
     ports = client.forward("AutoModelForQuestionAnswering", bundle, {k: v.numpy() for k, v in inputs.items()})
     for port in ("start_logits", "end_logits"):
         close(ports[port], outputs[port])
-    # Of the second text, and as transformers.js counts: the first token has its part in the softmax.
+    # Of the second text, as transformers.js computes it: the first token is part of the softmax.
     inside = (inputs["token_type_ids"][0] == 1) & (inputs["input_ids"][0] != tokenizer.sep_token_id)
     counted = inside | (torch.arange(len(inside)) == 0)
     starts, ends = (
@@ -290,7 +290,7 @@ def test_sound_becomes_text(where, name, client_of, folders_of):
 
 
 def greedy(model: torch.nn.Module, feeds: dict[str, torch.Tensor], count: int) -> list[int]:
-    """The likeliest `count` tokens after those given, without a cache and up to the end's mark."""
+    """The `count` most likely tokens, greedily, without a cache and up to EOS."""
     ids = feeds["decoder_input_ids"]
     suppressed = model.generation_config.begin_suppress_tokens or []
     for step in range(count):
@@ -380,7 +380,7 @@ def test_bundle_of_a_hub_is_loaded(name, task, where, client_of, folders_of):
     ],
 )
 def test_processors_saved_in_one_file_are_found(name, task, client_of, folders_of, tmp_path):
-    """transformers 5 writes processor_config.json alone, which transformers.js does not look at."""
+    """transformers 5 writes processor_config.json alone, which transformers.js does not read."""
     checkpoint = replace(BY_NAME[name], together=True).save(tmp_path / "checkpoint")
     assert not (checkpoint / "preprocessor_config.json").exists()
     export(checkpoint, tmp_path / "bundle")

@@ -1,4 +1,4 @@
-"""A model repository for Triton: its own protobuf reads the settings, and they are those of the graphs."""
+"""A model repository for Triton: its own protobuf reads the settings, which match the graphs."""
 
 import pytest
 from helpers.client_rows import WHISPER, rows_of
@@ -34,7 +34,7 @@ def test_settings_are_those_of_the_graphs(row, exported, process, record, tmp_pa
     for graph, answer in zip(manifest.hub.values(), answers, strict=True):
         assert answer["inputs"] == listed(graph.inputs)
         assert answer["outputs"] == listed(graph.outputs)
-        # Of two towers in one graph, texts and images are counted apart.
+        # In a dual encoder's graph, texts and images have separate batch axes.
         together = row.model_type != "clip"
         assert answer["batch"] == (64 if together else 0)
         assert answer["preferred"] == ([8, 16, 32, 64] if together else [])

@@ -1,4 +1,4 @@
-"""What other programs rely on when they open a bundle's graphs: names, shapes, order; and others' layouts."""
+"""The contract with other programs that open a bundle's graphs: names, shapes, order, layouts."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_a_decoder_alone_is_the_ecosystems(bundle_of):
 
 
 def test_a_shared_buffer_is_told_by_what_the_ecosystem_gives(bundle_of):
-    """As onnxruntime-genai binds it: a mask over all tokens, past and present of one shape, every logit."""
+    """As onnxruntime-genai binds it: a mask over all tokens, past and present of one shape, all logits."""
     _, spec = declared(bundle_of("gpt2", "static"))
     assert parts.for_others(spec, roles.GENAI) == {
         roles.MODEL: contracts.ECOSYSTEM,
@@ -96,7 +96,7 @@ def test_graphs_for_other_clients_declare_what_the_ecosystem_expects(bundle_of, 
 
 
 def test_the_ecosystems_encoder_decoder(bundle_of):
-    """As optimum's exporter writes them: names, layer by layer, and a merged decoder that takes any past."""
+    """As optimum's exporter writes them: names, layer by layer, and a merged decoder for any past."""
     _, spec = declared(bundle_of("t5"))
     signatures = parts.signatures(spec, contracts.ECOSYSTEM)
     assert LAYOUTS[0] == (roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST)
@@ -146,7 +146,7 @@ def test_a_steps_outputs_are_the_next_ones_inputs(part):
     "model_type", ["bert", "roberta", "gpt2", "llama", "bloom", "opt", "t5", "whisper", "clip"]
 )
 def test_a_port_has_one_name_when_a_runtime_has_dropped_what_does_nothing(bundle_of, model_type):
-    """Its name would go to what it reads, and clients that ask OpenVINO for any name get either."""
+    """Else the name would be that of its input, and clients of OpenVINO would get either."""
     openvino = pytest.importorskip("openvino", reason="needs openvino")
     folder, core = bundle_of(model_type), openvino.Core()
     for role, graph in bundle.read(folder).hub.items():
@@ -161,7 +161,7 @@ def test_a_port_has_one_name_when_a_runtime_has_dropped_what_does_nothing(bundle
 
 
 def test_outputs_of_every_layer_have_the_names_of_transformers(bundle_of):
-    """Names that transformers.js' Whisper and transformers' own outputs have, and shapes."""
+    """Names and shapes of transformers.js' Whisper and of transformers' own outputs."""
     _, spec = declared(bundle_of("t5", "static"))
     every = contracts.with_outputs(contracts.ECOSYSTEM, ("attentions", "hidden_states"))
     graphs = parts.signatures(spec, every)

@@ -1,4 +1,4 @@
-"""Which dtype to take: sizes, accuracy and speed that one may rely on to choose."""
+"""Choice of a dtype: sizes, accuracy and speed are those measured."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ TEXTS = ["The cat sat on the mat.", "Where was Ada born?", "He sold three of the
 
 @pytest.fixture(scope="module")
 def bundle_in(checkpoint_of, tmp_path_factory):
-    """A function from what a bundle does to it, in several dtypes; no test may change it."""
+    """A function from a bundle's task to the bundle in several dtypes; no test may change it."""
     made: dict[str, Path] = {}
 
     def get(what: str) -> Path:
@@ -89,7 +89,7 @@ def test_neighbours_are_told_from_strangers():
     truth = np.concatenate([corners[:12] + corners[12], corners[:12] + corners[13]])
     swapped = np.concatenate([truth[12:18], truth[6:12], truth[:6], truth[18:]])
     assert accuracy.vectors(truth, truth)[accuracy.OVERLAP] == 1
-    # Six of twelve change camps: of eleven in a camp, six or five stay.
+    # Six of twelve answers change: of eleven, five or six stay.
     assert 0.3 < accuracy.vectors(truth, swapped)[accuracy.OVERLAP] < 0.7
 
 

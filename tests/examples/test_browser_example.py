@@ -1,4 +1,4 @@
-"""The page of examples/browser, in Chromium with the shipped models, shows what transformers says."""
+"""The page of examples/browser, in Chromium with the shipped models, shows transformers' results."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ READY = "document.querySelectorAll('button.main:enabled').length === 2"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """Where serve.py shows the page with freshly exported bundles."""
+    """The URL where serve.py shows the page with freshly exported bundles."""
     bundles = tmp_path_factory.mktemp("bundles")
     for model in MODELS:
         export(ROOT / "models/pretrained" / model, bundles / model)
@@ -46,7 +46,7 @@ def page(url):
 
 
 def model_of(name: str):
-    """The tokenizer and the model as transformers has them."""
+    """The tokenizer and the model in transformers."""
     folder = ROOT / "models/pretrained" / name
     kind = "MarianMTModel" if name == "number-translator" else "LlamaForCausalLM"
     model = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
@@ -54,7 +54,7 @@ def model_of(name: str):
 
 
 def translated(page: chromium.Page, text: str) -> tuple[str, str]:
-    """What the page makes of a number: English words and French ones."""
+    """The page's translation of a number: English words and French ones."""
     page.value(
         f"document.querySelector('#number').value = {json.dumps(text)};"
         "document.querySelector('#translator form').requestSubmit()"

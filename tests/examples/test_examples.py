@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The examples run."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ EXAMPLES = ROOT / "examples"
 
 
 def node_runtime() -> bool:
-    """Whether Node is there with onnxruntime-node beside the example."""
+    """Tell whether Node and onnxruntime-node are installed beside the example."""
     return shutil.which("node") is not None and (EXAMPLES / "node/node_modules/onnxruntime-node").is_dir()
 
 

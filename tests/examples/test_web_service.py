@@ -1,4 +1,4 @@
-"""The example service answers what it should, refuses the rest in a line, and stops for who has gone."""
+"""The example service returns results, refuses invalid requests in a line, and stops on disconnection."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def client(model):
 
 
 class Steps:
-    """The steps of all generations, counted. The one of number `held` is held until `go`."""
+    """A counter of the steps of all generations; step number `held` blocks until `go`."""
 
     def __init__(self) -> None:
         self.taken, self.held, self.go = 0, 0, threading.Event()
@@ -41,14 +41,14 @@ class Steps:
             assert self.go.wait(20)
 
     async def holds(self) -> None:
-        """Return once a step is held, or is past."""
+        """Return once a step is blocked, or past."""
         while not 0 < self.held <= self.taken:
             await asyncio.sleep(0.001)
 
 
 @pytest.fixture
 def steps(monkeypatch):
-    """Those of the service. Its clock stands, so that only a test itself lets its time run out."""
+    """The counter of the service. Its clock is stopped, so that only a test can make time run out."""
     steps, kept = Steps(), web.Job.step
 
     def step(self, tokens, scores):
@@ -157,9 +157,9 @@ ONE, TWO = {"prompt": "the cat"} | THIRTY, {"prompts": ["the cat", "a dog"]} | T
 
 
 async def talk(app, asked: dict | None, leaves: Steps | None = None, reads: bool = True) -> list[dict]:
-    """What the service sends; to a client that `leaves` while a step is held, or that `reads` nothing."""
+    """The service's response; a client `leaves` while a step is blocked, or `reads` nothing."""
     messages, done, sent = [], asyncio.Event(), []
-    if asked is not None:  # else the body never comes
+    if asked is not None:  # else the body never arrives
         messages.append({"type": "http.request", "body": json.dumps(asked).encode(), "more_body": False})
 
     async def receive():
@@ -169,7 +169,7 @@ async def talk(app, asked: dict | None, leaves: Steps | None = None, reads: bool
             await done.wait()
         else:
             await leaves.holds()
-            asyncio.get_running_loop().call_soon(leaves.go.set)  # when the service has been told
+            asyncio.get_running_loop().call_soon(leaves.go.set)  # when the service knows it
         return {"type": "http.disconnect"}
 
     async def send(message):
@@ -185,7 +185,7 @@ async def talk(app, asked: dict | None, leaves: Steps | None = None, reads: bool
 
 
 def answered(app, asked: dict | None, leaves: Steps | None = None) -> list[dict]:
-    """As `talk`, alone."""
+    """As `talk`, without another client."""
     return asyncio.run(talk(app, asked, leaves))
 
 
@@ -193,14 +193,14 @@ def answered(app, asked: dict | None, leaves: Steps | None = None) -> list[dict]
 @pytest.mark.parametrize("beams", [{}, {"num_beams": 2}], ids=["", "beams"])
 @pytest.mark.parametrize("asked", [ONE, TWO], ids=["stream", "generate"])
 def test_client_that_leaves_stops_its_generation(asked, beams, held, model, steps):
-    """Whenever it leaves: even before the first piece, which beams give at their end."""
+    """At any time: even before the first piece, which beam search sends at its end."""
     app = web.service(model)
     assert answered(app, asked | beams)[0]["status"] == 200
     assert steps.taken == 30
     steps.taken, steps.held = 0, held
     sent = answered(app, asked | beams, leaves=steps)
     assert steps.taken == held
-    begun = sent[0]["status"] == 200  # else nobody reads that it was stopped
+    begun = sent[0]["status"] == 200  # else nobody would read the result
     assert begun == ("prompt" in asked and not beams and held > 1)
 
 
@@ -220,7 +220,7 @@ def test_client_that_leaves_makes_room(asked, model, steps, monkeypatch):
 @pytest.mark.parametrize("last", [1, 12])
 @pytest.mark.parametrize("asked", [ONE, TWO], ids=["stream", "generate"])
 def test_time_is_limited(asked, last, model, steps, monkeypatch):
-    """It is up at the step `last`; a stream that has begun by then breaks off."""
+    """It ends at the step `last`; a stream that has begun by then is aborted."""
 
     def monotonic() -> float:
         return 0.0 if steps.taken < last else web.SECONDS + 1
@@ -253,7 +253,7 @@ def test_slow_body_is_given_up(model, monkeypatch):
 
 
 def test_who_cannot_wait_is_told_when_to_come_back(model, steps, monkeypatch):
-    """The first runs, the second waits, and no more may."""
+    """The first runs, the second waits, and the third is refused."""
     monkeypatch.setattr(web, "RUNNING", 1)
     monkeypatch.setattr(web, "WAITING", 1)
     steps.held = 1

@@ -1,4 +1,4 @@
-"""Number formats of a bundle that is there, and parameters that stay as they are."""
+"""Number formats added to an existing bundle, whose parameters stay as they are."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Where numbers lie in a file of weights: bytes first, all that is wider at a multiple of its size."""
+"""Offsets in a weight file: single bytes first, wider types at a multiple of their size."""
 
 import pytest
 import tiny_checkpoint

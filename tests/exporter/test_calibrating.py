@@ -1,4 +1,4 @@
-"""export --texts: integers that texts chose in place of the search's; what is recorded, and what refused."""
+"""export --texts: calibrated integers instead of the search's; records and errors."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ def bert(checkpoint_of, tmp_path_factory) -> Path:
 
 
 def test_inspect_tells_by_what_it_was_calibrated(bert, bundle_of, tmp_path):
-    """What a bundle says of itself, as a table, as a page, and as JSON; nothing of one that was not."""
+    """As a table, as a page, and as JSON; nothing is shown for an uncalibrated bundle."""
     calibration = bundle.read(bert).form.calibrated["int4"]
     line = f"int4: calibrated by {len(TEXTS)} texts of {calibration.tokens} tokens"
     told = CliRunner().invoke(main, ["inspect", str(bert), "--html", str(tmp_path / "page.html")])
@@ -48,13 +48,13 @@ def test_inspect_tells_by_what_it_was_calibrated(bert, bundle_of, tmp_path):
 
 
 def parts(folder: Path, dtype: str) -> dict[str, np.ndarray]:
-    """What lies in the only file of a dtype."""
+    """The parts stored in a dtype's only file."""
     [path] = bundle.read(folder).of_dtype(dtype).data
     return load_file(folder / path)
 
 
 def files(folder: Path) -> dict[str, str]:
-    """Digests of all that lies there."""
+    """Digests of all files."""
     paths = [path for path in folder.rglob("*") if path.is_file()]
     return {path.relative_to(folder).as_posix(): sha256(path) for path in paths}
 
@@ -68,7 +68,7 @@ def test_integers_alone_are_others_than_the_search_s(dtype, bert, checkpoint_of,
     left = bundle.read(bert).form.calibrated[dtype].searched
     blocks = {name.removesuffix(".zero") for name in ours if name.endswith(".zero")}
     assert other == blocks - set(left) != set()
-    assert files(bert).keys() >= files(tmp_path / "plain").keys()  # nothing is left of what was made aside
+    assert files(bert).keys() >= files(tmp_path / "plain").keys()  # temporary files are removed
 
 
 def test_what_is_recorded(bert):
@@ -94,7 +94,7 @@ def test_it_loses_less_of_such_texts(bert, checkpoint_of, tmp_path):
 
 
 def test_quantize_gives_what_export_would_and_keeps_it(checkpoint_of, tmp_path):
-    """A dtype that is added later leaves calibrated integers as they are, though there are no texts then."""
+    """A dtype added later leaves calibrated integers unchanged, though there are no texts then."""
     file = tmp_path / "texts.txt"
     file.write_text("\n".join(TEXTS), encoding="utf-8")
     txexport.export(checkpoint_of("gpt2"), tmp_path / "one")
@@ -128,7 +128,7 @@ def test_quantize_gives_what_export_would_and_keeps_it(checkpoint_of, tmp_path):
     ids=str,
 )
 def test_every_layout_has_them(family, form, checkpoint_of, tmp_path):
-    """Whichever graphs there are: those of the encoder too, once in every file, and verify finds them."""
+    """In any combination of graphs: those of the encoder too, once in every file, and verify finds them."""
     txexport.export(checkpoint_of(family), tmp_path / "out", dtype="int4", texts=TEXTS, **form)
     calibration = bundle.read(tmp_path / "out").form.calibrated["int4"]
     assert not any(".q.weight" in name or ".up.weight" in name for name in calibration.searched)
@@ -143,7 +143,7 @@ def test_every_layout_has_them(family, form, checkpoint_of, tmp_path):
 
 
 def test_matrices_that_few_vectors_reach_stay_as_searched(checkpoint_of, tmp_path):
-    """Experts that nobody asks; and the tower of images of a model that reads texts beside them."""
+    """Experts that no token selects; and the image encoder of a model that reads texts too."""
     txexport.export(checkpoint_of("mixtral"), tmp_path / "few", dtype="int4", texts=["the"])
     txexport.export(checkpoint_of("mixtral"), tmp_path / "many", dtype="int4", texts=TEXTS)
     few, many = (

@@ -1,4 +1,4 @@
-"""One bundle in several number formats: which files it has, what each is for, and how long they are."""
+"""One bundle in several number formats: its files, their purpose, and their size."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ def files(folder: Path) -> set[str]:
 
 
 def settings(folder: Path) -> dict:
-    """What transformers.js is told."""
+    """The settings for transformers.js."""
     return json.loads((folder / "config.json").read_text())["transformers.js_config"]
 
 
@@ -92,7 +92,7 @@ def test_a_dtype_is_the_same_alone_or_after_others(bert, integers_of):
 
 
 def test_load_takes_the_dtype_asked_for(bert, integers_of):
-    """And the first where none is; they are near each other, and not the same."""
+    """The first one by default; results are close to each other, and differ."""
     texts = ["the cat sat", "the dog lay on the rug"]
     found = {
         dtype: np.array(txexport.load(bert, device="cpu", dtype=dtype).embed(texts, pooling="mean"))
@@ -178,7 +178,7 @@ DATA = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_has_it_too(form, checkpoint_of, tmp_path):
-    """Each graph is what verify expects, and ONNX Runtime opens it where it lies."""
+    """Each graph is the one that verify expects, and ONNX Runtime opens it in place."""
     manifest = txexport.export(checkpoint_of("gpt2"), tmp_path / "out", dtype=["int8", "int4"], **FORMS[form])
     graphs = GRAPHS[form]
     data = DATA.get(form, ["onnx/model_int8.onnx_data"])
@@ -194,7 +194,7 @@ def test_every_form_has_it_too(form, checkpoint_of, tmp_path):
 
 
 def test_a_config_names_the_first_dtype(checkpoint_of, tmp_path):
-    """What opens a bundle without being told gets that."""
+    """A program that opens a bundle by default gets that one."""
     txexport.export(checkpoint_of("gpt2"), tmp_path / "out", dtype=["int4", "float32"], client="genai")
     assert settings(tmp_path / "out")["dtype"] == "q4"
     genai = json.loads((tmp_path / "out" / "genai_config.json").read_text())
@@ -238,7 +238,7 @@ def test_several_graphs_of_each_dtype(family, integers_of):
 
 @pytest.mark.parametrize("dtype", ["int8", "int4"])
 def test_tied_matrices_lie_once(dtype, integers_of):
-    """gpt2's words are its head, too: as a table and as a product, over the same integers."""
+    """gpt2's word embedding is its head, too: as a table and as a product, over the same integers."""
     [path] = [name for name in bundle.read(integers_of("gpt2")).data if DTYPES[dtype].suffix in name]
     with safe_open(integers_of("gpt2") / path, "np") as file:
         names = [*file.keys()]

@@ -1,4 +1,4 @@
-"""What export writes, and what it leaves when it cannot."""
+"""Files that export writes, and the state after a failure."""
 
 import dataclasses
 import json
@@ -28,7 +28,7 @@ from txexport.exporter import export, quantize
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.runtime import load
 
-NATIVE = {  # our runtime's graphs
+NATIVE = {  # graphs of the native runtime
     "bert": ["onnx/model_native.onnx"],
     "gpt2": ["onnx/model_static.onnx"],
     "bart": ["onnx/source_static.onnx", "onnx/target_static.onnx"],
@@ -75,7 +75,7 @@ def test_manifest_describes_the_graphs(model_type, bundle_of):
 
 
 def test_bundle_says_where_its_checkpoint_is_and_nothing_of_the_machine(checkpoint_of, tmp_path):
-    """They may be moved together; and a bundle that is pushed to a hub names nobody's home."""
+    """They may be moved together; and a bundle pushed to a hub contains no path of the machine."""
     source = tmp_path / "models/bert"
     shutil.copytree(checkpoint_of("bert"), source)
     export(source, tmp_path / "bundles/out", only="native")
@@ -141,7 +141,7 @@ def test_names_are_those_of_the_ecosystem(model_type, cache, bundle_of):
 
 
 def test_graphs_and_stored_parameters_balance(checkpoint_of, tmp_path):
-    """A forgotten parameter would be left out of the mathematics, and a stray one paid for in vain."""
+    """A missing parameter would be a wrong model, and an unused one wasted memory."""
     checkpoint = Checkpoint(checkpoint_of("bart"))
     resolved = families.resolve(checkpoint, None)
     form = ExportOptions("static", 24)
@@ -169,7 +169,7 @@ def test_a_component_is_one_function_however_many_layers(tmp_path):
         sizes.append(sorted(function.name for function in model.functions))
         kinds = [node.op_type for node in model.graph.node]
         assert kinds.count("decoder_block") == layers - 1
-        assert kinds.count("decoder_block_2") == 1  # the last one, of the tokens that are asked for
+        assert kinds.count("decoder_block_2") == 1  # the last one, at the selected tokens
     assert sizes[0] == sizes[1]
     assert len(sizes[0]) == len(set(sizes[0]))
 
@@ -198,7 +198,7 @@ def test_nodes_carry_no_notes_of_what_built_them(model_type, bundle_of):
 
 @pytest.mark.parametrize("key_heads", [1, 2, 4])
 def test_a_step_reads_keys_that_heads_share_once(key_heads, tmp_path):
-    """A runtime reads the keys of each head anew: at 4,000 tokens that is a tenth of a step's time."""
+    """A runtime reads each head's keys separately: at 4,000 tokens that is a tenth of a step's time."""
     config = {"num_attention_heads": 4, "num_key_value_heads": key_heads}
     tiny_checkpoint.save(tmp_path / "in", "llama", "LlamaForCausalLM", **config)
     export(tmp_path / "in", tmp_path / "out")
@@ -259,13 +259,13 @@ def test_weights_keep_the_bytes_of_the_checkpoint(bundle_of, checkpoint_of):
     ours = stored(bundle_of("bert"))
     with safe_open(checkpoint_of("bert") / "model.safetensors", "np") as theirs:
         for name, original in pairs.items():
-            turned = name.endswith("v.weight")  # what is only multiplied with lies (in, out)
+            turned = name.endswith("v.weight")  # matrices that are only multiplied are stored (in, out)
             found = ours[name].T if turned else ours[name]
             assert np.array_equal(found, theirs.get_tensor(original))
 
 
 def test_a_config_keeps_what_it_says_whatever_its_letters(checkpoint_of, tmp_path):
-    """Half of a pair, as a cut text has it, is JSON, and no UTF-8."""
+    """Half of a surrogate pair, as in a truncated text, is JSON, and not UTF-8."""
     source = shutil.copytree(checkpoint_of("bert"), tmp_path / "source")
     said = json.loads((source / "config.json").read_text()) | {"_name_or_path": "\ud83d é"}
     (source / "config.json").write_text(json.dumps(said))
@@ -416,7 +416,7 @@ def test_damaged_bundle_is_one_line(checkpoint_of, tmp_path):
 
 @pytest.mark.parametrize("dtype", ["int8", "int8-fast", "int4", ["float32", "int4-128"]], ids=str)
 def test_no_weights_of_a_merged_decoder_stand_within_a_branch(dtype, checkpoint_of, tmp_path):
-    """ONNX Runtime Web finds none there beside its graph, and ONNX Runtime none that is a link."""
+    """ONNX Runtime Web does not find them beside its graph, and ONNX Runtime not through a link."""
     export(checkpoint_of("bart"), tmp_path / "out", dtype=dtype, client="web")
     for path in (tmp_path / "out").rglob("*merged*.onnx"):
         graph = onnx.load(path, load_external_data=False).graph
@@ -442,7 +442,7 @@ def test_no_weights_of_a_merged_decoder_stand_within_a_branch(dtype, checkpoint_
 def test_config_json_has_no_multi_query_that_transformers_js_takes_for_one_tensor(
     family, config, kept, tmp_path
 ):
-    """To transformers the model is the same without."""
+    """For transformers the model is the same without it."""
     tiny_checkpoint.save(tmp_path / "in", family, tiny_checkpoint.FAMILIES[family][0], **config)
     export(tmp_path / "in", tmp_path / "out", only="hub")
     written = json.loads((tmp_path / "out" / "config.json").read_text())

@@ -1,4 +1,4 @@
-"""Images of another size than config.json's: positions are those that transformers interpolates in a call."""
+"""Images of another size than config.json's: positions are transformers' interpolated ones."""
 
 import dataclasses
 import json
@@ -47,7 +47,7 @@ OTHERS = [
     [((14, 14), (24, 24)), ((14, 14), (16, 20)), ((16, 16), (7, 9)), ((37, 37), (16, 16)), ((1, 1), (3, 2))],
 )
 def test_positions_are_pytorchs(old, new):
-    """In float64 but for the last rounding; in float32 to what PyTorch's places and shares are off by."""
+    """In float64 but for the last rounding; in float32 within the error of PyTorch's interpolation."""
     table = np.random.default_rng(3).normal(size=(*old, 32)).astype(np.float32)
     places = torch.from_numpy(table).permute(2, 0, 1)[None]
     exact, theirs = (
@@ -58,7 +58,7 @@ def test_positions_are_pytorchs(old, new):
     largest = np.abs(table).max()
     assert found.dtype == np.float32
     assert (np.abs(found - exact) <= np.spacing(np.abs(found)) / 2 + 1e-13 * largest).all()
-    # A place is off by some bits of a length of `old`, and a share by at most 1.5 times that: four of them a
+    # A coordinate has an error of some bits of a length of `old`, and a weight 1.5 times that: four of them a
     # direction, and both directions. Then some bits of four times four terms.
     off = 2 * EPS * max(old) * 4 * 1.5 * 2 + 16 * EPS
     assert (np.abs(found - theirs) <= off * largest).all()
@@ -96,7 +96,7 @@ def test_height_and_width_may_differ(checkpoint_of, tmp_path):
 
 @pytest.mark.parametrize("model_type", ["vit", "siglip_vision_model"])
 def test_other_number_formats_hold_the_same_positions(model_type, checkpoint_of, tmp_path):
-    """Also one that is added later; what an original holds of rounded numbers is of the new size."""
+    """Also one added later; an original of rounded weights has the new size."""
     export(checkpoint_of(model_type), tmp_path / "out", image_size=42, only="native")
     assert quantize(tmp_path / "out", "float16").form.image_size == [42, 42]
     assert verify(tmp_path / "out", cases="quick").ok
@@ -152,7 +152,7 @@ def test_images_are_prepared_for_the_size(
 
 
 def test_a_picture_is_classified_as_the_original_does_at_that_size(checkpoint_of, tmp_path):
-    """From the file to the labels, with the processor and the model of transformers beside it."""
+    """From the file to the labels, compared with the processor and the model of transformers."""
     source = tmp_path / "source"
     shutil.copytree(checkpoint_of(VIT), source)
     settings = {"image_processor_type": "ViTImageProcessor", "size": {"height": 30, "width": 30}}

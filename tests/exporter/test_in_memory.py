@@ -1,4 +1,4 @@
-"""A model in memory is exported as the folder that it saves itself to, and nothing of it is left behind."""
+"""A model in memory is exported like the folder that it saves, and temporary files are removed."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-# BERT's head is tied, Mixtral's experts lie in memory otherwise than in files.
+# BERT's head is tied, Mixtral's experts are laid out in memory otherwise than in files.
 @pytest.mark.parametrize(
     ("model_type", "architecture"), [("bert", "BertForMaskedLM"), ("mixtral", "MixtralForCausalLM")]
 )
@@ -71,12 +71,12 @@ def test_options_of_the_other_kind_of_source(checkpoint_of, tmp_path):
 
 
 class PeftModel:
-    """As peft's, which saves its adapter alone."""
+    """A PeftModel, which saves its adapter alone."""
 
     peft_config: ClassVar[dict] = {}
 
     def merge_and_unload(self):
-        """Give the merged model."""
+        """Return the merged model."""
 
     def save_pretrained(self, folder):
         """Write the adapter."""
@@ -84,7 +84,7 @@ class PeftModel:
 
 
 class Adapted(PeftModel):
-    """As a model of transformers with an adapter added by add_adapter, which has no merge_and_unload."""
+    """A model of transformers with an adapter added by add_adapter, which has no merge_and_unload."""
 
     merge_and_unload = property()
 
@@ -128,7 +128,7 @@ def test_what_is_no_model_with_numbers_is_told_by_its_reason(kind, tmp_path):
 
 
 def test_errors_name_the_model_and_no_folder_that_is_gone(tmp_path, monkeypatch):
-    """Whatever is wrong with what it saved, and wherever the bundle is to be."""
+    """Errors of any kind, for any output folder."""
     monkeypatch.chdir(tmp_path)
     model = tiny_checkpoint.build("bert", "BertForMaskedLM")
     for wrong in ({"hidden_act": "novel"}, {"hidden_size": 7}, {"model_type": "bert2"}):

@@ -1,4 +1,4 @@
-"""What export says of clients is what they were found to run, and every family was tried."""
+"""Export's statements on clients are their test results, and every family was tested."""
 
 import json
 import runpy

@@ -1,4 +1,4 @@
-"""LongRoPE: an export turns by the factors that were asked for, and ends where they do."""
+"""LongRoPE: an export uses the requested factors, and its limit is theirs."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from txexport.errors import BundleError, InputError, UnsupportedError
 from txexport.exporter import export, quantize
 from txexport.verification import verify
 
-SHORT, LONG = 16, 72  # sequences that the short factors are for, and the long ones
+SHORT, LONG = 16, 72  # sequence lengths of the short factors, and of the long ones
 FACTORS = {"short_factor": [1.0, 1.1, 1.5, 2.0], "long_factor": [1.0, 3.0, 5.0, 9.0]}
 PUBLISHED = {"original_max_position_embeddings": SHORT, "max_position_embeddings": LONG}
 ROW = Row(
@@ -45,7 +45,7 @@ def bundles(checkpoint_of, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def original_of():
-    """A function from a checkpoint to the unpatched model, which turns by the longest position of a call."""
+    """A function from a checkpoint to the unpatched model, which switches factors by position."""
     return lambda folder: transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
 
 
@@ -57,7 +57,7 @@ def original(checkpoint_of, original_of):
 
 @torch.inference_mode()
 def expected(original, chunks) -> np.ndarray:
-    """The original's logits of tokens that it reads a chunk at a time, over its cache."""
+    """The original's logits of tokens that it reads in chunks, over its cache."""
     cache, rows = transformers.DynamicCache(), []
     for chunk in chunks:
         rows.append(original(torch.tensor([chunk]), past_key_values=cache, use_cache=True).logits[0].numpy())
@@ -65,7 +65,7 @@ def expected(original, chunks) -> np.ndarray:
 
 
 def found(bundle, chunks) -> np.ndarray:
-    """The same of a bundle's graph with a growing cache."""
+    """The same from a bundle's graph with a growing cache."""
     session = onnxruntime.InferenceSession(bundle / "onnx/model.onnx")
     past = {
         one.name: np.zeros([1, one.shape[1], 0, one.shape[3]], np.float32)
@@ -122,14 +122,14 @@ def test_logits_are_those_of_the_unpatched_original(factors, chunks, bundles, or
     ids=lambda chunks: "-".join(str(len(chunk)) for chunk in chunks[:3]),
 )
 def test_the_graph_for_other_clients_turns_anew_where_the_original_does(chunks, bundles, original):
-    """Keys of a cache stay as they were turned; a graph of long factors alone cannot follow that."""
+    """Cached keys keep their rotation; a graph of long factors alone cannot reproduce the switch."""
     theirs = expected(original, chunks)
     assert np.abs(found(bundles["short"], chunks) - theirs).max() < 1e-5 * np.abs(theirs).max()
 
 
 @torch.inference_mode()
 def test_the_longest_row_decides_for_a_batch(bundles, original):
-    """As in the original: of padding, positions are 0."""
+    """As in the original; positions of padding are 0."""
     ids, mask = np.array([TOKENS[:20], TOKENS[20:40]]), np.ones((2, 20), np.int64)
     mask[0, :9] = 0
     inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": np.maximum(mask.cumsum(1) - 1, 0)}
@@ -152,7 +152,7 @@ def test_the_longest_row_decides_for_a_batch(bundles, original):
 
 @pytest.mark.parametrize(("client", "limit"), [(None, LONG), ("genai", SHORT)])
 def test_genai_is_told_where_the_graph_that_it_opens_ends(client, limit, checkpoint_of, tmp_path):
-    """The one over a shared buffer sees places of padding, so that it cannot tell how long a row is."""
+    """The graph over a shared buffer includes padding, so that it cannot tell how long a row is."""
     export(checkpoint_of(ROW), tmp_path / "out", client=client, only="hub")
     model = json.loads((tmp_path / "out" / "genai_config.json").read_text())["model"]
     assert model["context_length"] == limit
@@ -229,7 +229,7 @@ def test_a_format_that_is_added_has_the_same_factors(checkpoint_of, tmp_path):
 
 
 def test_factors_that_a_bundle_has_not_are_caught(bundles, tmp_path, checkpoint_of):
-    """txexport.json says one thing, and the graph does another."""
+    """txexport.json and the graph disagree."""
     export(checkpoint_of(ROW), tmp_path / "out", rope_factors="short", only="native")
     export(checkpoint_of(ROW), tmp_path / "other", rope_factors="long", only="native")
     graph_path(tmp_path / "other").replace(graph_path(tmp_path / "out"))
@@ -257,7 +257,7 @@ def test_where_it_ends_before_config_json_is_said(bundles, checkpoint_of, tmp_pa
 
 
 def test_dynamic_rope_ends_where_it_would_begin_and_says_so(checkpoint_of, original_of, tmp_path):
-    """Within max_position_embeddings it is as if there were none; beyond, the original turns anew."""
+    """Within max_position_embeddings it has no effect; beyond, the original rescales."""
     row = Row("llama", "LlamaForCausalLM", GENERATE, "dynamic", {"rope_parameters": DYNAMIC})
     source, out = checkpoint_of(row), tmp_path / "out"
     result = CliRunner().invoke(main, ["export", str(source), str(out)])
@@ -298,7 +298,7 @@ def test_factors_are_refused_where_there_are_none(checkpoint_of, tmp_path):
 
 
 def test_long_factors_are_refused_where_the_original_never_turns_by_them(checkpoint_of, tmp_path):
-    """Phi-3.5-MoE's takes the short ones at every length, so that no export would be proved by it."""
+    """Phi-3.5-MoE uses the short ones at every length, so that such an export could not be verified."""
     scaling = ROW.config["rope_parameters"] | {"original_max_position_embeddings": SHORT}
     config = {"rope_parameters": scaling | {"short_mscale": 1.3, "long_mscale": 1.3}}
     row = Row("phimoe", "PhimoeForCausalLM", GENERATE, "longrope", config | {"max_position_embeddings": LONG})
@@ -316,7 +316,7 @@ def test_long_factors_are_refused_where_the_original_never_turns_by_them(checkpo
 
 @pytest.mark.parametrize("kind", ["yarn", "longrope"])
 def test_files_as_they_were_published_have_long_factors_too(kind, bundles, checkpoint_of, tmp_path):
-    """Those of before transformers 5, which kept theta apart; Phi-3 first called its scaling yarn."""
+    """Files of before transformers 5, which stored theta separately; Phi-3 first called its scaling yarn."""
     source = tmp_path / "source"
     shutil.copytree(checkpoint_of(ROW), source)
     values = json.loads((source / "config.json").read_text())

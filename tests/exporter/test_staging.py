@@ -1,4 +1,4 @@
-"""How a bundle comes to its place: whole or not at all, whoever else is there and whatever is killed."""
+"""A bundle is replaced atomically, with concurrent exports and after a kill."""
 
 import contextlib
 import errno
@@ -129,7 +129,7 @@ def test_what_appears_in_the_old_bundle_at_the_last_moment_is_kept(
 
 
 def without_exchange(monkeypatch):
-    """As on a system that cannot let two folders change places."""
+    """As on a system that cannot exchange two folders."""
     monkeypatch.setattr("txexport.bundle.swap.exchange", lambda a, b: False)
 
 
@@ -179,7 +179,7 @@ AWAY = f".out.txexport-old-{os.getpid()}-1"  # as a kill between the renames lea
 
 
 def test_kill_between_the_renames_loses_nothing(checkpoint_of, tmp_path):
-    """Not even where the process id of the killed export is another's by now."""
+    """Not even where another process has the id of the killed export."""
     out = tmp_path / "out"
     export(checkpoint_of("bert"), out)
     out.rename(tmp_path / AWAY)
@@ -256,7 +256,7 @@ def test_folders_of_the_user_beside_it_are_not_touched(checkpoint_of, tmp_path):
 
 
 def test_two_exports_at_once_do_not_mix(checkpoint_of, tmp_path, monkeypatch):
-    """The first is there whole, and the second says at once that it may not write."""
+    """The first completes, and the second fails at once."""
     out, write = tmp_path / "out", bundle_writing._write_graphs
 
     def interrupted(*arguments):
@@ -283,7 +283,7 @@ def test_leftovers_go_whatever_process_has_their_id_now(checkpoint_of, tmp_path)
 
 
 def test_without_locks_nothing_is_written_nor_removed(checkpoint_of, tmp_path, monkeypatch):
-    """A file system that has none cannot tell a running export on another host from a killed one."""
+    """A file system without locks cannot tell a running export on another host from a killed one."""
     fcntl = pytest.importorskip("fcntl", reason="Windows locks otherwise")
 
     def unsupported(*_):
@@ -385,7 +385,7 @@ def test_full_disk_is_one_line_and_leaves_nothing(checkpoint_of, tmp_path, monke
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
 def test_source_that_cannot_be_read_is_named_and_not_the_bundle(name, checkpoint_of, tmp_path, monkeypatch):
-    """A disk that fails under the checkpoint is no reason to look at the one that is written to."""
+    """An error of the checkpoint's disk must not name the bundle's."""
     source = checkpoint_of("bert")
 
     def failing(path, *arguments, **options):
@@ -442,7 +442,7 @@ def test_killed_export_leaves_nothing_half_written(kill, checkpoint_of, tmp_path
 
 
 def killed(tmp_path: Path, *mode: str) -> dict[str, int]:
-    """What helpers/kills.py saw, in a process of its own whose forks take no threads along."""
+    """The results of helpers/kills.py, in a process whose forks copy no threads."""
     for name, seed in (("a", 0), ("b", 1)):
         tiny_checkpoint.save(tmp_path / name, "bert", seed=seed, num_hidden_layers=1)
     command = [sys.executable, str(ROOT / "tests/helpers/kills.py"), str(tmp_path), *mode]
@@ -471,4 +471,4 @@ def test_kills_before_every_call_of_the_swap_leave_the_old_bundle_or_the_new(way
         pytest.skip("this system cannot let two folders change places")
     assert seen["old"] > 10
     assert seen["new"] > 10
-    assert seen["put back"] == (way == "renames")  # with an exchange there is never a moment without either
+    assert seen["put back"] == (way == "renames")  # with an exchange one of the two exists at any time

@@ -1,4 +1,4 @@
-"""The page of popular checkpoints says what becomes of each: a user who finds a name there can rely on it."""
+"""The page of popular checkpoints gives each one's status: a user who finds a name there can rely on it."""
 
 import json
 
@@ -10,7 +10,7 @@ from txexport import families
 from txexport.errors import UnsupportedError
 from txexport.exporter import export
 
-# Those with what no row of the families has: older names of values, and code of their own.
+# Checkpoints with features of no row: older names of values, and code of their own.
 QUICK = (
     *("deepseek-ai/deepseek-coder-6.7b-instruct", "microsoft/Phi-4-mini-instruct", "openai/gpt-oss-120b"),
     *("google/embeddinggemma-300m", "microsoft/deberta-v3-base", "tiiuae/falcon-rw-1b"),
@@ -42,7 +42,7 @@ def test_page_has_them_all():
 
 
 def test_no_family_is_called_unsupported():
-    """Where one was added, its line goes out of not_taken, and `tools/docs checkpoints` writes the page."""
+    """When a family is added, remove its line from not_taken; `tools/docs checkpoints` writes the page."""
     assert set(json.loads(FILE.read_text(encoding="utf-8"))["not_taken"]).isdisjoint(families.names())
 
 

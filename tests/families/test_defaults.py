@@ -1,4 +1,4 @@
-"""A config.json may leave a key out: then the library's default is meant, and not another."""
+"""For a key that config.json leaves out, the library's default is used."""
 
 import json
 
@@ -18,7 +18,7 @@ PLAIN = list({(row.model_type, row.task): row for row in reversed(ROWS) if not r
 
 
 def spec(values: dict, checkpoint: Checkpoint, task: str):
-    """What a family makes of a config, or the error that it raises."""
+    """A family's spec for a config, or the error that it raises."""
     family = families.module(values["model_type"])
     stored = TensorNames(checkpoint, names(family.NAMING, checkpoint))
     try:
@@ -28,7 +28,7 @@ def spec(values: dict, checkpoint: Checkpoint, task: str):
 
 
 def shortened(values: dict):
-    """Each key with the values without it; of a table that describes a tower, each of its keys too."""
+    """Each key with the values without it; for a nested config of an encoder, each of its keys too."""
     for key in sorted(set(values) - NAMES):
         yield key, {other: value for other, value in values.items() if other != key}
         if (key.endswith("_config") or key in PARTS) and isinstance(values[key], dict):
@@ -47,7 +47,7 @@ def test_missing_key_means_the_librarys_default(row, checkpoint_of):
             continue
         ours = spec(less, checkpoint, row.task)
         theirs = spec(filled | {"architectures": values["architectures"]}, checkpoint, row.task)
-        if not isinstance(ours, TxexportError):  # to ask for the key is right too
+        if not isinstance(ours, TxexportError):  # the error for a missing key is right too
             assert ours == theirs or isinstance(theirs, TxexportError), key
             tried += 1
     assert tried > 3

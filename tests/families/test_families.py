@@ -22,9 +22,9 @@ STRUCTURES = ("bert", "gpt2", "t5", "gemma2", "mixtral", "bloom", "whisper", "vi
 
 
 def params(cases, often) -> list:
-    """Rows with a kind of cache each; those that are not tried `often` are marked slow.
+    """Rows with a kind of cache each; those that are not `often` are marked slow.
 
-    Those of a row are a group, whose worker makes checkpoints and asks originals once.
+    Those of a row are a group, whose worker makes checkpoints and runs originals once.
     """
     return [
         pytest.param(
@@ -41,7 +41,7 @@ def params(cases, often) -> list:
 
 
 def in_either_cache(row: Row, cache) -> bool:
-    """Of a variant, one kind of cache shows what is another."""
+    """For a variant, one kind of cache covers its difference."""
     return cache != "dynamic" or not row.variant
 
 
@@ -49,13 +49,13 @@ def failures(report) -> list:
     return [(case.name, case.exception, case.worst) for case in report.cases if not case.ok]
 
 
-# Originals that keep no keys and values: their cached steps are held against one pass by their logits.
+# Originals without a key/value cache: their cached steps are compared with the logits of one pass.
 CACHELESS = {"openai-gpt": {"logits"}}
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    """What suits small models: threads wait for each other longer than they compute."""
+    """Options for small models: threads wait for each other longer than they compute."""
     monkeypatch.setattr(cpus, "available", lambda: 1)
 
 
@@ -101,7 +101,7 @@ OLD = [(row, cache) for row, cache in CASES if cache != "dynamic"]
 
 
 def spelled_otherwise(row: Row, cache) -> bool:
-    """Heads and variants of a family mostly share what older operators spell."""
+    """Heads and variants of a family mostly share the operators that older opsets spell out."""
     return row is FIRST[row.model_type] or row.model_type in STRUCTURES
 
 
@@ -154,7 +154,7 @@ FIRST_WRITER = {row.model_type: row for row, _ in reversed(WRITERS)}
 
 
 def of_each_family(row: Row, cache) -> bool:
-    """What a row's tokens are is proved by its cases; here rows end, which a family says once."""
+    """A row's tokens are verified by its cases; here rows end at EOS, which a family covers once."""
     return row is FIRST_WRITER[row.model_type] and (cache == "static" or row.model_type in STRUCTURES)
 
 

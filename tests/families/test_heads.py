@@ -1,4 +1,4 @@
-"""Every head that the library has for a family and a task of ours is exported, or named here with why not."""
+"""Every head of the library for a supported family and task is exported, or listed here with the reason."""
 
 import transformers
 
@@ -53,7 +53,7 @@ UNREAD = {
 def heads() -> dict[tuple[str, str], tuple[str, ...]]:
     """The classes of transformers by family and task, but for those that another task of the family has.
 
-    AutoModel, which does not say what a model reads, is asked once.
+    AutoModel, which does not tell the kind of input, is listed once.
     """
     result = {}
     for model_type in families.names():
@@ -75,7 +75,7 @@ def test_every_head_is_exported_or_named_with_a_reason():
 
 
 def test_every_class_of_a_task_is_the_librarys():
-    """Or a checkpoint that names it in `architectures` is another's; three are of older code."""
+    """Or the class belongs to a checkpoint that names it in `architectures`; three are of older code."""
     named = {
         name
         for model_type in families.names()

@@ -1,4 +1,4 @@
-"""Who asks for every layer's attention weights and hidden states gets transformers' own, from every graph."""
+"""Attention weights and hidden states of every layer are those of transformers, from every graph."""
 
 import json
 
@@ -11,7 +11,7 @@ from txexport.errors import UnsupportedError
 from txexport.exporter import export
 from txexport.spec import Cache
 
-# What attends otherwise than the others, each with a cache and an opset.
+# Unusual kinds of attention, each with a cache and an opset.
 ROWS = [
     ("bert", None, 24),
     ("roberta", None, 17),
@@ -39,7 +39,7 @@ DECODES = Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", {"n
 
 
 def check(folder):
-    """Everything that graphs give is compared with both originals, and equal."""
+    """Compare all outputs of the graphs with both originals."""
     report = verify(folder, cases="quick")
     assert [(case.name, case.exception, case.worst) for case in report.cases if not case.ok] == []
     assert report.references == ["checkpoint", "twin", "transformers"]
@@ -80,7 +80,7 @@ def test_every_other_family_too(model_type, checkpoint_of, tmp_path):
 
 @pytest.mark.parametrize("outputs", [OUTPUTS, ("attentions",), ("hidden_states",)], ids=str)
 def test_labels_of_the_sum_of_all_layers(outputs, checkpoint_of, tmp_path):
-    """Whose original gives hidden states, asked for them or not."""
+    """The original returns hidden states, whether requested or not."""
     summed = {"use_weighted_layer_sum": True, "classifier_proj_size": 26}
     row = Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", summed)
     export(checkpoint_of(row), tmp_path / "out", outputs=outputs)
@@ -95,7 +95,7 @@ def test_decoders_that_label(row, checkpoint_of, tmp_path):
 
 
 def test_graphs_in_parts_say_which_component_is_off(checkpoint_of, tmp_path):
-    """--layers knows weights as a component's outputs."""
+    """--layers compares weights as a component's outputs."""
     export(checkpoint_of("t5"), tmp_path / "out", only="native", outputs="attentions")
     report = verify(tmp_path / "out", cases=["three ragged rows in chunks"], layers=True, reference="twin")
     assert report.layers.skipped is None
@@ -123,7 +123,7 @@ def test_sparse_attention_has_no_weights(checkpoint_of, tmp_path):
 
 
 def test_weights_of_texts_too_short_for_blocks_are_those_of_full_attention(checkpoint_of, tmp_path):
-    """The original, asked for them with a config of blocks, gives none."""
+    """The original with block-sparse attention returns no weights."""
     blocks = {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1}
     row = Row("big_bird", "BigBirdModel", FEATURES, "blocks", blocks)
     export(checkpoint_of(row), tmp_path / "out", outputs=OUTPUTS)
@@ -132,7 +132,7 @@ def test_weights_of_texts_too_short_for_blocks_are_those_of_full_attention(check
 
 
 def test_hidden_states_of_two_widths_are_refused(checkpoint_of, tmp_path):
-    """The original's last one is as wide as its words, so the outputs would not be those of any layer."""
+    """The original's last one has the width of its word embedding, so that the outputs have two widths."""
     row = Row("opt", "OPTForCausalLM", GENERATE, "narrow", {"word_embed_proj_dim": 20})
     with pytest.raises(UnsupportedError, match="the last one is 20 numbers wide in the original"):
         export(checkpoint_of(row), tmp_path / "out", outputs=["hidden_states"])
@@ -157,7 +157,7 @@ def test_choices_have_none(checkpoint_of, tmp_path):
 
 @pytest.mark.parametrize("cache", Cache)
 def test_nothing_changes_where_nothing_is_asked(cache, checkpoint_of, tmp_path):
-    """A bundle without them is spelled as before: the fused operator, and no word of outputs."""
+    """A bundle without them is written as before: the fused operator, and no additional output."""
     export(checkpoint_of("llama"), tmp_path / "out", cache=cache)
     assert "outputs" not in json.loads((tmp_path / "out/txexport.json").read_text())["form"]
     graphs = (tmp_path / f"out/onnx/model_{cache}.onnx").read_bytes()

@@ -1,4 +1,4 @@
-"""Where an original reads its files in a way of its own, a bundle gives the original's numbers, or none."""
+"""Where an original reads its files in a special way, a bundle has its numbers, or is refused."""
 
 import json
 import shutil
@@ -78,7 +78,7 @@ def test_t5_without_a_meaning_is_refused(config, said, copy_of, tmp_path):
 
 @pytest.mark.parametrize("model_type", families.names())
 def test_other_names_of_values_are_those_of_transformers(model_type):
-    """Where config.json has both, the other name wins: a reader of one alone exports another model."""
+    """Where config.json has both, the alias wins: a reader of one alone exports another model."""
     theirs = transformers.CONFIG_MAPPING[model_type].attribute_map
     assert getattr(families.module(model_type), "ALIASES", {}) == theirs
 
@@ -98,7 +98,7 @@ def test_m2m_is_not_started_with_padding(bundle_of):
 
 
 def test_big_bird_reads_as_many_tokens_as_its_original_reads_in_full(copy_of):
-    """As a fresh one: an original that has read a short text stays with full attention for longer ones."""
+    """By a fresh original: one that has read a short text stays with full attention for longer ones."""
     folder = copy_of("big_bird", attention_type="block_sparse", block_size=2, num_random_blocks=1)
     limit = families.resolve(Checkpoint(folder)).spec.encoder.limit
 
@@ -117,7 +117,7 @@ PAIR = ("the cat sat", "on the mat")
 
 
 def logits_of(folder: Path, auto: str) -> np.ndarray:
-    """What transformers' tokenizer and model make of PAIR, as its pipelines put them together."""
+    """The logits of PAIR by transformers' tokenizer and model, as its pipelines combine them."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = getattr(transformers, auto).from_pretrained(folder).eval()
     with torch.no_grad():
@@ -165,7 +165,7 @@ PAIRED = [
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize(("model_type", "architecture", "auto"), PAIRED, ids=lambda value: value)
 def test_pairs_give_the_numbers_of_the_original(model_type, architecture, auto, told, tmp_path):
-    """Of AlbertForSequenceClassification without types, 0.02 off and more before."""
+    """AlbertForSequenceClassification without token types was 0.02 off and more before."""
     folder = tmp_path / "in"
     tiny_checkpoint.save(folder, model_type, architecture)
     tiny_tokenizers.wordpiece().save_pretrained(folder)
@@ -246,7 +246,7 @@ def test_a_model_of_several_labels_ranks_nothing(tmp_path):
 
 
 def test_cross_encoder_as_sentence_transformers_saves_it(tmp_path):
-    """With modules.json, which sentence encoders have too, and the activation in a file of its own."""
+    """With modules.json, which sentence encoders have too, and the activation in a separate file."""
     plain = crossed(tmp_path / "plain", 1)
     CrossEncoder(str(plain), device="cpu", activation_fn=torch.nn.Identity()).save(str(tmp_path / "in"))
     assert (tmp_path / "in/modules.json").is_file()
@@ -292,7 +292,7 @@ def test_min_length_beside_min_new_tokens_is_told(bundle_of):
 
 
 def test_a_label_of_the_last_token_does_not_depend_on_the_batch(checkpoint_of, tmp_path):
-    """XLNet's original reads the last place, before which its tokenizer puts the padding."""
+    """XLNet's original reads the last position, since its tokenizer pads on the left."""
     folder = checkpoint_of(Row("xlnet", "XLNetForSequenceClassification", CLASSIFY, "5 labels", LABELS))
     txexport.export(folder, tmp_path / "out", only="native")
     bundle = txexport.load(tmp_path / "out", device="cpu")

@@ -1,4 +1,4 @@
-"""Presets against the papers' counts, the originals' parameters, and what families make of their configs."""
+"""Presets compared with the papers' counts, the originals' parameters, and the families' specs."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from txexport.families._config import Config
 from txexport.inspection import parameter_count
 from txexport.spec import Cache
 
-# Parameters that a paper or its authors publish, and how far its rounding lets the exact count be off.
+# Parameters that a paper or its authors publish, and the rounding of that figure.
 PUBLISHED = {
     "transformer_base": (presets.transformer_base(), 65e6, 2e6),  # its own description gives 63.05M
     "transformer_big": (presets.transformer_big(), 213e6, 1.2e6),  # 214.17M
@@ -147,7 +147,7 @@ def test_preset_is_the_original(name, tmp_path):
     ("spec", "width"), [(presets.transformer_base(), 512), (presets.transformer_big(), 1024)]
 )
 def test_transformer_is_that_of_pytorch(spec, width):
-    """torch.nn.Transformer has biases in attention and a norm on each stack, which the paper has not."""
+    """torch.nn.Transformer has attention biases and a final norm on each stack; the paper has neither."""
     with torch.device("meta"):
         original = torch.nn.Transformer(width, width // 64, 6, 6, 4 * width, batch_first=True)
     extra = ("in_proj_bias", "out_proj.bias", "encoder.norm.weight", "encoder.norm.bias")
@@ -162,7 +162,7 @@ def test_transformer_is_that_of_pytorch(spec, width):
 
 
 def test_transformer_computes_what_that_of_pytorch_computes():
-    """Narrow, with random weights: scores of every word, from the same vectors of words and positions."""
+    """Narrow, with random weights: logits of all tokens, from the same embeddings."""
     width, heads = 32, 2
     torch.manual_seed(0)
     ours = transformer(presets._transformer(width, heads), Cache.DYNAMIC).eval()
@@ -202,7 +202,7 @@ NORMS = {
 
 
 def renamed(state: dict) -> dict:
-    """Weights of torch.nn.Transformer, which keeps those of query, key and value in one, by our names."""
+    """Weights of torch.nn.Transformer, which fuses query, key and value, by txexport's names."""
     found = {}
     for name, tensor in state.items():
         stack, _, layer, part, leaf = name.split(".", 4)

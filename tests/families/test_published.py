@@ -1,4 +1,4 @@
-"""Checkpoints that name code of their own are exported as they are, equal to what has their mathematics."""
+"""Checkpoints that name code of their own are exported, and equal the library's model."""
 
 import json
 from collections.abc import Callable
@@ -33,14 +33,14 @@ NEW = [
 
 
 def ragged() -> dict[str, np.ndarray]:
-    """Rows of other lengths, padded on the right."""
+    """Rows of different lengths, right-padded."""
     ids = np.random.default_rng(5).integers(5, 300, (len(LENGTHS), max(LENGTHS)))
     mask = (np.arange(max(LENGTHS)) < np.array(LENGTHS)[:, None]).astype(np.int64)
     return {"input_ids": np.where(mask, ids, 1), "attention_mask": mask}
 
 
 def apart(out: Path, model: Callable) -> float:
-    """The largest difference of the bundle's outputs and the model's, but for padding."""
+    """The largest difference of the bundle's outputs and the model's, without padding."""
     inputs, bundle = ragged(), load(out, device="cpu")
     (graph,) = bundle.manifest.native.values()
     names = {port.name for port in graph.inputs}
@@ -68,7 +68,7 @@ def test_new_equals_gte(architecture, task, config, tmp_path):
 
 @pytest.mark.parametrize("factor", [2.0, 8.0])
 def test_ntk_of_new_is_what_its_code_computes(factor, tmp_path):
-    """As Alibaba-NLP/new-impl has it: a larger base, and frequencies divided by factor^(2 / head_dim)."""
+    """As in Alibaba-NLP/new-impl: a larger base, and frequencies divided by factor^(2 / head_dim)."""
     published.new(
         tmp_path / "in", "NewModel", hidden_size=192, rope_scaling={"type": "ntk", "factor": factor}
     )
@@ -81,7 +81,7 @@ def test_ntk_of_new_is_what_its_code_computes(factor, tmp_path):
 
 @pytest.mark.parametrize("row", WITHOUT_LIBRARY, ids=lambda row: row.id)
 def test_what_no_library_has_equals_its_definition(row, tmp_path):
-    """Its judge is plain PyTorch in helpers/, and verify says that the library's is missing."""
+    """The reference is plain PyTorch in helpers/, and verify says that the library's is missing."""
     model = published.WITHOUT_LIBRARY[row.model_type](tmp_path / "in", row.architecture, **row.config)
     export(tmp_path / "in", tmp_path / "out", task=row.task)
     assert apart(tmp_path / "out", model) < 1e-5
@@ -108,7 +108,7 @@ FLASH = [
 
 @pytest.mark.parametrize(("architecture", "task", "config"), FLASH, ids=str)
 def test_jina_v3_as_published_equals_the_library_s(architecture, task, config, tmp_path):
-    """With adapters for its uses beside every matrix, which take no part where no use is asked for."""
+    """With its task adapters beside every matrix, which have no effect without a task."""
     model = published.jina_v3(tmp_path / "in", architecture, **config)
     export(tmp_path / "in", tmp_path / "out", task=task)
     assert apart(tmp_path / "out", model) < 1e-5
@@ -226,7 +226,7 @@ def test_a_bundle_s_config_is_one_that_clients_read_without_code(write, kind, on
 
 @pytest.mark.parametrize("publish", [published.jina_v3, published.jina_bert])
 def test_colbert_over_code_of_their_own(publish, tmp_path):
-    """As jina-colbert-v2 and -v1 are: a document's vectors are the layer's of hidden states, of length 1."""
+    """As jina-colbert-v2 and -v1: a document's vectors are projected hidden states, L2-normalised."""
     folder, prefix = tmp_path / "in", "[unused1]"
     model = publish(folder, "XLMRobertaModel" if publish is published.jina_v3 else "JinaBertModel")
     tokenizer = tiny_tokenizers.wordpiece()

@@ -1,4 +1,4 @@
-"""Computed positions: transformers' to the bit, but for functions whose bits depend on the processor.
+"""Computed positions are transformers' to the bit, but for functions whose bits depend on the processor.
 
 Of those, PyTorch's and its libraries' in float32 are below 1 ulp off, numpy's and C's in float64 within 4.
 """
@@ -25,7 +25,7 @@ from txexport.families._elementary import exp, power, sin_cos
 from txexport.families._rope import longest, promised, rotary
 from txexport.families._sinusoid import halves, stretched
 
-BIT = np.finfo(np.float32).eps  # the last bit of a float32, as a part of the number at most
+BIT = np.finfo(np.float32).eps  # relative size of the last bit of a float32
 EPS = np.finfo(np.float64).eps
 LENGTH = {"original_max_position_embeddings": 2048}
 KINDS = {
@@ -47,7 +47,7 @@ KINDS = {
 
 
 def frequencies(head_dim: int, theta: float, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Ours and transformers', float32; the factors of attention must be equal."""
+    """Frequencies of txexport and transformers, float32; the attention factors must be equal."""
     values, (kind, *_) = {"rope_theta": theta} | KINDS[kind], kind.split(",")
     values["rope_type"] = kind
     if kind == "longrope":
@@ -58,7 +58,7 @@ def frequencies(head_dim: int, theta: float, kind: str) -> tuple[np.ndarray, np.
     compute = LlamaRotaryEmbedding.compute_default_rope_parameters
     expected, scale = (compute if kind == "default" else ROPE_INIT_FUNCTIONS[kind])(original)
     found = rotary(Config({"rope_parameters": values, **sizes}, Path("config.json")), head_dim, long=True)
-    assert found.scale == pytest.approx(scale, rel=4 * EPS, abs=0)  # two logarithms and what follows
+    assert found.scale == pytest.approx(scale, rel=4 * EPS, abs=0)  # two logarithms, and the rest
     return np.array(found.frequencies, np.float32), expected.to(torch.float32).numpy()
 
 
@@ -66,7 +66,7 @@ def frequencies(head_dim: int, theta: float, kind: str) -> tuple[np.ndarray, np.
 @pytest.mark.parametrize("theta", [1e4, 5e5, 1e6])
 @pytest.mark.parametrize("head_dim", [64, 80, 96, 128])
 def test_frequencies_are_bit_equal_but_for_the_power(head_dim, theta, kind, monkeypatch):
-    """PyTorch's float32 power is another on another processor; over the nearest one nothing else differs."""
+    """PyTorch's float32 power differs between processors; with the nearest one everything is equal."""
     monkeypatch.setattr(torch.Tensor, "__rpow__", lambda exponents, base: rounded(power, base, exponents))
     found, expected = frequencies(head_dim, theta, kind)
     assert np.array_equal(found, expected)
@@ -132,7 +132,7 @@ def test_yarn_reaches_as_far_as_it_stretches(most, values, limit):
         (
             {"type": "dynamic", "alpha": 50.0, "factor": 1.0},
             {},
-        ),  # Hunyuan's, a base that grows once and for all
+        ),  # Hunyuan's, a fixed change of the base
         ({"type": "su", "short_factor": [1.0], "long_factor": [4.0]}, {"longrope": 64}),
         ({"type": "su", "short_factor": [4.0], "long_factor": [4.0]}, {}),
         ({"type": "yarn", "factor": 4.0}, {}),
@@ -163,14 +163,14 @@ def test_part_of_a_head_is_refused_where_a_family_has_none(config):
 
 
 def rounded(function, *values) -> torch.Tensor:
-    """A float32 tensor of a function of Python numbers, over each number of the last of `values`."""
+    """A float32 tensor of a function of Python numbers, for each of the last of `values`."""
     *before, last = values
     return torch.tensor([function(*before, x) for x in last.tolist()], dtype=torch.float32)
 
 
 @pytest.mark.parametrize("shape", [(512, 512), (40, 47)])
 def test_marian_sinusoids_are_the_originals(shape, monkeypatch):
-    """To the bit over our functions; over numpy's, which are within 4 ulp, to the bit or the one before."""
+    """To the bit with txexport's functions; with numpy's, within 4 ulp, to the bit or the one before."""
     original = MarianSinusoidalPositionalEmbedding(*shape)
     found, theirs = halves(shape), original.create_weight().numpy()
     angles = np.arange(shape[0])[:, None]  # none is larger: the largest frequency is 1
@@ -183,7 +183,7 @@ def test_marian_sinusoids_are_the_originals(shape, monkeypatch):
 
 @pytest.mark.parametrize("shape", [(1026, 1024), (1026, 2048), (42, 48)])
 def test_m2m_sinusoids_are_the_originals(shape, monkeypatch):
-    """To the bit over our functions; over PyTorch's to what their rounding can do, a place for each bit."""
+    """To the bit with txexport's functions; with PyTorch's within their rounding, a position per bit."""
     original = M2M100SinusoidalPositionalEmbedding.get_embedding
     found, theirs = stretched(shape, 1), original(*shape, 1).numpy()
     half = shape[1] // 2
@@ -229,7 +229,7 @@ print(hashlib.sha256(b"".join(np.asarray(table).tobytes() for table in tables)).
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_tables_have_the_same_bits_on_every_processor(profile):
-    """Of all that export computes, in float64 where it is kept so: a bit that differs is another bundle."""
+    """All that export computes, in float64 where it is stored so: a different bit is a different bundle."""
     done = subprocess.run([sys.executable, "-c", TABLES], env=environment(profile), capture_output=True)
     assert done.stdout.decode().strip() == "f99865b4a62a3de7", done.stderr.decode()
 

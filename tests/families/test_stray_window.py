@@ -1,4 +1,4 @@
-"""A window that config.json names and the family has not: the original's forward pass is what is followed."""
+"""A sliding_window that the family does not support: the original's forward pass is followed."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ PROMPT = [5, 6, 7, 8, 9, 10, 11, 12, 13]
 
 @pytest.mark.parametrize("cache", ["static", "dynamic"])
 def test_tokens_are_those_of_the_original_without_its_cache(cache, tmp_path):
-    """transformers' cache keeps the window's keys alone, though Llama's attention has no window."""
+    """transformers' cache drops the keys beyond the window, though Llama's attention has none."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=53,

@@ -1,7 +1,7 @@
-"""What a session multiplies integers with: float32 activations, unless a dtype says that it rounds them.
+"""The session's products: float32 activations, unless a dtype says that it rounds them.
 
-ONNX Runtime rounds what it multiplies blocks of integers with to int8 unless it is told not to, so the
-numbers of a bundle are those of its dtype only where load, verify and other clients tell it.
+ONNX Runtime rounds activations to int8 in products with block-quantised weights by default, so a bundle
+has the numbers of its dtype only where load, verify and other clients set its options.
 """
 
 import json
@@ -20,7 +20,7 @@ from txexport.verification import verify
 from txexport.verification.reports.facts import facts_line
 
 IDS = np.random.default_rng(0).integers(5, 60, (3, 12))
-ROUNDING = 1e-3  # of an output's size: what int8 activations leave, which float32 does not
+ROUNDING = 1e-3  # relative to an output's size: the error of int8 activations, which float32 does not have
 BLOCKS = ("gptq", "gptq-asymmetric", "awq", "pack-quantized", "torchao")  # in FORMATS; int8 has rows
 FOUR_BITS = BLOCKS[:-1]
 
@@ -37,13 +37,13 @@ def logits(folder, **options) -> np.ndarray:
 
 
 def off(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest error, in the size of what is expected."""
+    """The largest error, relative to the size of the expected values."""
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
 @pytest.mark.parametrize("method", BLOCKS)
 def test_stored_integers_are_computed_as_the_numbers_that_they_stand_for(method, tmp_path):
-    """A user of such a checkpoint asked for its numbers; the faster ones are a dtype of their own."""
+    """The user of such a checkpoint asked for its numbers; the faster ones are a dtype of their own."""
     source = tiny_llama(tmp_path / "float", num_hidden_layers=2)
     quantised(source, tmp_path / "quantised", *FORMATS[method])
     found = {}
@@ -58,7 +58,7 @@ def test_stored_integers_are_computed_as_the_numbers_that_they_stand_for(method,
 
 
 def hub_logits(folder, options: dict[str, str]) -> np.ndarray:
-    """(B,S,V) of the graph for other clients, in a session that somebody else makes."""
+    """(B,S,V) of the graph for other clients, in a session with default options."""
     session_options = ort.SessionOptions()
     for name, value in options.items():
         session_options.add_session_config_entry(name, value)
@@ -75,7 +75,7 @@ def hub_logits(folder, options: dict[str, str]) -> np.ndarray:
 
 @pytest.mark.parametrize("method", BLOCKS)
 def test_what_a_client_computes_that_is_told_nothing(method, tmp_path):
-    """Eight bits as they are stored; four bits only where it takes the options that the bundle says."""
+    """Eight bits as they are stored; four bits only with the options that the bundle recommends."""
     source = tiny_llama(tmp_path / "float", num_hidden_layers=2)
     quantised(source, tmp_path / "quantised", *FORMATS[method])
     for dtype in ("float32", "stored"):
@@ -107,7 +107,7 @@ def test_int4_rounds_activations_where_its_name_says_so(dtype, checkpoint_of, tm
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int4", "int4-fast"])
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_the_session_that_is_proved_is_the_one_that_runs(family, dtype, checkpoint_of, tmp_path, monkeypatch):
-    """The same provider and options over the same graphs; those without rounding nodes are the very files."""
+    """The same provider and options over the same graphs; those without rounding nodes are the same files."""
     txexport.export(checkpoint_of(family), tmp_path / "out", dtype=dtype, only="native")
     opened = []
 
@@ -129,7 +129,7 @@ def test_the_session_that_is_proved_is_the_one_that_runs(family, dtype, checkpoi
     verify(tmp_path / "out", cases="quick", reference="twin")
     assert opened
     tried = [settings for where, *settings in opened if where == path]
-    if dtype.endswith("fast"):  # its numbers without rounding too, and what rounding loses as it runs
+    if dtype.endswith("fast"):  # exact without rounding, and within the budget with it
         assert loaded in tried
         assert loaded[0][ACCURACY_LEVEL] == "4"
     else:
@@ -152,7 +152,7 @@ def test_options_that_change_numbers_are_in_the_manifest_and_nowhere_else(checkp
 
 
 def test_bundle_of_before_keeps_its_numbers(tmp_path):
-    """Its eight bits are not widened in the graph: they become float32 at load."""
+    """Its eight bits are not dequantised in the graph: they become float32 at load."""
     source = tiny_llama(tmp_path / "float", num_hidden_layers=1)
     quantised(source, tmp_path / "quantised", *FORMATS["torchao"])
     for dtype in ("float32", "stored", "stored-fast"):

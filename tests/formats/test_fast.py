@@ -1,4 +1,4 @@
-"""int8 with one scale for a whole batch: the same integers, faster kernels, and rows that a batch changes."""
+"""int8-fast: one scale per batch, the same integers, faster kernels, and rows that depend on the batch."""
 
 from collections import Counter
 
@@ -45,7 +45,7 @@ def test_it_is_proved_and_loses_more(out):
 
 
 def test_a_row_depends_on_its_batch(out):
-    """What int8 does not, which is why that is the default."""
+    """int8 rows do not, which is why int8 is the default."""
     ids = np.random.default_rng(0).integers(5, 300, (4, 12))
     inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
     same = {}

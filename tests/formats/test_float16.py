@@ -1,4 +1,4 @@
-"""float16 and bfloat16: half the bytes, and the numbers that a rounding to the nearest leaves."""
+"""float16 and bfloat16: half the bytes, and the numbers rounded to the nearest."""
 
 import numpy as np
 import onnx

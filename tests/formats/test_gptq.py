@@ -1,4 +1,4 @@
-"""GPTQ beside plain loops: what it chooses, what it may not, and that outputs of seen inputs gain by it."""
+"""GPTQ compared with plain loops: its choices, their limits, and smaller errors on the calibration inputs."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ BLOCK = 32
 
 
 def vectors(count: int, inputs: int, seed: int = 0) -> np.ndarray:
-    """Correlated ones, of which some hardly vary."""
+    """Correlated vectors, some of whose dimensions hardly vary."""
     rng = np.random.default_rng(seed)
     mixed = rng.standard_normal((count, max(2, inputs // 3))) @ rng.standard_normal(
         (max(2, inputs // 3), inputs)
@@ -31,7 +31,7 @@ def moments(x: np.ndarray) -> np.ndarray:
 
 
 def by_hand(rows: np.ndarray, h: np.ndarray, block: int) -> np.ndarray:
-    """The algorithm of the paper in float64, number by number, each kept between its two neighbours."""
+    """The algorithm of the paper in float64, number by number, each rounded to one of its two neighbours."""
     wide, damped = rows.astype(np.float64), h.astype(np.float64)
     for i in range(len(h)):
         damped[i, i] = damped[i, i] or 1.0
@@ -68,7 +68,7 @@ def chosen(rows: np.ndarray, h: np.ndarray, block: int = BLOCK) -> np.ndarray:
 
 
 def numbers(integers: np.ndarray, rows: np.ndarray, block: int = BLOCK) -> np.ndarray:
-    """What integers stand for, with scales and zeros of the search."""
+    """Dequantised integers, with scales and zero points of the search."""
     _, zeros, scales = searched(rows, block)
     spread = [np.repeat(one.astype(np.float32), block, axis=1)[:, : rows.shape[1]] for one in (zeros, scales)]
     return (integers - spread[0]) * spread[1]
@@ -76,7 +76,7 @@ def numbers(integers: np.ndarray, rows: np.ndarray, block: int = BLOCK) -> np.nd
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_it_is_the_paper_s_algorithm(shape):
-    """Beside plain loops: the same integers, but where float32 decides a tie."""
+    """The integers of plain loops, except where float32 decides a tie."""
     rows, h = matrix(shape), moments(vectors(300, shape[1]))
     assert np.mean(chosen(rows, h) != by_hand(rows, h, BLOCK)) < 0.01
 
@@ -96,7 +96,7 @@ def test_a_block_that_would_be_far_off_is_rounded_alone(monkeypatch):
 
 @pytest.mark.parametrize("inputs", [64, 100, 33])
 def test_what_was_seen_gains_and_what_was_not_too(inputs):
-    """Outputs of correlated inputs, and of others of their kind, are nearer than by the search."""
+    """Outputs for correlated inputs, and for others of the same distribution, have smaller errors."""
     x = vectors(600, inputs)
     seen, other = x[:400], x[400:]
     rows = matrix((24, inputs))
@@ -108,7 +108,7 @@ def test_what_was_seen_gains_and_what_was_not_too(inputs):
 
 
 def test_inputs_that_are_0_are_rounded_alone():
-    """They say nothing of others: these are as they would be without them."""
+    """They are uncorrelated with the others, which are quantised as without them."""
     x = vectors(300, 64)
     x[:, 40:50] = 0
     rows = matrix((8, 64))
@@ -143,7 +143,7 @@ def test_the_factor_is_that_of_the_inverse(inputs):
 
 
 def test_each_integer_is_one_of_two_and_scales_are_the_search_s():
-    """Whatever is given: what lies beyond is moved to the nearer one, and what is kept follows."""
+    """Integers are rounded up or down, and clipped ones affect the later ones."""
     shape = (12, 100)
     rows = matrix(shape)
     given = np.random.default_rng(2).integers(0, 16, shape).astype(np.uint8)
@@ -163,7 +163,7 @@ def test_each_integer_is_one_of_two_and_scales_are_the_search_s():
 
 
 def test_numbers_on_the_grid_have_no_choice():
-    """Zeros stay zeros, and what was rounded once stays as it is, whatever the texts."""
+    """Zeros stay zeros, and numbers rounded before stay unchanged, with any texts."""
     rows = matrix((8, 64))
     rows[np.abs(rows) < 0.4] = 0
     once = kept(BLOCKS[BLOCK], [rows], rows.shape)
@@ -175,7 +175,7 @@ def test_numbers_on_the_grid_have_no_choice():
 
 
 def test_what_may_be_left_is_a_rule_of_its_own():
-    """What calibration leaves of a block passes; a zero point off by one does not, and more does not."""
+    """The error that calibration may leave in a block passes; a zero point off by one, or more, does not."""
     rows, h = matrix((24, 64)), moments(vectors(300, 64))
     form = CalibratedInt4(BLOCK, lambda: packed(chosen(rows, h).T))
     found = kept(form, [rows], rows.shape)

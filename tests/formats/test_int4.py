@@ -1,4 +1,4 @@
-"""int4's own numbers, beside plain loops: blocks, the search, two in a byte, and the same bytes always."""
+"""int4 compared with plain loops: blocks, the search, packing, and deterministic bytes."""
 
 import hashlib
 
@@ -16,7 +16,7 @@ SHAPES = [(1, 1), (3, 5), (5, 32), (7, 33), (48, 100), (31, 129), (6, 256)]
 
 
 def numbers(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Random rows of many sizes, some of them off from 0."""
+    """Random rows of many magnitudes, some with an offset."""
     rng = np.random.default_rng(seed)
     sizes = 10.0 ** rng.integers(-3, 4, (shape[0], 1))
     return ((rng.standard_normal(shape) + rng.integers(-1, 2, (shape[0], 1))) * sizes).astype(np.float32)
@@ -37,7 +37,7 @@ def nibble(bytes_: np.ndarray, index: int) -> int:
 
 
 def by_hand(form, parts: dict[str, np.ndarray], shape: tuple[int, int]) -> np.ndarray:
-    """The numbers (out,in) that parts stand for, one by one, as ONNX's blocked DequantizeLinear says."""
+    """The dequantised numbers (out,in), one by one, as ONNX's blocked DequantizeLinear defines them."""
     outputs, inputs = shape
     result = np.empty(shape)
     for i in range(outputs):
@@ -54,7 +54,7 @@ def blocks_of(matrix: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def min_max(block: np.ndarray) -> np.ndarray:
-    """Plain asymmetric rounding in float64, between the least number and the largest, 0 among them."""
+    """Plain asymmetric rounding in float64, with a range from minimum to maximum that includes 0."""
     low, high = min(block.min(), 0.0), max(block.max(), 0.0)
     scale = (high - low) / 15 or 1.0
     zero = np.clip(np.rint(-low / scale), 0, 15)
@@ -88,7 +88,7 @@ def test_it_reads_back_as_onnx_says(form, shape):
 @FORMATS
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_search_is_never_worse_than_plain_rounding(form, shape):
-    """Block by block than between least and largest, and as a whole than by the largest alone."""
+    """Block by block than by minimum and maximum, and in total than by the absolute maximum."""
     matrix = numbers(shape, 1)
     wide = matrix.astype(np.float64)
     read = kept(form, [matrix], shape).astype(np.float64)
@@ -108,7 +108,7 @@ def test_the_search_is_never_worse_than_plain_rounding(form, shape):
 
 
 def test_an_outlier_is_cut_where_that_is_better():
-    """A span with room for it would leave the other 127 fewer steps."""
+    """A range that includes it would leave fewer steps for the other 127."""
     block = np.array([[*np.linspace(-1, 1, 127), 1.6]], np.float32)
     wide = block[0].astype(np.float64)
     read = kept(INT4_128, [block], block.shape)[0]
@@ -152,7 +152,7 @@ def test_a_block_of_zeros_stays_one(form):
 @FORMATS
 @pytest.mark.parametrize("number", [3.0, -3.0, 1e-45, -1e-45, 1e15, -1e15])
 def test_a_block_of_one_number(form, number):
-    """What is left is float32's rounding of sums, and the least number of all has none of its size beside."""
+    """The errors are float32's rounding of sums, and the smallest number alone."""
     matrix = np.full((2, 40), number, np.float32)
     read = kept(form, [matrix], matrix.shape)
     assert np.isfinite(read).all()
@@ -162,7 +162,7 @@ def test_a_block_of_one_number(form, number):
 @FORMATS
 @pytest.mark.parametrize("inputs", [1, 31, 33, 127, 129, 160])
 def test_a_short_last_block_is_searched_by_itself(form, inputs):
-    """What fills it up is not there: it changes neither its span nor another block."""
+    """Its padding affects neither its range nor another block."""
     matrix = numbers((9, inputs), 2)
     start = (inputs - 1) // form.block * form.block
     parts = encoded(form, [matrix], matrix.shape)
@@ -178,7 +178,7 @@ def test_the_first_of_two_lies_in_the_lower_half():
     assert packed(np.array([7, 8, 9], np.uint8)).tolist() == [
         0x87,
         0x09,
-    ]  # nothing above the last of an odd many
+    ]  # nothing above the last of an odd number
     assert unpacked(np.array([0x87, 0x09], np.uint8), (3,)).tolist() == [7, 8, 9]
     for shape in ((1, 1), (3, 5), (2, 7), (4, 4)):
         integers = np.random.default_rng(0).integers(0, 16, shape).astype(np.uint8)
@@ -202,7 +202,7 @@ def test_blocks_memory_and_how_many_are_searched_at_once_change_no_byte(form, st
 
 
 def test_these_bytes_are_every_processor_s():
-    """verify makes them again, perhaps on another machine: they may not depend on its sums."""
+    """verify recomputes them, perhaps on another machine: they may not depend on its order of summation."""
     steps = (np.arange(64 * 200, dtype=np.uint64) * 2654435761 % 2**32).astype(np.float64) / 2**31 - 1
     matrix = (steps * steps * steps).astype(np.float32).reshape(64, 200)
     digest = hashlib.sha256()
@@ -250,7 +250,7 @@ def test_uses_that_it_has_not_are_refused():
 
 
 def test_blocks_fill_the_inputs_where_some_do():
-    """OpenVINO reads no others: 896 is 7 blocks of 128, 48 are 3 of 16, and 100 are filled by none."""
+    """OpenVINO requires whole blocks: 896 is 7 blocks of 128, 48 are 3 of 16, and 100 has no divisor."""
     sizes = [(block, inputs) for block in (32, 128) for inputs in (896, 48, 64, 100)]
     found = {size: int4.in_blocks(*size).block for size in sizes}
     assert found == {

@@ -1,4 +1,4 @@
-"""int8's own numbers, beside plain Python: scales, ties, rows of zeros, and the same bytes on every path."""
+"""int8 compared with plain Python: scales, ties, rows of zeros, and the same bytes on every path."""
 
 import math
 import struct
@@ -17,7 +17,7 @@ SHAPES = [(1, 1), (1, 33), (5, 7), (33, 31), (48, 100), (311, 48)]
 
 
 def numbers(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Random rows, of sizes from a thousandth to a thousand."""
+    """Random rows, of magnitudes from a thousandth to a thousand."""
     rng = np.random.default_rng(seed)
     sizes = 10.0 ** rng.integers(-3, 4, (shape[0], 1))
     return (rng.standard_normal(shape) * sizes).astype(np.float32)
@@ -29,7 +29,7 @@ def float32(number: float) -> float:
 
 
 def by_hand(row: np.ndarray) -> tuple[list[int], float]:
-    """A row's integers and scale, number by number; Python's round goes to even where two are as near."""
+    """A row's integers and scale, number by number; Python's round breaks ties to even."""
     largest = max(abs(float(number)) for number in row)
     scale = float32(largest / 127) or 1.0
     return [max(-127, min(127, round(float32(float(number) / scale)))) for number in row], scale
@@ -45,7 +45,7 @@ def encoded(form, rows, shape) -> dict[str, np.ndarray]:
 
 
 def integers_of(form, parts: dict[str, np.ndarray]) -> np.ndarray:
-    """The integers (out,in), however they lie."""
+    """The integers (out,in), in either layout."""
     return parts[""] if form is INT8_ROWS else parts[""].T
 
 
@@ -88,7 +88,7 @@ def test_a_row_of_zeros_stays_one(form):
 
 @FORMATS
 def test_the_smallest_numbers_make_nothing_that_is_not_finite(form):
-    """A scale below what float32 has would divide by 0."""
+    """A scale below float32's range would divide by 0."""
     matrix = np.array([[1e-45, -1e-45], [1e-40, -3e-41], [1e15, -1e15]], np.float32)
     read = kept(form, [matrix], matrix.shape)
     assert np.isfinite(read).all()
@@ -97,7 +97,7 @@ def test_the_smallest_numbers_make_nothing_that_is_not_finite(form):
 
 @FORMATS
 def test_a_negative_largest_number_is_minus_127(form):
-    """The integers are symmetric: -128, whose negative is none of them, is never stored."""
+    """The integers are symmetric: -128, which has no negative, is never stored."""
     matrix = -np.abs(numbers((16, 64)))
     whole = integers_of(form, encoded(form, [matrix], matrix.shape))
     assert whole.min(axis=1).tolist() == [-127] * 16
@@ -106,7 +106,7 @@ def test_a_negative_largest_number_is_minus_127(form):
 @FORMATS
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_what_was_rounded_is_rounded_to_the_same(form, shape):
-    """A checkpoint of the numbers that are kept makes the same file."""
+    """A checkpoint of the dequantised numbers gives the same file."""
     matrix = numbers(shape, 1)
     first = encoded(form, [matrix], shape)
     again = encoded(form, [form.decode(first, shape)], shape)
@@ -159,7 +159,7 @@ def test_both_lie_otherwise_and_keep_the_same():
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_sums_are_those_of_the_numbers_that_are_kept(shape):
-    """To the last bit or two of float32, whatever cancels."""
+    """To the last bit or two of float32, with any cancellation."""
     parts = encoded(INT8_CENTRED, [numbers(shape, 4)], shape)
     for integers, scale, total in zip(parts[""].T, parts["scale"], parts["sums"], strict=True):
         assert total == float32(float(scale) * sum(map(int, integers)))

@@ -1,4 +1,4 @@
-"""Integers in ONNX Runtime: every product in the fast kernel, and a row's answer its own in any batch."""
+"""Integers in ONNX Runtime: every product in the fast kernel, and rows independent of their batch."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def products(path: Path) -> Counter:
-    """How many products with weights a graph has as it is exported, by the type of what is stored."""
+    """The number of products with weights in a graph as exported, by the stored type."""
     model = inliner.inline_local_functions(onnx.load(path, load_external_data=False))
     kinds: dict[str, int | None] = {}
     names: dict[str, str] = {}
@@ -52,7 +52,7 @@ def products(path: Path) -> Counter:
 
 
 def optimized(path: Path, to: Path) -> Counter:
-    """How many nodes of each operator ONNX Runtime makes of a graph."""
+    """The number of nodes of each operator after ONNX Runtime's optimisation."""
     options = ort.SessionOptions()
     options.optimized_model_filepath, options.log_severity_level = str(to), 3
     ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -62,7 +62,7 @@ def optimized(path: Path, to: Path) -> Counter:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_product_is_fast(family, integers_of, tmp_path):
-    """None is left to read its integers as float32 first, which costs more than float32 itself."""
+    """None dequantises its integers to float32 first, which is slower than float32 itself."""
     folder = integers_of(family)
     for dtype, graphs in bundle.read(folder).formats.items():
         for number, graph in enumerate((*graphs.native.values(), *graphs.hub.values())):
@@ -77,7 +77,7 @@ def test_every_product_is_fast(family, integers_of, tmp_path):
 
 
 def test_routers_and_tables_of_places_stay_as_they_are(integers_of):
-    """What a router rounds away, another expert computes."""
+    """A router's rounding would select other experts."""
     path = graph_path(integers_of("mixtral"))
     held = {one.name: one.data_type for one in onnx.load(path, load_external_data=False).graph.initializer}
     routers = [name for name in held if name.endswith(ROUTER)]
@@ -86,12 +86,12 @@ def test_routers_and_tables_of_places_stay_as_they_are(integers_of):
 
 
 def session_of(folder: Path) -> ort.InferenceSession:
-    """Of our graph in int8."""
+    """A session of the native graph in int8."""
     return ort.InferenceSession(graph_path(folder), providers=["CPUExecutionProvider"])
 
 
 LENGTHS = np.array([9, 3, 12, 1, 7, 12, 5])
-# One alone, some at odd places, and all in another order.
+# One row alone, some at odd positions, and all in another order.
 BATCHES = [*([row] for row in range(7)), [1, 4], [3, 0], [5, 2, 6, 1, 3], [6, 5, 4, 3, 2, 1, 0]]
 
 
@@ -103,7 +103,7 @@ def ids(vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_an_encoder_s_row_is_the_same_alone_and_in_any_batch(integers_of):
-    """Bit for bit, padding as it is: what is embedded today compares with what was yesterday."""
+    """Bit for bit, with the same padding: embeddings of different days can be compared."""
     session = session_of(integers_of("bert"))
     numbers, mask = ids(311)
     feeds = {"input_ids": numbers, "attention_mask": mask, "token_type_ids": np.zeros_like(mask)}
@@ -115,13 +115,13 @@ def test_an_encoder_s_row_is_the_same_alone_and_in_any_batch(integers_of):
 
 
 def test_a_decoder_s_row_is_the_same_alone_and_in_any_batch(integers_of):
-    """Of a prompt, and of the tokens after it, each row at a place of its own."""
+    """For a prompt, and for the tokens after it, each row at its own position."""
     session = session_of(integers_of("gpt2"))
     numbers, _ = ids(311)
     past = {port.name: port.shape for port in session.get_inputs() if port.name.startswith("past")}
 
     def answers(rows: list[int]) -> list[bytes]:
-        """The bytes of what a prompt and a step give of each row, the cache up to its length."""
+        """The bytes of each row's results for a prompt and a step, with the cache up to its length."""
         count = len(rows)
         caches = {name: np.zeros((count, s[1], 16, s[3]), np.float32) for name, s in past.items()}
         last = np.repeat(np.arange(12)[None], count, axis=0)

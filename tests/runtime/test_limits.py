@@ -1,4 +1,4 @@
-"""What is too large, too wide or of the wrong type is refused in one line, before time or memory is taken."""
+"""Inputs too large, too wide or of the wrong type are refused in one line, before time or memory is used."""
 
 import json
 import struct

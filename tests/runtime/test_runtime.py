@@ -1,4 +1,4 @@
-"""What an application meets when it embeds a bundle."""
+"""Bundles embedded in an application."""
 
 import dataclasses
 import gc

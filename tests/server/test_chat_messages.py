@@ -1,4 +1,4 @@
-"""Conversations as OpenAI's client sends them reach the template as transformers has them."""
+"""Conversations from OpenAI's client reach the template in transformers' form."""
 
 import pytest
 from transformers import AutoTokenizer
@@ -14,7 +14,7 @@ CALLED = [
 
 
 def test_a_call_without_content_says_nothing(client, folders):
-    """The content of a call is null there; of a template that writes content, nothing is written."""
+    """The content of a call is null there; a template that writes content writes nothing."""
     result = client.chat.completions.create(model="chatter", messages=CALLED, max_tokens=1)
     tokenizer = AutoTokenizer.from_pretrained(folders["chatter"])
     expected = tokenizer.apply_chat_template(CALLED, add_generation_prompt=True).input_ids

@@ -1,4 +1,4 @@
-"""LangChain's and LlamaIndex's classes for OpenAI get from a server what the model gives."""
+"""LangChain's and LlamaIndex's classes for OpenAI get the model's results from a server."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The command that serves: its port, its signals, and what its errors tell over HTTP."""
+"""The serve command: its port, its signals, and its errors over HTTP."""
 
 import contextlib
 import signal
@@ -99,7 +99,7 @@ def test_a_place_where_nobody_can_listen_is_told(folders, options, told):
 
 
 def test_errors_name_bundles_and_no_folder(server, folders):
-    """Whatever the server's disk is called."""
+    """In any folder of the server."""
     address, _ = server
     refused = [
         (

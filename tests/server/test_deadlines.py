@@ -1,4 +1,4 @@
-"""An answer ends in time, and tells why by its status as long as nothing of it was sent."""
+"""A response ends in time, and its status says why as long as nothing was sent."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ def test_what_fails_before_the_first_token_has_its_status(server, monkeypatch, s
 
 
 def test_a_stream_that_nobody_reads_is_let_go(monkeypatch):
-    """A client that stays but reads nothing must not hold its rows for ever."""
+    """A client that stays connected but reads nothing must not hold its rows for ever."""
     monkeypatch.setattr(streams, "LINGER", 0.05)
     left = []
 
@@ -84,7 +84,7 @@ def test_a_stream_that_nobody_reads_is_let_go(monkeypatch):
 
 
 def test_a_client_that_stops_reading_holds_nobody_up(folders, monkeypatch):
-    """Its stream is more than the buffers between hold; it ends at its deadline, and others go on."""
+    """Its stream is larger than the buffers; it ends at its deadline, and others continue."""
     monkeypatch.setattr(streams, "LINGER", 0.1)
     counter = 'txexport_requests_total{endpoint="completions",status="200"}'
     many = {"n": 12, "temperature": 1, "logprobs": 20, "stream": True, "timeout": 5}  # however few its pieces

@@ -1,4 +1,4 @@
-"""Every endpoint beside generation answers as the model does, and the pages and counters tell of all."""
+"""Every endpoint except generation returns the model's results, and the pages and counters list all."""
 
 import base64
 import shutil
@@ -58,7 +58,7 @@ def test_an_image_is_told_in_no_more_words_than_the_server_gives(tmp_path):
 
 
 def test_a_sound_is_written_down(checkpoint_of, tmp_path):
-    """The file that is sent, and never one that the server has by that name."""
+    """From the uploaded file, never from a server's file of that name."""
     row = Row("whisper", "WhisperForConditionalGeneration", "automatic-speech-recognition", "served",
               {"max_source_positions": 50})  # fmt: skip
     shutil.copytree(checkpoint_of(row), tmp_path / "checkpoint")
@@ -110,7 +110,7 @@ def test_pages_name_all_that_is_served(server):
                                        "description": "Answers to each prompt."}  # fmt: skip
     page = httpx.get(f"{address}/docs").text
     assert all(f"POST {path}" in page for path in listed if "post" in listed[path])
-    assert "http" not in page.replace("httpx", "")  # nothing of it comes from elsewhere
+    assert "http" not in page.replace("httpx", "")  # nothing is loaded from elsewhere
 
 
 def test_metrics_count_requests_and_tokens(client, server):

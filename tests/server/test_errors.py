@@ -1,4 +1,4 @@
-"""An error of the server's own is 500 in one line, and ends nobody else's request."""
+"""An internal error of the server is 500 in one line, and affects no other request."""
 
 import json
 import time
@@ -11,7 +11,7 @@ from txexport.runtime.generation import running_batch
 
 
 class BrokenError(RuntimeError):
-    """An error of nobody's input, with a path of the server's in it."""
+    """An internal error, with a path of the server's in it."""
 
 
 def broken(*_, **__):
@@ -40,7 +40,7 @@ ASKED = {"model": "python-completer", "prompt": "def read(", "max_tokens": 9}
 def test_an_error_of_the_servers_own_is_500_and_ends_nobody_else(
     fail, message, place, stream, server, monkeypatch
 ):
-    """The thread that extends texts is everybody's."""
+    """All generations share one thread."""
     with monkeypatch.context() as patch:
         patch.setattr(*place, fail)
         answer = httpx.post(f"{server[0]}/v1/completions", json=ASKED | {"stream": stream})
@@ -56,7 +56,7 @@ def test_a_stream_that_breaks_ends_with_its_error(server, monkeypatch):
     def later(*args):
         if next(steps) < 4:
             return choose(*args)
-        time.sleep(0.3)  # in which what came before is sent
+        time.sleep(0.3)  # which sends the queued items first
         return broken()
 
     monkeypatch.setattr(running_batch, "_choose", later)
@@ -78,7 +78,7 @@ def test_calls_that_fail_are_the_servers_too_and_are_counted(fail, message, serv
 
 
 def test_what_a_runtime_gives_up_is_no_fault_of_the_input(server, monkeypatch):
-    """As where memory ends."""
+    """As when memory runs out."""
     address, served = server
 
     def run(feeds):

@@ -1,4 +1,4 @@
-"""A server gives OpenAI's client what the model generates: alone, many at once, in pieces."""
+"""A server returns the model's generations to OpenAI's client: alone, many at once, streamed."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +75,7 @@ def test_texts_end_before_stops_whole_and_in_pieces(client, model_of, stop):
 
 
 def test_a_stop_is_looked_for_in_what_is_written(client, model_of):
-    """As OpenAI does: not from the prompt's end on, where `generate` begins."""
+    """As OpenAI does: from the completion's start on, where `generate` begins with the prompt."""
     model, prompt = model_of("python-completer"), "def read_lines(path):\n    with open("
     long = model.generate(prompt, max_new_tokens=20)
     stop = prompt[-2:] + long[:2]
@@ -140,7 +140,7 @@ def test_translations_are_what_beams_find(client, model_of):
 
 
 def test_many_at_once_get_what_each_gets_alone(client, model_of):
-    """Texts that join and leave one batch, and embeddings that are gathered into others."""
+    """Texts that join and leave one batch, and embeddings that are batched with others."""
     model, encoder = model_of("python-completer"), model_of("encoder")
     prompts = [f"def f{number}(" for number in range(12)]
     lengths = [1 + 7 * (number % 5) for number in range(12)]

@@ -1,4 +1,4 @@
-"""Clients that send too much, too slowly or too often: others are answered, and memory stays what it is."""
+"""Clients that send too much, too slowly or too often: others get responses, and memory does not grow."""
 
 import contextlib
 import dataclasses
@@ -27,7 +27,7 @@ def connected(address, data=b""):
 
 
 def rest(client):
-    """What a server sends until it closes the connection."""
+    """The server's data until it closes the connection."""
     with contextlib.suppress(ConnectionResetError):
         return b"".join(iter(lambda: client.recv(2**16), b""))
     return b""
@@ -50,7 +50,7 @@ def test_headers_that_never_end_are_given_up(server, monkeypatch, begun, told):
 
 
 def test_headers_in_drips_are_given_up(server, monkeypatch):
-    """The time is that of all, not of each byte."""
+    """The timeout is for all headers, not for each byte."""
     monkeypatch.setattr(connections, "HEAD", 0.5)
     began = time.monotonic()
     with connected(server[0], b"GET /health HTTP/1.1\r\n") as client, contextlib.suppress(OSError):
@@ -100,7 +100,7 @@ def test_a_new_connection_finds_room_whoever_holds_the_others(folders, begun):
 
 
 def test_who_is_being_answered_keeps_the_connection(folders, monkeypatch):
-    """Where all are, a new one is turned away."""
+    """Where all are in use, a new one is refused."""
     one = {"python-completer": folders["python-completer"]}
     with running(one, most=3) as (address, served), contextlib.ExitStack() as stack:
         batch = served["python-completer"].generation.batch
@@ -173,7 +173,7 @@ def test_what_is_too_large_is_told_by_its_bytes_while_others_are_answered(wide, 
      ("next_sentence", {"first": "a" * 9000, "second": ["b"] * 999})],
 )  # fmt: skip
 def test_texts_that_are_read_together_are_counted_so(wide, method, asked, monkeypatch):
-    """A text goes with each of the others."""
+    """Each text is paired with all others."""
     from txexport.server import methods
 
     monkeypatch.setattr(methods, "needs", lambda *_: None)
@@ -197,7 +197,7 @@ def test_json_of_many_parts_is_told(wide, body):
 
 
 def test_bodies_of_many_clients_have_one_room(folders):
-    """Eight times the largest: who sends more meanwhile is told to come again, and it is given back."""
+    """Eight times the largest: further ones get a 503 meanwhile, and the room is released."""
     limits = dataclasses.replace(LIMITS, max_body=1000)
     with running({"encoder": folders["encoder"]}, limits) as (address, _), contextlib.ExitStack() as stack:
         head = POST + b"Content-Length: 1000\r\n\r\n" + b" " * 999

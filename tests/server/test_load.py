@@ -1,4 +1,4 @@
-"""Under load every answer is the serial one, nothing is lost, and memory stays what it is."""
+"""Under load every result is the serial one, nothing is lost, and memory does not grow."""
 
 import subprocess
 import sys

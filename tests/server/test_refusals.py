@@ -1,4 +1,4 @@
-"""What a server does not answer is told in one line, with the status of whose fault it is."""
+"""Refused requests get one line, and a status that tells the client's fault from the server's."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Schemas whose compiling could take a server's time or memory are told in one line; others are answered."""
+"""Schemas too expensive to compile are refused in one line; others are accepted."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def nested(depth):
 
 BRANCHES = [{"anyOf": [{"properties": {f"a{i}": {"const": j}}} for j in range(6)]} for i in range(8)]
 PATTERNS = {f"^(a{{1,{i}}}b*){{1,100}}$": {} for i in range(5, 65)}
-SCHEMAS = {  # as texts, and what is told
+SCHEMAS = {  # as texts, with the messages
     "deep": (nested(70), "json_schema cannot be: recursion limit exceeded"),
     "deeper than Python writes": (
         nested(500),
@@ -60,7 +60,7 @@ EXPLODING = [r"^(a{1,1000}){1,1000}$", r"^((a{1,99}){1,99}){1,99}$", r"^(a*b.{20
 
 @pytest.mark.parametrize("pattern", EXPLODING)
 def test_patterns_that_explode_in_other_engines_are_answered(pattern, client):
-    """They are compiled as far as texts reach."""
+    """They are compiled incrementally, as far as the text requires."""
     schema = {"type": "string", "pattern": pattern}
     wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     [choice] = client.chat.completions.create(

@@ -1,4 +1,4 @@
-"""Clients go, drip and stall, and the server itself is told to stop: nobody else loses anything."""
+"""Clients disconnect, stall or send slowly, and the server is stopped: other requests are unaffected."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ def test_who_goes_is_forgotten(server, stream):
 
 
 def test_the_command_ends_what_runs_and_takes_no_more(folders):
-    """SIGTERM during an answer: the answer is whole, the exit code 0."""
+    """SIGTERM during a response: the response is complete, the exit code 0."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]

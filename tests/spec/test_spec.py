@@ -1,4 +1,4 @@
-"""A spec that contradicts itself must not become a model."""
+"""A contradictory spec is refused."""
 
 import dataclasses
 import json
@@ -504,7 +504,7 @@ def test_unknown_field_is_an_error():
 
 
 def test_a_member_of_a_union_is_known_by_its_type_alone():
-    """Two classes with equal fields must not be taken for each other."""
+    """Two classes with equal fields must not be confused."""
     local = LocalAttentionSpec(12, 3, 4, 5)
     values = to_dict(local)
     assert values["type"] == "local"
@@ -549,7 +549,7 @@ def test_buckets_are_those_of_the_original(buckets, reach, bidirectional):
 
 @pytest.mark.parametrize(("buckets", "reach"), [(256, 512), (256, 1680), (32, 128), (8, 20), (4, 40)])
 def test_buckets_of_vectors_are_those_of_the_original(buckets, reach):
-    """Up to the span's end, where the original stops too."""
+    """Up to the end of the span, which is the original's."""
     spec = RelativeVectorsSpec(reach, buckets)
     distances = torch.arange(0, 3 * reach)
     table = [spec.bucket_of_distance()[min(int(distance), reach)] for distance in distances]

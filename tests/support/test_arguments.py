@@ -1,4 +1,4 @@
-"""Wrong arguments of public functions: a user gets one line that says what was expected, and no traceback."""
+"""Wrong arguments of public functions: one line with the expected type, and no traceback."""
 
 from dataclasses import KW_ONLY, dataclass
 from inspect import signature

@@ -1,4 +1,4 @@
-"""Names and links that lead out of a checkpoint or a bundle: nothing outside is read, copied or removed."""
+"""Names and links that leave a checkpoint or a bundle: nothing outside is read, copied or removed."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ def test_which_names_stay_inside():
 
 @pytest.fixture
 def source(checkpoint_of, tmp_path) -> Path:
-    """A checkpoint of our own, in a folder beside which nothing is but `secret.json`."""
+    """A checkpoint in a folder whose parent has only `secret.json` besides."""
     (tmp_path / "secret.json").write_text('{"key": "secret"}')
     return shutil.copytree(checkpoint_of("bert"), tmp_path / "source")
 
@@ -112,7 +112,7 @@ def test_a_module_s_folder_that_is_a_link_out_is_refused(source):
 
 
 def test_links_within_the_checkpoint_and_to_weights_are_followed(source, bundle_of):
-    """Large weights are often links to another disk; what is no safetensors file there is refused."""
+    """Large weights are often links to another disk; the target must be a safetensors file."""
     weights = source.parent / "large"
     (source / "model.safetensors").rename(weights)
     (source / "model.safetensors").symlink_to(weights)
@@ -129,7 +129,7 @@ def test_links_within_the_checkpoint_and_to_weights_are_followed(source, bundle_
 
 
 def cached(folder: Path, repository: Path) -> Path:
-    """The files of `folder` as the cache of the Hugging Face Hub holds them; the snapshot's folder."""
+    """`folder` in the cache layout of the Hugging Face Hub; returns the snapshot's folder."""
     snapshot, blobs = repository / "snapshots" / "0123abc", repository / "blobs"
     blobs.mkdir(parents=True)
     for path in (path for path in folder.rglob("*") if path.is_file()):

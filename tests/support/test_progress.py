@@ -1,4 +1,4 @@
-"""How long work tells how far it is: a caller's function, or a line that a person reads."""
+"""Progress of long work: a caller's function, or a line for people."""
 
 import pytest
 from helpers.rows import CHOOSE, ROWS, TAG
@@ -31,7 +31,7 @@ def test_what_cannot_be_told_is_refused(bundle_of):
 
 
 def test_inputs_are_counted_and_not_their_parts(bundle_of):
-    """Windows of a long text, and pairs with every choice, are of one input."""
+    """Windows of a long text, and pairs with every choice, count as one input."""
     told: list[tuple[int, int]] = []
 
     def tell(*at):

@@ -1,4 +1,4 @@
-"""Running, exporting and proving leave nothing in a user's home; who has chosen himself keeps his choice."""
+"""Running, exporting and verifying write nothing to a user's home; a user's own choice is respected."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ KEPT = (
 
 
 def run(home, *command, **settings):
-    """Run Python in a new home; what it printed, and the files that it left there."""
+    """Run Python in a new home; return its output, and the files that it left there."""
     home.mkdir()
     places = {name: str(home / name) for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
     if settings.pop("plain", False):
@@ -80,7 +80,7 @@ def test_the_users_own_choice_is_kept(tmp_path):
     code = "import os, txexport.runtime.engines.onnxruntime; print(os.environ['ORT_DISABLE_TELEMETRY'])"
     printed, left = run(tmp_path / "home", "-c", code, plain=True, ORT_DISABLE_TELEMETRY="0")
     assert printed.strip() == "0"
-    assert DEVICE_ID in left  # so that what is asserted of others is what ONNX Runtime would leave
+    assert DEVICE_ID in left  # so that the assertion is on ONNX Runtime's own files
 
 
 @pytest.mark.parametrize(("settings", "calls"), [({}, 1), ({"ORT_DISABLE_TELEMETRY": "0"}, 0)])

@@ -1,4 +1,4 @@
-"""What is shown fits the terminal, and what a pipe gets is whole."""
+"""Output fits the terminal; a pipe gets all of it."""
 
 import io
 import re
@@ -29,7 +29,7 @@ def lines_of(*shown, width: int) -> list[str]:
 
 
 def report(runtimes: tuple[str, ...] = ("onnxruntime",)) -> Report:
-    """Cases that passed, that failed, that raised the same twice, and that were left out."""
+    """Cases that passed, that failed, that raised the same twice, and that were skipped."""
     good, bad = TensorCheck("logits", 9, 1e-7, 1e-5), TensorCheck(WEIGHT, 9, 2.0, 1e-5)
     cases = []
     for runtime in runtimes:

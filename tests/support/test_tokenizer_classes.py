@@ -1,4 +1,4 @@
-"""The one table of tokenizer classes beside transformers' own, and which of them reads a checkpoint."""
+"""The table of tokenizer classes agrees with transformers, and selects a checkpoint's class."""
 
 import json
 
@@ -46,7 +46,7 @@ def test_classes_of_model_types():
 
 
 def test_every_class_of_the_library_has_a_row():
-    """A name without one stands for the class that reads tokenizer.json as it is."""
+    """A class without one is read as the class that uses tokenizer.json unchanged."""
     assert [name for name in CLASSES if FOUND(name) is None] == []
     assert {name: FOUND(name) for name in ALIASES} == {name: FOUND(kind) for name, kind in ALIASES.items()}
     assert [name for name in BUILDERS if name not in CLASSES] == []
@@ -64,7 +64,7 @@ def test_a_class_that_tells_the_second_text_from_the_first(name):
 
 @pytest.fixture
 def chosen(tmp_path, monkeypatch):
-    """The class that AutoTokenizer chooses, which reads no tokenizer.json; None where it fails."""
+    """The class that AutoTokenizer selects without reading tokenizer.json; None where it fails."""
     base = transformers.PreTrainedTokenizerBase
     monkeypatch.setattr(base, "from_pretrained", classmethod(lambda cls, *_, **__: cls))
 

@@ -1,4 +1,4 @@
-"""The steps for a GPU, on the CPU: they resume, and report what ran and no more."""
+"""The steps for a GPU, on the CPU: they resume, and report exactly the runs."""
 
 import json
 import subprocess
@@ -44,14 +44,14 @@ def test_every_step_runs_over_every_row(tmp_path):
     assert step(tmp_path, "bench", "--layers", 1).returncode == 0
     results = json.loads((tmp_path / "results.json").read_text())["bench"]
     assert len(results) == 7
-    without = {"ours, CUDA graph", "transformers, flash", "transformers, compiled"}  # what a CPU may lack
+    without = {"ours, CUDA graph", "transformers, flash", "transformers, compiled"}  # a CPU may lack these
     assert all(set(result.get("refused", ())) <= without for result in results.values())
     assert all("error" not in result for result in results.values())
     assert step(tmp_path, "report").returncode == 0
 
 
 def test_results_go_on_where_they_were(tmp_path):
-    """What is there is not run again, and what is left when the time is over is said."""
+    """Existing results are not computed again, and steps left when the time is over are reported."""
     ran = []
     assert Results(tmp_path).resume("verify", "ab", lambda name: ran.append(name) or {"ok": True}, 60) == 0
     assert Results(tmp_path).resume("verify", "abc", lambda name: ran.append(name) or {"ok": True}, 60) == 0
@@ -76,7 +76,7 @@ def test_speed_is_told_beside_the_limit():
 
 
 def test_pieces_come_in_any_order_and_a_damaged_one_is_told(tmp_path):
-    """One piece a call is carried; what came before is kept."""
+    """Each call transfers one piece; earlier ones are stored."""
     sent, kept, out = tmp_path / "pieces", tmp_path / "kept", tmp_path / "out"
     files = [tmp_path / "a.whl", tmp_path / "b.whl"]
     for number, path in enumerate(files):

@@ -1,4 +1,4 @@
-"""The documentation is built whole from its sources: links hold, and what it takes from the code is there."""
+"""The documentation builds from its sources: links hold, and referenced code exists."""
 
 import functools
 import re
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("documentation")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The built pages; the build fails on any warning, as of a link that leads nowhere."""
+    """The built pages; the build fails on any warning, such as a dead link."""
     folder = tmp_path_factory.mktemp("documentation")
     build(folder)
     return folder / "site"
@@ -38,7 +38,7 @@ def test_every_page_is_built_and_in_the_navigation(site):
 
 
 def test_pages_need_nothing_from_elsewhere(site):
-    """No script, font or style of another host: they are read without a network."""
+    """No script, font or style of another host: they are readable without a network."""
     for path in site.rglob("*.html"):
         loaded = re.findall(
             r"<(?:script|link|img)[^>]+(?:src|href)=\"?(https?:[^\"\s>]+)", path.read_text("utf-8")
@@ -55,7 +55,7 @@ def test_nothing_is_left_as_it_was_written(site):
 
 
 def copied(folder: Path, monkeypatch) -> Path:
-    """The sources in a folder where a test may break them."""
+    """The sources in a folder that a test may modify."""
     shutil.copytree(DOCS, folder / "docs")
     for module in ("documentation.pages", "documentation.__main__"):
         monkeypatch.setattr(f"{module}.DOCS", folder / "docs")

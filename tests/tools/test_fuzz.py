@@ -1,4 +1,4 @@
-"""Files and arguments that are wrong: some of tools/fuzz's mutants, and whether it would see a fault."""
+"""Some mutants of tools/fuzz, and tests that the fuzzer detects faults."""
 
 import json
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("fuzz")  # which shares the faults
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess:
-    """A process of its own, since the fuzzer forks: this one has threads."""
+    """A subprocess, since the fuzzer forks: this process has threads."""
     paths = [ROOT / "tools", *map(Path, sys.path)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONHASHSEED": "0"}
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
@@ -34,7 +34,7 @@ def test_mutants_are_answered_or_refused_in_one_line(count):
     assert "no fault" in done.stdout
 
 
-# Targets that do what none may, and what the fuzzer must say of each.
+# Faulty targets, and the fuzzer's report on each.
 WRONG = """
 import json, math, os, signal, sys, tempfile, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The recipes of the shipped checkpoints: what they learn from, what is held out, and that they run."""
+"""The recipes of the shipped checkpoints: their data, the held-out split, and that they run."""
 
 import json
 import os
@@ -142,7 +142,7 @@ def test_tags_say_which_words_are_code():
 
 
 def test_reader_s_words_are_numbered_by_the_alphabet():
-    """The trainer numbers them as a hash table of its own has it, another way in each run."""
+    """The trainer numbers them in the order of its hash table, which differs in each run."""
     texts = ["Where the axis is None, every_axis of x is summed.", "Sums are of the given dtype."]
     tokenizer = reader.make_tokenizer(texts)
     words = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
@@ -171,7 +171,7 @@ def notice(name: str) -> str:
     return (PRETRAINED / name / "NOTICE.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.xdist_group("notices")  # which share what the libraries say
+@pytest.mark.xdist_group("notices")  # which share the libraries' docstrings
 @pytest.mark.parametrize("name", ["code-tagger", "proofreader"])
 def test_sentences_go_along_with_the_licences_of_their_libraries(name):
     lines = (PRETRAINED / name / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
@@ -210,7 +210,7 @@ def base(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["translator", "completer", "reader", "tagger", "proofreader"])
 def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path, request):
-    """Whole, from a clean folder: a checkpoint that the library loads, and the same one after a kill."""
+    """From a clean folder: a checkpoint that the library loads, and the same one after a kill."""
     more = ["--steps", "40"]
     if recipe in ("tagger", "proofreader"):
         more += ["--base", str(request.getfixturevalue("base"))]

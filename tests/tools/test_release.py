@@ -1,4 +1,4 @@
-"""What a release says of itself agrees in all places, and anybody who builds it gets the same bytes."""
+"""A release's metadata agrees everywhere, and builds are reproducible."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ def of_yaml(path: str):
 
 
 def pythons() -> list[str]:
-    """The Pythons that the classifiers name."""
+    """The Python versions in the classifiers."""
     named = (
         re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", one) for one in PROJECT["classifiers"]
     )
@@ -46,7 +46,7 @@ def test_pythons_that_are_named_are_tested():
     "path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.stem
 )
 def test_workflows_may_do_no_more_than_they_must(path):
-    """Only what publishes may prove who it is, and nothing keeps what could write to the repository."""
+    """Only the publishing job has an identity token, and no job stores credentials."""
     values = of_yaml(str(path.relative_to(ROOT)))
     assert values["permissions"] == {"contents": "read"}
     for name, job in values["jobs"].items():

@@ -1,4 +1,4 @@
-"""The versions that are tried are what pyproject.toml admits: pins are the newest, and ranges end there."""
+"""The tested versions are those that pyproject.toml allows: pins are the newest, and ranges end there."""
 
 import re
 import subprocess
@@ -11,12 +11,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 PINS = {_name: version for _name, _, version in (line.partition("==") for line in LINES) if version}
 
-# Libraries on which the numbers of a bundle or of its proof depend: each has an upper limit.
+# Libraries on which a bundle's or a verification's numbers depend: each has an upper limit.
 LIMITED = ["onnx", "onnx-ir", "onnxruntime", "onnxscript", "tokenizers", "torch", "transformers"]
 
 
 def ranges() -> dict[str, str]:
-    """The versions that pyproject.toml admits of each package, as it writes them."""
+    """The version ranges of each package in pyproject.toml."""
     every = [
         *PROJECT["dependencies"],
         *(one for extra in PROJECT["optional-dependencies"].values() for one in extra),

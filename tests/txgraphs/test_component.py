@@ -1,4 +1,4 @@
-"""What writing a component by calls promises: one function for equal layers, and inputs that it asked for."""
+"""Graphs built by calls: one function for equal layers, and exactly the inputs that it uses."""
 
 import onnx
 import onnx_ir as ir

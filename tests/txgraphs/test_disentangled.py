@@ -1,4 +1,4 @@
-"""Disentangled attention: its halves, its original, every length, older operators."""
+"""Disentangled attention: twins, the original, all lengths, older operators."""
 
 import dataclasses
 import itertools
@@ -38,7 +38,7 @@ WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "wei
 
 
 def related(length: int, spec: RelativeVectorsSpec = VECTORS["buckets"]) -> tuple[torch.Tensor, ...]:
-    """The vectors of a sequence and their places, of seeded numbers."""
+    """The relative position embedding of a sequence and its indices, seeded."""
     given = seeded(models.RelativeVectors(spec, W))(torch.zeros(1, length, dtype=torch.int64))
     return tuple(tensor.detach() for tensor in given)
 
@@ -69,7 +69,7 @@ def test_vectors(name):
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.parametrize("length", [1, 2, 7, 40, 512, 700])
 def test_places_are_those_of_the_original(name, length):
-    """Of each pair its row in the whole table, for contents that are asked by either side."""
+    """Each pair's row in the whole table, for both position terms."""
     spec = VECTORS[name]
     module = models.RelativeVectors(dataclasses.replace(spec, norm=None), 1)
     with torch.no_grad():
@@ -121,7 +121,7 @@ def test_one_graph_equals_its_module_at_every_length(spec, opset):
 
 @ALL
 def test_numbers_are_those_of_the_original(spec):
-    """Outputs and weights, of padded queries too, which see all keys alike."""
+    """Outputs and weights, of padded queries too, which attend to all keys equally."""
     ours = seeded(models.DisentangledAttention(spec, weighted=True))
     terms = ["c2p"] * spec.content_to_position + ["p2c"] * spec.position_to_content
     positions = {"relative_attention": True, "position_buckets": 8, "max_relative_positions": 20}

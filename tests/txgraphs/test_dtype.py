@@ -1,4 +1,4 @@
-"""A graph knows the type of its numbers: built in float16, none of its nodes is left in float32 unawares."""
+"""A graph built in float16 has no node in float32 by accident."""
 
 import numpy as np
 import onnx

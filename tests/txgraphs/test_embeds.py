@@ -1,4 +1,4 @@
-"""A decoder's graph over vectors and positions that are given, in place of ids and of the cache's lengths."""
+"""A decoder's graph with inputs_embeds and position ids, in place of input ids and the cache's lengths."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Latent attention: its halves against each other, and against the keys and values that it never makes."""
+"""Latent attention: twins, and the equivalent attention with explicit keys and values."""
 
 from dataclasses import replace
 from functools import partial
@@ -101,7 +101,7 @@ def test_attention_of_tokens_asked_for(spec):
 
 @EACH
 def test_keys_and_values_that_are_never_made(spec):
-    """Attention over a key and a value for each head, made of the token's vector, is the same."""
+    """Attention with a key and a value per head, computed from the token's latent, is the same."""
     module = seeded(txmodels.latent_attention.LatentAttention(spec))
     x, mask = random(B, S, W), torch.ones(B, 1, S, S, dtype=torch.bool).tril()
     cos, sin = turns(spec).values()

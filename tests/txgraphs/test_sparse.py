@@ -1,4 +1,4 @@
-"""Attention of less than quadratic cost: twins, independent judges, older operators, memory."""
+"""Attention of less than quadratic cost: twins, independent references, older operators, memory."""
 
 from functools import partial
 from itertools import pairwise, product
@@ -188,7 +188,7 @@ def test_parts():
 
 
 def dense(module, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """Attention over all pairs, seen (B,N or 1,S,S), in float64; a query that sees nothing gets 0."""
+    """Full attention with a mask (B,N or 1,S,S), in float64; a query without visible keys gets 0."""
     x, weights = x.double(), {name: p.detach().double() for name, p in module.named_parameters()}
 
     def project(part, x):
@@ -201,7 +201,7 @@ def dense(module, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
 
 
 def pattern(spec, length: int) -> torch.Tensor:
-    """Which keys a query may see, said token by token: (N or 1, S, S)."""
+    """The visible keys of each query, token by token: (N or 1, S, S)."""
     seen = torch.zeros(N, length, length, dtype=torch.bool)
     for head in range(N):
         for query in range(length):
@@ -314,7 +314,7 @@ def test_performer_is_the_sum_over_pairs_of_its_features(name):
 
 
 def test_many_features_are_nearly_the_softmax():
-    """Its own first directions estimate exp(q k) without bias, so that more of them come nearer to it."""
+    """Its random directions estimate exp(q k) without bias, so that more of them are closer to it."""
     errors = []
     for features in (30, 3000):
         module = txmodels.performer_attention.PerformerAttention(
@@ -333,7 +333,7 @@ def test_many_features_are_nearly_the_softmax():
 
 
 def test_random_features_are_the_same_everywhere():
-    """By their bits; at right angles within a block of the head's size, and as long as normal vectors."""
+    """Bit for bit; orthogonal within a block of the head's size, with the lengths of normal vectors."""
     vectors = np.array(orthogonal(4 * 16 + 3, 16))
     assert vectors.shape == (67, 16)
     assert vectors[0, 0].hex() == FIRST
@@ -418,7 +418,7 @@ def test_padding_is_never_seen(name):
 
 
 def intermediates(spec, length: int) -> int:
-    """Bytes of all that a graph's nodes write for one sequence, in basic operators, nothing fused."""
+    """Bytes of all intermediate results of a graph for one sequence, in basic operators, unfused."""
     module, function = twins(spec)
     given = [random(1, length, W), torch.ones(1, length, dtype=torch.int64)]
     if isinstance(spec, LongformerAttentionSpec):
@@ -433,7 +433,7 @@ def intermediates(spec, length: int) -> int:
 
 
 def growth(specs) -> list[float]:
-    """How much more each spec's intermediates take than the last one's, at 256, 512 and 1024 tokens."""
+    """Growth of each spec's intermediates at 256, 512 and 1024 tokens, as ratios."""
     sizes = [intermediates(spec, length) for spec, length in zip(specs, (256, 512, 1024), strict=True)]
     return [longer / shorter for shorter, longer in pairwise(sizes)]
 

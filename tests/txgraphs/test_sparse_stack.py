@@ -1,4 +1,4 @@
-"""Whole encoders of sparse attention: a researcher who builds one loses its graph if one of these fails."""
+"""Encoders with sparse attention: a researcher who builds one relies on their graphs."""
 
 import dataclasses
 import json
@@ -75,7 +75,7 @@ HEAD = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=
 
 
 def masked_lm(*attentions, layers: int = 3, block: BlockSpec = BLOCK, **parts) -> EncoderSpec:
-    """A masked LM of `layers` layers that have `attentions` in turn."""
+    """A masked LM of `layers` layers with `attentions` in turn."""
     blocks = tuple(dataclasses.replace(block, attention=attention) for attention in attentions)
     return EncoderSpec(
         encoder=TextStackSpec(**{"embedding": WORDS} | parts, blocks=blocks, num_layers=layers), head=HEAD
@@ -145,7 +145,7 @@ def test_graph_equals_module(name, opset):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_row_padded_on_the_right_is_what_it_is_alone(name):
-    """On the left it is not: blocks, strides and sums of tokens begin at a row's first place."""
+    """Left padding changes it: blocks, strides and sums of tokens begin at a row's first position."""
     spec = MODELS[name]
     session = session_of(ir.to_proto(graph_of(spec, seeded(transformer(spec))).model("test")))
     lengths = 13, 1, 6
@@ -169,7 +169,7 @@ def test_survives_json(name):
 
 @pytest.mark.parametrize("wide", [LocalAttentionSpec(*SIZES, L), LongformerAttentionSpec(*SIZES, 2 * L)])
 def test_a_window_wider_than_the_text_is_full_attention(wide):
-    """In one layer of three, so that every layer must be told its own mask."""
+    """In one layer of three, so that every layer must get its own mask."""
     near, mask = dataclasses.replace(FULL, window=3), padding(21)
     sparse, full = seeded(transformer(masked_lm(near, wide, FULL))), transformer(masked_lm(near, FULL, FULL))
     state = sparse.state_dict()
@@ -200,7 +200,7 @@ def test_encoder_block(placement, switches):
 
 
 def test_a_stack_without_full_attention_has_no_mask_of_pairs():
-    """Such a mask is the square of the length, which is what these stacks are built to avoid."""
+    """Such a mask is quadratic in the length, which these stacks are built to avoid."""
     names = {
         name: {node.name for node in graph_of(spec, seeded(transformer(spec))).graph}
         for name, spec in MODELS.items()
@@ -302,7 +302,7 @@ CHOSEN = {
 
 @pytest.mark.parametrize("architecture", CHOSEN)
 def test_global_tokens_that_the_original_chooses(architecture, checkpoint_of, bundle_of):
-    """What longformer.py says of a caller who names none."""
+    """longformer.py documents the defaults of the original."""
     [row] = [row for row in ROWS if row.architecture == architecture and row.variant in ("", "5 labels")]
     auto, rule = CHOSEN[architecture]
     ids = integers(300, 2, 14) + 5

@@ -1,4 +1,4 @@
-"""Attention of distances and segments: its halves, its original, every length, older operators."""
+"""Attention with relative distances and segments: twins, the original, all lengths, older operators."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "wei
 
 
 def arguments(length: int, kind: str = "whole") -> list[torch.Tensor]:
-    """What attention reads: three rows of tokens of three types, two of them padded."""
+    """Inputs of attention: three rows of tokens of three types, two of them padded."""
     mask = padding(length)
     apart = models.other_segments(integers(3, 3, length))
     return [
@@ -65,7 +65,7 @@ def test_segments():
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("clamp", [-1, 3])
 def test_is_the_original_s(clamp, length, weighted):
-    """Whole tensors of real tokens, and weights, with types of tokens and padding."""
+    """Complete outputs at real tokens, and weights, with token types and padding."""
     config = XLNetConfig(d_model=W, n_head=N, d_head=H, n_layer=1, d_inner=9, vocab_size=7, clamp_len=clamp)
     whole = seeded(XLNetModel(config)).eval()
     original, module = whole.layer[0].rel_attn, models.TransformerXLAttention(SPEC, weighted)

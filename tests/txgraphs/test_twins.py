@@ -1,4 +1,4 @@
-"""Each component alone: the graph function in ONNX Runtime against the PyTorch module, over every switch."""
+"""Each component alone: the graph function in ONNX Runtime against the PyTorch module, for every option."""
 
 from dataclasses import replace
 from functools import partial
@@ -93,7 +93,7 @@ from txexport.spec import (
 
 B, S, P, C, E, W, N, H, F, V = 3, 5, 4, 12, 6, 24, 4, 6, 50, 31
 
-ASKED = torch.tensor([[4, 0], [1, 1], [2, 3]])  # (B,L): new tokens that are asked for
+ASKED = torch.tensor([[4, 0], [1, 1], [2, 3]])  # (B,L): selected new tokens
 NORM = NormSpec(W, 1e-3)
 
 
@@ -148,14 +148,14 @@ CROSSING = {
 
 
 def carried(spec: AttentionSpec, mask: torch.Tensor) -> torch.Tensor:
-    """`mask` in the form that `spec` takes it."""
+    """`mask` in the form that `spec` takes."""
     if not spec.has_position_bias:
         return mask
     return txmodels.mask.biased_mask(random(B, N, *mask.shape[2:]), mask)
 
 
 def turns(spec: AttentionSpec, new: int = S):
-    """Cosines and sines for `spec` of `new` tokens a row, or their absence."""
+    """Cosines and sines for `spec` of `new` tokens a row, or None."""
     if spec.rotary is None:
         return {"cos": ABSENT, "sin": ABSENT}
     cos, sin = txmodels.position.rotation(spec.rotary, integers(9, B, new))
@@ -280,7 +280,7 @@ def test_rounded_alibi(shape):
 
 @pytest.mark.parametrize("heads", [1, 6, 8, 32, 71])
 def test_rounded_alibi_is_that_of_the_original(heads):
-    """Bit for bit: one rounding less is another distribution than the one that was trained."""
+    """Bit for bit: with one rounding less, the distribution is not that of training."""
     spec = RoundedAlibiSpec(geometric(heads), 2048)
     original = build_alibi_tensor(torch.ones(1, 2048, dtype=torch.long), heads, torch.float32)  # (N, 1, S)
     assert torch.equal(torch.tensor(spec.bias_of_position()), original[:, 0])
@@ -393,7 +393,7 @@ def test_attention(name, weighted):
 
 
 def test_grouped_queries_weigh_the_keys_that_they_share():
-    """Head n reads key head n // (N/K); each of a group asks on its own."""
+    """Head n reads key head n // (N/K); each of a group has its own queries."""
     spec = attention_spec(2, bias=False)
     module = seeded(txmodels.attention.Attention(spec, weighted=True))
     x, mask = random(1, S, W), torch.ones(1, 1, S, S, dtype=torch.bool)
@@ -495,7 +495,7 @@ def test_feed_forward(kind, bias, gated):
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_clipped_feed_forward(bias):
-    """What the gate opens reaches both ends, the gate the upper one, and it has no lower."""
+    """The up projection is clipped at both ends, the gate only above."""
     spec = FeedForwardSpec(W, F, Activation.QUICK_GELU, bias, gated=True, clip=0.4)
     module, function = (
         txmodels.feedforward.FeedForward(spec),
@@ -615,7 +615,7 @@ ROUTERS = {
 
 @pytest.mark.parametrize("switches", ROUTERS.values(), ids=ROUTERS)
 def test_router_in_groups(switches):
-    """A choice is of the best groups: those of the best expert, or corrected of the best two."""
+    """Selection from the groups with the best expert, or with bias corrections the best two."""
     spec = replace(EXPERTS, num_experts=8, top_k=3, **switches)
     module, x = txmodels.experts.Router(spec), random(B, S, W)
     share, choice = check(module, partial(txgraphs.experts.router, spec), x)
@@ -639,7 +639,7 @@ def test_router_in_groups(switches):
 
 @pytest.mark.parametrize("jitter", [0.01, 0.3, 1.5])
 def test_router_of_near_scores(jitter):
-    """As the original's, also where several scores are near the best, and where all are negative."""
+    """As the original's, also where several scores are close to the maximum, and where all are negative."""
     spec = replace(EXPERTS, num_experts=8, jitter=jitter)
     module, x = txmodels.experts.Router(spec), random(B, S, W)
     share, choice = check(module, partial(txgraphs.experts.router, spec), x)
@@ -667,7 +667,7 @@ def test_shared_expert(gated):
 @pytest.mark.parametrize("placement", ["pre", "post"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_experts_in_a_block(bias, placement):
-    """With the bias of what they give together, which is added once and not by their shares."""
+    """With the bias of their sum, which is added once, unweighted."""
     spec = replace(EXPERTS, normalised=False, output_bias=bias)
     block = replace(block_spec("plain", NormPlacement(placement)), feed_forward=spec)
     module = txmodels.block.EncoderBlock(block)
@@ -679,7 +679,7 @@ def test_experts_in_a_block(bias, placement):
 
 @pytest.mark.parametrize("chosen", ["some", "none", "all"])
 def test_expert(chosen):
-    """An expert that no token takes must not fail either."""
+    """An expert without tokens must not fail either."""
     others = {"some": [0, 1, 2, 3, 4], "none": [0, 1, 2, 4], "all": [3]}[chosen]
     choice = torch.tensor(others)[integers(len(others), B * S, 2)]
     choice[:, 1] = (choice[:, 0] + 1) % 3 if chosen != "all" else 0
@@ -722,7 +722,7 @@ def test_sequence_vector(spec):
 
 
 def received(word: ir.Value) -> Received:
-    """A word matrix that is no parameter of the head."""
+    """A word embedding that is no parameter of the head."""
     return Received(FLOAT32, {"": word})
 
 
@@ -944,7 +944,7 @@ def test_layer_sum(count):
 @pytest.mark.parametrize("transform", TRANSFORMS[1:])
 @pytest.mark.parametrize("bias", [True, False])
 def test_late_mean(bias, transform):
-    """Of what the dense layer gives of every token: not the dense layer of the mean."""
+    """The mean of the dense layer's outputs, not the dense layer of the mean."""
     spec = HeadSpec(HeadKind.SEQUENCE, bias=bias, pick=Pick.MEAN_LATE, **transform, **LABELS)
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
     given = random(B, S, W), ids, (ids != 9).long().index_fill(1, ZERO, 1)

@@ -1,4 +1,4 @@
-"""What trains the components: objectives against independent ones, schedules, and checkpoints in and out."""
+"""Training of the components: objectives against independent ones, schedules, checkpoints."""
 
 import json
 import math
@@ -216,7 +216,7 @@ CAUSAL = HeadSpec(HeadKind.CAUSAL_LM)
 
 
 def transformer_spec():
-    """The Transformer of 2017 in small."""
+    """The Transformer of 2017, small."""
     norm, ffn = NormSpec(24, 1e-6), FeedForwardSpec(24, 40, Activation.RELU)
 
     def attention(causal):
@@ -315,7 +315,7 @@ def test_training_of_other_steps_or_data_is_not_gone_on_with(tmp_path):
 
 
 def test_a_transformer_put_together_by_hand_is_trained_saved_exported_proved_and_run(tmp_path):
-    """The guides' path of a researcher: sparse and full attention in turn, which is nobody's family."""
+    """The guides' example for researchers: alternating sparse and full attention, which is no family."""
     example = runpy.run_path(str(ROOT / "examples/compose/compose.py"))
     assert example["lonely"]("(a))(b") == [0, 0, 0, 1, 1, 0]
     assert example["main"](tmp_path, steps=150) > 0.93

@@ -1,4 +1,4 @@
-"""What verify says beside the tensors: labels, ranks, directions, tokens of greedy search and of beams."""
+"""verify's checks beside the tensors: labels, ranks, directions, tokens of greedy and beam search."""
 
 import json
 import shutil

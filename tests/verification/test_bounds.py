@@ -1,4 +1,4 @@
-"""How near is near enough: a user is told a wrong model is equal, or a right one is not, if these fail."""
+"""Error bounds: if these fail, a wrong model is called equal, or a right one is not."""
 
 import dataclasses
 import shutil

@@ -169,7 +169,7 @@ def test_a_plain_bundle_that_is_marked_calibrated_is_found_by_the_texts(
 
 
 def test_ties_are_told_from_choices():
-    """What another processor's last bits of H round otherwise is a tie; one choice of one's own is none."""
+    """A choice that depends on another processor's last bits of H is a tie; an arbitrary choice is not."""
     random = np.random.default_rng(1)
     rows = random.standard_normal((60, 64)).astype(np.float32)
     vectors = random.standard_normal((512, 64)).astype(np.float32) @ random.standard_normal((64, 64))

@@ -100,7 +100,7 @@ def failures(folder: Path, cases: list[str], **options) -> dict[str, list[str]]:
 
 
 def test_losses_have_budgets(made):
-    """What a dtype may lose is within what it does lose; of nothing, any loss is too much."""
+    """The budget of a dtype is above its loss; where nothing is lost, any loss is too much."""
     for dtype in ("int8", "int4"):
         folder = made("bert", dtype)
         assert failures(folder, FEW["bert"]) == {}

@@ -154,7 +154,7 @@ def test_experts_that_are_no_tie_are_no_excuse(checkpoint_of, tmp_path, own_orig
 
 
 def modes() -> tuple:
-    """What of PyTorch, NumPy and Python a training script shares with whatever it calls."""
+    """The global state of PyTorch, NumPy and Python that a training script shares with its callees."""
     return (
         random.getstate(),
         [str(part) for part in np.random.get_state()],

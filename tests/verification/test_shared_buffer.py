@@ -66,7 +66,7 @@ def test_a_buffer_told_otherwise_is_caught(value, kind, other, made):
 
 
 def used(graph: onnx.GraphProto) -> str:
-    """How many slots attention reads."""
+    """The number of slots that attention reads."""
     key = node(graph, "Attention").input[1]
     return next(found.input[2] for found in graph.node if found.output[0] == key)
 

@@ -1,4 +1,4 @@
-"""What a verdict says, and no more: equal to whom, exact or in budget, by cases alone, or not proved."""
+"""The text of a verdict: the reference, exact or within the budget, by cases alone, or not verified."""
 
 import dataclasses
 import json

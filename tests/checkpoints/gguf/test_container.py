@@ -1,4 +1,4 @@
-"""GGUF files that lie: one line, before time or memory is taken."""
+"""Corrupted GGUF files are refused in one line, before time or memory is used."""
 
 import struct
 import time
@@ -30,7 +30,7 @@ def entry(name: str, shape: tuple[int, ...], kind: int = 0, offset: int = 0) -> 
 
 
 def table(*entries: bytes, data: int = 256) -> bytes:
-    """A file of these entries and so many bytes of numbers."""
+    """A file of these entries and that many bytes of tensor data."""
     written = head(len(entries), 0) + b"".join(entries)
     return written + bytes(-len(written) % 32) + bytes(data)
 
@@ -133,7 +133,7 @@ def seed(tmp_path_factory) -> bytes:
 
 
 def test_changed_bytes_are_refused_or_read(seed, tmp_path):
-    """Nothing but txexport's own errors, whatever a byte of the header becomes."""
+    """Only txexport's own errors, whatever the value of a header's byte."""
     random, file, header = Random(5), tmp_path / "a.gguf", seed.index(b"blk.0.ffn_down") + 1500
     messages = []
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""What others read in a GGUF file: the gguf package and transformers; and a bundle of it, proved."""
+"""GGUF files compared with the gguf package and transformers; and a bundle of one, verified."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def test_packed_tensors_are_those_that_transformers_reads(row, tmp_path):
 
 @pytest.mark.parametrize("row", ["llama", "gpt2", "gemma2"])
 def test_names_are_those_of_the_gguf_package(row, tmp_path):
-    """What the writer here calls tensors, which the reader is tested with."""
+    """The reader is tested with the tensor names of the writer here."""
     gguf = pytest.importorskip("gguf", reason="the gguf package is not installed")
     original = tmp_path / "original"
     tiny_checkpoint.save(original, row)

@@ -1,4 +1,4 @@
-"""A GGUF file means what the checkpoint it was made of means: one spec, the same numbers."""
+"""A GGUF file gives the same spec and numbers as the checkpoint that it was converted from."""
 
 import re
 from pathlib import Path
@@ -106,7 +106,7 @@ def test_without_a_rule_the_numbers_are_others(what, folder_of, monkeypatch):
 
 
 def test_packed_rows_are_put_in_order_as_the_numbers_are(tmp_path):
-    """Queries of packed blocks: a permutation of rows, whose blocks are along the other axis."""
+    """Queries of packed blocks: a permutation of rows, while blocks run along the other axis."""
     tiny_checkpoint.save(tmp_path / "original", "llama", hidden_size=64, num_attention_heads=4)
     metadata, tensors = tiny_gguf.contents(tmp_path / "original", every(8))
     checkpoint = Checkpoint(write(tmp_path / "a.gguf", metadata, tensors))
@@ -127,7 +127,7 @@ OF_BLOCKS = {"llama": 2, "gpt2": 8, "phi3": 3, "gptneox": 7, "falcon, grouped": 
 
 @pytest.mark.parametrize("row", OF_BLOCKS)
 def test_a_parameter_s_blocks_are_its_numbers(row, tmp_path):
-    """What a format may store, of fused and turned matrices too: every matrix has them, nothing else."""
+    """Stored blocks cover every matrix, fused and transposed ones too, and nothing else."""
     model_type, config = ROWS[row]
     sizes = {"gpt2": {"n_embd": 64, "n_head": 4, "n_inner": 96}, "mpt": {"d_model": 64, "n_heads": 4}}
     wide = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4}
@@ -184,7 +184,7 @@ def test_llama_3s_factors_are_found_as_another_library_rounded_them(size, factor
 
 
 def test_factors_that_are_not_llama_3s_divide_the_frequencies(folder_of, tmp_path):
-    """Nothing says of what scheme they are; what they do is said all the same."""
+    """The file does not name the scheme of its factors; their effect is reported all the same."""
     metadata, tensors = tiny_gguf.contents(folder_of("llama")[0])
     factors = np.array([1, 1.25, 3, 5], np.float32)
     tensors["rope_freqs.weight"] = (4,), floats("", factors)

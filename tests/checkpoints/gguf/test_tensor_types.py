@@ -1,4 +1,4 @@
-"""Packed numbers: what they stand for, bit for bit as ggml's own rules say."""
+"""Dequantised numbers are those of ggml's rules, bit for bit."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def pair_of_six_bits(block: bytes, j: int) -> tuple[int, int]:
 
 
 def plain(name: str, b: bytes) -> list[float]:
-    """A block as the loops of ggml-quants.c's `dequantize_row_*` read it, one number after another."""
+    """A block as the loops of ggml-quants.c's `dequantize_row_*` read it, one number at a time."""
     y = [0.0] * TYPES[next(k for k, t in TYPES.items() if t.name == name)].elements
     if name in ("Q4_0", "Q4_1", "IQ4_NL"):
         for j in range(16):
@@ -159,7 +159,7 @@ def test_numbers_are_those_of_transformers(kind):
 
 @pytest.mark.parametrize("kind", PACKED, ids=lambda kind: TYPES[kind].name)
 def test_blocks_are_integers_of_their_bits_and_scales_of_their_blocks(kind):
-    """What a format stores of them: nothing may be beyond the bits, and nothing else is needed."""
+    """Integers are within their bits, and blocks contain all that the numbers need."""
     one, rows = TYPES[kind], random_rows(kind)
     blocks = one.blocks(rows)
     assert blocks is not None
@@ -194,7 +194,7 @@ def test_bfloat16_is_the_upper_half_of_a_float32():
 
 @pytest.mark.parametrize(("kind", "pack", "steps"), [(8, q8_0, 127), (2, q4_0, 7)])
 def test_a_packed_matrix_is_near_what_was_packed(kind, pack, steps):
-    """Rows and halves in the wrong order would be far off, however well blocks are read."""
+    """Rows and halves in the wrong order would give large errors, even if blocks were read correctly."""
     numbers = np.random.default_rng(1).normal(size=(6, 96)).astype(np.float32)
     rows = np.frombuffer(pack(numbers), np.uint8).reshape(6, -1)
     assert np.abs(TYPES[kind].numbers(rows) - numbers).max() < 0.51 * np.abs(numbers).max() / steps

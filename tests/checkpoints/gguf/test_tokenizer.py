@@ -1,4 +1,4 @@
-"""A GGUF file's tokenizer cuts texts as the one it was made of."""
+"""A GGUF file's tokenizer gives the tokens of the one that it was converted from."""
 
 import json
 from pathlib import Path
@@ -96,7 +96,7 @@ CUT = {
 
 @pytest.mark.parametrize("pre", CUT)
 def test_texts_are_cut_as_the_name_says(pre):
-    """By hand, after the expressions: what no merge may cross."""
+    """Expected tokens by hand, from the regular expressions: merges may not cross their matches."""
     cut = splits.pre_tokenizer(pre).pre_tokenize_str("I've 12345 DOGS!!   x")
     assert [word for word, _ in cut] == CUT[pre]
 
@@ -105,7 +105,7 @@ def test_texts_are_cut_as_the_name_says(pre):
     ("pre", "model_type"), [("llama-bpe", "llama"), ("qwen2", "qwen2"), ("gpt-2", "gpt2"), ("qwen2", "qwen3")]
 )
 def test_byte_level_tokenizers_are_those_of_transformers(pre, model_type, tmp_path):
-    """Its own reader of the metadata, which needs no other package."""
+    """transformers' own reader of the metadata needs no other package."""
     mapping = pytest.importorskip("transformers.integrations.gguf.gguf_tokenizer_mapping")
     tiny_checkpoint.save(tmp_path / "original", model_type)
     file = tiny_gguf.convert(tmp_path / "original", tmp_path / "a.gguf", pre=pre)
@@ -119,7 +119,7 @@ def test_byte_level_tokenizers_are_those_of_transformers(pre, model_type, tmp_pa
 
 @pytest.fixture(scope="module", params=["llama", "gemma2"])
 def pieces(request, tmp_path_factory) -> tuple[str, SentencePieceProcessor]:
-    """A SentencePiece model of merges, with bytes for what it lacks; Gemma's adds no space before a text."""
+    """A SentencePiece BPE model with byte fallback; Gemma's adds no space before a text."""
     folder = tmp_path_factory.mktemp("pieces")
     SentencePieceTrainer.train(
         sentence_iterator=iter(LINES),
@@ -193,7 +193,7 @@ def test_gemmas_spaces_are_one_token(pieces, tmp_path):
 
 
 def test_scores_order_the_merges(pieces, tmp_path):
-    """Without them, or in the other order, texts are cut otherwise."""
+    """Without scores, or in the other order, tokens differ."""
     model_type, processor = pieces
     if model_type == "gemma2":
         pytest.skip("its ids order them")

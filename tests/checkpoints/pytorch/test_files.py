@@ -1,4 +1,4 @@
-"""pytorch_model.bin without PyTorch: the numbers that torch.load reads, of both forms that torch.save had."""
+"""pytorch_model.bin without PyTorch: the numbers that torch.load reads, in both formats of torch.save."""
 
 import io
 import json
@@ -66,7 +66,7 @@ def test_every_type_of_numbers(legacy, dtype, tmp_path):
 
 @pytest.mark.parametrize("legacy", FORMS.values(), ids=FORMS)
 def test_views_of_one_storage(legacy, tmp_path):
-    """Tied, cut, transposed, every third row: each has its own numbers, and the storage lies there once."""
+    """Tied, sliced, transposed, every third row: each has its own numbers, and the storage exists once."""
     whole, cube = random(20, 30), random(6, 8, 10)
     views = {
         **{"whole": whole, "tied": whole, "rows": whole[3:7], "columns": whole[:, 2:5], "turned": whole.T},
@@ -91,7 +91,7 @@ def test_turned_tensors_are_read_in_blocks(tmp_path, monkeypatch):
 
 
 def test_numbers_of_a_big_endian_machine(tmp_path):
-    """torch.load turns them too."""
+    """torch.load swaps their bytes too."""
     tensors = {"x": random(3, 4), "half": random(5).bfloat16(), "turned": random(3, 4).double().T}
     file = written(tmp_path, tensors)
     widths = {"0": 4, "1": 2, "2": 8}
@@ -152,7 +152,7 @@ def lightning(folder: Path, state: dict[str, torch.Tensor]) -> None:
     ],
 )
 def test_a_checkpoint_of_lightning(names, expected, tmp_path):
-    """A model that is an attribute of its module, or parts that are; nothing of training comes along."""
+    """A model that is an attribute of its module, or several that are; training state is left out."""
     first, second = random(3, 4), random(5)
     lightning(tmp_path, dict(zip(names, (first, second), strict=True)))
     assert_as_torch_reads(tmp_path, dict(zip(expected, (first, second), strict=True)))
@@ -179,7 +179,7 @@ class OlderPickler(pickle.Pickler):
 
 @dataclass(frozen=True)
 class View:
-    """So many numbers of a storage from one on."""
+    """That number of elements of a storage, from an offset on."""
 
     key: str
     offset: int
@@ -187,7 +187,7 @@ class View:
 
 
 class OlderTensor:
-    """A tensor as it was pickled then."""
+    """A tensor in the pickle format of that time."""
 
     def __init__(self, view: View, *rest: object):
         self.rebuilt = torch._utils._rebuild_tensor, (view, *rest)
@@ -326,7 +326,7 @@ def test_archives_that_lack_what_their_pickle_names(name, tmp_path):
 
 
 def test_archives_that_are_no_plain_files(tmp_path):
-    """Numbers are read where they lie: a compressed one would be a bomb, or another's bytes."""
+    """Tensors are read in place: a compressed archive could expand without bound, or overlap others."""
     file = written(tmp_path, {"x": random(100)})
     plain = file.read_bytes()
     archived(file, lambda members: None, zipfile.ZIP_DEFLATED)
@@ -352,7 +352,7 @@ def test_members_that_overlap(tmp_path):
 
 
 def test_published_encoders_of_another_time(tmp_path):
-    """A folder as of 2019: the form of before PyTorch 1.6, LayerNorm's old names, a tied decoder twice."""
+    """A folder of 2019: the format before PyTorch 1.6, LayerNorm's old names, a tied decoder stored twice."""
     folder = tmp_path / "in"
     model = tiny_checkpoint.build("bert", "BertForMaskedLM")
     tiny_checkpoint.save(folder, "bert", "BertForMaskedLM")

@@ -1,4 +1,4 @@
-"""Pickles that are no state dicts: one line, before time or memory is taken, and nothing is called."""
+"""Pickles other than state dicts: one line, before time or memory is used, and nothing is called."""
 
 import io
 import pickle
@@ -23,7 +23,7 @@ def text(value: str) -> bytes:
 
 
 def storage(kind: str = "FloatStorage", key: str = "0", numel: bytes = b"K\x06", view: bytes = b"") -> bytes:
-    """("storage", torch.KIND, KEY, "cpu", NUMEL), as what lies outside."""
+    """("storage", torch.KIND, KEY, "cpu", NUMEL), as the reference to external data."""
     name = f"ctorch\n{kind}\n".encode()
     return b"(" + text("storage") + name + text(key) + text("cpu") + numel + view + b"tQ"
 
@@ -60,7 +60,7 @@ def test_a_tensor():
 
 
 def test_a_view_of_a_storage():
-    """As PyTorch wrote it before 0.4: two numbers from the third on; the storage itself is of six."""
+    """In PyTorch's form of before 0.4: two numbers from the third on; the storage has six."""
     seen, storages = pickles.load(
         io.BytesIO(b"\x80\x02" + storage(view=b"(" + text("1") + b"K\x03K\x02t") + b".")
     )
@@ -158,7 +158,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs(name):
-    """What it takes is bounded by its own bytes, and a message by a line."""
+    """Time and memory are bounded by the file's size, and the message is one line."""
     start = time.process_time()
     tracemalloc.start()
     try:
@@ -173,7 +173,7 @@ def test_bombs(name):
 
 
 def test_tensors_of_more_numbers_than_there_are(tmp_path: Path):
-    """A stride of 0 says a terabyte in four bytes."""
+    """A stride of 0 declares a terabyte in four bytes."""
     from txexport.checkpoints.pytorch.files import read_index
 
     file = tmp_path / "pytorch_model.bin"

@@ -1,4 +1,4 @@
-"""The float checkpoint that the quantised ones are made of."""
+"""The float checkpoint that the quantised ones are made from."""
 
 import pytest
 from tiny_quantised import quantised, tiny_llama
@@ -12,8 +12,10 @@ def llama(tmp_path_factory):
 
 @pytest.fixture
 def made(llama, tmp_path):
-    """A function from a packer and quantization_config to the folder of a llama of which two matrices, one
-    (64,64) and one (96,64), are packed; and what they stand for by name."""
+    """A function from a packer and quantization_config to a llama with two packed matrices.
+
+    One is (64,64), the other (96,64); the function also returns their dequantised values by name.
+    """
 
     def make(packer, settings):
         folder = tmp_path / "quantised"

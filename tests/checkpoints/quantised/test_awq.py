@@ -47,7 +47,7 @@ def test_other_layouts_are_refused_by_name(made, settings):
 
 
 def test_scales_of_activations_are_refused(made):
-    """Some families have them (transformers, AWQ_SCALES_MAPPINGS): ignored, they would be another model."""
+    """Some families have them (transformers, AWQ_SCALES_MAPPINGS); without them it is another model."""
     folder, _ = made(awq(), SETTINGS)
     edit(folder, lambda tensors: tensors.update({"model.layers.0.mlp.act.scales": torch.ones(96)}))
     with pytest.raises(UnsupportedError, match=r"'model.layers.0.mlp.act.scales' scales an activation"):

@@ -66,7 +66,7 @@ def test_another_layout_of_int8_is_refused(made):
 
 
 def state(**changes):
-    """A change of what is said of a matrix."""
+    """A change of a matrix's quantisation state."""
 
     def change(tensors):
         values = json.loads(bytes(tensors[STATE].tolist())) | changes
@@ -140,7 +140,7 @@ def test_every_part_counts(made, mutant):
 @pytest.mark.parametrize("kind", ["nf4", "fp4"])
 @pytest.mark.parametrize("nested", [False, True])
 def test_its_own_library_writes_the_same(made, kind, nested):
-    """Where it is installed: what it packs is read as what it unpacks."""
+    """Where it is installed: its own packed tensors are read as it unpacks them."""
     functional = pytest.importorskip("bitsandbytes").functional
     torch.manual_seed(0)
     weight = torch.randn(64, 64)
@@ -153,7 +153,7 @@ def test_its_own_library_writes_the_same(made, kind, nested):
 
 
 def test_its_own_library_writes_the_same_int8(made):
-    """Whose product with 1 / 127 rounds once more."""
+    """Its product with 1 / 127 rounds once more."""
     functional = pytest.importorskip("bitsandbytes").functional
     torch.manual_seed(0)
     weight, largest, _ = functional.int8_vectorwise_quant(torch.randn(64, 64).half())

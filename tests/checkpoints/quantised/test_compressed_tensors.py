@@ -89,7 +89,7 @@ FLOAT = {
 
 @pytest.mark.parametrize("scales", FLOAT)
 def test_float8(made, scales):
-    """Activations may be meant to be rounded to float8 as well, which nothing here does."""
+    """The config may ask for activations in float8 as well, which txexport does not do."""
     packer, weights = FLOAT[scales]
     config = settings("float-quantized", FLOATS, num_bits=8, type="float", **weights)
     folder, expected = made(packer, config)
@@ -101,7 +101,7 @@ def test_float8(made, scales):
 
 
 def test_padding_is_stripped(made, tmp_path):
-    """37 integers of 4 bits fill five words but for three places, and 37 zeros as many."""
+    """37 integers of 4 bits fill five words but for three places, and so do 37 zero points."""
     source = tiny_llama(tmp_path / "float", num_hidden_layers=1, intermediate_size=37)
     config = settings(symmetric=False, **CHANNEL)
     folder = tmp_path / "quantised"
@@ -115,14 +115,14 @@ def test_padding_is_stripped(made, tmp_path):
 
 
 def test_an_order_of_minus_ones_is_none(made):
-    """Which writers put where there is no order yet."""
+    """Writers use it as a placeholder where there is no order."""
     folder, expected = made(pack_quantized(), settings(actorder="group"))
     edit(folder, lambda t: t.update({f"{Q}.weight_g_idx": torch.full((64,), -1, dtype=torch.int32)}))
     assert np.array_equal(Checkpoint(folder).read(f"{Q}.weight"), expected[f"{Q}.weight"])
 
 
 def test_groups_of_modules_may_have_other_bits(made):
-    """`targets` holds regular expressions, which nobody runs: shapes say the same."""
+    """`targets` holds regular expressions, which are not evaluated: shapes give the same result."""
     config = settings()
     other = copy.deepcopy(config["config_groups"]["group_0"])
     other["weights"] |= {"num_bits": 8} | CHANNEL
@@ -249,7 +249,7 @@ WRITTEN = [(4, "group", True), (4, "group", False), (8, "channel", True), (4, "c
 
 @pytest.mark.parametrize(("bits", "strategy", "symmetric"), WRITTEN)
 def test_its_own_library_writes_the_same(made, bits, strategy, symmetric):
-    """Where it is installed: what it packs is read as what it unpacks, but for its rounding to bfloat16."""
+    """Where it is installed: its packed tensors are read as it unpacks them, but for bfloat16 rounding."""
     pytest.importorskip("compressed_tensors")
     from compressed_tensors.compressors import PackedQuantizationCompressor
     from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme

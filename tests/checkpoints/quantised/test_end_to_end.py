@@ -1,4 +1,4 @@
-"""A quantised checkpoint is exported and proved like the float one that it stands for."""
+"""A quantised checkpoint is exported and verified like its dequantised one."""
 
 import re
 
@@ -20,7 +20,7 @@ from txexport.verification import verify
 
 @pytest.mark.parametrize("method", FORMATS)
 def test_llama(method, tmp_path):
-    """The older GPTQ's biases of zeros, which the architecture has none of, are no obstacle."""
+    """The zero biases of older GPTQ files, which the architecture does not have, are accepted."""
     source = tiny_llama(tmp_path / "float", num_hidden_layers=1)
     packer, settings = FORMATS[method]
     quantised(source, tmp_path / "quantised", packer, settings)
@@ -52,8 +52,10 @@ OTHERS = {
 
 @pytest.mark.parametrize("model_type", OTHERS)
 def test_fused_transposed_and_encoders(model_type, tmp_path):
-    """What a float checkpoint stores (in,out), and GPTQ packs (out,in), is not turned again; and each of the
-    projections in one matrix has its blocks."""
+    """A matrix that GPT-2 stores as (in,out), and GPTQ packs as (out,in), is not transposed twice.
+
+    Fused projections get their own blocks each.
+    """
     sizes, modules = OTHERS[model_type]
     tiny_checkpoint.save(tmp_path / "float", model_type, **sizes)
     turned = model_type == "gpt2"
@@ -81,7 +83,7 @@ def test_fused_transposed_and_encoders(model_type, tmp_path):
 
 @pytest.mark.parametrize(("method", "matrices"), [("awq", 7), ("fp8", 0)])
 def test_what_is_kept_of_a_checkpoint_is_told(method, matrices, tmp_path):
-    """Codes of floats have no integers, and a bundle of float32 alone must not look quantised."""
+    """Float codes have no integers, and a float32 bundle must not look quantised."""
     source = tiny_llama(tmp_path / "float", num_hidden_layers=1)
     quantised(source, tmp_path / "quantised", *FORMATS[method])
     told = CliRunner().invoke(main, ["export", str(tmp_path / "quantised"), str(tmp_path / "out")])
@@ -101,7 +103,7 @@ def test_what_is_kept_of_a_checkpoint_is_told(method, matrices, tmp_path):
 
 
 def test_training_saves_nothing_like_it(tmp_path):
-    """Its tensors are packed; of what was trained, nobody has asked for that."""
+    """Its tensors are packed; a training result in that form is not supported."""
     source = tiny_llama(tmp_path / "float", num_hidden_layers=1)
     quantised(source, tmp_path / "quantised", *FORMATS["awq"])
     model = checkpoints.load(tmp_path / "quantised")
@@ -120,8 +122,8 @@ def test_a_bias_of_numbers_is_not_dropped(tmp_path):
         txexport.export(tmp_path / "quantised", tmp_path / "out")
 
 
-# How transformers loads each as floats by itself, the library that it needs, and by how much what it computes
-# with is rounded: compressed-tensors multiplies in the scales' own bfloat16, bitsandbytes with 1 / 127.
+# The way in which transformers dequantises each format, the library it needs, and the rounding of its
+# computation: compressed-tensors multiplies in the scales' own bfloat16, bitsandbytes with 1 / 127.
 ITSELF = {
     "fp8": ("FineGrainedFP8Config", {"dequantize": True, "weight_block_size": (32, 16)}, "accelerate", 0),
     "pack-quantized": ("CompressedTensorsConfig", {"run_compressed": False}, "compressed_tensors", 2**-8),
@@ -134,8 +136,10 @@ ITSELF = {
 @pytest.mark.parametrize("method", ITSELF)
 @pytest.mark.filterwarnings("ignore")
 def test_transformers_reads_the_same_by_itself(method, tmp_path):
-    """Of matrices whose rows are whole blocks: of others, bitsandbytes 0.50's kernel for AVX-512 takes wrong
-    scales, of what it quantised itself too."""
+    """For matrices whose rows are whole blocks.
+
+    For others, bitsandbytes 0.50's AVX-512 kernel uses wrong scales, even for its own tensors.
+    """
     kind, options, library, relative = ITSELF[method]
     pytest.importorskip(library)
     import transformers

@@ -32,7 +32,7 @@ def test_every_code_is_pytorchs():
 
 @pytest.mark.parametrize("size", [(32, 16), (128, 128), (40, 48), None], ids=str)
 def test_numbers_are_the_formats_own(made, size):
-    """In rectangles, which may be cut at the ends, or with one scale."""
+    """In blocks, which may be cut at the edges, or with one scale."""
     folder, expected = made(float8(*size or ()), SETTINGS | {"weight_block_size": size})
     checkpoint = Checkpoint(folder)
     for name, numbers in expected.items():
@@ -111,7 +111,7 @@ def test_damage_is_named(made, damage):
 
 
 def test_transformers_makes_the_same_of_them(made):
-    """Where sizes divide evenly, which it asks for."""
+    """Where block sizes divide evenly, which it requires."""
     from transformers.integrations.finegrained_fp8 import Fp8Dequantize
 
     folder, _ = made(float8(32, 16), SETTINGS)

@@ -38,7 +38,7 @@ VARIANTS = {
 
 @pytest.fixture
 def gptq_of(made):
-    """A function from a packer's options and settings to the folder, and what it stands for by name."""
+    """A function from a packer's options and settings to the folder and the dequantised values by name."""
     return lambda options=None, settings=None: made(gptq(**options or {}), SETTINGS | (settings or {}))
 
 
@@ -63,15 +63,17 @@ def test_numbers_are_the_formats_own(gptq_of, variant):
 
 
 def test_an_order_of_zeros_is_none(gptq_of):
-    """Which older writers left where inputs have no order (AutoGPTQ's kernels ignore it)."""
+    """Older writers left it where inputs have no order (AutoGPTQ's kernels ignore it)."""
     folder, expected = gptq_of()
     edit(folder, lambda tensors: tensors[f"{Q}.g_idx"].zero_())
     assert np.array_equal(Checkpoint(folder).read(f"{Q}.weight"), expected[f"{Q}.weight"])
 
 
 def test_zero_of_16_stays_one(gptq_of):
-    """Version 1 stores the zero less 1, so that 15 is 16, which 4 bits do not hold; adding to whole words
-    would carry into the neighbour."""
+    """Version 1 stores the zero point minus 1, so that 15 means 16, which 4 bits do not hold.
+
+    Adding 1 to packed words would carry into the neighbouring value.
+    """
     folder, expected = gptq_of({"symmetric": False, "zero": 16}, {"sym": False})
     blocks = Checkpoint(folder).blocks(f"{Q}.weight")
     assert np.array_equal(blocks.numbers(), expected[f"{Q}.weight"])
@@ -86,7 +88,7 @@ def test_zero_of_256_is_refused(gptq_of):
 
 
 def test_modules_may_have_bits_and_groups_of_their_own(gptq_of):
-    """`dynamic` holds regular expressions, which nobody runs: shapes say the same."""
+    """`dynamic` holds regular expressions, which are not evaluated: shapes give the same result."""
     dynamic = {"dynamic": {r"+:(a+)+$": {"bits": 8, "group_size": 16}, "-:lm_head": {}}}
     folder, expected = gptq_of({}, dynamic)
     packed, numbers = gptq(bits=8, group=16)(np.random.default_rng(5), *expected[f"{Q}.weight"].shape)
@@ -196,7 +198,7 @@ def forget_the_order(tensors):
 
 @pytest.mark.parametrize("mutant", [swap_nibbles, move_a_zero, forget_the_order])
 def test_every_part_counts(gptq_of, mutant):
-    """What would pass a tolerance, as one zero of 128 that is 1 off, is another number."""
+    """A difference that a tolerance would accept, such as one zero point of 128 off by 1, is detected."""
     folder, expected = gptq_of({"act_order": True, "symmetric": False}, {"sym": False})
     before = Checkpoint(folder).read(f"{Q}.weight")
     edit(folder, mutant)

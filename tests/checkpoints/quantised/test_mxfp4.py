@@ -57,7 +57,7 @@ def test_numbers_are_the_formats_own(stored):
 
 
 def test_transformers_makes_the_same_of_them(stored):
-    """It gives (experts,in,out); powers so small that they have no normal float32 are its own matter."""
+    """It returns (experts,in,out), and differs where an exponent is below the normal range of float32."""
     from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
     folder, packed, scales = stored
@@ -82,7 +82,7 @@ def test_damage_is_named(stored):
 
 @pytest.fixture(scope="module")
 def gpt_oss(tmp_path_factory):
-    """A small gpt-oss as it is published: the folder, and what its packed tensors stand for."""
+    """A small gpt-oss as it is published: the folder, and its packed tensors' values."""
     folder = tmp_path_factory.mktemp("gpt_oss")
     return folder / "packed", quantised_experts(tiny_gpt_oss(folder / "float"), folder / "packed")
 

@@ -1,4 +1,4 @@
-"""What matrices multiply while texts are read, beside our components in PyTorch: every family's products."""
+"""Inputs of all matrix products on calibration texts are those of the PyTorch components."""
 
 from collections import Counter
 
@@ -97,7 +97,7 @@ class Read:
 
 @pytest.mark.parametrize("what", [*FAMILIES, *HEADS], ids=str)
 def test_every_product_s_inputs_are_found(what, checkpoint_of, tmp_path):
-    """Of every matrix in four bits that texts reach, and no vector more."""
+    """Of every int4 matrix that texts reach, and no other vector."""
     task = what.task if isinstance(what, Row) else None
     read = Read(checkpoint_of(what), task, TEXTS, tmp_path / "float32")
     found, expected = read.found(), read.expected()
@@ -112,7 +112,7 @@ def test_every_product_s_inputs_are_found(what, checkpoint_of, tmp_path):
 
 
 def test_memory_is_bounded_by_reading_again(checkpoint_of, tmp_path, monkeypatch):
-    """Whatever is held at a time, and however texts are put together, the moments are the same."""
+    """Moments do not depend on the memory limit or on the batches of texts."""
     read = Read(checkpoint_of("bart"), None, TEXTS, tmp_path / "float32")
     whole = read.found()
     held = []

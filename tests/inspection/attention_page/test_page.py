@@ -1,4 +1,4 @@
-"""The page of attention weights in Chromium: what one sees, touches and types, on a desk and on a phone."""
+"""The page of attention weights in Chromium: rendering, touch and keyboard, on a desktop and a phone."""
 
 import json
 
@@ -116,7 +116,7 @@ def test_heads_and_layers_are_chosen(opened):
 
 
 def test_pictures_are_of_the_weights(opened):
-    """A canvas has a dot a weight, the darker the more."""
+    """A canvas has a dot per weight, darker for larger ones."""
     page = opened(OWN)
     read = "document.querySelectorAll('.head canvas')[1].getContext('2d').getImageData(0, 0, 6, 6).data"
     alpha = np.array(page.value(f"[...{read}].filter((_, i) => i % 4 === 3)")).reshape(6, 6)
@@ -168,7 +168,7 @@ def test_everything_has_a_name(opened):
 
 
 def test_it_asks_for_nothing():
-    """One file: no address in it, and a policy that allows none."""
+    """One file: without URLs, and with a policy that allows none."""
     text = render(OWN)
     assert "http://" not in text
     assert "https://" not in text

@@ -1,4 +1,4 @@
-"""What is quantised and runs as float numbers is slow, and nothing else says so."""
+"""Quantised weights that run as floats are slow, and only these tests notice."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""What a beam search looks at: the likeliest of all continuations, found without making their scores."""
+"""Candidates of a beam search: the most likely continuations, without computing all their scores."""
 
 import numpy as np
 import pytest

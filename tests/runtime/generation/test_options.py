@@ -1,4 +1,4 @@
-"""What each option of generation may be, and what is said where a value cannot be."""
+"""Ranges of the generation options, and the messages for values outside."""
 
 import math
 

@@ -24,7 +24,7 @@ def model_of(bundle_of):
 
 @pytest.fixture
 def read(monkeypatch):
-    """How many tokens of prompts caches have read, rows one after another."""
+    """The number of prompt tokens that caches have computed, rows one after another."""
     counts = []
     for kind in (generation.StaticCache, generation.DynamicCache):
 

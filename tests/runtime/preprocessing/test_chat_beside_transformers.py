@@ -32,7 +32,7 @@ def original():
 
 
 def theirs(tokenizer, asked) -> str | Exception:
-    """What transformers makes of a conversation, or what it raises."""
+    """The text of a conversation by transformers, or its error."""
     options = {"add_generation_prompt": not asked.continues, "continue_final_message": asked.continues}
     try:
         return tokenizer.apply_chat_template(
@@ -43,7 +43,7 @@ def theirs(tokenizer, asked) -> str | Exception:
 
 
 def ours(folder, asked) -> str | InputError:
-    """What we make of it, or the error."""
+    """The text of a conversation by txexport, or its error."""
     conversation = chat.Conversation(
         asked.messages, asked.tools, template_kwargs=asked.values, continues=asked.continues
     )
@@ -54,7 +54,7 @@ def ours(folder, asked) -> str | InputError:
 
 
 def compare(template: str, conversations, folder, tokenizer) -> int:
-    """How many conversations the template answers; all of them as transformers has it."""
+    """The number of conversations that the template renders; all of them as transformers does."""
     (folder / "tokenizer_config.json").write_text(json.dumps(SETTINGS))
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8", newline="")
     tokenizer.chat_template, answered = template, 0

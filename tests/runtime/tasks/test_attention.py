@@ -1,4 +1,4 @@
-"""What a model attends to, from its graphs: transformers' own weights, beside the tokens that they are of."""
+"""Attention weights from a bundle's graphs: transformers' own, with the tokens."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a bundle's task gives a user, held against transformers' pipelines over the same weights."""
+"""Results of every task, compared with transformers' pipelines over the same weights."""
 
 import json
 import re
@@ -34,7 +34,7 @@ TOLERANCE = 1e-5
 
 
 def named(*labels: str) -> dict:
-    """What config.json says of labels."""
+    """The labels in config.json."""
     return {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
 
 

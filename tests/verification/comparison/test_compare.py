@@ -490,7 +490,7 @@ def test_what_is_wrong_only_in_large_inputs_is_found(most, of, case, plain, tmp_
 
 
 def plain_text(file: Path) -> str:
-    """What a page says, without what it is set in."""
+    """A page's text without its markup."""
     return html.unescape(re.sub(r"<[^>]+>", "", file.read_text()))
 
 
@@ -519,7 +519,7 @@ def limited(path: Path, tokens: int) -> Path:
 
 
 def test_long_rows_are_as_long_as_both_take(tmp_path):
-    """What neither takes is made shorter; a limit that only one has is a difference, and a failure."""
+    """Texts longer than both limits are truncated; a limit of one alone is a difference, and a failure."""
     short, same, longer = (limited(tmp_path / f"{n}.onnx", size) for n, size in enumerate((100, 100, 999)))
     report = compare(short, same)
     assert report.ok, facts_line(report)

@@ -260,7 +260,7 @@ def test_what_is_halfway_has_two_ends():
 
 
 def test_mutations_that_cases_forgive_are_named_by_layers():
-    """What rounds otherwise is seen by no case, since these round nothing."""
+    """Cases do not detect wrong rounding, since they run without rounding."""
     unseen = {one.change for one in OF_GRAPH if not one.seen}
     named = {change for _, change, _, rounds in MUTATIONS if rounds}
     assert {change.__name__ for change in unseen - named} == {"without_slice"}  # which changes no number

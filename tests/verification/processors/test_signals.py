@@ -1,4 +1,4 @@
-"""What a bundle makes of images and sounds, beside transformers'."""
+"""Preprocessing of images and audio, compared with transformers'."""
 
 import json
 from pathlib import Path

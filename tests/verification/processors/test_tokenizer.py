@@ -44,7 +44,7 @@ def out(source, tmp_path) -> Path:
 
 
 def failure(out: Path, **options) -> str:
-    """What the tokenizer's case says, the only one that fails."""
+    """The message of the tokenizer's case, the only one that fails."""
     report = txexport.verify(out, **ONLY | options)
     [case] = report.failed
     assert (case.name, case.reference, report.verdict) == (TOKENIZER, CHECKPOINT, "NOT EQUAL")
@@ -124,7 +124,7 @@ def test_the_text_that_shows_it_is_named(out):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_class_with_settings_that_contradict_its_file(kind, tmp_path):
-    """What export makes of them is equal; the checkpoint's own file, which older versions copied, is not."""
+    """Export's tokenizer is equal; the checkpoint's own file, copied by older versions, is not."""
     model, special = KINDS[kind]
     draw = random.Random(f"{kind} verified")
     tiny_checkpoint.save(tmp_path / "source", "bert", "BertModel")

@@ -97,7 +97,7 @@ def test_rounding_stands_beside_the_error(bundle_of, tmp_path):
 
 
 def test_padding_is_no_rounding(bundle_of):
-    """What stands at padding is left out on this side too, as in the error that it stands beside."""
+    """Padding is excluded from float64's error too, as from the error it is compared with."""
     report = verify(bundle_of("bert"), reference="float64", cases=["three rows, scattered padding"])
     [check] = [check for check in report.cases[0].checks if check.output == "last_hidden_state"]
     assert 0 < check.rounding < 1e-5

@@ -105,7 +105,7 @@ def stand_in(name: str, build) -> runtime.Runtime:
 
 
 def off_by(error: float):
-    """What builds a runtime whose logits are off."""
+    """A factory of a runtime with wrong logits."""
 
     def build(path):
         session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -394,7 +394,7 @@ def test_node_that_ends_says_why(bundle_of, monkeypatch, tmp_path):
 
 
 def ask(found: page.Page, method: str, name: str, body: bytes = b"") -> http.client.HTTPResponse:
-    """What the page's browser would ask."""
+    """The requests of the page's browser."""
     host, _, path = found.url.removeprefix("http://").partition("/")
     connection = http.client.HTTPConnection(host, timeout=10)
     connection.request(method, f"/{path}{name}", body)
