@@ -13,7 +13,7 @@ from helpers.rows import Row
 
 from txexport.exporter import export
 from txexport.parts import cases as seeded
-from txexport.verification import verifier
+from txexport.verification import verify_plan
 from txexport.verification.cases import plan
 
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
@@ -60,7 +60,7 @@ def _kept():
 @pytest.fixture(autouse=True)
 def kept_originals(monkeypatch, _kept):
     """Originals that are asked once for the same, since tests change what is held against them."""
-    monkeypatch.setattr(verifier, "originals_of", _kept.originals_of)
+    monkeypatch.setattr(verify_plan, "originals_of", _kept.originals_of)
 
 
 def listing(folder: Path) -> dict[str, int]:

@@ -21,7 +21,7 @@ from txexport.bundle.manifest import FORMAT
 from txexport.checkpoints.checkpoint import sha256
 from txexport.cli.main import main
 from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
-from txexport.runtime.tasks.pooling import read_pooling
+from txexport.runtime.vectors.pooling import read_pooling
 from txexport.verification import bundle_contents, reports
 
 FILES = ["manifest and copied files"]

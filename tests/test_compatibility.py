@@ -12,6 +12,7 @@ from helpers.project import ROOT
 from txexport import bundle, inspect, load, quantize, verify
 from txexport.bundle.manifest import FORMAT, OLDEST
 from txexport.errors import BundleError
+from txexport.verification.reports.facts import facts_line
 
 DATA = ROOT / "tests/data"
 IDS = np.array([[5, 9, 11, 3, 17, 21], [40, 41, 42, 43, 44, 45]])
@@ -57,7 +58,7 @@ def test_bundle_of_format_6_is_whole_and_can_be_proved(name, tmp_path):
     assert sorted(bundle.present(out)) == sorted(bundle.read(out).files)
     assert inspect(out).to_dict()["bundle"]["source"] == f"../transformers-4.40-{name}"
     report = verify(out, cases="quick", reference="transformers", allow_edited=True)
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)
     assert bundle.read(out).proof.verdict.startswith("no difference in ")
     assert quantize(out, "float16").format == FORMAT
 

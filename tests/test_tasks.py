@@ -1,5 +1,7 @@
 """The rows of tasks: what each names exists, and no part of txexport knows a task that has no row."""
 
+from inspect import signature
+
 import pytest
 import transformers
 
@@ -8,13 +10,29 @@ from txexport.cli.main import main
 from txexport.contracts import DYNAMIC, ONE_PASS, STATIC
 from txexport.runtime import Model
 from txexport.spec import HeadKind
-from txexport.tasks import ROWS, TASKS, of_head, served_by
+from txexport.tasks import METHODS, ROWS, TASKS, first_of_head, row_of, tasks_of_method
 
 
 def test_every_task_of_a_family_has_a_row_and_every_row_a_family():
     assert set(families.by_task()) == set(TASKS)
     assert set(families.module(families.COMPOSED).TASKS) <= set(TASKS)
-    assert len(TASKS) == len(ROWS)
+    assert [name for name in TASKS if name not in {row.name for row in ROWS}] == []
+
+
+def test_a_task_has_one_row_for_an_architecture():
+    """Else export would take whichever comes first."""
+    keys = [(row.name, architecture) for row in ROWS for architecture in row.architectures]
+    assert len(set(keys)) == len(keys)
+    assert all(row_of(row.name, architecture) is row for row in ROWS for architecture in row.architectures)
+
+
+def test_every_record_of_a_method_is_of_a_task_and_has_a_command():
+    assert set(METHODS) == {method for row in ROWS for method in row.methods}
+    assert all(record.name == name for name, record in METHODS.items())
+    assert {record.command for record in METHODS.values()} <= set(main.commands)
+    for record in METHODS.values():
+        arguments = signature(getattr(Model, record.name)).parameters
+        assert ("first_place" in arguments) == record.first_place
 
 
 @pytest.mark.parametrize("task", ROWS, ids=lambda task: task.name)
@@ -47,15 +65,15 @@ def test_every_command_for_a_bundle_serves_a_task():
 
 
 def test_the_first_task_of_a_method_is_the_one_to_export_for():
-    assert served_by("fill_mask") == ("fill-mask", "pretraining")
-    assert served_by("next_sentence") == ("next-sentence-prediction", "pretraining")
-    assert served_by("embed_image") == ("image-feature-extraction", "zero-shot-image-classification")
-    assert served_by("generate")[0] == "text-generation"
-    assert served_by("embed")[0] == "feature-extraction"
+    assert tasks_of_method("fill_mask") == ("fill-mask", "pretraining")
+    assert tasks_of_method("next_sentence") == ("next-sentence-prediction", "pretraining")
+    assert tasks_of_method("embed_image") == ("image-feature-extraction", "zero-shot-image-classification")
+    assert tasks_of_method("generate")[0] == "text-generation"
+    assert tasks_of_method("embed")[0] == "feature-extraction"
 
 
 def test_the_plainest_task_of_a_head_reads_texts():
-    assert {kind: of_head(kind).name for kind in HeadKind} == {
+    assert {kind: first_of_head(kind).name for kind in HeadKind} == {
         HeadKind.NONE: "feature-extraction",
         HeadKind.MASKED_LM: "fill-mask",
         HeadKind.CAUSAL_LM: "text-generation",

@@ -28,6 +28,7 @@ from txexport.errors import TxexportError
 from txexport.exporter import export
 from txexport.families import resolve
 from txexport.verification import verify
+from txexport.verification.reports.facts import facts_line
 from txexport.verification.runtimes import RUNTIMES, versions
 
 FORMS = {
@@ -69,7 +70,7 @@ def tried(folder: Path, form: str, runtime: str) -> Cell:
         return Cell(form, said=str(error))
     errors = [check.error for case in report.cases for check in case.checks]
     skipped = [f"{case.name}: {case.skipped}" for case in report.cases if case.skipped is not None]
-    said = None if report.ok else report.facts
+    said = None if report.ok else facts_line(report)
     return Cell(form, max(errors, default=0.0), said, notes=skipped)
 
 

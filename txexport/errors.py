@@ -39,7 +39,7 @@ WITHIN = {"verify": ("export",)}  # of an extra, those that it brings too
 
 
 def install(extra: str) -> str:
-    """What to type for an extra, by an index of packages or in a checkout."""
+    """The command that installs an extra, from a package index or in a checkout."""
     return f"pip install 'txexport[{extra}]' (in a checkout: pip install '.[{extra}]')"
 
 
@@ -91,7 +91,7 @@ def reason(error: OSError) -> str:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether something failed, and nobody stopped the program; a panic in Rust is no Exception."""
+    """Tell whether something failed, and nobody stopped the program; a panic in Rust is no Exception."""
     # Its type is of pyo3_runtime, which cannot be imported.
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
@@ -181,5 +181,5 @@ def crashes() -> Iterator[None]:
 
 
 def counted(number: int, word: str) -> str:
-    """How many of what: "1 token", "1,024 tokens"."""
+    """A number with its noun: "1 token", "1,024 tokens"."""
     return f"{number:,} {word}" + "s" * (number != 1)

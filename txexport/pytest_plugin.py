@@ -1,6 +1,6 @@
-"""A pytest plugin: the fixture `assert_parity`, and `--parity-report FILE` for what it found in a run.
+"""A pytest plugin: the fixture `assert_parity`, and `--parity-report FILE` for a report of its results.
 
-Neither PyTorch nor ONNX Runtime is imported before a test asserts parity.
+PyTorch and ONNX Runtime are imported only when a test asserts parity.
 """
 
 import json
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from txexport.verification import Report
 
 MOST = 5  # failed cases in a message
-FOUND = pytest.StashKey[list[dict]]()  # of a test: what its assertions found, as JSON values
-ATTRIBUTE = "txexport_parity"  # the same on pytest's report of the test, which comes from its worker too
+FOUND = pytest.StashKey[list[dict]]()  # the reports of a test as JSON values
+ATTRIBUTE = "txexport_parity"  # the same on pytest's report, which passes from worker to controller
 
 
 class AssertParity:
@@ -38,16 +38,16 @@ class AssertParity:
         cases: str | Sequence[str] = "full",
         allow_edited: bool = False,
     ) -> "Report":
-        """The report of a bundle, given as its folder or loaded; arguments as those of `txexport.verify`.
+        """Verify a bundle, given as a folder or a loaded model; the arguments are those of `txexport.verify`.
 
-        Fails the test, with what failed and how to repeat it, where the bundle is not equal to its original
-        or cannot be tried.
+        Fails the test if the bundle is not equal to its original or cannot be verified. The message has the
+        failed cases and the commands that repeat them.
         """
         __tracebackhide__ = True
         from txexport.verification import verify
 
-        given = bundle_or_folder
-        folder = given if isinstance(given, str | Path) else given.folder
+        bundle = bundle_or_folder
+        folder = bundle if isinstance(bundle, str | Path) else bundle.folder
         try:
             report = verify(
                 folder,
@@ -68,12 +68,19 @@ class AssertParity:
 
 
 def _message(report: "Report") -> str:
+    from txexport.verification.reports.facts import unproved_reasons
+    from txexport.verification.reports.repeat import repeat_command
+    from txexport.verification.reports.views import reference_and_runtime
+
     lines = [f"{report.bundle} is {report.verdict} {report.scope}"]
     if not report.failed:
-        return f"{lines[0]}: {'; '.join(report.unproved_why) or 'nothing was compared'}"
+        return f"{lines[0]}: {'; '.join(unproved_reasons(report)) or 'nothing was compared'}"
     lines.append(f"{len(report.failed)} of {len(report.cases)} cases failed:")
     for case in report.failed[:MOST]:
-        lines += [f"  {case.name} ({report.against(case)}): {case.summary}", f"    {report.repeat(case)}"]
+        lines += [
+            f"  {case.name} ({reference_and_runtime(report, case)}): {case.summary}",
+            f"    {repeat_command(report, case)}",
+        ]
     if len(report.failed) > MOST:
         lines.append(f"  and {len(report.failed) - MOST} more")
     return "\n".join(lines)
@@ -86,16 +93,16 @@ def assert_parity(request: pytest.FixtureRequest) -> AssertParity:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """--parity-report."""
+    """Add the option --parity-report."""
     parser.getgroup("txexport").addoption(
         "--parity-report",
         metavar="FILE",
-        help="Write what assert_parity found to FILE: .json, .md, .xml (JUnit) or .html.",
+        help="Write the reports of assert_parity to FILE: .json, .md, .xml (JUnit) or .html.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect reports where a file is wanted; of several workers, in the one that started them."""
+    """Collect reports if a file was named; with several workers, in the controller."""
     path = config.getoption("--parity-report")
     if path is None or hasattr(config, "workerinput"):
         return
@@ -112,7 +119,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Lay what a test's assertions found beside its outcome, as text, which passes between processes."""
+    """Attach a test's reports to its outcome, as text, which passes between processes."""
     report = yield
     if report.when == "teardown" and item.stash.get(FOUND, None):
         setattr(report, ATTRIBUTE, json.dumps(item.stash[FOUND]))
@@ -120,7 +127,7 @@ def pytest_runtest_makereport(
 
 
 class _Collector:
-    """What the tests of a run found, for one file."""
+    """The reports of all tests of a run, for one file."""
 
     def __init__(self, path: Path):
         self.path, self.found = path, list[dict[str, Any]]()
@@ -129,7 +136,7 @@ class _Collector:
         self.found += json.loads(getattr(report, ATTRIBUTE, "[]"))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the file, also where nothing was found: an older one would be taken for this run's."""
+        """Write the file, even without reports: an older file would be taken for this run's."""
         if session.config.option.collectonly:
             return
         from txexport.verification import Report, reports
@@ -137,5 +144,5 @@ class _Collector:
         reports.write([Report.from_dict(values) for values in self.found], self.path)
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        """Say where the file is."""
+        """Print the file's path."""
         terminalreporter.write_line(f"parity of {len(self.found)} bundles: {self.path}")

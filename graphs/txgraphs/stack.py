@@ -26,7 +26,7 @@ from txgraphs._graph import Graph
 from txgraphs._nodes import Place
 from txgraphs.block import decoder_block, encoder_block
 from txgraphs.disentangled_attention import relative_vectors
-from txgraphs.inputs import SIGNALS
+from txgraphs.inputs import signal_embedding
 from txgraphs.inputs.tokens import embedding
 from txgraphs.mask import (
     biased_mask,
@@ -101,7 +101,7 @@ def signal_encoder(
     if spec.rotary is not None:
         turning = patch_rotation(spec.patches, spec.rotary, graph.dtype)
         context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
-    x = SIGNALS[type(spec.embedding)](spec.embedding, graph / f"{stack}.embedding", signal)  # (B, S, W)
+    x = signal_embedding(spec, graph / f"{stack}.embedding", signal)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
     return _normed(spec, graph, stack, x, given)

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from txexport.spec import PerformerAttentionSpec
+from txmodels._random_features import orthogonal
 from txmodels.attention import merge, split
 from txmodels.linear import Linear
-from txmodels.training.random_features import orthogonal
 
 LOWEST = -3.0e38
 LEAST = 1.0e-30  # divides the sums of a row without tokens, which are 0

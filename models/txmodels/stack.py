@@ -24,7 +24,7 @@ from txexport.spec import (
 )
 from txmodels.block import DecoderBlock, EncoderBlock
 from txmodels.disentangled_attention import RelativeVectors
-from txmodels.inputs import SIGNALS
+from txmodels.inputs import signal_embedding
 from txmodels.inputs.tokens import Embedding
 from txmodels.mask import (
     biased_mask,
@@ -199,7 +199,7 @@ class SignalEncoder(nn.Module):
     def __init__(self, spec: SignalStackSpec, weighted: bool = False):
         super().__init__()
         self.spec = spec
-        self.embedding = SIGNALS[type(spec.embedding)](spec.embedding)
+        self.embedding = signal_embedding(spec)
         self.layers = nn.ModuleList(EncoderBlock(block, weighted) for block in spec.layers)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 

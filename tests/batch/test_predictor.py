@@ -123,11 +123,11 @@ def test_arrow_gets_the_type_that_the_table_says(method, bundle):
     table = pyarrow.table(rows, list(own.inputs))
     found, empty = predictor(table)[own.answer], predictor(table.slice(0, 0))[own.answer]
     assert found.type == empty.type
-    assert sql(found.type) == own.kind
+    assert sql(found.type) == own.sql_type
     assert any(found.to_pylist())
     by_name = predictor({name: column(values) for name, values in zip(own.inputs, rows, strict=True)})
     same = [plain(one) for one in by_name[own.answer]]
-    if own.kind != "array<struct<corpus_id:bigint,score:double,text:string>>":  # no text unless it is asked
+    if own.sql_type != "array<struct<corpus_id:bigint,score:double,text:string>>":  # no text unless asked for
         assert found.to_pylist() == same
 
 
@@ -211,7 +211,7 @@ def test_an_engine_may_be_chosen(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"method": "chat"}, "method is 'chat', expected one of embed, fill_mask, classify"),
+        ({"method": "chat"}, "method is 'chat', expected one of embed, classify, zero_shot, rerank"),
         ({"method": "embed", "on_error": "skip"}, "on_error is 'skip', expected stop or null"),
         (
             {"method": "answer", "inputs": "q"},

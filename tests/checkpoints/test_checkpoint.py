@@ -13,7 +13,7 @@ from helpers.rows import Row
 from safetensors.torch import load_file, save_file
 
 from txexport import families
-from txexport.checkpoints import weight_map
+from txexport.checkpoints import weight_map, weight_resolution
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.exporter import export
@@ -460,7 +460,7 @@ def test_parameter_without_a_rule_is_missing(checkpoint_of):
     shapes = {"encoder.norm.weight": (2,), "head.bias": (3,)}
     table = weight_map.Table({"encoder.norm.*": "embeddings.LayerNorm.*"}, drop=("*",))
     with pytest.raises(CheckpointError, match=r"missing: head\.bias, for which there is no rule$"):
-        weight_map.resolve(table, shapes, Checkpoint(checkpoint_of("bert")))
+        weight_resolution.resolve(table, shapes, Checkpoint(checkpoint_of("bert")))
 
 
 def test_two_names_for_one_tensor(copy_of):

@@ -72,7 +72,7 @@ def run(monkeypatch):
     """
     monkeypatch.setattr("builtins.input", lambda *asked: "y")
 
-    def attempt(folder: Path, out: Path, third: bool = False) -> str:
+    def attempt(folder: Path, out: Path, torch_onnx: bool = False) -> str:
         said: list[str] = []
 
         def step(name: str, call) -> None:
@@ -85,7 +85,9 @@ def run(monkeypatch):
         step("export", lambda: txexport.export(folder, out))
         step("inspect", lambda: txexport.inspect(folder))
         if said[0] == "export":
-            step("verify", lambda: verify(out, reference="transformers", cases="quick", third=third))
+            step(
+                "verify", lambda: verify(out, reference="transformers", cases="quick", torch_onnx=torch_onnx)
+            )
             step("inspect bundle", lambda: txexport.inspect(out))
             model = txexport.load(out, device="cpu")
             step("embed", lambda: model.embed("the cat"))
@@ -133,7 +135,7 @@ def test_planted_code_never_runs(case, run, tmp_path):
     if "tokenizer_class" in config:
         settings = json.loads((folder / "tokenizer_config.json").read_text())
         (folder / "tokenizer_config.json").write_text(json.dumps(settings | config))
-    output = run(folder, tmp_path / "out", third=case == "code beside what is known")
+    output = run(folder, tmp_path / "out", torch_onnx=case == "code beside what is known")
     assert said in output, output
     assert not marker.exists()
 

@@ -115,11 +115,11 @@ def test_many_texts_come_with_their_nearest(bundle_of):
 
 
 def test_defect_is_not_the_verdict_not_equal(bundle_of, monkeypatch):
-    monkeypatch.setattr("txexport.verification.verifier.BundleFiles", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("txexport.verification.verify_plan.BundleFiles", lambda *_, **__: 1 / 0)
     code, _, noise = invoke("verify", bundle_of("bert"))
     assert code == 2
     assert "ZeroDivisionError" in noise
-    monkeypatch.setattr("txexport.verification.verifier.BundleFiles", interrupt)
+    monkeypatch.setattr("txexport.verification.verify_plan.BundleFiles", interrupt)
     assert invoke("verify", bundle_of("bert"))[0] == 130
 
 

@@ -12,6 +12,8 @@ from txexport.errors import InputError, UnsupportedError
 from txexport.verification import verify
 from txexport.verification.clients import judged
 from txexport.verification.clients.process import Client
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.repeat import repeat_command
 
 ROWS = [
     *[("optimum", name) for name in ("bert", "gpt2", "t5", "clip")],
@@ -33,7 +35,7 @@ def asked(client: str, folder, **options):
 @pytest.mark.parametrize(("client", "model_type"), ROWS)
 def test_a_client_is_a_column_of_the_report(client, model_type, bundle_of):
     report = asked(client, bundle_of(model_type))
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)
     assert report.runtimes == ["onnxruntime", f"client {client}"]
     own = [case for case in report.cases if case.runtime == f"client {client}"]
     assert own
@@ -53,7 +55,7 @@ def test_an_output_that_a_client_does_not_give_is_said(bundle_of, monkeypatch):
     monkeypatch.setattr(judged, "forward_of", opened)
     monkeypatch.setattr(judged, "check", lambda *given: None)
     report = verify(folder, reference="twin", cases="quick", client="optimum")
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)
     own = [case for case in report.cases if case.runtime == "client optimum"]
     assert {check.output for case in own for check in case.checks} == {"last_hidden_state"}
     assert [case.skipped for case in own if case.skipped] == ["optimum gives no pooler_output"]
@@ -70,7 +72,7 @@ def test_a_graph_that_computes_something_else_shows_in_its_column(client, bundle
     onnx.save(model, path)
     report = asked(client, folder, allow_edited=True)
     [first, *_] = [case for case in report.failed if case.runtime == f"client {client}"]
-    assert report.repeat(first).endswith(f"--client {client} --allow-edited")
+    assert repeat_command(report, first).endswith(f"--client {client} --allow-edited")
 
 
 def test_what_cannot_be_asked_is_said_before_the_work(bundle_of, monkeypatch):

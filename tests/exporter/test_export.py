@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 from tiny_pickled import pickled
 
 from txexport import bundle, families
-from txexport.bundle.manifest import OLDEST, Form
+from txexport.bundle.manifest import OLDEST, ExportOptions
 from txexport.bundle.source import way_to
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError
@@ -144,7 +144,7 @@ def test_graphs_and_stored_parameters_balance(checkpoint_of, tmp_path):
     """A forgotten parameter would be left out of the mathematics, and a stray one paid for in vain."""
     checkpoint = Checkpoint(checkpoint_of("bart"))
     resolved = families.resolve(checkpoint, None)
-    form = Form("static", 24)
+    form = ExportOptions("static", 24)
     assert len(BundlePlan(checkpoint, resolved, form).graphs) == 6
     dropped = ["decoder.layers.1.feed_forward.up.bias", "encoder.layers.0.attention.q.weight"]
     some = {name: weight for name, weight in resolved.weights.items() if name not in dropped}

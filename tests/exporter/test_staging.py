@@ -20,7 +20,7 @@ from txexport import bundle
 from txexport.bundle import swap
 from txexport.cli.main import main
 from txexport.errors import BundleError, CheckpointError
-from txexport.exporter import export, exporter, staging
+from txexport.exporter import bundle_writing, export, staging
 from txexport.inspection import inspect
 from txexport.runtime import load
 from txexport.verification import verify
@@ -257,16 +257,16 @@ def test_folders_of_the_user_beside_it_are_not_touched(checkpoint_of, tmp_path):
 
 def test_two_exports_at_once_do_not_mix(checkpoint_of, tmp_path, monkeypatch):
     """The first is there whole, and the second says at once that it may not write."""
-    out, write = tmp_path / "out", exporter._write_graphs
+    out, write = tmp_path / "out", bundle_writing._write_graphs
 
     def interrupted(*arguments):
-        monkeypatch.setattr("txexport.exporter.exporter._write_graphs", write)
+        monkeypatch.setattr("txexport.exporter.bundle_writing._write_graphs", write)
         for force in (False, True):
             with pytest.raises(BundleError, match=r"another export is writing .*out; wait for it"):
                 export(checkpoint_of("gpt2"), out, force=force)
         return write(*arguments)
 
-    monkeypatch.setattr("txexport.exporter.exporter._write_graphs", interrupted)
+    monkeypatch.setattr("txexport.exporter.bundle_writing._write_graphs", interrupted)
     export(checkpoint_of("bert"), out)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert verify(out).ok
@@ -376,7 +376,7 @@ def test_full_disk_is_one_line_and_leaves_nothing(checkpoint_of, tmp_path, monke
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("txexport.exporter.exporter.onnx.save", full)
+    monkeypatch.setattr("txexport.exporter.bundle_writing.onnx.save", full)
     with pytest.raises(BundleError, match="could not be written: No space left on device") as caught:
         export(checkpoint_of("bert"), tmp_path / "out")
     assert "\n" not in str(caught.value)
@@ -399,7 +399,7 @@ def test_source_that_cannot_be_read_is_named_and_not_the_bundle(name, checkpoint
             monkeypatch.setattr(Path, "open", failing)
             yield folder
 
-    monkeypatch.setattr(exporter, "placed", placed)
+    monkeypatch.setattr(bundle_writing, "placed", placed)
     with pytest.raises(CheckpointError, match=f"^{re.escape(str(source / name))} cannot be read: Input"):
         export(source, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -408,11 +408,11 @@ def test_source_that_cannot_be_read_is_named_and_not_the_bundle(name, checkpoint
 SLOW_EXPORT = """
 import sys, time
 from txexport.cli.main import main
-from txexport.exporter import exporter
+from txexport.exporter import bundle_writing
 def slowly(*arguments):
     print("half way", flush=True)
     time.sleep(60)
-exporter._write_graphs = slowly
+bundle_writing._write_graphs = slowly
 main(["export", *sys.argv[1:]])
 """
 

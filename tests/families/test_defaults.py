@@ -8,7 +8,7 @@ from helpers.rows import ROWS
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.weight_map import names
+from txexport.checkpoints.weight_resolution import names
 from txexport.errors import TxexportError
 from txexport.families._config import Config, TensorNames
 

@@ -28,7 +28,8 @@ def params(cases, often) -> list:
     """
     return [
         pytest.param(
-            *(row, cache),
+            row,
+            cache,
             id=f"{row.id}-{cache}" if cache else row.id,
             marks=[
                 pytest.mark.xdist_group(row.id),

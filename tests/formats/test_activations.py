@@ -17,6 +17,7 @@ from txexport.errors import BundleError
 from txexport.formats import ACCURACY_LEVEL, DTYPES
 from txexport.runtime.engines import onnxruntime as engine
 from txexport.verification import verify
+from txexport.verification.reports.facts import facts_line
 
 IDS = np.random.default_rng(0).integers(5, 60, (3, 12))
 ROUNDING = 1e-3  # of an output's size: what int8 activations leave, which float32 does not
@@ -53,7 +54,7 @@ def test_stored_integers_are_computed_as_the_numbers_that_they_stand_for(method,
     assert off(found["stored-fast"], found["float32"]) > ROUNDING
     for dtype in ("stored", "stored-fast"):
         report = verify(tmp_path / dtype, cases="quick", reference="twin")
-        assert report.ok, report.facts
+        assert report.ok, facts_line(report)
 
 
 def hub_logits(folder, options: dict[str, str]) -> np.ndarray:

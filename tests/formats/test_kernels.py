@@ -12,7 +12,7 @@ from helpers.bundle_edits import graph_path
 from onnx import inliner
 
 from txexport import bundle
-from txexport.exporter.bundle_plan import ROUTER
+from txexport.exporter.parameter_formats import ROUTER
 
 FAMILIES = [
     *("bart", "bert", "gpt2", "mixtral", "t5"),

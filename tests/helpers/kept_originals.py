@@ -12,8 +12,9 @@ import torch
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.verification.cases.experts import has_experts
-from txexport.verification.references.originals import Transformers, Twin
+from txexport.verification.references.originals import Twin
 from txexport.verification.references.selection import originals_of
+from txexport.verification.references.transformers_reference import Transformers
 
 KINDS = (Twin, Transformers)
 MOST = 256 << 20  # bytes of weights and answers

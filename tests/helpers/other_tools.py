@@ -28,7 +28,9 @@ def torch_export(module: torch.nn.Module, path: Path, inputs: dict, outputs: lis
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            *(module, (), path),
+            module,
+            (),
+            path,
             kwargs=inputs,
             input_names=list(inputs),
             output_names=outputs,

@@ -11,6 +11,7 @@ from helpers.project import ROOT
 from txmodels.training import metrics
 
 import txexport
+from txexport.verification.reports.views import format_losses, graph_results
 
 FOLDER = ROOT / "models/pretrained"
 pytestmark = [  # a group, which shares bundles
@@ -52,7 +53,7 @@ def test_proved_equal_to_the_original(name, bundle_of):
     report = txexport.verify(bundle_of(name))
     assert report.ok, report.failed
     assert {case.reference for case in report.cases if case.checks} == {"checkpoint", "twin", "transformers"}
-    graphs = report.of_graphs()
+    graphs = graph_results(report)
     assert [file for file, words in graphs.items() if not words.startswith("equal, ")] == []
     assert {*report.graphs.values()} == {"native", "hub"}
 
@@ -115,4 +116,4 @@ def test_proved_in_other_numbers(name, dtypes, tmp_path):
     txexport.export(source, tmp_path / "out", dtype=dtypes, only="native", absolute_source=True)
     report = txexport.verify(tmp_path / "out", reference="transformers", cases="quick")
     assert report.ok, report
-    assert report.lost.keys() == {*dtypes}
+    assert format_losses(report).keys() == {*dtypes}

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.runtime import load
-from txexport.runtime.batches import together
+from txexport.runtime.batches import batches_by_length
 
 PROMPTS = [[5 + i % 50] * (1 + 7 * i % 13) for i in range(19)]
 NEW = 6
@@ -26,12 +26,12 @@ def model_of(bundle_of):
 
 def test_batches_keep_to_the_budget_and_leave_nothing_out():
     lengths, costs = [3, 9, 4, 4, 1, 30, 2], [5, 11, 6, 6, 3, 32, 4]
-    batches = list(together(lengths, costs, 24))
+    batches = list(batches_by_length(lengths, costs, 24))
     assert batches == [[5], [1, 2], [0, 3, 4, 6]]
     assert all(len(batch) == 1 or len(batch) * max(costs[i] for i in batch) <= 24 for batch in batches)
-    assert list(together([], [], 5)) == []
+    assert list(batches_by_length([], [], 5)) == []
     with pytest.raises(InputError, match="batch_tokens is 0, expected at least 1"):
-        list(together([1], [1], 0))
+        list(batches_by_length([1], [1], 0))
 
 
 OPTIONS = {

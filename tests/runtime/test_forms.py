@@ -8,7 +8,7 @@ import pytest
 
 from txexport import bundle
 from txexport.errors import BundleError, InputError, UnsupportedError
-from txexport.exporter import export, exporter
+from txexport.exporter import bundle_writing, export
 from txexport.runtime import load
 
 FORMS = {
@@ -70,7 +70,7 @@ def test_options_that_do_not_go_together(form, said, checkpoint_of, tmp_path):
 
 
 def test_weights_too_large_for_one_file_are_refused_at_once(checkpoint_of, tmp_path, monkeypatch):
-    monkeypatch.setattr(exporter, "SINGLE", 1000)
+    monkeypatch.setattr(bundle_writing, "SINGLE", 1000)
     with pytest.raises(
         UnsupportedError, match=r"weights of [\d,]+ bytes are too large for a single file of 2 GB"
     ):

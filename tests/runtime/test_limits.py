@@ -26,8 +26,8 @@ from txexport.runtime.generation.kv_cache import StaticCache
 from txexport.runtime.preprocessing.audio import Audio, resample
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.session import Session
-from txexport.runtime.tasks.pooling import read_pooling
 from txexport.runtime.tasks.speech_recognition import Speech
+from txexport.runtime.vectors.pooling import read_pooling
 
 PROCESSOR = "preprocessor_config.json"
 

@@ -10,7 +10,7 @@ from txexport.runtime.generation import generation
 
 @pytest.fixture
 def spare():
-    return memory.Spare()
+    return memory.BufferPool()
 
 
 def address(array: np.ndarray) -> int:
@@ -67,19 +67,19 @@ def test_a_text_knows_nothing_of_the_text_before(bundle_of):
     model = txexport.load(bundle_of("gpt2", "static"), device="cpu", threads=1)
     prompts, options = [[5, 6, 7, 8], [9]], {"max_new_tokens": 6, "eos_token_id": None}
     plain = model.generate_ids(prompts, **options)
-    [block] = model.sessions["model"].spare.blocks
+    [block] = model.sessions["model"].buffers.blocks
     block[:] = 0xFF  # NaN in float32
     assert model.generate_ids(prompts, **options) == plain
-    [after] = model.sessions["model"].spare.blocks
+    [after] = model.sessions["model"].buffers.blocks
     assert after is block
 
 
 def test_a_cache_that_grows_finds_what_the_one_before_grew_into(bundle_of, monkeypatch):
     monkeypatch.setattr(generation, "CAPACITY", 16)
     model = txexport.load(bundle_of("gpt2", "static"), device="cpu", threads=1)
-    spare, options = model.sessions["model"].spare, {"max_new_tokens": 20, "eos_token_id": None}
+    buffers, options = model.sessions["model"].buffers, {"max_new_tokens": 20, "eos_token_id": None}
     model.generate_ids([[5, 6]], **options)
-    first = {address(block): len(block) for block in spare.blocks}
+    first = {address(block): len(block) for block in buffers.blocks}
     assert len(set(first.values())) == 2
     model.generate_ids([[7, 8]], **options)
-    assert {address(block): len(block) for block in spare.blocks} == first
+    assert {address(block): len(block) for block in buffers.blocks} == first

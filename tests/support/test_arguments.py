@@ -1,11 +1,17 @@
 """Wrong arguments of public functions: a user gets one line that says what was expected, and no traceback."""
 
+from dataclasses import KW_ONLY, dataclass
+from inspect import signature
+from pathlib import Path
+from pydoc import plain, render_doc
+
 import numpy as np
 import pytest
 
 import txexport
 from txexport import TxexportError, compare, export, inspect, load, verify
 from txexport.errors import LONGEST_MESSAGE, BundleError, InputError
+from txexport.support.arguments import arguments_from
 
 WRONG = {
     "source is {}, expected a text or a path or PreTrainedModel": lambda: export({}, "out"),
@@ -58,6 +64,55 @@ def test_message_is_one_line_of_what_a_terminal_shows():
 
 
 def test_signatures_stay_those_of_the_functions():
-    assert txexport.export.__doc__.startswith("Write the bundle")
+    assert txexport.export.__doc__.startswith("Write the checkpoint")
     with pytest.raises(TypeError, match="missing a required argument: 'out'"):
         export("x")
+
+
+@dataclass(frozen=True)
+class CopyArguments:
+    source: str | Path
+    out: str = "copy"
+    _: KW_ONLY
+    count: int = 1
+    keep: tuple[str, ...] = ()
+
+
+@arguments_from(CopyArguments, renamed={"times": "count"})
+def copy(arguments: CopyArguments) -> CopyArguments:
+    """Copy `source` to `out`."""
+    return arguments
+
+
+def test_fields_are_the_arguments_of_a_function():
+    assert copy("a", count=np.int64(2)) == CopyArguments("a", count=2)
+    assert type(copy("a", count=np.int64(2)).count) is int
+    assert copy(source="a", out="b") == CopyArguments("a", "b")
+    shown = "(source: str | pathlib.Path, out: str = 'copy', *, count: int = 1, keep: tuple[str, ...] = ())"
+    assert str(signature(copy)).startswith(shown + " -> ")
+    assert shown in plain(render_doc(copy))
+    assert "Copy `source` to `out`." in plain(render_doc(copy))
+
+
+def test_wrong_arguments_of_fields():
+    with pytest.raises(InputError, match=r"^count is '1', expected a whole number$"):
+        copy("a", count="1")
+    with pytest.raises(TypeError, match=r"^got an unexpected keyword argument 'counts'$"):
+        copy("a", counts=1)
+    with pytest.raises(TypeError, match=r"^missing a required argument: 'source'$"):
+        copy()
+    with pytest.raises(TypeError, match=r"^too many positional arguments$"):
+        copy("a", "b", 3)
+
+
+def test_former_names_of_arguments_work_and_warn():
+    with pytest.warns(DeprecationWarning, match=r"^times= is now count=$") as caught:
+        assert copy("a", times=3).count == 3
+    assert Path(caught[0].filename) == Path(__file__)
+    with (
+        pytest.raises(InputError, match=r"^count is '3', expected"),
+        pytest.warns(DeprecationWarning, match="times"),
+    ):
+        copy("a", times="3")
+    with pytest.raises(TypeError, match="times is the former name of count; give count alone"):
+        copy("a", times=3, count=3)

@@ -29,7 +29,7 @@ from helpers.twins import DTYPES, check, integers, random, seeded, stored
 from transformers import LongformerConfig, LongformerModel
 from txgraphs._graph import Graph
 from txgraphs._lowering import NEWER
-from txmodels.training.random_features import orthogonal
+from txmodels._random_features import orthogonal
 
 from txexport.errors import SpecError
 from txexport.spec import (

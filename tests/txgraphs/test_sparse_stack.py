@@ -23,12 +23,11 @@ from txmodels.model import Transformer
 from txmodels.model import model as transformer
 
 from txexport import parts
-from txexport.bundle.manifest import Form, Manifest, Source
+from txexport.bundle.manifest import ExportOptions, Manifest, Source
 from txexport.contracts import ONE_PASS
 from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter.bundle_plan import to_proto
 from txexport.exporter.exporter import export
-from txexport.parts import limits
 from txexport.runtime import load
 from txexport.runtime.engines.onnxruntime import open_session
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -269,7 +268,16 @@ def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
     model = graph_of(spec, seeded(transformer(spec))).model("0", 24)
     onnx.save(to_proto(model), tmp_path / "model.onnx")
     manifest = Manifest(
-        "own", "fill-mask", Form(None, 24), {}, {}, limits(spec), to_dict(spec), Source("", {}), {}, {}
+        model_type="own",
+        task="fill-mask",
+        form=ExportOptions(None, 24),
+        formats={},
+        data={},
+        limits=parts.limits(spec),
+        spec=to_dict(spec),
+        source=Source("", {}),
+        companions={},
+        versions={},
     )
     sessions = {"model": open_session(tmp_path / "model.onnx", "cpu", 1)}
     model = LoadedBundle(tmp_path, manifest, "cpu", sessions)

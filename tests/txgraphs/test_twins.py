@@ -319,7 +319,15 @@ def test_embedding(position, segments, scale, normed, factored):
     tasks = 3 if segments == 2 else 0
     first = norm is not None and segments == 1
     spec = EmbeddingSpec(
-        *(V, W, position, segments, norm, scale, factored), task_type_vocab_size=tasks, norm_first=first
+        vocab_size=V,
+        hidden_size=W,
+        position=position,
+        type_vocab_size=segments,
+        norm=norm,
+        scale=scale,
+        factored_size=factored,
+        task_type_vocab_size=tasks,
+        norm_first=first,
     )
     ids, places = integers(V, B, S), torch.arange(S)[None]
     types = integers(2, B, S) if segments > 1 else ABSENT
@@ -332,7 +340,12 @@ def test_embedding(position, segments, scale, normed, factored):
 @pytest.mark.parametrize("normed", [False, True])
 def test_embedding_of_narrow_words(normed):
     spec = EmbeddingSpec(
-        *(V, W, PositionSpec(PositionKind.LEARNED, 20, 2), 2, NORM if normed else None, 3.5),
+        vocab_size=V,
+        hidden_size=W,
+        position=PositionSpec(PositionKind.LEARNED, 20, 2),
+        type_vocab_size=2,
+        norm=NORM if normed else None,
+        scale=3.5,
         factored_size=10,
         project_first=True,
     )

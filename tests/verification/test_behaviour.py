@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
+from txexport.contracts.meaning import HIDDEN, NUMBERS, SCORES, UNKNOWN, VECTOR, Kind, Meaning, meaning_of
 from txexport.exporter import export
 from txexport.parts.cases import greedy_cases
 from txexport.runtime.generation import kv_cache
@@ -30,12 +31,12 @@ BEAMS = "beams, two rows"
 def test_choices_are_counted_and_ties_told_apart():
     truth = np.array([[1.0, 3.0, 2.0], [0.5, 0.500004, 0.1], [4.0, 1.0, 0.0]])
     found = np.array([[1.0, 3.0, 2.0], [0.500001, 0.5, 0.1], [0.9, 1.0, 0.0]])
-    said = behaviour("logits", [(found, truth)], 1e-5)
+    said = behaviour(SCORES, [(found, truth)], 1e-5)
     assert said == Behaviour(chosen=3, equal=1, ties=1, ranked=9, places=5)
     assert said.summary == "1 of 3 choices equal and 1 ties, 5 of 9 best ranks"
     assert not said.ok
-    assert behaviour("logits", [(found[:2], truth[:2])], 1e-5).ok
-    assert not behaviour("logits", [(found[:2], truth[:2])], 1e-6).ok
+    assert behaviour(SCORES, [(found[:2], truth[:2])], 1e-5).ok
+    assert not behaviour(SCORES, [(found[:2], truth[:2])], 1e-6).ok
 
 
 @pytest.mark.parametrize("count", [1, 3, 10, 50])
@@ -53,24 +54,69 @@ def test_only_the_best_ten_are_ranked():
     truth = np.arange(50.0)[None]
     found = truth.copy()
     found[0, :40] = found[0, 39::-1]
-    said = behaviour("start_logits", [(found, truth)], 1e-5)
+    said = behaviour(SCORES, [(found, truth)], 1e-5)
     assert (said.ranked, said.places) == (10, 10)
 
 
 def test_smallest_cosine_counts():
     truth = np.array([[[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]])
     found = np.array([[[5.0, 0.0], [2.0, 2.0], [0.0, 0.0]]])
-    said = behaviour("last_hidden_state", [(truth, truth), (found, truth)], 1e-5)
+    said = behaviour(HIDDEN, [(truth, truth), (found, truth)], 1e-5)
     assert said.cosine == pytest.approx(2**-0.5)
     assert (said.chosen, said.ok) == (0, True)
-    assert behaviour("text_embeds", [(np.full((1, 2), np.nan), truth[0, :1])], 1e-5).cosine == -1
+    assert behaviour(VECTOR, [(np.full((1, 2), np.nan), truth[0, :1])], 1e-5).cosine == -1
 
 
 def test_caches_and_single_scores_say_nothing():
     array = np.ones((2, 3, 4, 5))
-    assert behaviour("present.0.key", [(array, array)], 1e-5) is None
-    assert behaviour("logits", [(np.ones((3, 1)), np.ones((3, 1)))], 1e-5) is None
-    assert behaviour("logits", [(np.ones((3, 2)), np.ones((2, 2)))], 1e-5) is None
+    assert behaviour(NUMBERS, [(array, array)], 1e-5) is None
+    assert behaviour(SCORES, [(np.ones((3, 1)), np.ones((3, 1)))], 1e-5) is None
+    assert behaviour(SCORES, [(np.ones((3, 2)), np.ones((2, 2)))], 1e-5) is None
+
+
+def test_scores_are_ranked_along_their_own_axis():
+    """Labels of each place of an image (B,labels,H,W): not columns of the image."""
+    scores = np.random.default_rng(0).normal(size=(2, 5, 3, 4))
+    agreement = behaviour(Meaning(Kind.SCORES, axis=-3), [(scores, scores)], 1e-5)
+    assert (agreement.chosen, agreement.equal, agreement.ranked) == (2 * 3 * 4, 2 * 3 * 4, 2 * 3 * 4 * 5)
+    other = scores.copy()
+    best = scores[0, :, 1, 2].argmax()
+    other[0, best, 1, 2] -= 10
+    agreement = behaviour(Meaning(Kind.SCORES, axis=-3), [(other, scores)], 1e-5)
+    assert (agreement.chosen, agreement.equal, agreement.ok) == (24, 23, False)
+
+
+def test_outputs_of_unknown_meaning_are_never_ranked():
+    """Masks whose name says logits: another best column is no other choice; the cosine is the tensor's."""
+    masks = np.ones((1, 2, 3, 4))
+    found = masks.copy()
+    found[..., 1] += 1e-9
+    meaning = meaning_of("mask_logits")
+    assert meaning == UNKNOWN
+    agreement = behaviour(meaning, [(found, masks)], 1e-12)
+    assert (agreement.chosen, agreement.ranked, agreement.ok) == (0, 0, True)
+    assert agreement.cosine == pytest.approx(1)
+    masks[0, 0, 0] = -found[0, 0, 0]  # one row that points the other way, of six
+    assert behaviour(meaning, [(found, masks)], 1e-12).cosine == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("output", "meaning"),
+    [
+        ("logits", SCORES),
+        ("end_logits", SCORES),
+        ("logits_per_image", SCORES),
+        ("image_embeds", VECTOR),
+        ("last_hidden_state", HIDDEN),
+        ("decoder_hidden_states.3", HIDDEN),
+        ("cross_attentions.0", NUMBERS),
+        ("present.1.decoder.key", NUMBERS),
+        ("pred_boxes", UNKNOWN),
+        ("logits_of_masks", UNKNOWN),
+    ],
+)
+def test_the_name_of_an_output_tells_its_meaning(output, meaning):
+    assert meaning_of(output) == meaning
 
 
 def test_another_choice_is_a_failure_though_the_numbers_are_near():

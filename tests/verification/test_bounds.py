@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
+from txexport.contracts.meaning import HIDDEN
 from txexport.exporter import export
 from txexport.runtime.loaded_bundle import open_bundle
 from txexport.verification import bounds, verify
@@ -27,6 +28,7 @@ from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.checks import HUB, NATIVE, check_of
 from txexport.verification.judgement import judge
 from txexport.verification.references.originals import Twin
+from txexport.verification.reports.facts import facts_line
 
 CONTENTS = {"checkpoint"}
 LONGEST = ["longest sequence, one step from its end", "longest sequence in two chunks"]
@@ -110,7 +112,7 @@ def test_rule():
 
 def test_opposite_vectors_are_never_equal_whatever_the_bound(bundle_of):
     truth = np.ones((2, 4), np.float32)
-    said = behaviour("last_hidden_state", [(-truth, truth)], 10.0)
+    said = behaviour(HIDDEN, [(-truth, truth)], 10.0)
     assert not said.ok
     check = check_of("last_hidden_state", [(-truth, truth)], 10.0)
     assert check.ok  # by its numbers alone
@@ -170,8 +172,8 @@ def test_float64_is_computed_only_where_it_can_matter(checkpoint_of, bundle_of, 
     checkpoint = Checkpoint(checkpoint_of("bert"))
     resolved = families.resolve(checkpoint, None)
     twin, asked = Twin(checkpoint, resolved), []
-    real = twin.in_double
-    twin.in_double = lambda: (asked.append(1), real())[1]
+    real = twin.in_float64
+    twin.in_float64 = lambda: (asked.append(1), real())[1]
     [case] = [case for case in plan.plan(resolved.spec, static=False) if case.name == "two equal rows"]
     for relative, times in ((RELATIVE, 0), (1e-12, 1)):
         checks = judge(case.run, runner_of(open_bundle(bundle_of("bert"))), twin, case.case, relative)
@@ -192,7 +194,7 @@ def test_rounding_is_not_what_one_processor_happens_to_lose(checkpoint_of, bundl
         def encode(self, inputs):
             if torch.get_default_dtype() == torch.float64:
                 return super().encode(inputs)
-            with self.in_double():
+            with self.in_float64():
                 return super().encode(inputs)
 
     checkpoint = Checkpoint(checkpoint_of("bert"))
@@ -219,7 +221,7 @@ def test_every_expert_is_at_work_in_some_case(tmp_path):
     full = verify(tmp_path / "bundle", reference="twin")
     assert full.ok
     assert full.reach["experts"] == (64, 64)
-    assert "64 of 64 experts" in full.facts
+    assert "64 of 64 experts" in facts_line(full)
     few = verify(tmp_path / "bundle", reference="twin", cases=["one token, then steps"])
     assert few.reach["experts"][0] < 64
     for number in (3, 31):
@@ -239,7 +241,7 @@ def test_cases_reach_the_limit_and_batches_of_nine(tmp_path, long_cases):
     report = verify(tmp_path / "bundle", reference="twin", cases=cases)
     assert report.ok
     assert report.reach == {"rows": (9, None), "tokens": (1100, 1100)}
-    assert report.facts.endswith("; up to 9 rows, 1,100 of 1,100 tokens")
+    assert facts_line(report).endswith("; up to 9 rows, 1,100 of 1,100 tokens")
     tamper(tmp_path / "bundle", "decoder.embedding.position.weight", _last_row_negated)
     failed = of_cases(verify(tmp_path / "bundle", reference="twin", cases=cases))
     assert [(case.graphs, case.name) for case in failed] == [
@@ -261,7 +263,7 @@ def test_what_is_out_of_reach_is_told(tmp_path, long_cases, monkeypatch):
         1562,
         100_000,
     )  # 1024 or more of which the scores have room: 100,000 / 64
-    assert "1,562 of 100,000 tokens" in report.facts
+    assert "1,562 of 100,000 tokens" in facts_line(report)
 
 
 @pytest.mark.parametrize("family", ["bert", "vit", "clip", "t5"])
@@ -275,15 +277,15 @@ def test_layers_that_say_otherwise_are_in_the_headline(bundle_of, tmp_path):
     """A wrong component of which no output shows anything, and wrong outputs of components that are right."""
     folder = shutil.copytree(bundle_of("bert"), tmp_path / "bundle")
     report = verify(folder, reference="twin", cases=["two equal rows"], layers=True)
-    assert "yet" not in report.facts
+    assert "yet" not in facts_line(report)
     wrong = [*report.layers.checks]
     wrong[0] = dataclasses.replace(wrong[0], error=1.0)
     odd = dataclasses.replace(report, layers=dataclasses.replace(report.layers, checks=wrong))
     assert odd.ok
-    assert odd.facts.endswith("; yet components are beyond their budget alone")
+    assert facts_line(odd).endswith("; yet components are beyond their budget alone")
     broken = dataclasses.replace(report.cases[0], exception="E")
     odd = dataclasses.replace(report, cases=[broken])
-    assert odd.facts.endswith("; yet no component is beyond its budget alone")
+    assert facts_line(odd).endswith("; yet no component is beyond its budget alone")
 
 
 def test_ends_that_a_small_vocabulary_does_not_have(tmp_path):

@@ -30,7 +30,9 @@ from txexport.formats.gptq import calibrated as gptq
 from txexport.formats.gptq import feedback, ties_alone
 from txexport.formats.number_format import packed, unpacked
 from txexport.verification import verify
-from txexport.verification.checks import CALIBRATED, LOST
+from txexport.verification.checks import CALIBRATED, FORMAT_LOSS
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.views import graph_results
 
 GRAPHS, WEIGHTS, FILES = "exported graphs", "every weight", "manifest and copied files"
 TEXTS = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(12)]
@@ -89,7 +91,7 @@ def test_calibrated_integers_are_proved(family, checkpoint_of, lines, tmp_path):
     export(checkpoint_of(family), tmp_path / "out", dtype=["float32", "int4"], texts=lines)
     report = verify(tmp_path / "out", cases="quick", texts=lines)
     assert [(case.name, case.summary) for case in report.failed] == []
-    assert {"native int4", "hub int4"} <= {case.graphs for case in report.cases if case.name == LOST}
+    assert {"native int4", "hub int4"} <= {case.graphs for case in report.cases if case.name == FORMAT_LOSS}
     [held] = [case for case in report.cases if case.name == CALIBRATED]
     calibration = bundle.read(tmp_path / "out").form.calibrated["int4"]
     assert len(held.checks) > 5
@@ -98,7 +100,7 @@ def test_calibrated_integers_are_proved(family, checkpoint_of, lines, tmp_path):
     assert (report.verdict, report.unproved) == ("equal", [])
     assert report.scope.endswith(", int4 calibrated anew by its texts")
     left = f", {len(calibration.searched)} matrices not" if calibration.searched else ""
-    assert report.facts.endswith(
+    assert facts_line(report).endswith(
         f"; int4 is calibrated by 12 texts of {calibration.tokens:,} tokens{left}: made again from its "
         "texts, every integer is the same"
     )
@@ -113,7 +115,7 @@ def test_other_texts_calibrated_nothing(bert, tmp_path):
     assert (report.verdict, report.exit_code, report.ok) == ("not proved", 2, False)
     [held] = [case for case in report.cases if case.name == CALIBRATED]
     assert held.skipped == "others.txt has other texts than int4 came of"
-    assert report.facts.endswith("to prove it, give the texts with --texts")
+    assert facts_line(report).endswith("to prove it, give the texts with --texts")
 
 
 def test_the_command_says_so(bert, lines):
@@ -134,7 +136,7 @@ def test_without_the_texts_nothing_is_proved(cases, bert, tmp_path):
     assert report.failed == []
     assert (report.verdict, report.ok, report.exact, report.exit_code) == ("not proved", False, False, 2)
     assert report.scope.startswith("beside twin on onnxruntime cpu")
-    assert report.of_graphs()["onnx/model_native_q4.onnx"].startswith("not proved, ")
+    assert graph_results(report)["onnx/model_native_q4.onnx"].startswith("not proved, ")
     values = report.to_dict()
     valid(values, SCHEMA)
     assert values["verdict"] == "not proved"

@@ -10,10 +10,11 @@ from helpers.reports import SCHEMA, valid
 import txexport
 from txexport import families
 from txexport.checkpoints import transformers_loading
-from txexport.verification import Report, counts, reports, verifier, verify
+from txexport.verification import Report, counts, reports, verify, verify_plan
 from txexport.verification.cases import runs
 from txexport.verification.references import selection
-from txexport.verification.references.originals import Transformers
+from txexport.verification.references.transformers_reference import Transformers
+from txexport.verification.reports.facts import facts_line
 
 # What quick cases compare with either original, by kind: a smaller number is a smaller proof.
 PINNED = {
@@ -43,7 +44,7 @@ OF_AN_ENCODER = ["pooler_output", "attentions.1", "hidden_states.0"]
 @pytest.fixture
 def fresh(monkeypatch):
     """Originals that are made and asked anew, since a test changes what they say."""
-    monkeypatch.setattr(verifier, "originals_of", selection.originals_of)
+    monkeypatch.setattr(verify_plan, "originals_of", selection.originals_of)
 
 
 @pytest.fixture(scope="module")
@@ -65,20 +66,20 @@ def of_every_layer(checkpoint_of, tmp_path_factory):
 @pytest.mark.parametrize("model_type", PINNED)
 def test_counts_of_a_decoder_an_encoder_decoder_and_an_encoder(model_type, of_every_layer):
     _, report = of_every_layer(model_type)
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)
     assert report.numbers["twin"] == report.numbers["transformers"] == PINNED[model_type]
     assert [*report.numbers] == ["checkpoint", "twin", "transformers"]
 
 
 def test_the_verdict_and_every_form_of_the_report_say_the_counts(of_every_layer, tmp_path):
     _, report = of_every_layer("gpt2")
-    assert "79,616 of logits, 49,152 of caches, 36,864 of hidden states" in report.facts
+    assert "79,616 of logits, 49,152 of caches, 36,864 of hidden states" in facts_line(report)
     values = report.to_dict()
     valid(values, SCHEMA)
     assert values["numbers"]["transformers"]["caches"] == 24_576
     assert Report.from_dict(values).numbers == report.numbers
     total = sum(sum(of.values()) for of in report.numbers.values())
-    assert report.facts.startswith(f"gpt2, text-generation: {total:,} numbers compared")
+    assert facts_line(report).startswith(f"gpt2, text-generation: {total:,} numbers compared")
     for suffix in (".md", ".html", ".xml"):
         reports.write(report, tmp_path / f"report{suffix}")
         assert "24,576" in (tmp_path / f"report{suffix}").read_text(encoding="utf-8"), suffix
@@ -91,7 +92,7 @@ def test_a_cache_under_a_name_that_nobody_knows_is_red(model_type, of_every_laye
     monkeypatch.setattr(transformers_loading, "CACHE_NAMES", ("nobody's",))
     report = verify(out, reference="transformers", cases=["one token, then steps"])
     assert not report.ok
-    assert "parameter nobody's" in report.facts or "gives no keys and values" in report.facts
+    assert "parameter nobody's" in facts_line(report) or "gives no keys and values" in facts_line(report)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_an_original_that_gives_less_is_red(model_type, case, lost, of_every_lay
         monkeypatch.setattr(Transformers, name, less)
     report = verify(out, reference="transformers", cases=[case])
     assert not report.ok
-    assert lost in report.facts
+    assert lost in facts_line(report)
 
 
 def test_outputs_that_a_case_leaves_out_are_red(of_every_layer, monkeypatch):
@@ -126,8 +127,8 @@ def test_outputs_that_a_case_leaves_out_are_red(of_every_layer, monkeypatch):
     monkeypatch.setattr(runs, "_by_graph", without_caches)
     report = verify(out, reference="twin", cases=["one token, then steps"])
     assert not report.ok
-    assert "present.0.key, present.0.value" in report.facts
-    assert "was compared with nothing of twin" in report.facts
+    assert "present.0.key, present.0.value" in facts_line(report)
+    assert "was compared with nothing of twin" in facts_line(report)
 
 
 def test_an_original_without_caches_is_said(bundle_of, tmp_path):
@@ -136,7 +137,7 @@ def test_an_original_without_caches_is_said(bundle_of, tmp_path):
     assert "caches" in report.numbers["twin"]
     assert "caches" not in report.numbers["transformers"]
     why = families.WITHOUT_CACHE["openai-gpt"]
-    assert f"no caches of transformers: {why}" in report.facts
+    assert f"no caches of transformers: {why}" in facts_line(report)
     assert [case.skipped for case in report.cases if case.name == counts.CACHES] == [why]
     valid(report.to_dict(), SCHEMA)
     reports.write(report, tmp_path / "report.md")

@@ -24,8 +24,9 @@ from txexport.errors import InputError
 from txexport.exporter import bundle_plan, export
 from txexport.formats import FLOAT32_IN_OUT, int4, int8
 from txexport.verification import verify
-from txexport.verification.checks import LOST
+from txexport.verification.checks import FORMAT_LOSS
 from txexport.verification.losses import BUDGETS
+from txexport.verification.reports.repeat import repeat_command
 
 GRAPHS, WEIGHTS, FILES = "exported graphs", "every weight", "manifest and copied files"
 FEW = {  # what each family is tried by where few cases suffice
@@ -55,11 +56,11 @@ def test_integers_are_proved(family, cases, integers_of):
         *((graphs, "transformers") for graphs in KINDS),
         *((graphs, "twin") for graphs in KINDS if graphs.startswith("native")),
     }
-    exact = [check for case in tried if case.name != LOST for check in case.checks]
+    exact = [check for case in tried if case.name != FORMAT_LOSS for check in case.checks]
     assert exact
     if isinstance(cases, list):
         assert max(check.error for check in exact) < 1e-5
-    lost = [case for case in tried if case.name == LOST]
+    lost = [case for case in tried if case.name == FORMAT_LOSS]
     assert {case.graphs for case in lost} == KINDS
     assert all(0 < check.error <= check.tolerance for case in lost for check in case.checks[:1])
     assert [case.name for case in report.cases[:3]] == [GRAPHS, WEIGHTS, FILES]
@@ -104,20 +105,24 @@ def test_losses_have_budgets(made):
         folder = made("bert", dtype)
         assert failures(folder, FEW["bert"]) == {}
         assert failures(folder, FEW["bert"], budget={"direction": 0.0}) == {
-            LOST: ["last_hidden_state: direction", "pooler_output: direction"]
+            FORMAT_LOSS: ["last_hidden_state: direction", "pooler_output: direction"]
         }
         assert failures(folder, FEW["bert"], budget={"probability": 0.0}) == {}  # which vectors have none of
         [case] = [
-            c for c in verify(folder, reference="transformers", cases=FEW["bert"]).cases if c.name == LOST
+            c
+            for c in verify(folder, reference="transformers", cases=FEW["bert"]).cases
+            if c.name == FORMAT_LOSS
         ]
         shares = {check.output: check.error for check in case.checks}
         assert {check.tolerance for check in case.checks} == {BUDGETS[dtype]["direction"]}
         assert failures(folder, FEW["bert"], budget={"direction": max(shares.values())}) == {}
     folder = made("gpt2", "int8")
-    assert failures(folder, FEW["gpt2"], budget={"probability": 0.0}) == {LOST: ["logits: probability"]}
+    assert failures(folder, FEW["gpt2"], budget={"probability": 0.0}) == {
+        FORMAT_LOSS: ["logits: probability"]
+    }
     assert failures(folder, FEW["gpt2"], budget={"choice": 0.0, "ranks": 1.0, "direction": 0.0}) in (
         {},
-        {LOST: ["logits: choice"]},
+        {FORMAT_LOSS: ["logits: choice"]},
     )
 
 
@@ -125,7 +130,7 @@ def test_four_bits_lose_more_than_eight(made):
     shares = {}
     for dtype in ("int8", "int4", "int4-128"):
         report = verify(made("bert", dtype), reference="transformers", cases="quick")
-        [case] = [case for case in report.cases if case.name == LOST]
+        [case] = [case for case in report.cases if case.name == FORMAT_LOSS]
         shares[dtype] = case.checks[0].error
     assert 1e-6 < shares["int8"] < shares["int4"] / 10
     assert shares["int4"] < shares["int4-128"]
@@ -139,7 +144,7 @@ def test_four_bits_lose_more_than_eight(made):
             "budget 'angle' is not known; expected direction, probability, choice, ranks, perplexity, "
             "tokens, cosine, neighbours, answers",
         ),
-        ({"cosine": 0.1}, "budget cosine is for what is lost on texts; give a file of them"),
+        ({"cosine": 0.1}, "budget cosine is for losses on texts; give a file of texts"),
         ({"direction": 1.5}, "budget direction is 1.5, expected a share from 0 to 1"),
         ({"direction": -0.1}, "budget direction is -0.1, expected a share from 0 to 1"),
         ({"direction": float("nan")}, "budget direction is nan, expected a share from 0 to 1"),
@@ -314,7 +319,7 @@ def test_a_format_that_is_wrong_is_caught(dtype, wrong, checkpoint_of, tmp_path,
         monkeypatch.setattr(module, name, make(getattr(module, name)))
     export(checkpoint_of("bert"), tmp_path / "out", dtype=dtype, only="native")
     alike = failures(tmp_path / "out", [WEIGHTS, GRAPHS, FILES, *FEW["bert"]])
-    assert f"{SECOND}: rounding" in alike.get(WEIGHTS, []) or LOST in alike
+    assert f"{SECOND}: rounding" in alike.get(WEIGHTS, []) or FORMAT_LOSS in alike
     monkeypatch.undo()
     found = failures(tmp_path / "out", [WEIGHTS, *FEW["bert"]])
     assert SECOND in found[WEIGHTS]
@@ -353,7 +358,7 @@ def test_graphs_exchanged_between_dtypes_are_named(copy_of, made, integers_of, t
 def test_what_is_lost_is_told_how_to_repeat(integers_of):
     report = verify(integers_of("gpt2"), reference="transformers", cases="quick", budget={"choice": 0.0})
     [case] = [one for one in report.failed if one.graphs == "native int4"]
-    words = shlex.split(report.repeat(case))
+    words = shlex.split(repeat_command(report, case))
     assert words[:2] == ["txexport", "verify"]
     assert words[words.index("--cases") + 1] == "quick"
     assert "choice=0" in words

@@ -18,10 +18,12 @@ import txexport
 from txexport.checkpoints import transformers_loading
 from txexport.spec import DecoderSpec, ModelSpec
 from txexport.spec.serialization import from_dict
-from txexport.verification import verifier, verify
+from txexport.verification import verify, verify_plan
 from txexport.verification.cases import plan
 from txexport.verification.checks import TIED
 from txexport.verification.references.selection import originals_of
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.views import behaviours
 
 SCALINGS = {
     "linear": {"rope_type": "linear", "factor": 2.0},
@@ -32,7 +34,7 @@ SCALINGS = {
 @pytest.fixture
 def own_originals(monkeypatch):
     """Originals made anew, as a user's are."""
-    monkeypatch.setattr(verifier, "originals_of", originals_of)
+    monkeypatch.setattr(verify_plan, "originals_of", originals_of)
 
 
 def edited(source: Path, out: Path, take: tuple[str, ...] = (), **values: object) -> Path:
@@ -108,8 +110,8 @@ def test_ties_of_a_router_are_named(model_type, alter, checkpoint_of, tmp_path, 
     source = with_gates(checkpoint_of(model_type), tmp_path / "source", alter)
     txexport.export(source, tmp_path / "out", only="native")
     report = verify(tmp_path / "out", cases="quick")
-    assert report.ok, report.facts
-    tied = report.behaviours().get(TIED)
+    assert report.ok, facts_line(report)
+    tied = behaviours(report).get(TIED)
     if tied is not None:  # the library may have taken what ONNX takes
         assert tied.ties
         assert tied.equal + tied.ties == tied.chosen
@@ -127,10 +129,10 @@ def test_a_tie_excuses_no_other_number(checkpoint_of, tmp_path, own_originals, m
             next(made["transformers"].model.parameters())[:] += 0.01
         return made
 
-    monkeypatch.setattr(verifier, "originals_of", wrong)
+    monkeypatch.setattr(verify_plan, "originals_of", wrong)
     report = verify(tmp_path / "out", cases="quick", reference="transformers")
     assert not report.ok
-    assert TIED not in report.behaviours()
+    assert TIED not in behaviours(report)
 
 
 def test_experts_that_are_no_tie_are_no_excuse(checkpoint_of, tmp_path, own_originals, monkeypatch):
@@ -145,10 +147,10 @@ def test_experts_that_are_no_tie_are_no_excuse(checkpoint_of, tmp_path, own_orig
                     parameter.neg_()
         return made
 
-    monkeypatch.setattr(verifier, "originals_of", wrong)
+    monkeypatch.setattr(verify_plan, "originals_of", wrong)
     report = verify(tmp_path / "out", cases="quick", reference="transformers")
     assert not report.ok
-    assert TIED not in report.behaviours()
+    assert TIED not in behaviours(report)
 
 
 def modes() -> tuple:
@@ -196,7 +198,7 @@ def test_a_vocabulary_of_one(model_type, architecture, tmp_path, own_originals):
     tiny_checkpoint.save(tmp_path / "source", model_type, architecture, vocab_size=1, **ids)
     txexport.export(tmp_path / "source", tmp_path / "out")
     report = verify(tmp_path / "out")
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)
     [why] = {case.skipped for case in report.cases if case.name == "beams, two rows"} or {None}
     assert why in (None, "a vocabulary of one token makes no two beams")
 
@@ -208,7 +210,7 @@ def test_few_positions_are_not_overrun(model_type, positions, tmp_path, own_orig
     tiny_checkpoint.save(tmp_path / "source", model_type, **{key: positions})
     manifest = txexport.export(tmp_path / "source", tmp_path / "out")
     report = verify(tmp_path / "out", reference="twin")
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)
     for case in plan.plan(from_dict(ModelSpec, manifest.spec), static=True):
         for source in getattr(case.case, "sources", None) or []:
             assert len(source) <= positions
@@ -225,14 +227,14 @@ def test_one_theta_for_both_kinds_of_layers_is_told(theta, checkpoint_of, tmp_pa
         txexport.export(source, tmp_path / "out", only="native")
     said = [str(one.message) for one in told if "rope_theta" in str(one.message)]
     report = verify(tmp_path / "out", cases="quick")
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)
     if theta == 5e5:
         assert (said, report.notes) == ([], [])
     else:
         [note] = said
         assert note.startswith("rope_theta 10000 is taken for layers with a window too")
         assert report.notes == [note]
-        assert note in report.facts
+        assert note in facts_line(report)
 
 
 @pytest.mark.parametrize("kind", ["yarn", "linear"])
@@ -251,4 +253,4 @@ def test_one_theta_beside_a_scaling_is_told(kind, checkpoint_of, tmp_path, own_o
     with pytest.warns(UserWarning, match="rope_theta 10000 is taken for layers with a window too"):
         txexport.export(source, tmp_path / "out", only="native")
     report = verify(tmp_path / "out", cases="quick")
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)

@@ -38,6 +38,7 @@ from txexport.spec import Cache
 from txexport.verification import verify
 from txexport.verification.checks import HUB
 from txexport.verification.identity import first_difference
+from txexport.verification.reports.views import graph_results
 
 GRAPHS, FILES, WEIGHTS = ["exported graphs"], ["manifest and copied files"], ["every weight"]
 STATIC = roles.native_path(roles.MODEL, Cache.STATIC)  # of decoders alone
@@ -243,7 +244,7 @@ def test_numbers_of_a_graph_for_other_clients_are_its_own(model_type, copy_of):
     edit(folder / manifest.hub[ROLES[model_type]].file, other_axis)
     report = verify(folder, reference="twin", cases="quick", allow_edited=True)
     assert {(case.graphs, case.exception) for case in report.failed} == {(HUB, None)}
-    found = report.of_graphs()
+    found = graph_results(report)
     assert all(found[graph.file].startswith("equal, ") for graph in manifest.native.values())
     changed = manifest.hub[ROLES[model_type]].file
     assert [file for file, words in found.items() if words.endswith(" cases failed")] == [changed]

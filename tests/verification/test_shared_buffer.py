@@ -12,6 +12,8 @@ from txexport.contracts import roles
 from txexport.errors import UnsupportedError
 from txexport.exporter import export
 from txexport.verification import verify
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.views import graph_results
 
 FILE = roles.hub_path(roles.SHARED)
 
@@ -33,8 +35,8 @@ def test_it_is_equal(model_type, opset, made):
     """Among them windows, caps and slopes, which read a mask of what is used of the buffer."""
     folder = made(model_type, opset=opset)
     report = verify(folder, cases="quick")
-    assert report.ok, report.facts
-    assert report.of_graphs() == {
+    assert report.ok, facts_line(report)
+    assert graph_results(report) == {
         roles.hub_path(roles.MODEL): "equal, 7 cases",
         FILE: "equal, 4 cases",  # without left padding, for which it is not, and what our runtime generates
     }
@@ -59,8 +61,8 @@ def test_a_buffer_told_otherwise_is_caught(value, kind, other, made):
     onnx.save(model, folder / FILE)
     report = verify(folder, reference="twin", cases="quick", allow_edited=True)
     assert {case.name for case in report.failed} >= {"three ragged rows in chunks"}
-    assert report.of_graphs()[roles.hub_path(roles.MODEL)].startswith("equal, ")
-    assert report.of_graphs()[FILE].endswith("cases failed")
+    assert graph_results(report)[roles.hub_path(roles.MODEL)].startswith("equal, ")
+    assert graph_results(report)[FILE].endswith("cases failed")
 
 
 def used(graph: onnx.GraphProto) -> str:

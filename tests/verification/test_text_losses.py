@@ -17,8 +17,10 @@ from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.formats import DTYPES
 from txexport.verification import verify
-from txexport.verification.checks import LOST_ON_TEXTS
+from txexport.verification.checks import FORMAT_LOSS_ON_TEXTS
 from txexport.verification.losses import BUDGETS, OF_TEXTS
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.repeat import repeat_command
 
 TEXTS = ["The cat sat on the mat.", "Where was Ada born?", "He sold three of them.", "It rains."]
 ROWS = {
@@ -60,7 +62,7 @@ def lost(folder: Path, texts: Path, what: str, **options):
         texts=texts,
         **options,
     )
-    return report, {case.graphs: case for case in report.cases if case.name == LOST_ON_TEXTS}
+    return report, {case.graphs: case for case in report.cases if case.name == FORMAT_LOSS_ON_TEXTS}
 
 
 def test_generators_lose_what_compare_dtypes_says(made, texts):
@@ -78,7 +80,7 @@ def test_generators_lose_what_compare_dtypes_says(made, texts):
             name: BUDGETS[one.dtype][name] for name in found
         }
         said = f"{one.dtype} loses {found['perplexity'].error:.2%} of perplexity"
-        assert said in report.facts
+        assert said in facts_line(report)
     assert cases["native int8"].reference == "float32"
 
 
@@ -116,8 +118,8 @@ def test_perplexity_beyond_its_budget_is_not_equal(made, texts, tmp_path):
     [check] = [check for check in cases["native int4"].checks if check.output == "perplexity"]
     assert check.error > 0.01
     assert not check.ok
-    [case] = [case for case in report.failed if case.name == LOST_ON_TEXTS]
-    assert f"--texts {texts}" in report.repeat(case)
+    [case] = [case for case in report.failed if case.name == FORMAT_LOSS_ON_TEXTS]
+    assert f"--texts {texts}" in repeat_command(report, case)
     arguments = ["verify", str(folder), "--reference", "twin", "--case", CASE["gpt2"], "--texts", str(texts)]
     result = CliRunner().invoke(main, [*arguments, "--budget", "perplexity=0.01"])
     assert result.exit_code == 1  # its numbers are wrong too

@@ -23,8 +23,10 @@ from txexport.cli.main import main
 from txexport.errors import CheckpointError
 from txexport.exporter import export
 from txexport.verification import CaseReport, Report, TensorCheck, compare, reports, verify
-from txexport.verification.checks import CHECKPOINT, LOST
+from txexport.verification.checks import CHECKPOINT, FORMAT_LOSS
 from txexport.verification.reports import markdown
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.views import graph_results
 
 FEW = ["one token", "three ragged rows, right padding"]
 
@@ -105,7 +107,7 @@ def test_an_older_bundle_is_held_to_what_it_recorded(source, tmp_path):
     assert report.ok
     [note] = report.notes
     assert note.startswith("this export recorded config.json and weights alone")
-    assert note in report.facts
+    assert note in facts_line(report)
 
 
 def test_the_verdict_names_the_checkpoint(checkpoint_of, tmp_path):
@@ -162,7 +164,7 @@ def test_graphs_that_are_not_the_exported_ones_are_never_equal(checkpoint_of, tm
     tried = [case for case in report.cases if case.checks and case.reference != CHECKPOINT]
     assert (report.ok, report.exit_code) == (True, 0)
     assert report.verdict == f"no difference in {len(tried)} cases"
-    assert {words.partition(",")[0] for words in report.of_graphs().values()} == {"no difference"}
+    assert {words.partition(",")[0] for words in graph_results(report).values()} == {"no difference"}
     assert bundle.read_manifest(out).proof.verdict == report.verdict
     assert report.scope.startswith("beside twin and transformers on onnxruntime cpu (quick cases)")
     valid(report.to_dict(), SCHEMA)
@@ -211,8 +213,8 @@ def test_a_format_that_loses_too_much_is_exact(lossy, tmp_path):
     valid(values, SCHEMA)
     report = Report.from_dict(values)
     assert report.exit_code == 3
-    assert report.of_graphs()["onnx/model_native.onnx"].startswith("equal, ")
-    assert report.of_graphs()["onnx/model_native_q4.onnx"].startswith("exact, but loses too much, ")
+    assert graph_results(report)["onnx/model_native.onnx"].startswith("equal, ")
+    assert graph_results(report)["onnx/model_native_q4.onnx"].startswith("exact, but loses too much, ")
     suites = ElementTree.parse(files[".xml"]).getroot()
     assert {one.attrib["type"] for one in suites.iter("failure")} == {"LosesTooMuch"}
     assert files[".md"].read_text().startswith(f"### {markdown.ICONS[3]} ")
@@ -234,17 +236,17 @@ def test_a_wrong_number_is_no_loss(lossy, tmp_path):
 def test_losses_alone_prove_nothing_exact(lossy):
     report = verify(lossy, cases=FEW, budget={"direction": 0.001})
     assert report.verdict == "exact, but loses too much"
-    cases = [case for case in report.cases if case.name == LOST]
+    cases = [case for case in report.cases if case.name == FORMAT_LOSS]
     alone = dataclasses.replace(report, cases=cases)
     assert (alone.verdict, alone.exact, alone.exit_code) == ("loses too much", False, 3)
-    raised = CaseReport(LOST, "twin", exception="EngineError: it ended", graphs="native int8")
+    raised = CaseReport(FORMAT_LOSS, "twin", exception="EngineError: it ended", graphs="native int8")
     assert dataclasses.replace(report, cases=[*report.cases, raised]).verdict == "NOT EQUAL"
 
 
 def test_the_worst_verdict_is_that_of_several():
     right = CaseReport("c", "twin", [TensorCheck("y", 3, 0.0, 1e-5)])
     wrong = CaseReport("c", "twin", [TensorCheck("y", 3, 1.0, 1e-5)])
-    much = CaseReport(LOST, "twin", [TensorCheck("y: direction", 3, 0.5, 0.1)], graphs="native int8")
+    much = CaseReport(FORMAT_LOSS, "twin", [TensorCheck("y: direction", 3, 0.5, 0.1)], graphs="native int8")
     made = [
         Report("b", "bert", "feature-extraction", "r", {}, cases)
         for cases in ([right], [right, much], [wrong])

@@ -23,6 +23,8 @@ from txexport.exporter import export
 from txexport.families import bert
 from txexport.verification import CaseReport, Report, TensorCheck, verify
 from txexport.verification.checks import HUB, NATIVE, check_of
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.views import graph_results
 
 
 @pytest.fixture
@@ -203,7 +205,7 @@ def test_reference_that_cannot_be_made_is_no_failure_of_the_bundle(checkpoint_of
     export(source, tmp_path / "out")
     code, output = invoke("verify", tmp_path / "out")
     assert code == 2
-    assert "error: reference 'transformers' could not be made of" in output
+    assert "error: reference 'transformers' could not be created from" in output
     assert output.count("\n") == 1
 
 
@@ -342,8 +344,8 @@ def graphs_in(folder: Path) -> set[str]:
 def test_graphs_of_both_kinds_are_tried(model_type, bundle_of):
     folder = bundle_of(model_type)
     report = verify(folder, cases="quick")
-    assert report.ok, report.facts
-    found = report.of_graphs()
+    assert report.ok, facts_line(report)
+    found = graph_results(report)
     assert {*found} == graphs_in(folder)
     assert [words for words in found.values() if not words.startswith("equal, ")] == []
     tried = {(case.graphs, case.reference) for case in report.cases if case.runtime and case.checks}
@@ -378,8 +380,8 @@ def asked_for(checkpoint_of, tmp_path_factory):
 def test_bundle_for_whom_it_was_asked_is_equal(model_type, options, kind, asked_for):
     folder = asked_for(model_type, options)
     report = verify(folder, cases="quick")
-    assert report.ok, report.facts
-    found = report.of_graphs()
+    assert report.ok, facts_line(report)
+    found = graph_results(report)
     assert {*found} == graphs_in(folder)
     assert [words for words in found.values() if not words.startswith("equal, ")] == []
     assert {*report.graphs.values()} == {kind}
@@ -430,5 +432,5 @@ def test_merged_decoder_that_ignores_the_encoder_s_mask_is_caught(cached, copy_o
     wrong = {(check.graph, check.output) for case in report.failed for check in case.checks if not check.ok}
     merged = path.relative_to(folder).as_posix()
     assert (merged, "logits") in wrong
-    found = report.of_graphs()
+    found = graph_results(report)
     assert [file for file, words in found.items() if not words.startswith("equal, ")] == [merged]

@@ -92,7 +92,8 @@ def refusal(
         return _transcribed(client, row, checkpoint, folder)
     manifest = bundle.read(folder)
     forward = judged.forward_of(name, client, folder, manifest)
-    reports = [*judged.answered(name, forward, folder, manifest, spec, judges, QUICK)]
+    request = judged.ClientRequest(folder, manifest, spec, judges, QUICK)
+    reports = [*judged.reports_of_started(name, forward, request)]
     for report in reports:
         if not report.ok:
             wrong = [f"{check.output} is off by {check.error:.0e}" for check in report.checks if not check.ok]

@@ -7,6 +7,8 @@ from typing import Any
 import tiny_checkpoint
 from helpers.rows import ROWS
 
+from txexport.verification.reports.facts import facts_line
+
 NAMES = {f"{row.id} {cache or ''}".strip(): (row, cache) for row in ROWS for cache in row.caches}
 
 
@@ -25,7 +27,7 @@ def prove(name: str, device: str, dtype: str) -> dict[str, Any]:
     return {
         "ok": report.ok,
         "device": report.device,
-        "facts": report.facts,
+        "facts": facts_line(report),
         "error": max((check.error for check in checks), default=0.0),
         "versions": report.versions,
     }

@@ -44,11 +44,15 @@ class _Signature:
         code = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
         node = ast.parse(code).body[0]
         assert isinstance(node, ast.FunctionDef)
-        of = node.args
-        written = [*of.posonlyargs, *of.args, *of.kwonlyargs, *filter(None, (of.vararg, of.kwarg))]
-        self._types = {argument.arg: _type(argument.annotation) for argument in written}
+        arguments_class = getattr(function, "arguments_class", None)
+        if arguments_class is None:
+            self._types = _argument_types(node.args)
+        else:
+            self._types = _field_types(arguments_class)
         parameters = inspect.signature(function).parameters.values()
         self.parameters = [parameter for parameter in parameters if parameter.name != "self"]
+        for one in self.parameters:  # those of a dataclass of options are not in the source
+            self._types.setdefault(one.name, inspect.formatannotation(one.annotation))
         self.returns = _type(node.returns) or "None"
 
     def rows(self) -> list[str]:
@@ -75,6 +79,21 @@ class _Signature:
         if len(line) > 80:
             line = f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
         return f"{line} -> {self.returns}"
+
+
+def _argument_types(arguments: ast.arguments) -> dict[str, str]:
+    """Types as they are written, by argument."""
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    named += filter(None, (arguments.vararg, arguments.kwarg))
+    return {argument.arg: _type(argument.annotation) for argument in named}
+
+
+def _field_types(arguments_class: type) -> dict[str, str]:
+    """Types as they are written, by field of a dataclass."""
+    node = ast.parse(textwrap.dedent(inspect.getsource(arguments_class))).body[0]
+    assert isinstance(node, ast.ClassDef)
+    fields = [field for field in node.body if isinstance(field, ast.AnnAssign)]
+    return {ast.unparse(field.target): _type(field.annotation) for field in fields}
 
 
 def _type(annotation: ast.expr | None) -> str:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from documentation import api, commands, figures, layout
+from documentation import api, commands, figures, layout, task_table
 from documentation.sources import ROOT, DocumentError, snake, source, twin
 
 DOCS = ROOT / "docs"
@@ -75,6 +75,7 @@ DIRECTIVES: dict[str, Callable[..., str]] = {
     "layout": layout.diagram,
     "options": api.generation_options,
     "source": _source,
+    "tasks": task_table.table,
     "twin": _twin,
 }
 

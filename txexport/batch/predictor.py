@@ -93,7 +93,7 @@ class Predictor:
 
     def _added(self, lists: Sequence[list]) -> dict[str, tuple[list, str]]:
         """The columns to add, each with its type, for those that the method reads."""
-        kind = METHODS[self.method].kind
+        kind = METHODS[self.method].sql_type
         rows = list(zip(*lists, strict=True))
         self._ask([], 0)  # what is wrong with options is no row's fault
         answers = list(answered(self._ask, rows))
@@ -117,7 +117,7 @@ class Predictor:
             for place, name in enumerate(self.read)
         }
         lists = [by_name[name] if name in by_name else [options.pop(name)] * len(rows) for name in own.inputs]
-        placed = {"first_place": first} if own.placed else {}
+        placed = {"first_place": first} if own.first_place else {}
         return getattr(self._model(), self.method)(*lists, **options, **placed)
 
     def _model(self) -> "Model":
@@ -134,7 +134,7 @@ class Predictor:
         with needed_for("for_spark"):
             import pyarrow
             from pyspark.sql.functions import arrow_udf
-        predictor, kind = cls(bundle, method, **options), METHODS[method].kind
+        predictor, kind = cls(bundle, method, **options), METHODS[method].sql_type
 
         def ask(batches: Iterator[tuple[pyarrow.Array, ...]]) -> Iterator[pyarrow.Array]:
             for batch in batches:

@@ -1,4 +1,4 @@
-"""What runs a bundle fastest on this machine: engines, dtypes, precisions and threads, timed in turn."""
+"""Finds the fastest way to run a bundle here: times engines, dtypes, precisions and threads."""
 
 from txexport.errors import needed_for
 

@@ -109,7 +109,7 @@ def _candidates(dtypes: list[str], threads: int) -> Iterator[Candidate]:
 
 
 def _opened(folder: Path, candidates: Iterable[Candidate], stack: contextlib.ExitStack) -> _Ways:
-    """What can be opened here, until the `stack` ends.
+    """The candidates that can be opened on this machine, until the `stack` ends.
 
     Raises MissingLibraryError where no engine is installed, and what the first that is says of its graphs.
     """
@@ -160,5 +160,5 @@ def _with_fewer(folder: Path, best: Measured, works: Works, rounds: int, tell: N
 
 
 def _over(best: Measured, speedup: Mapping[str, float]) -> dict[str, float]:
-    """How many times as fast as the reference that is which is so many times as fast as the best."""
+    """The speed relative to the reference, from the speed relative to the best."""
     return {work: times * best.speedup[work] for work, times in speedup.items()}

@@ -15,7 +15,7 @@ ROUNDING = {COSINE: 1e-6, CHANGE: 1e-4}
 def wrong_of(
     candidates: Sequence[Candidate], accuracy: Mapping[str, Mapping[str, float]], loss: float
 ) -> dict[str, str | None]:
-    """What is wrong with each by name, None where nothing is; the first is the reference.
+    """The defect of each candidate by name, None if it has none; the first is the reference.
 
     A generator's tokens are told and not judged where numbers are fewer: one that differs changes all after
     it. So an engine whose float32 is wrong is not chosen in any dtype, which its caches would all share.

@@ -1,4 +1,4 @@
-"""What a benchmark found."""
+"""The result of a benchmark."""
 
 import dataclasses
 import math
@@ -66,7 +66,7 @@ class Benchmark:
 
     @property
     def call(self) -> str:
-        """What to write in Python to have the chosen one."""
+        """The Python code that loads the chosen candidate."""
         options = ", ".join(f"{key}={value!r}" for key, value in dataclasses.asdict(self.chosen).items())
         return f"txexport.load({self.bundle!r}, device='cpu', {options})"
 

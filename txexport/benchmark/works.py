@@ -1,4 +1,4 @@
-"""What is timed of a benchmark: a person's own texts, one alone and all of them, and works of any length."""
+"""The workloads of a benchmark: the given texts, one alone and all together, and inputs of fixed lengths."""
 
 from txexport import bundle
 from txexport.dtype_comparison.accuracy import ANSWERS, CHOICES, SEARCH, check_task, prompts

@@ -33,7 +33,7 @@ DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that
 
 
 def reads_tokens(graphs: Mapping[str, GraphFile]) -> bool:
-    """Whether a graph takes token ids."""
+    """Tell whether a graph takes token ids."""
     return any(port.name == INPUT_IDS for graph in graphs.values() for port in graph.inputs)
 
 
@@ -71,7 +71,7 @@ def read(folder: str | Path) -> Manifest:
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether a bundle is at `folder`; one that a killed export has moved away is put back first."""
+    """Tell whether `folder` is a bundle; one that a killed export has moved away is put back first."""
     if not (folder / MANIFEST).is_file():
         recover(folder)
     return (folder / MANIFEST).is_file()
@@ -136,7 +136,7 @@ def check_runs(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What txexport.json says, whether or not the other files are there. Raises BundleError as `read`."""
+    """The manifest in txexport.json; other files may be missing. Raises BundleError as `read`."""
     path = folder / MANIFEST
     if not is_bundle(folder):
         raise BundleError(f"{folder} is not a bundle: it has no {MANIFEST}; make one with txexport export")

@@ -1,4 +1,4 @@
-"""What txexport.json says of a bundle."""
+"""The manifest of a bundle, txexport.json."""
 
 import dataclasses
 import hashlib
@@ -40,7 +40,7 @@ class GraphFile:
 class Calibration:
     """The texts that integers were calibrated by: how many, of how many tokens, and their SHA-256 as JSON.
 
-    `searched` are matrices, by the first name of each, that these did not calibrate.
+    `searched` are matrices that fell back to the scale search, by the first name of each.
     """
 
     texts: int
@@ -50,8 +50,8 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Form:
-    """How a bundle is written: what export was asked for.
+class ExportOptions:
+    """The options that a bundle was exported with; the field `form` of txexport.json.
 
     `cache` and `opset` are those of our own graphs, which are flat where `inline`; of graphs for other
     clients the opset is at most export's HUB_OPSET, but over a shared buffer. `only` is "native" for our
@@ -59,11 +59,11 @@ class Form:
     `client` is the one that the others are laid out for, where it needs another layout than a hub's.
     `dtypes` are those in which the bundle is written, by name: the first is what one gets who asks for none;
     `keep` are patterns of names of parameters that stay float32 in all of them; `calibrated` says by what
-    texts integers were calibrated, by dtype. `outputs` are those of every layer that graphs give too. int8
-    takes the middle off rows where it is `centred`, which it was not in bundles of format 6. A checkpoint's
-    own integers of eight bits are `widened` to float32 at load, which they were not at first. `rope_factors`
-    are the ones of LongRoPE, where "short" or "long" were asked for, and `image_size` height and width of
-    images, where these were.
+    texts integers were calibrated, by dtype. `outputs` are those of every layer that graphs give too. With
+    `centred`, int8 activations are quantised around the row's mid-range; in bundles of format 6 they are not.
+    With `widened`, a checkpoint's own 8-bit integers become float32 at load; in early bundles they do not.
+    `rope_factors` are the LongRoPE factors, "short" or "long", and `image_size` the height and width of
+    images; None if export was called without.
     """
 
     cache: str | None
@@ -127,7 +127,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Proof:
-    """What verify found when it last tried a bundle whole, and the SHA-256 of its files by name.
+    """The result of the last complete run of verify, and the SHA-256 of the bundle's files by name.
 
     `verdict` is the report's, `scope` to what, in which runtime, by which cases, of which checkpoint;
     `worst_error` is of the output that came nearest to its bound, None where it was not finite or nothing
@@ -154,7 +154,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What txexport.json says.
+    """The content of txexport.json.
 
     Graphs are by dtype, and then by role. Those of `native` are our runtime's: `model`, `encoder_model` and
     `decoder_model`, or `text_model`, `vision_model` and `similarity_model`; those of `hub` are for other
@@ -168,7 +168,7 @@ class Manifest:
 
     model_type: str
     task: str
-    form: Form
+    form: ExportOptions
     formats: dict[str, Graphs]
     data: dict[str, DataFile]
     limits: dict[str, int | None]
@@ -187,7 +187,7 @@ class Manifest:
 
     @property
     def quantized(self) -> bool:
-        """Whether those graphs multiply integers."""
+        """True if those graphs multiply integers."""
         return not DTYPES[self.dtype].exact
 
     @property
@@ -285,7 +285,7 @@ class Manifest:
         path.write_text(json.dumps(self._values(), indent=2) + "\n", encoding="utf-8")
 
     def _values(self) -> dict:
-        """What is written: without what was not asked for, as before it could be."""
+        """The JSON values to write, without options that were not used, as in bundles of earlier releases."""
         values = dataclasses.asdict(self)
         asked = [(values["form"], name) for name in ("outputs", "rope_factors", "image_size")]
         for place, name in (*asked, (values, "promised")):

@@ -9,7 +9,7 @@ from txexport.bundle.manifest import (
     OLDEST,
     Calibration,
     DataFile,
-    Form,
+    ExportOptions,
     GraphFile,
     Graphs,
     Manifest,
@@ -82,12 +82,12 @@ def parsed(path: Path, values: dict) -> Manifest:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
 
 
-def _form(values: dict) -> Form:
+def _form(values: dict) -> ExportOptions:
     calibrated = {dtype: Calibration(**one) for dtype, one in values.get("calibrated", {}).items()}
-    return Form(**values | {"calibrated": calibrated})
+    return ExportOptions(**values | {"calibrated": calibrated})
 
 
-def _check_dtypes(form: Form) -> None:
+def _check_dtypes(form: ExportOptions) -> None:
     """Raise ValueError unless every one is known, and there once, and what is calibrated can be."""
     dtypes = form.dtypes
     if not dtypes or len(set(dtypes)) != len(dtypes) or not set(dtypes) <= DTYPES.keys():

@@ -102,7 +102,7 @@ def source_of(
 
 
 def name_of(checkpoint: Checkpoint) -> str:
-    """What a checkpoint is called: on a model hub, or its folder's name, and its adapter's."""
+    """The name of a checkpoint: its repository on a model hub or its folder, and its adapter's."""
     revision = "" if checkpoint.revision is None else f"@{checkpoint.revision[:12]}"
     name = f"{checkpoint.repository}{revision}" if checkpoint.repository else checkpoint.folder.resolve().name
     if checkpoint.adapter is None:

@@ -118,7 +118,7 @@ def exchange(a: Path, b: Path) -> bool:
 
 
 def is_free(out: Path) -> bool:
-    """Whether nothing is at `out`, or an empty folder."""
+    """Tell whether `out` does not exist or is an empty folder."""
     return not out.exists() or (out.is_dir() and not any(out.iterdir()))
 
 

@@ -1,1 +1,1 @@
-"""What is exported: a folder with config.json and weights, read lazily, and the names of its weights."""
+"""Checkpoints: a folder with config.json and weights, read lazily, and the names of its weights."""

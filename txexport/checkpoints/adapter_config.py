@@ -1,4 +1,4 @@
-"""What an adapter_config.json of PEFT asks for, as far as a merged LoRA adapter has it.
+"""The settings of PEFT's adapter_config.json that a merged LoRA adapter has.
 
 Every value that would change the numbers is honoured, or refused by its name. Regular expressions are not
 run: which modules are adapted, the adapter's tensors say.
@@ -100,12 +100,12 @@ class AdapterConfig:
 
     @property
     def lora_bias(self) -> bool:
-        """Whether B has a bias."""
+        """True if B has a bias."""
         return self.values.get("lora_bias", False)
 
     @property
     def fan_in_fan_out(self) -> bool:
-        """Whether adapted matrices are (in,out); peft asks the module's class in place of it."""
+        """True if adapted matrices are (in,out); peft asks the module's class in place of it."""
         return self.values.get("fan_in_fan_out", False)
 
     def saves_by_name(self, module: str) -> bool:
@@ -119,11 +119,11 @@ class AdapterConfig:
         return any(owner.endswith(name) for owner in owners for name in names)
 
     def saves(self, module: str) -> bool:
-        """Whether a module is trained whole: by its name, or as the task's head."""
+        """Tell whether a module is trained whole: by its name, or as the task's head."""
         return self.saves_by_name(module) or any(f".{name}." in f".{module}." for name in self._head[1])
 
     def trains_bias(self, adapted: bool) -> bool:
-        """Whether the bias of a module is trained, of one that is `adapted` or not."""
+        """Tell whether the bias of a module is trained, of one that is `adapted` or not."""
         bias = self.values.get("bias", "none")
         return bias == "all" or (bias == "lora_only" and adapted)
 
@@ -167,5 +167,5 @@ class AdapterConfig:
 
 
 def _names(names: list[str], module: str) -> bool:
-    """Whether one of the names is a module's, or the end of it."""
+    """Tell whether one of the names is a module's, or the end of it."""
     return any(module == name or module.endswith(f".{name}") for name in names)

@@ -38,7 +38,7 @@ AT_ONCE = 1 << 16  # numbers added up together: few enough to stay in a processo
 
 @dataclass(frozen=True)
 class Update:
-    """What is added to a tensor: scale * b @ a, of b (out,r) and a (r,in); its transpose where `turned`.
+    """The update of a tensor: scale * b @ a, of b (out,r) and a (r,in), transposed where `turned`.
 
     Without `a`, b (out) is what is added to a bias.
     """
@@ -237,7 +237,7 @@ class Merged(Checkpoint):
             )
 
     def _is_conv1d(self, module: str) -> bool:
-        """Whether a module's matrix is (in,out): by its class, as peft has it."""
+        """Tell whether a module's matrix is (in,out): by its class, as peft has it."""
         if "model_type" in self.config:
             inner = any(part.isdigit() for part in module.split("."))  # of a layer, and no head
             return self.config["model_type"] in CONV1D and inner

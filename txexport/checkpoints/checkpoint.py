@@ -128,7 +128,7 @@ class Checkpoint:
 
     @property
     def quantised(self) -> bool:
-        """Whether any tensor stands for packed ones."""
+        """True if any tensor stands for packed ones."""
         return any(not isinstance(tensor, Stored) for tensor in self.tensors.values())
 
     def blocks(self, name: str, number: int | None = None) -> Blocks | None:
@@ -148,7 +148,7 @@ class Checkpoint:
         return stored.at(number)
 
     def rounds(self, name: str) -> bool:
-        """Whether the checkpoint means what is multiplied with a matrix to be rounded; see Matrix.rounds."""
+        """Tell whether the checkpoint quantises the activations of a matrix; see Matrix.rounds."""
         stored = self.tensors[name]
         return not isinstance(stored, Stored) and stored.rounds
 
@@ -192,7 +192,7 @@ class Checkpoint:
         return result
 
     def _modules(self) -> dict[str, Path]:
-        """What is read and never copied: weights of sentence-transformers' dense layers, and READ."""
+        """The files that are read, not copied: weights of sentence-transformers' dense layers, and READ."""
         if self.gguf is not None:
             return {}
         folders = sorted(self.folder.glob("[0-9]*_Dense"))

@@ -27,7 +27,7 @@ SETTINGS: Mapping[str, tuple[str, type, Any]] = {
 
 
 def is_colbert(checkpoint: Checkpoint) -> bool:
-    """Whether config.json names the class that its authors' code has."""
+    """Tell whether config.json names the class that its authors' code has."""
     architectures = checkpoint.config.get("architectures")
     return isinstance(architectures, list) and ARCHITECTURE in architectures
 

@@ -92,7 +92,7 @@ def _fetched(name: str, revision: str, config: str, choose: Callable[[list[str],
 
 
 def _cached(name: str, revision: str, config: str, why: Exception) -> Path:
-    """What came before, where the hub cannot be asked."""
+    """The cached answer, where the hub cannot be reached."""
     import huggingface_hub as hub
 
     cached = hub.try_to_load_from_cache(name, config, revision=revision)

@@ -106,7 +106,7 @@ class Resized(Checkpoint):
 
 
 def _is_square(shape: tuple[int, ...], tokens: int) -> bool:
-    """Whether a table has the positions of `tokens`, and then as many down as across."""
+    """Tell whether a table has the positions of `tokens`, and then as many down as across."""
     places = shape[-2] - tokens if len(shape) > 1 else 0
     return places > 0 and math.isqrt(places) ** 2 == places
 

@@ -26,7 +26,7 @@ LANGUAGES = {
 
 
 def is_one(folder: Path, model_type: str | None) -> bool:
-    """Whether a folder has this tokenizer's files, and no word of another's."""
+    """Tell whether a folder has this tokenizer's files, and no word of another's."""
     if not ((folder / PIECES).is_file() and (folder / WORDS).is_file()):
         return False
     kind = _settings(folder).get("tokenizer_class")

@@ -69,7 +69,7 @@ def scores(file: Path, model) -> dict[str, float]:
 
 
 def is_plain(model, scores: dict[str, float], kind: int) -> bool:
-    """Whether it is one that `tokenizers` can be: of that type, with the usual treatment of spaces."""
+    """Tell whether it is one that `tokenizers` can be: of that type, with the usual treatment of spaces."""
     spaces = model.normalizer
     usual = spaces.precompiled_charsmap and spaces.add_dummy_prefix and spaces.remove_extra_whitespaces
     kinds = {piece.type for piece in model.pieces}

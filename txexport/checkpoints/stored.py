@@ -37,7 +37,7 @@ class Stored:
     big_endian: bool = False
 
     def at(self, number: int) -> "Stored":
-        """What is at `number` of the first axis."""
+        """The part at `number` of the first axis."""
         each, strides = self.nbytes // self.shape[0], self.strides
         step = each if strides is None else strides[0] * SIZES[self.dtype]
         inner = None if strides is None else strides[1:]

@@ -21,7 +21,7 @@ NOWHERE = "\0"  # begins what no text holds, since every normalizer of SentenceP
 
 
 def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
-    """What tokenizer.json would hold, made of a checkpoint's other files; None where that cannot be.
+    """The content of tokenizer.json, converted from a checkpoint's other files; None if that is impossible.
 
     Marian's and M2M-100's SentencePiece models and vocabularies, ESM's words and ByT5's bytes are read here;
     what other checkpoints have, by transformers where it is installed, which takes `model_type` where
@@ -109,7 +109,7 @@ def _normalizer(characters: bytes, letters: set[str]) -> normalizers.Normalizer:
 
 
 def _by_transformers(folder: Path, model_type: str | None) -> str | None:
-    """What transformers makes of the folder's files; None without it, or for a tokenizer of Python alone.
+    """The tokenizer as transformers converts it; None without transformers, or for a slow tokenizer.
 
     None too, with a warning, for files that it cannot read, or that are not those of the model's family: of
     these it makes a tokenizer of special tokens.

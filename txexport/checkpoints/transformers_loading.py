@@ -14,7 +14,7 @@ CACHE_NAMES = ("cache", "past_key_values")  # of keys and values: since transfor
 
 
 def from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any:
-    """What `kind`, a class of transformers, makes of a folder; `options` are those of its from_pretrained.
+    """Load a folder with `kind`, a transformers class; `options` are those of its from_pretrained.
 
     Raises ImportError without the library, and what it raises of files that it cannot read, or cannot read
     without their code.

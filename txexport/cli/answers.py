@@ -63,7 +63,7 @@ class Answers:
 
         def ask(values: Sequence, first: int = 0, **progress: Any) -> Sequence:
             lists = zip(*values, strict=True) if values else ([], [])
-            placed = {"first_place": first} if own.placed else {}
+            placed = {"first_place": first} if own.first_place else {}
             parts = map(list, lists) if len(own.inputs) > 1 else [values]
             return call(*parts, *more, **placed, **chosen, **progress)
 

@@ -32,14 +32,12 @@ def attention(
     text: str,
     pair: str | None,
     target: str | None,
+    src_lang: str | None,
+    tgt_lang: str | None,
+    truncate: bool,
     html: Path | None,
     as_json: bool,
-    device: str | None,
-    threads: int | None,
-    dtype: str | None,
-    engine: str,
-    precision: str,
-    **chosen: Any,
+    **load_options: Any,
 ) -> None:
     """What every token of TEXT attends to, in every layer and head.
 
@@ -48,8 +46,9 @@ def attention(
     """
     from txexport.runtime import load
 
-    model = load(out, device=device, threads=threads, dtype=dtype, engine=engine, precision=precision)
-    maps = model.attention(text if pair is None else (text, pair), target, **chosen)
+    model = load(out, **load_options)
+    item = text if pair is None else (text, pair)
+    maps = model.attention(item, target, src_lang=src_lang, tgt_lang=tgt_lang, truncate=truncate)
     document = {
         "model": model.manifest.model_type,
         "task": model.manifest.task,

@@ -45,13 +45,15 @@ samples = click.option(
     "--single-file", is_flag=True, help="Weights within each graph, up to 2 GB; others' graphs alone."
 )
 @click.option(
-    *("--for", "client"),
+    "--for",
+    "client",
     type=click.Choice(["web", "openvino", "triton", "genai"]),
     help="Another client's layout: what browsers open, graphs at the root, Triton's repository, a decoder"
     " over onnxruntime-genai's shared buffer.",
 )
 @click.option(
-    *("--dtype", "dtypes"),
+    "--dtype",
+    "dtypes",
     help="How numbers are stored: float32, float16, bfloat16, int8, int8-fast, int4, int4-fast, int4-128, "
     "int4-128-fast; several with commas, the first for all who ask for none; stored and stored-fast are a "
     "quantised checkpoint's own integers.",

@@ -11,20 +11,20 @@ from typing import Any, NoReturn
 
 import click
 
-from txexport.cli import options
+from txexport.cli import audio_tasks, generate, image_tasks, options, tasks
 from txexport.cli.answers import SKIPPED
+from txexport.cli.attention import attention
 from txexport.cli.bench import bench
 from txexport.cli.compare import compare
 from txexport.cli.compare_dtypes import compare_dtypes
 from txexport.cli.export import export, quantize
-from txexport.cli.generate import generate, image_to_text, transcribe
 from txexport.cli.options import bundle
 from txexport.cli.reported import reported
 from txexport.cli.serve import serve
-from txexport.cli.tasks import COMMANDS
 from txexport.errors import TxexportError, crashes, reason
 from txexport.support.paths import write_text
 from txexport.support.printable import line
+from txexport.tasks import METHODS
 
 
 class Commands(click.Group):
@@ -110,7 +110,7 @@ def main() -> None:
     show_default="twin and transformers, where installed",
     help="Only txexport's own PyTorch model, the twin, or only the original in transformers; or the"
     " former in float64, with what float32 alone is off by beside, which tells rounding from error; or as"
-    " --third.",
+    " --torch-onnx.",
 )
 @click.option("--device", default="cpu", show_default=True, help="Also cuda, or another as in generate.")
 @click.option(
@@ -141,10 +141,11 @@ def main() -> None:
     help="Real inputs too: a file of texts, one a line; pairs, or sources and targets, with a tab between.",
 )
 @click.option(
-    "--third",
+    "--torch-onnx",
     is_flag=True,
-    help="A third opinion too: txexport's PyTorch model as torch.onnx.export writes it, where it can.",
+    help="Compare with txexport's PyTorch model as torch.onnx.export writes it, too, if that succeeds.",
 )
+@click.option("--third", is_flag=True, hidden=True, deprecated="use --torch-onnx")
 @click.option(
     "--client",
     type=click.Choice(["optimum", "js", "genai", "openvino"]),
@@ -156,7 +157,8 @@ def main() -> None:
     help="Judge a graph that is not the exported one by cases alone, which the verdict says.",
 )
 @click.option(
-    *("--budget", "budgets"),
+    "--budget",
+    "budgets",
     multiple=True,
     metavar="NAME=SHARE",
     help="Of a number format: what may be lost, as direction=0.01; also probability, choice, ranks; and of "
@@ -165,19 +167,13 @@ def main() -> None:
 @reported
 def verify(
     out: Path,
-    source: Path | None,
-    adapter: Path | None,
-    reference: str | None,
-    device: str,
     runtimes: tuple[str, ...],
     names: tuple[str, ...],
     cases: str | None,
-    layers: bool,
-    texts: Path | None,
+    torch_onnx: bool,
     third: bool,
-    allow_edited: bool,
-    client: str | None,
     budgets: tuple[str, ...],
+    **arguments: Any,
 ) -> Any:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
@@ -206,19 +202,12 @@ def verify(
 
         report = run(
             out,
-            source=source,
-            adapter=adapter,
-            reference=reference,
-            device=device,
             runtime=runtimes or RUNTIME,
             cases=names or cases or "full",
-            layers=layers,
-            texts=texts,
-            third=third,
-            allow_edited=allow_edited,
-            client=client,
+            torch_onnx=torch_onnx or third,
             budget=options.shares(budgets),
             progress=show,
+            **arguments,
         )
     return report
 
@@ -292,8 +281,13 @@ def families(as_json: bool) -> None:
     )
 
 
-for command in (
-    *(export, quantize, compare, compare_dtypes, bench, generate, transcribe, image_to_text, serve),
-    *COMMANDS,
-):
+TASK_COMMANDS = {
+    command.name: command
+    for module in (tasks, generate, image_tasks, audio_tasks)
+    for command in vars(module).values()
+    if isinstance(command, click.Command)
+}
+for command in (export, quantize, compare, compare_dtypes, bench, serve, attention):
     main.add_command(command)
+for method in METHODS.values():
+    main.add_command(TASK_COMMANDS[method.command])

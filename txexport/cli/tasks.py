@@ -7,9 +7,6 @@ import click
 
 from txexport.cli import inputs, options
 from txexport.cli.answers import Answers
-from txexport.cli.attention import attention
-from txexport.cli.audio_tasks import classify_audio
-from txexport.cli.image_tasks import classify_image, embed_image, match
 from txexport.cli.inputs import Inputs
 from txexport.cli.vectors import show_vectors
 
@@ -275,21 +272,3 @@ def rerank(
         ["query"],
         ["corpus_id", "score", "text"],
     )
-
-
-COMMANDS = (
-    attention,
-    embed,
-    classify,
-    tag,
-    answer,
-    fill_mask,
-    next_sentence,
-    choose,
-    classify_audio,
-    classify_image,
-    embed_image,
-    match,
-    zero_shot,
-    rerank,
-)

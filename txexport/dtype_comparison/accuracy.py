@@ -1,4 +1,4 @@
-"""How near the answers of one dtype come to those of another, for each kind of answer."""
+"""Accuracy of a dtype's answers relative to another dtype's, by kind of answer."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -185,7 +185,7 @@ def _generating(models: dict[str, Model], items: list[Item], new_tokens: int) ->
 
 
 def prompts(model: Model, items: list[Item], new_tokens: int) -> tuple[list[list[int]], int]:
-    """What a generator goes on from, and how many tokens it may: of a decoder alone half of each text."""
+    """The prompts of a generator, and the number of new tokens; a decoder is given half of each text."""
     rows = [encoding.ids for encoding in model.text.encode(singles(items))]
     if not model.bundle.has_encoder:
         rows = [row[: max(1, len(row) // PROMPT)] for row in rows]
@@ -196,6 +196,6 @@ def prompts(model: Model, items: list[Item], new_tokens: int) -> tuple[list[list
 
 
 def _common(one: list[int], two: list[int]) -> int:
-    """How many tokens of `one` come before the first that `two` has not."""
+    """The number of leading tokens that `one` and `two` have in common."""
     same = [a == b for a, b in zip(one, two, strict=False)]
     return same.index(False) if False in same else len(same)

@@ -1,4 +1,4 @@
-"""What a comparison of dtypes found."""
+"""The result of a comparison of dtypes."""
 
 import dataclasses
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How fast each model is: rounds in which every one does the same work in turn."""
+"""Speed of models: in every round, each model does the same work in turn."""
 
 import statistics
 import time
@@ -21,7 +21,7 @@ Work = Callable[[Model], float]
 
 
 def works_of(model: Model, items: list[Item]) -> dict[str, tuple[str, Work]]:
-    """What is timed, by name: what it is, and the seconds of one run of a model.
+    """The workloads by name: a description, and a function that returns the seconds of one run.
 
     Of generators a prompt, and a token after it; of all others a batch.
     """

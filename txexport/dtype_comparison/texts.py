@@ -1,4 +1,4 @@
-"""What is read where a person gives no texts: sentences of a small grammar, the same at every run."""
+"""Built-in texts: sentences of a small grammar, the same at every run."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A bundle in one more number format."""
+"""`quantize`: add a number format to a bundle."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +10,9 @@ from txexport.bundle.source import ADVICE, changed, place_of, source_of
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, InputError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.exporter.exporter import Item, samples, write_bundle
-from txexport.exporter.form import check_dtypes, check_stored
+from txexport.exporter.bundle_writing import Item, write_bundle
+from txexport.exporter.exporter import samples
+from txexport.exporter.options import check_dtypes, check_stored
 from txexport.formats import Integers
 from txexport.support.arguments import checked
 from txexport.support.paths import sha256
@@ -47,8 +48,8 @@ def quantize(
     dtypes = check_dtypes([*manifest.form.dtypes, dtype], manifest.form.opset)
     check_stored(dtypes, checkpoint)
     items = None if texts is None else samples(texts, resolved, [dtype])
-    form = replace(manifest.form, dtypes=dtypes)
-    plan = BundlePlan(checkpoint, resolved, form, _integers(Path(out), manifest, checkpoint, resolved))
+    options = replace(manifest.form, dtypes=dtypes)
+    plan = BundlePlan(checkpoint, resolved, options, _integers(Path(out), manifest, checkpoint, resolved))
     place = place_of(checkpoint, Path(out), Path(manifest.source.path).is_absolute())
     return write_bundle(checkpoint, resolved, plan, Path(out), place, True, counting(progress), items)
 

@@ -1,13 +1,10 @@
-"""What export writes of a checkpoint, and verify expects: which graphs, and which weights in which file."""
+"""The plan of a bundle: its graphs, and the weights in each file. export writes it, verify expects it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import onnx
 import onnx_ir as ir
@@ -16,9 +13,9 @@ from txgraphs._nodes import Parameter
 from txgraphs._parameters import check_balance, with_shared
 from txgraphs.model import models
 
-from txexport.bundle.manifest import ATTENDS_IN_PLACE, Form
+from txexport.bundle.manifest import ATTENDS_IN_PLACE, ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.weight_map import Weight, stored_names
+from txexport.checkpoints.weight_resolution import stored_names
 from txexport.contracts import (
     ECOSYSTEM,
     SHARED,
@@ -28,21 +25,16 @@ from txexport.contracts import (
     roles,
     with_outputs,
 )
-from txexport.errors import InputError, shown
+from txexport.exporter.parameter_formats import Uses, checkpoint_integers, formats_of, matching
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import (
     DEFAULT,
     DTYPES,
-    FLOAT32_IN_OUT,
     CalibratedInt4,
     Dtype,
     Int4,
     Integers,
-    NumberFormat,
-    StoredIntegers,
-    Use,
-    stored_integers,
 )
 from txexport.parts import for_others, signatures
 from txexport.spec import ModelSpec
@@ -52,15 +44,12 @@ LEAST_RUNTIME = "onnxruntime"  # the note in a graph's metadata of the oldest ve
 RUNTIMES = {20: "1.18", 21: "1.19", 22: "1.22", 24: "1.24"}
 KEY_LENGTHS = 6  # the place of `nonpad_kv_seqlen` among Attention's inputs
 HUB_OPSET = 21  # the newest that every other client takes
-HEADS = ("head.weight",)  # what gives scores of words, or of classes
-ROUTER = ".router.weight"  # small, and what it rounds away another expert computes
-Uses = Mapping[str, AbstractSet[Use]]  # of parameters, by name
 version = cache(metadata.version)  # which reads a file
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One graph of a bundle: its place, what it is for, by which contract, and in which dtype."""
+class PlannedGraph:
+    """One graph of a bundle: its path, role, contract and dtype."""
 
     path: str
     role: str
@@ -69,29 +58,33 @@ class Planned:
 
 
 class BundlePlan:
-    """The graphs and the weights files of a checkpoint's bundle in that form, of every dtype.
+    """The graphs and weights files of a checkpoint's bundle with these options, for every dtype.
 
-    `native` are graphs that our runtime runs, `hub` those for other clients, `data` the files of weights by
-    place: each graph that clients open alone has its own, into which the others point. `integers` are those
-    of calibrated matrices, without which a plan has those of the search in their place.
+    `native` graphs are for txexport's runtime, `hub` graphs for other clients. `data` are the weights files
+    by path: each graph that clients open alone has one, and the other graphs point into them. `integers`
+    reads the integers of calibrated matrices; if absent, scales from the search are used.
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, resolved: Resolved, form: Form, integers: Integers | None = None
+        self,
+        checkpoint: Checkpoint,
+        resolved: Resolved,
+        options: ExportOptions,
+        integers: Integers | None = None,
     ):
-        self.spec, self.form, self.integers = resolved.spec, form, integers
+        self.spec, self.options, self.integers = resolved.spec, options, integers
         self.model_type, self.translated = resolved.model_type, resolved.translated
         self.weights = with_shared(self.spec, resolved.weights)
-        known = {name: DTYPES[name] if form.centred else DTYPES[name].uncentred for name in form.dtypes}
+        known = {name: DTYPES[name] if options.centred else DTYPES[name].uncentred for name in options.dtypes}
         self.dtypes = {name: DtypePlan(checkpoint, self, dtype) for name, dtype in known.items()}
 
     @property
-    def native(self) -> list[Planned]:
+    def native(self) -> list[PlannedGraph]:
         """Of all dtypes."""
         return [graph for one in self.dtypes.values() for graph in one.native]
 
     @property
-    def hub(self) -> list[Planned]:
+    def hub(self) -> list[PlannedGraph]:
         """Of all dtypes."""
         return [graph for one in self.dtypes.values() for graph in one.hub]
 
@@ -101,17 +94,17 @@ class BundlePlan:
         return {path: file for one in self.dtypes.values() for path, file in one.data.items()}
 
     @property
-    def graphs(self) -> list[Planned]:
+    def graphs(self) -> list[PlannedGraph]:
         """Every graph."""
         return [graph for one in self.dtypes.values() for graph in one.graphs]
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether a graph takes token ids."""
+        """True if a graph takes token ids."""
         ports = (signatures(self.spec, one.contract)[one.role] for one in self.graphs)
         return any(port.name == names.INPUT_IDS for signature in ports for port in signature.inputs)
 
-    def models(self, folder: Path) -> Iterator[tuple[Planned, ir.Model]]:
+    def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """Every graph over the weights of that folder, which need not be there yet.
 
         Equal versions of `versions()` give equal bytes.
@@ -123,34 +116,34 @@ class BundlePlan:
 
 
 class DtypePlan:
-    """What of a plan is of one dtype."""
+    """The part of a plan for one dtype."""
 
     def __init__(self, checkpoint: Checkpoint, whole: BundlePlan, dtype: Dtype):
-        self.spec, self.form, self.dtype = whole.spec, whole.form, dtype
-        self.native: list[Planned] = []
-        self.hub: list[Planned] = []
-        if self.form.only != "hub":
-            own = with_outputs(of_cache(self.form.cache), tuple(self.form.outputs))
+        self.spec, self.options, self.dtype = whole.spec, whole.options, dtype
+        self.native: list[PlannedGraph] = []
+        self.hub: list[PlannedGraph] = []
+        if self.options.only != "hub":
+            own = with_outputs(of_cache(self.options.cache), tuple(self.options.outputs))
             for role in signatures(self.spec, own):
                 path = roles.native_path(role, own.cache, dtype.suffix)
-                self.native.append(Planned(path, role, own, dtype.name))
-        if self.form.only != "native":
-            for role, contract in for_others(self.spec, self.form.client).items():
-                path = roles.hub_path(role, self.form.client, dtype.suffix)
+                self.native.append(PlannedGraph(path, role, own, dtype.name))
+        if self.options.only != "native":
+            for role, contract in for_others(self.spec, self.options.client).items():
+                path = roles.hub_path(role, self.options.client, dtype.suffix)
                 if contract == ECOSYSTEM:  # a shared buffer's client reads nothing else
-                    contract = with_outputs(contract, tuple(self.form.outputs))
-                self.hub.append(Planned(path, role, contract, dtype.name))
+                    contract = with_outputs(contract, tuple(self.options.outputs))
+                self.hub.append(PlannedGraph(path, role, contract, dtype.name))
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
         check_balance(set().union(*asked.values()), whole.weights.keys())
         self.weights = whole.weights
         self.formats = formats_of(whole.weights, asked.values(), dtype)
         if dtype.stored:
-            own_integers = _own_integers(checkpoint, whole.weights, asked.values())
-            widened = self.form.widened and not dtype.rounds_blocks
+            own_integers = checkpoint_integers(checkpoint, whole.weights, asked.values())
+            widened = self.options.widened and not dtype.rounds_blocks
             self.formats |= {name: one.wide if widened else one for name, one in own_integers.items()}
-        if whole.form.keep:
+        if whole.options.keep:
             wide = formats_of(whole.weights, asked.values(), DTYPES[DEFAULT])
-            self.formats |= {name: wide[name] for name in _kept(whole.weights, whole.form.keep)}
+            self.formats |= {name: wide[name] for name in matching(whole.weights, whole.options.keep)}
         self.calibrated = self._calibrated(whole.integers)
         self.data: dict[str, WeightFile] = {}
         for path, held in self._homes(asked).items():
@@ -158,7 +151,7 @@ class DtypePlan:
             self.data[path] = WeightFile(path, checkpoint, own_weights, self.formats, self.calibrated)
 
     @property
-    def graphs(self) -> list[Planned]:
+    def graphs(self) -> list[PlannedGraph]:
         """Every graph."""
         return [*self.native, *self.hub]
 
@@ -170,7 +163,7 @@ class DtypePlan:
 
     def _calibrated(self, integers: Integers | None) -> dict[str, CalibratedInt4]:
         """The formats that give the bytes of calibrated parameters; graphs read them as others."""
-        calibration = self.form.calibrated.get(self.dtype.name)
+        calibration = self.options.calibrated.get(self.dtype.name)
         if integers is None or calibration is None:
             return {}
         return {
@@ -187,14 +180,14 @@ class DtypePlan:
             return {path: set().union(*asked.values())}
         return {roles.data_path(path): set(asked[path]) for path in own}
 
-    def _owns(self, graph: Planned) -> bool:
-        """Whether a client opens a graph alone, so that its weights must lie beside it."""
-        if self.form.single_file:
+    def _owns(self, graph: PlannedGraph) -> bool:
+        """Tell whether a client opens a graph alone, so that its weights must be in a file of its own."""
+        if self.options.single_file:
             return False
         alone = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
-        return self.form.client not in (None, roles.GENAI) or graph.role in alone
+        return self.options.client not in (None, roles.GENAI) or graph.role in alone
 
-    def models(self, folder: Path) -> Iterator[tuple[Planned, ir.Model]]:
+    def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """See BundlePlan."""
         stored = {path: file.parameters(folder) for path, file in self.data.items()}
         everywhere = {name: one for parameters in stored.values() for name, one in parameters.items()}
@@ -205,28 +198,28 @@ class DtypePlan:
                 {graph.role: stored.get(roles.data_path(graph.path), everywhere) for graph in self.hub}
             )
 
-    def _native(self, stored: Mapping[str, Parameter]) -> Iterator[tuple[Planned, ir.Model]]:
+    def _native(self, stored: Mapping[str, Parameter]) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         graphs = models(self.spec, self.native[0].contract, lambda role: stored)
         for planned in self.native:
-            model = graphs[planned.role].model(version("txexport"), self.form.opset)
-            yield planned, flatten(model) if self.form.inline else model
+            model = graphs[planned.role].model(version("txexport"), self.options.opset)
+            yield planned, flatten(model) if self.options.inline else model
 
-    def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[Planned, ir.Model]]:
+    def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """The graphs, each over its `stored` parameters."""
 
-        ecosystem = with_outputs(ECOSYSTEM, tuple(self.form.outputs))
+        ecosystem = with_outputs(ECOSYSTEM, tuple(self.options.outputs))
 
         def flat(
             own: Callable[[str], Mapping[str, Parameter]],
             contract: Contract = ecosystem,
-            opset: int = min(self.form.opset, HUB_OPSET),
+            opset: int = min(self.options.opset, HUB_OPSET),
         ) -> dict[str, ir.Model]:
             graphs = models(self.spec, contract, own)
             return {role: flatten(graph.model(version("txexport"), opset)) for role, graph in graphs.items()}
 
         result = flat(lambda role: stored.get(role, {}))
         if roles.SHARED in stored:
-            result |= flat(lambda role: stored[role], SHARED, self.form.opset)
+            result |= flat(lambda role: stored[role], SHARED, self.options.opset)
         for planned in self.hub:
             yield planned, tidied(result[planned.role])
 
@@ -252,74 +245,8 @@ def to_proto(model: ir.Model, single_file: bool = False) -> onnx.ModelProto:
 
 @cache
 def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
-    """What each graph asks for, and for what."""
+    """The parameters that each graph reads, and their uses."""
     return {
         role: {name: frozenset(kinds) for name, kinds in graph.uses.items()}
         for role, graph in models(spec, contract, lambda role: {}).items()
     }
-
-
-def _kept(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]:
-    """The parameters that match a pattern, and those of the same numbers.
-
-    Raises InputError for a pattern that none matches.
-    """
-    keys = set()
-    for pattern in patterns:
-        found = {weight.key for name, weight in weights.items() if fnmatchcase(name, pattern)}
-        if not found:
-            raise InputError(
-                f"keep is {shown(pattern)}, which matches no parameter, as {next(iter(weights))}"
-            )
-        keys |= found
-    return {name for name, weight in weights.items() if weight.key in keys}
-
-
-def _uses_of_numbers(weights: Mapping[str, Weight], asked: Iterable[Uses]) -> dict[tuple, set[Use]]:
-    """All uses of equal numbers, by their key."""
-    uses: dict[tuple, set[Use]] = {weight.key: set() for weight in weights.values()}
-    for graph in asked:
-        for name, use in graph.items():
-            uses[weights[name].key] |= use
-    return uses
-
-
-def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses], dtype: Dtype) -> dict[str, NumberFormat]:
-    """How each parameter is stored, which follows from all uses of its numbers.
-
-    Equal numbers lie once, so they are stored alike.
-    """
-    uses = _uses_of_numbers(weights, asked)
-    heads = {weights[name].key for name in weights if name in HEADS}
-    routers = {weights[name].key for name in weights if name.endswith(ROUTER)}
-    return {
-        name: FLOAT32_IN_OUT
-        if weight.key in routers
-        else dtype.choose(weight.shape, uses[weight.key], weight.key in heads)
-        for name, weight in weights.items()
-    }
-
-
-_known: WeakKeyDictionary[Checkpoint, dict[tuple, StoredIntegers | None]] = WeakKeyDictionary()
-
-
-def _own_integers(
-    checkpoint: Checkpoint, weights: Mapping[str, Weight], asked: Iterable[Uses]
-) -> dict[str, StoredIntegers]:
-    """The formats of a quantised checkpoint's own integers, where products alone read them.
-
-    What a matrix needs stands in its integers, which are read once for all plans of a checkpoint.
-    """
-    uses = _uses_of_numbers(weights, asked)
-    known = _known.setdefault(checkpoint, {})
-    result: dict[str, StoredIntegers] = {}
-    for name, weight in weights.items():
-        if uses[weight.key] != {Use.PRODUCT} or len(weight.shape) != 2:
-            continue
-        if weight.key not in known:
-            blocks = weight.blocks(checkpoint)
-            own = None if blocks is None else stored_integers(blocks, weight.rounds(checkpoint))
-            known[weight.key] = own
-        if (found := known[weight.key]) is not None:
-            result[name] = found
-    return result

@@ -1,4 +1,4 @@
-"""Integers of four bits that sample texts choose, and where they lie."""
+"""4-bit integers calibrated by texts (GPTQ), and reading them from a bundle."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -94,9 +94,9 @@ def matrices_of(plan: BundlePlan, dtypes: Iterable[str]) -> dict[str, tuple]:
 
 
 def integers_of(folder: Path, plan: BundlePlan) -> Integers:
-    """Those that a bundle holds, wherever it does; `plan` may lack calibrated ones.
+    """A reader of a bundle's integers; `plan` may lack the calibrated ones.
 
-    What is not there is 0, which verify then tells.
+    Missing bytes are read as 0, which verify reports.
     """
 
     def read(dtype: str, name: str) -> np.ndarray:
@@ -106,7 +106,7 @@ def integers_of(folder: Path, plan: BundlePlan) -> Integers:
                 if weight.key == key:
                     part = file.names(other)[""]
                     size = file.parts[part].nbytes
-                    if plan.form.single_file:
+                    if plan.options.single_file:
                         content = _inside(folder, plan, dtype, file, part)
                     else:
                         with (folder / file.path).open("rb") as stream:
@@ -119,7 +119,7 @@ def integers_of(folder: Path, plan: BundlePlan) -> Integers:
 
 
 def _inside(folder: Path, plan: BundlePlan, dtype: str, file: WeightFile, part: str) -> bytes:
-    """What graphs of a dtype hold within themselves as that part of a file; nothing where none does."""
+    """The bytes of a part that a graph of this dtype embeds; empty if none does."""
     for graph in plan.dtypes[dtype].graphs:
         for tensor in initializers(onnx.load(folder / graph.path).graph):
             if file.part_of(tensor.name) == part:

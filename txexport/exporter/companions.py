@@ -13,7 +13,7 @@ from txexport.checkpoints import colbert, tokenizer_classes
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
-from txexport.checkpoints.weight_map import check_finite
+from txexport.checkpoints.weight_resolution import check_finite
 from txexport.errors import BundleError, CheckpointError, is_failure, shown
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.hub_files import hub_files

@@ -1,7 +1,7 @@
-"""A model of transformers that lies in memory, as a checkpoint: what its own save_pretrained writes.
+"""A transformers model in memory, saved as a checkpoint by its save_pretrained.
 
-The library keeps some parameters otherwise in memory than in files, so its writer alone says what the
-checkpoint is. Its files lie beside the bundle for as long as they are read.
+Some parameters differ between memory and files, so the library's own writer must define the checkpoint. Its
+files are temporary, in a folder beside the bundle.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ def saved(
 
 
 def _checked(source: PreTrainedModel) -> str:
-    """What errors call a source. Raises InputError for one that its save_pretrained does not write whole."""
+    """The name of a source in error messages. Raises InputError if save_pretrained cannot save it."""
     if isinstance(source, type):
         name = source.__name__
         raise InputError(

@@ -38,7 +38,7 @@ def running(manifest: Manifest) -> list[str] | None:
 
 
 def told(manifest: Manifest) -> str:
-    """What stands behind the files for other clients, which of those that were tried run them."""
+    """The clients that were tested with a bundle, as the command line prints them."""
     names = running(manifest)
     if names is None:
         return ""

@@ -1,4 +1,4 @@
-"""Where export writes: a folder beside the bundle's place, put there when it is whole."""
+"""Staging: export writes a temporary folder beside `out`, which replaces `out` when it is complete."""
 
 import contextlib
 import os
@@ -14,11 +14,11 @@ from txexport.errors import BundleError, reason
 
 @contextlib.contextmanager
 def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
-    """A fresh folder beside `out` that becomes `out` when the body ends, and vanishes if it fails.
+    """A new folder beside `out`, renamed to `out` when the body ends and removed if it fails.
 
-    `out` itself is untouched until then, and has the old bundle or the new one whenever this process is
-    killed. What killed exports have left beside it is removed. Raises BundleError, as where another export
-    writes there.
+    Until then `out` is unchanged: if this process is killed, it holds either the old bundle or the new one.
+    Leftovers of killed exports are removed. Raises BundleError, for example if another export writes to
+    `out`.
     """
     try:
         check_replaceable(out, source, force)
@@ -62,7 +62,7 @@ def check_replaceable(out: Path, source: Path, force: bool) -> None:
 
 
 def _strange(folder: Path, known: set[str]) -> list[str]:
-    """What lies in a folder beside files of these names and the folders that those need.
+    """The files and folders in a folder that are neither `known` nor parents of known files.
 
     Links are strange, whatever they are called and wherever they lead, and never followed.
     """

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from txgraphs._nodes import Parameter
 
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.checkpoints.weight_map import Weight, stored_names
+from txexport.checkpoints.weight_resolution import Weight, stored_names
 from txexport.errors import CheckpointError
 from txexport.formats import NumberFormat, Part, StoredIntegers, UnstorableError, part_name
 from txexport.support.paths import sha256

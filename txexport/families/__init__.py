@@ -1,17 +1,20 @@
-"""One file a family, named after its `model_type`: facts only, from config.json to Spec, and weight names.
+"""Model families, one file each, named after its `model_type`: config.json to spec, and tensor names.
 
-A family module has TASKS (task to the architectures that imply it), NAMING (how its tensor names vary),
-ALIASES where transformers knows values by other names too, which win over the family's own,
-PUBLISHED_WITH_CODE where its checkpoints carry code from before the library had it,
-`published(config)` where that code has a config of its own, which PUBLISHED_BY names, and LIBRARY_NAMES where
-transformers has to be given its tensors by other names, or in parts,
-`spelt_out(config)` where a version of transformers reads config.json otherwise than it is meant: its values
-so that none does, and why, or None,
-`variant(config)` where some under its name are another family's,
-REFUSED for classes under its name that are other models, with the reason,
-ORIGINALS for the classes of transformers that its automatic ones pass over,
+A family module has
+TASKS, each task with the architectures that imply it,
+NAMING, the variations of its tensor names,
+ALIASES, other names that transformers has for values of config.json; they take precedence,
+PUBLISHED_WITH_CODE where its checkpoints carry code from before transformers had it,
+`published(config)` where that code has a config of its own, which PUBLISHED_BY names,
+LIBRARY_NAMES where transformers needs its tensors renamed or split,
+`spelt_out(config)` where a version of transformers misreads config.json: the values that all versions read
+correctly and the reason, or None,
+`variant(config)` where some checkpoints under its name belong to another family,
+REFUSED, classes under its name that are other models, with the reason,
+ORIGINALS, classes of transformers that the automatic ones do not know,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
-One whose config.json names the families of its parts has `table_of(config, task, names)` instead of `table`.
+A family whose config.json names the families of its parts has `table_of(config, task, names)` instead of
+`table`.
 """
 
 import importlib
@@ -24,27 +27,27 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from txexport.checkpoints import weight_map
+from txexport.checkpoints import weight_resolution
 from txexport.checkpoints.checkpoint import Checkpoint, read_json
 from txexport.checkpoints.colbert import is_colbert
-from txexport.checkpoints.weight_map import Weight
+from txexport.checkpoints.weight_resolution import Weight
 from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
 from txexport.parts import parameters
 from txexport.spec import AttentionSpec, BlockSpec, ExpertsSpec, HeadKind, ModelSpec
-from txexport.tasks import TASKS, served_by
+from txexport.tasks import TASKS, tasks_of_method
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A checkpoint understood: its family, the task, the spec, and a weight for every parameter.
+    """A checkpoint resolved to its family, task, spec, and a weight for every parameter.
 
-    `original` is the class of transformers that it was saved from, where no automatic one finds it.
-    `promised` is the longest sequence that config.json promises, by its kind of rotary scaling; nothing where
-    the spec's limit is no less. `translated` is config.json by the library's names, where its own are those
-    of other code. `spelt_out` is config.json spelt so that transformers reads what is meant, where some
-    version of it reads something else, and `note` says what that is.
+    `original` is the class of transformers that it was saved from, where no automatic class is registered.
+    `promised` is the longest sequence that config.json promises, by its kind of rotary scaling; empty where
+    the spec's limit is at least as long. `translated` is config.json by the library's names, where its own
+    are those of other code. `spelt_out` is config.json in a form that every version of transformers reads
+    correctly, and `note` says what it states.
     """
 
     model_type: str
@@ -59,26 +62,26 @@ class Resolved:
 
 
 RECIPE = "CONTRIBUTING.md, A family, says how to add one"
-VECTORS = served_by("embed")[0]
-COMPOSED = "txexport"  # the model_type of what is put together by hand, and is nobody's family
+VECTORS = tasks_of_method("embed")[0]
+COMPOSED = "txexport"  # the model_type of models that txmodels saved without a family
 
-# Families by what config.json says of other code: a model_type, or a class of configs.
+# Families by what config.json says of published code: a model_type, or a class of configs.
 PUBLISHED_BY = {
     "new": "gte",
     "JinaBertConfig": "jina_bert",
     "XLMRobertaFlashConfig": "jina_embeddings_v3",
 }
-# Files of what is no model_type of transformers, and why that has no original of it.
+# Family files without a model_type of transformers, and why they have no original in the library.
 OWN_CODE = "code of its own, which is never run, and of which transformers has no original"
 WITHOUT_ORIGINAL = {
     COMPOSED: ("_composed", "put together by hand, of which transformers has no original"),
     "jina_bert": ("_jina_bert", OWN_CODE),
     "nomic_bert_moe": ("_nomic_bert_moe", OWN_CODE),
 }
-# Decoders whose original keeps no keys and values, by model_type, and how a report says it.
+# Decoders whose original has no key/value cache, by model_type, and the sentence for reports.
 WITHOUT_CACHE = {"openai-gpt": "OpenAIGPTLMHeadModel keeps no keys and values"}
 
-# Files of model types that are no Python names.
+# Files of model types that are not valid Python names.
 HYPHENATED = {
     "audio_spectrogram_transformer": "audio-spectrogram-transformer",
     "bert_generation": "bert-generation",
@@ -103,12 +106,12 @@ def names() -> list[str]:
 
 
 def without_library() -> list[str]:
-    """Every supported family of published code that no library has taken: what judges it is its twin."""
+    """Every supported family that is in no library; its reference is its PyTorch twin."""
     return [name for name, (_, why) in WITHOUT_ORIGINAL.items() if why == OWN_CODE]
 
 
 def by_task() -> dict[str, list[str]]:
-    """The families that support each task, tasks in the order in which families name them."""
+    """The families that support each task; tasks in the order in which families list them."""
     result: dict[str, list[str]] = {}
     for name in sorted([*names(), *without_library()]):
         for task in module(name).TASKS:
@@ -117,7 +120,7 @@ def by_task() -> dict[str, list[str]]:
 
 
 def module(model_type: str) -> ModuleType:
-    """The family called `model_type`. Raises UnsupportedError with the list when there is none."""
+    """The module of the family `model_type`. Raises UnsupportedError, with the list, where there is none."""
     if model_type in WITHOUT_ORIGINAL:
         return importlib.import_module(f"{__name__}.{WITHOUT_ORIGINAL[model_type][0]}")
     if model_type not in names():
@@ -129,7 +132,7 @@ def module(model_type: str) -> ModuleType:
 
 
 def _nearest(model_type: str) -> str:
-    """The families whose names come closest, in words; nothing where none does."""
+    """The families with the most similar names, as a phrase; empty where there are none."""
     close = get_close_matches(model_type, names(), n=2, cutoff=0.6)
     stem = re.split(r"[-_\d]", model_type)[0]
     kin = [name for name in names() if len(stem) > 2 and name.startswith(stem)]
@@ -138,11 +141,11 @@ def _nearest(model_type: str) -> str:
 
 
 def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | None = None) -> Resolved:
-    """Resolve what `checkpoint` holds, for `task` or the one that its architecture implies.
+    """Resolve `checkpoint` for `task`, or for the task that its architecture implies.
 
-    `model_type` is for a config.json that names none, nor an architecture of one family. Raises
-    UnsupportedError for what txexport has not proved, CheckpointError for what does not fit, InputError for a
-    `model_type` that is not config.json's.
+    `model_type` is for a config.json that names neither a model_type nor an architecture of one family.
+    Raises UnsupportedError for what txexport has not proved, CheckpointError for what does not fit,
+    InputError for a `model_type` that contradicts config.json.
     """
     room, task = Room.of(checkpoint), task or checkpoint.task
     config = Config(checkpoint.config, checkpoint.config_file, room)
@@ -159,8 +162,8 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
     sentences = _is_sentence_encoder(checkpoint.folder) or is_colbert(checkpoint)
     if task is None and VECTORS in family.TASKS and sentences:
-        task = VECTORS  # a sentence encoder, whatever it was trained as
-    stored = weight_map.names(family.NAMING, checkpoint)
+        task = VECTORS  # a sentence encoder, whatever task it was trained for
+    stored = weight_resolution.names(family.NAMING, checkpoint)
     passed_over = getattr(family, "ORIGINALS", ())
     original = next((name for name in config.strings("architectures") if name in passed_over), None)
     first: CheckpointError | None = None
@@ -170,21 +173,29 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
             spec = _spec(family, config, one, tensors)
             of_parts = hasattr(family, "table_of")
             table = family.table_of(config, one, tensors) if of_parts else family.table(spec)
-            weights = weight_map.resolve(table, parameters(spec), checkpoint)
+            weights = weight_resolution.resolve(table, parameters(spec), checkpoint)
         except CheckpointError as error:
             first = first or error
         else:
-            spelt_out = family.spelt_out(config) if hasattr(family, "spelt_out") else None
+            respelt = family.spelt_out(config) if hasattr(family, "spelt_out") else None
+            spelt_out, note = respelt or (None, None)
             return Resolved(
-                *(model_type, one, spec, weights, original, _promised(config, spec), translated),
-                *(spelt_out or (None, None)),
+                model_type=model_type,
+                task=one,
+                spec=spec,
+                weights=weights,
+                original=original,
+                promised=_promised(config, spec),
+                translated=translated,
+                spelt_out=spelt_out,
+                note=note,
             )
     assert first is not None
     raise first
 
 
 def _model_type(config: Config, checkpoint: Checkpoint, asked: str | None) -> str:
-    """The family of config.json's code, or what it says, or else its architectures, or else `asked`."""
+    """The family of published code, or config.json's model_type, or that of its architectures, or `asked`."""
     if (published := _published_by(config)) is not None:
         told = {published}
     elif config.values.get("model_type") is not None:
@@ -207,14 +218,14 @@ def _model_type(config: Config, checkpoint: Checkpoint, asked: str | None) -> st
 
 
 def _published_by(config: Config) -> str | None:
-    """The family of code that config.json names, if any: by its model_type, or by the class of its config."""
+    """The family of published code that config.json names, if any: by model_type or config class."""
     code = config.table("auto_map").values.get("AutoConfig")
     told = (config.values.get("model_type"), code.rpartition(".")[2] if isinstance(code, str) else None)
     return next((PUBLISHED_BY[name] for name in told if isinstance(name, str) and name in PUBLISHED_BY), None)
 
 
 def _by_names(checkpoint: Checkpoint) -> str:
-    """Families whose tensors begin as the checkpoint's do, in words; bert for an example where none does.
+    """Families whose tensor prefix is the checkpoint's, as a phrase; bert as the example where none is.
 
     Several may have the same prefix, so that this is for advice alone.
     """
@@ -224,14 +235,14 @@ def _by_names(checkpoint: Checkpoint) -> str:
 
 
 def _is_sentence_encoder(folder: Path) -> bool:
-    """Whether sentence-transformers' files make vectors of sentences, and not scores of pairs."""
+    """Tell whether sentence-transformers' files describe a sentence encoder, and not a cross-encoder."""
     named = folder / "config_sentence_transformers.json"
     crossed = named.is_file() and read_json(named).get("model_type") == "CrossEncoder"
     return (folder / "modules.json").is_file() and not crossed
 
 
 def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> ModelSpec:
-    """What config.json describes, no larger than the checkpoint.
+    """The spec that config.json describes, no larger than the checkpoint.
 
     Values that no check foresaw are refused here too: width 0 to a negative power, a list for a number.
     """
@@ -242,7 +253,7 @@ def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> 
     layers = sum(
         stack.num_layers * max(_experts(block) for block in stack.blocks) for stack in spec.stacks.values()
     )
-    if layers > 2 * config.room.count:  # two stacks of them
+    if layers > 2 * config.room.count:  # two stacks
         raise CheckpointError(
             f"{config.path} describes {layers} layers, but there are tensors for at most {config.room.count}"
         )
@@ -250,7 +261,7 @@ def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> 
 
 
 def _promised(config: Config, spec: ModelSpec) -> dict[str, int]:
-    """See Resolved; scaling is of what rotates."""
+    """See `Resolved.promised`; only rotary positions are scaled."""
     (stack, *_) = spec.stacks.values()
     attention = stack.blocks[0].attention
     rotates = isinstance(attention, AttentionSpec) and attention.rotary is not None
@@ -261,11 +272,11 @@ def _experts(block: BlockSpec) -> int:
     return block.feed_forward.num_experts if isinstance(block.feed_forward, ExpertsSpec) else 1
 
 
-LANGUAGE_MODEL = ("ForPreTraining", "LMHeadModel")  # of more heads than one in the library's history
+LANGUAGE_MODEL = ("ForPreTraining", "LMHeadModel")  # earlier releases had several heads under that name
 
 
 def _tasks(family: ModuleType, model_type: str, config: Config, task: str | None) -> list[str]:
-    """The task that was asked for, or those that the architecture may mean: the first that fits is it."""
+    """The task requested, or the candidates that the architecture implies; the first that fits is used."""
     known, architectures = ", ".join(family.TASKS), config.strings("architectures")
     for name, why in getattr(family, "REFUSED", {}).items():
         if name in architectures:
@@ -280,7 +291,7 @@ def _tasks(family: ModuleType, model_type: str, config: Config, task: str | None
         return list(dict.fromkeys([*implied, *heads]))
     if implied:
         return implied
-    if all(name.endswith("Model") for name in architectures):  # without a head, or none is named
+    if all(name.endswith("Model") for name in architectures):  # no head, or no architecture is named
         return list(dict.fromkeys([next(iter(family.TASKS)), *({VECTORS} & family.TASKS.keys())]))
     raise UnsupportedError(
         f"config.json: architectures {architectures} implies no supported task; choose one of {known}"

@@ -1,4 +1,4 @@
-"""Slopes of linear biases, as families compute them."""
+"""ALiBi slopes, as families compute them."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ from txexport.families._elementary import power
 
 
 def geometric(heads: int, *, rounded: bool = True) -> tuple[float, ...]:
-    """2^(-8/n), 2^(-16/n), ... for n heads, and for other than powers of 2 those of twice as many between.
+    """2^(-8/n), 2^(-16/n), ... for n heads; where n is no power of 2, slopes of 2n heads fill in.
 
-    As Press et al. (2022, 3) and their code have them; `rounded`, as powers of a first one in float32.
+    As in Press et al. (2022, 3) and their code. `rounded` computes powers of the first slope in float32.
     """
     whole = 2 ** (heads.bit_length() - 1)
     slopes = _powers(8 / whole, range(1, whole + 1), rounded)
@@ -24,7 +24,10 @@ def _powers(step: float, numbers: range, rounded: bool) -> list[float]:
 
 
 def halving(heads: int, longest: float) -> tuple[float, ...]:
-    """2^(-m/n), 2^(-2m/n), ... for n heads, m = `longest`; other than powers of 2 pick as MPT's code does."""
+    """2^(-m/n), 2^(-2m/n), ... for n heads, m = `longest`.
+
+    Where n is no power of 2, selected as MPT's code does.
+    """
     whole = 2 ** (heads - 1).bit_length()
     slopes = [power(2, -longest * (i + 1) / whole) for i in range(whole)]
     return tuple(slopes if whole == heads else [*slopes[1::2], *slopes[::2]][:heads])

@@ -1,4 +1,4 @@
-"""What the families of decoder-only models share: tasks, and the head that a task asks for."""
+"""Tasks and heads shared by the families of decoder-only models."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from txexport.families._config import Config, minimal_cycle
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, HeadKind, HeadSpec, Pick, TextStackSpec
 from txexport.tasks import TASKS
 
-# Where each head of labels lies; what scores tokens, in older families under a name of its own.
+# Tensor names of each head of labels; older families name that for tokens differently.
 LABELLED: dict[HeadKind, str | Take] = {
     HeadKind.SEQUENCE: "score.*",
     HeadKind.TOKENS: Take("score.*", fallback="classifier.*"),
@@ -19,7 +19,7 @@ LABELLED: dict[HeadKind, str | Take] = {
 def tasks(name: str, *, tokens: bool = True, spans: bool = True) -> dict[str, tuple[str, ...]]:
     """The tasks of a decoder whose classes in transformers begin with `name`.
 
-    `tokens` and `spans` are whether there is one with that head.
+    `tokens` and `spans` tell whether there is a class for token classification and for question answering.
     """
     labelled = {"token-classification": (f"{name}ForTokenClassification",)} if tokens else {}
     answered = {"question-answering": (f"{name}ForQuestionAnswering",)} if spans else {}
@@ -43,9 +43,10 @@ def model(
     scale: float = 1.0,
     factored_size: int | None = None,
 ) -> EncoderSpec | DecoderSpec:
-    """`stack` under the head of `task`; `tied` is what config.json means where it does not say.
+    """`stack` under the head of `task`; `tied` is the default of tie_word_embeddings.
 
-    `scale` and `softcap` are of a language model's scores, `factored_size` of the vectors that they are of.
+    `scale` and `softcap` apply to the logits of a language model; `factored_size` is the width of the word
+    embedding where it differs from the hidden size.
     """
     config.expect(is_causal=True)
     kind = TASKS[task].head
@@ -59,7 +60,7 @@ def model(
 
 
 def _labels(config: Config, kind: HeadKind) -> HeadSpec:
-    """A head of labels. Without an id of padding, the original reads one sequence, and its last token."""
+    """A head of labels. Without a pad_token_id, the original reads one sequence and takes its last token."""
     if kind == HeadKind.SPANS:
         return HeadSpec(kind, tied=False, bias=True, labels=2)
     if kind == HeadKind.TOKENS:
@@ -72,12 +73,12 @@ def _labels(config: Config, kind: HeadKind) -> HeadSpec:
 
 
 def each_layer(stack: TextStackSpec, varied: Callable[[int, BlockSpec], BlockSpec]) -> TextStackSpec:
-    """`stack` with the block that `varied` makes of each layer's number and block."""
+    """`stack` with each block replaced by `varied(number, block)`."""
     return replace(stack, blocks=minimal_cycle(varied(i, block) for i, block in enumerate(stack.layers)))
 
 
 def interleaved(stack: TextStackSpec) -> TextStackSpec:
-    """`stack` with neighbours turned in pairs, and not the halves of a head."""
+    """`stack` with interleaved RoPE: adjacent dimensions form a pair, not the halves of a head."""
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
         attention = block.dense
@@ -88,22 +89,22 @@ def interleaved(stack: TextStackSpec) -> TextStackSpec:
 
 
 def stack_name(spec: EncoderSpec | DecoderSpec) -> str:
-    """What the parameters of the stack begin with."""
+    """The prefix of the stack's parameters."""
     return "decoder" if isinstance(spec, DecoderSpec) else "encoder"
 
 
 def head_rules(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> Rules:
-    """Where the head's parameters lie; a language model's in `projection`."""
+    """Tensor names of the head; a language model's is called `projection`."""
     return {"head.*": LABELLED.get(spec.head.kind, f"{projection}.*")}
 
 
 def copies(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> tuple[str, ...]:
-    """Where a checkpoint may keep a tied word matrix again."""
+    """Names under which a checkpoint may store a tied word embedding again."""
     return (f"{projection}.weight",) if isinstance(spec, DecoderSpec) and spec.head.tied else ()
 
 
 def other_heads(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> tuple[str, ...]:
-    """What a checkpoint may hold for other tasks."""
+    """Tensors of other tasks' heads that a checkpoint may hold."""
     if isinstance(spec, DecoderSpec):
         return ()
     own = {

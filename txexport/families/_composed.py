@@ -1,6 +1,6 @@
-"""A Transformer put together by hand: config.json holds the spec itself, tensors have the components' names.
+"""A model saved by txmodels: config.json holds the spec, tensors have the components' names.
 
-Written by `txmodels.training.checkpoints.save`; it is nobody's family, and no other library has its original.
+`txmodels.training.checkpoints.save` writes it; no other library has an original of it.
 """
 
 from txexport import tasks
@@ -18,18 +18,18 @@ from txexport.spec import (
     serialization,
 )
 
-PLAIN = tuple(task.name for task in tasks.ROWS if tasks.of_head(task.head) is task)
-TRANSLATION = "text2text-generation"  # of an encoder and a decoder, under the head of a decoder alone
+PLAIN = tuple(task.name for task in tasks.ROWS if tasks.first_of_head(task.head) is task)
+TRANSLATION = "text2text-generation"  # an encoder-decoder under a decoder's head
 TASKS = {task: (task,) for task in (*PLAIN, TRANSLATION)}
 
 NAMING = Naming()
 
 
 def task_of(spec: ModelSpec) -> str:
-    """What a model of that spec is for. Raises UnsupportedError for one that no task is known for."""
+    """The task of a model of that spec. Raises UnsupportedError where none is known."""
     match spec:
         case EncoderSpec(encoder=TextStackSpec(), next_sentence=None, distilled=False) | DecoderSpec():
-            return tasks.of_head(spec.head.kind).name
+            return tasks.first_of_head(spec.head.kind).name
         case EncoderDecoderSpec():
             return TRANSLATION
         case _:
@@ -56,5 +56,5 @@ def spec(config: Config, task: str, names: TensorNames) -> ModelSpec:
 
 
 def table(spec: ModelSpec) -> Table:
-    """Every parameter under its own name."""
+    """Map every parameter to the tensor of the same name."""
     return Table({name: name for name in parameters(spec)})

@@ -1,4 +1,4 @@
-"""Reading config.json: typed values, and an error that names a value which changes the mathematics."""
+"""Read config.json: typed values, and errors that name the offending key."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -13,9 +13,9 @@ from txexport.errors import CheckpointError, UnsupportedError
 from txexport.spec import Activation
 
 T = TypeVar("T")
-LONGEST = 2**31 - 1  # of whole numbers, which graphs and libraries may hold in 32 bits
+LONGEST = 2**31 - 1  # bound of integers, which graphs and libraries may hold in 32 bits
 SHARED_LAYERS = 256
-COMPUTED = 2**16  # rows of sinusoids, whose originals have some thousand
+COMPUTED = 2**16  # bound of sinusoid rows; originals have some thousand
 
 ACTIVATIONS = {
     "gelu": Activation.GELU,
@@ -33,7 +33,7 @@ ACTIVATIONS = {
 
 
 class TensorNames(Set[str]):
-    """The names of a checkpoint's tensors without variation, and the numbers of those that make a spec."""
+    """The names of a checkpoint's tensors in canonical form, and the values that a spec depends on."""
 
     def __init__(self, checkpoint: Checkpoint, names: Mapping[str, str]):
         self.checkpoint, self.names = checkpoint, names
@@ -48,20 +48,20 @@ class TensorNames(Set[str]):
         return len(self.names)
 
     def read(self, name: str) -> np.ndarray:
-        """The tensor called `name`, as float32."""
+        """Read the tensor called `name` as float32."""
         return self.checkpoint.read(self.names[name])
 
 
 @dataclass(frozen=True)
 class Room:
-    """What a checkpoint's tensors leave room for: so many layers or experts, and numbers side by side."""
+    """Upper bounds that a checkpoint's tensors imply: the number of layers or experts, and a width."""
 
     count: int
     width: int
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "Room":
-        """The room in `checkpoint`. Few layers may share the tensors of one."""
+        """The bounds of `checkpoint`. A single layer's tensors may be shared by few layers."""
         sizes = (size for stored in checkpoint.tensors.values() for size in stored.shape)
         return cls(max(len(checkpoint.tensors), SHARED_LAYERS), max(sizes, default=1))
 
@@ -72,7 +72,7 @@ EVERYTHING = Room(LONGEST, LONGEST)
 class Config:
     """The values of one config.json; a getter without default raises CheckpointError for a missing key.
 
-    What a spec is made of number by number must have `room` in the tensors before it takes time or memory.
+    Counts and widths that a spec allocates by are checked against `room` before they cost time or memory.
     """
 
     def __init__(self, values: Mapping[str, Any], path: Path, room: Room = EVERYTHING):
@@ -90,14 +90,14 @@ class Config:
         return value
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """A whole number of 32 bits."""
+        """A 32-bit integer."""
         value = self._get(key, int, default)
         if abs(value) > LONGEST:
             raise CheckpointError(f"{self.path}: '{key}' is {shortened(value)}, expected at most {LONGEST}")
         return value
 
     def count(self, key: str, default: int | None = None) -> int:
-        """How many there are of what has tensors of its own, as layers."""
+        """A count of things that have tensors of their own, such as layers."""
         value = self.integer(key, default)
         if value > self.room.count:
             raise CheckpointError(
@@ -106,14 +106,14 @@ class Config:
         return value
 
     def check_width(self, name: str, value: int) -> None:
-        """Raise CheckpointError where no tensor has so many numbers side by side."""
+        """Raise CheckpointError where no tensor is that wide."""
         if value > self.room.width:
             raise CheckpointError(
                 f"{self.path}: {name} is {value}, but no tensor is wider than {self.room.width}"
             )
 
     def positions(self, offset: int) -> int:
-        """The rows of a table that may be computed: `offset` more than there are positions."""
+        """The rows of a computed position table: the number of positions plus `offset`."""
         key = "max_position_embeddings"
         if (most := self.integer(key)) > COMPUTED:
             raise UnsupportedError(
@@ -122,7 +122,7 @@ class Config:
         return most + offset
 
     def each(self, key: str, layers: int, default: int) -> list[int]:
-        """A whole number for each of `layers`; where config.json has but one, it is that of all."""
+        """An integer for each of `layers`; a single value in config.json applies to all."""
         value = self._get(key, (int, list), default)
         numbers = value if isinstance(value, list) else [value] * layers
         if len(numbers) != layers or not all(
@@ -134,14 +134,14 @@ class Config:
         return numbers
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Any number."""
+        """A float."""
         value = self._get(key, (int, float), default)
         if not abs(value) <= sys.float_info.max:  # NaN included
             raise CheckpointError(f"{self.path}: '{key}' is {shortened(value)}, expected a finite number")
         return float(value)
 
     def flag(self, key: str, default: bool | None = None) -> bool:
-        """True or false."""
+        """A boolean."""
         return self._get(key, bool, default)
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -166,7 +166,7 @@ class Config:
         return values
 
     def activation(self, key: str, default: str | None = None) -> Activation:
-        """An activation by the name that transformers gives it."""
+        """An activation by its name in transformers."""
         name = self.text(key, default)
         if name not in ACTIVATIONS:
             raise UnsupportedError(
@@ -175,12 +175,12 @@ class Config:
         return ACTIVATIONS[name]
 
     def labels(self) -> int:
-        """How many labels a classifier has, as transformers counts them: num_labels before names."""
+        """The number of labels of a classifier, as transformers determines it: num_labels before id2label."""
         named = self.values.get("id2label")
         return self.integer("num_labels", len(named) if isinstance(named, dict) else 2)
 
     def local_layers(self, otherwise: Callable[[int], bool], layers: str = "num_hidden_layers") -> list[bool]:
-        """Which layers attend to a window only: as layer_types says, or `otherwise` where it is missing."""
+        """For each layer, tell whether it has a sliding window: by layer_types, else by `otherwise`."""
         count, kinds = self.count(layers), self.strings("layer_types")
         if not kinds:
             return [otherwise(layer) for layer in range(count)]
@@ -193,30 +193,33 @@ class Config:
         return [kind == "sliding_attention" for kind in kinds]
 
     def table(self, key: str) -> "Config":
-        """A nested object, read in the same way."""
+        """A nested object, as a Config."""
         return Config(self._get(key, dict, {}), self.path, self.room)
 
     def with_defaults(self, **defaults: Any) -> "Config":
-        """The same with values for keys that are missing altogether; null stays null."""
+        """A copy with defaults for missing keys; null stays null."""
         return Config(defaults | dict(self.values), self.path, self.room)
 
     def replaced(self, **values: Any) -> "Config":
-        """The same with `values` in place of what is there."""
+        """A copy with `values` replaced."""
         return Config(dict(self.values) | values, self.path, self.room)
 
     def renamed(self, aliases: Mapping[str, str]) -> "Config":
-        """The same by the family's own names; a value under another name wins, as in transformers."""
+        """A copy with aliases renamed to the family's names.
+
+        An alias takes precedence, as in transformers.
+        """
         return self.replaced(**{aliases[key]: self.values[key] for key in aliases if key in self.values})
 
     def head_dim(self, width: int, heads: int) -> int:
-        """Width of one head where heads share `width` evenly."""
+        """The size of a head where heads divide `width` evenly."""
         self.check_width("width", width)
         if heads < 1 or width % heads:
             raise CheckpointError(f"{self.path}: width {width} cannot be split over {heads} heads")
         return width // heads
 
     def expect(self, **allowed: Any) -> None:
-        """Raise UnsupportedError for each key whose value is given and is not the one allowed."""
+        """Raise UnsupportedError for each key that is present with a value other than the one allowed."""
         for key, wanted in allowed.items():
             value = self.values.get(key)
             if value is not None and value != wanted:
@@ -225,9 +228,9 @@ class Config:
                 )
 
     def check_supported(self, with_code: bool) -> None:
-        """Refuse a checkpoint whose mathematics is in its own code, or in weights of other files.
+        """Refuse a checkpoint whose computation is defined by its own code, or by weights in other files.
 
-        A family published `with_code`, before the library had it, names code that says the same.
+        A family published `with_code`, before the library had it, may name code that computes the same.
         """
         if self.values.get("auto_map") and not with_code:
             raise UnsupportedError(
@@ -244,7 +247,7 @@ class Config:
 
 
 def shortened(value: object) -> str:
-    """A value as an error message shows it."""
+    """A value shortened for an error message."""
     if isinstance(value, int) and abs(value) > 10**50:
         return "a number of more than 50 digits"
     text = repr(value)
@@ -252,7 +255,7 @@ def shortened(value: object) -> str:
 
 
 def minimal_cycle(layers: Iterable[T]) -> tuple[T, ...]:
-    """The shortest run of `layers` that gives them all when it is repeated."""
+    """The shortest sequence whose repetition gives `layers`."""
     result = tuple(layers)
     for size in range(1, len(result)):
         if all(result[i] == result[i % size] for i in range(len(result))):

@@ -1,8 +1,8 @@
-"""Elementary functions whose bits no processor decides.
+"""Elementary functions with the same bits on every processor.
 
-Those of numpy and of C differ in last bits from one processor to the next, since they choose their code by
-the instructions that they find. These are made of decimal arithmetic, or of sums, products and quotients
-alone, which IEEE 754 defines to the last bit; so export writes the same bytes everywhere.
+numpy's and C's differ in the last bits between processors, because they select code by the instructions
+available. These use decimal arithmetic, or sums, products and quotients alone, which IEEE 754 defines to the
+last bit, so that export writes the same bytes everywhere.
 """
 
 import math
@@ -48,14 +48,17 @@ def sin_cos(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts() -> list[float]:
-    """pi / 2 as a sum of three numbers: the first two of 33 bits, whose products with 20 bits are exact."""
+    """pi / 2 as a sum of three numbers.
+
+    The first two have 33 bits, so that products with 20 bits are exact.
+    """
     first = Fraction(math.floor(QUARTER * 2**32), 2**32)
     second = Fraction(math.floor((QUARTER - first) * 2**66), 2**66)
     return [float(part) for part in (first, second, QUARTER - first - second)]
 
 
 def _series(square: np.ndarray, first: int) -> np.ndarray:
-    """Taylor's series of a sine or cosine from the term of 1 / `first`! on, its power of x divided out."""
+    """The Taylor series of sine or cosine from the term of 1 / `first`! on, divided by its power of x."""
     total = np.zeros_like(square)
     for n in range(first + 16, first - 1, -2):  # the next term is below 1e-18 at pi / 4
         sign = -1 if n // 2 % 2 else 1

@@ -1,9 +1,9 @@
-"""Jina BERT (Günther et al. 2023): BERT with linear biases in place of positions, and gated networks.
+"""Jina BERT v2 (Günther et al. 2023): BERT with ALiBi instead of position embeddings, and gated feed-forward.
 
-Published under BERT's model_type with code of its own, which no library has taken; `families/__init__.py`
-knows it by the class of that code's config. Tensors tell its two forms apart, jinaai/jina-bert-implementation
-and that of the bilingual ones (Mohr et al. 2024), jinaai/jina-bert-v2-qk-post-norm, which normalises queries,
-keys, and the sum after attention once more.
+Published under BERT's model_type with code of its own, which is in no library; `families/__init__.py`
+recognises it by the class of its config. Its two forms are told apart by their tensors:
+jinaai/jina-bert-implementation, and jinaai/jina-bert-v2-qk-post-norm of the bilingual models (Mohr et al.
+2024), which normalises queries and keys and has a second norm after attention's residual.
 """
 
 from dataclasses import replace
@@ -40,7 +40,7 @@ NETWORKS = {"geglu": Activation.GELU, "reglu": Activation.RELU}
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    config.text("position_embedding_type")  # whose default is another
+    config.text("position_embedding_type")  # the default of BERT differs
     config.expect(position_embedding_type="alibi")
     network = config.text("feed_forward_type")
     if network not in NETWORKS:
@@ -71,7 +71,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where that code keeps each parameter; the projections to the gate and up have biases of 0."""
+    """Map parameters to the tensor names of that code; the gate and up projections have no biases."""
     base, layer, source = bert.table(spec), bert.LAYER, bert.SOURCE
     rules = {name: rule for name, rule in base.rules.items() if ".feed_forward" not in name}
     if spec.encoder.blocks[0].placement == NormPlacement.DOUBLE_POST:
@@ -91,7 +91,7 @@ def table(spec: EncoderSpec) -> Table:
 
 
 def _gated(fused: str, gate: int) -> Rules:
-    """The two projections of a gated network in one tensor, which has that to the gate first or second."""
+    """The gate and up projections, stored in one tensor; which of them is first differs."""
     result: Rules = {}
     for name, part in (("gate", gate), ("up", 1 - gate)):
         ours = f"{bert.LAYER}.feed_forward.{name}"

@@ -1,6 +1,6 @@
-"""Nomic BERT with experts (Nussbaum and Duderstadt 2025): biases, plain networks, a mixture in some layers.
+"""Nomic BERT MoE (Nussbaum and Duderstadt 2025): biases, non-gated feed-forward, experts in some layers.
 
-Published under Nomic BERT's model_type with code of its own, which no library has taken.
+Published under Nomic BERT's model_type with code of its own, which is in no library.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ TASKS = {"feature-extraction": ("NomicBertModel",)}
 
 NAMING = nomic_bert.NAMING
 PUBLISHED_WITH_CODE = True
-# Whose defaults in that code are not the library's.
+# Keys whose defaults in that code differ from the library's.
 TOLD = ("rotary_emb_base", "rotary_emb_fraction", "layer_norm_epsilon", "type_vocab_size")
 ASKED = ("num_experts", "moe_every_n_layers")
 OTHERWISE = {key: value for key, value in nomic_bert.OTHERWISE.items() if key not in ASKED} | {
@@ -26,7 +26,7 @@ OTHERWISE = {key: value for key, value in nomic_bert.OTHERWISE.items() if key no
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes; the second of every so many layers is mixed."""
+    """The architecture that config.json describes; every moe_every_n_layers-th layer has experts."""
     config.expect(**OTHERWISE)
     for key in TOLD:
         config.number(key)
@@ -50,7 +50,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where that code keeps each parameter: experts one after another, of both matrices (experts * F, W)."""
+    """Map parameters to the tensor names of that code.
+
+    Both matrices stack the experts' rows (experts * F, W).
+    """
     base = nomic_bert.table(spec)
     layer, source = "encoder.layers.{i}.feed_forward", "encoder.layers.{i}.mlp"
     rules: Rules = {name: rule for name, rule in base.rules.items() if ".feed_forward." not in name}

@@ -1,6 +1,6 @@
-"""What families of two models share: config.json describes an `encoder` and a `decoder`, each by its family.
+"""Families of two models: config.json describes an `encoder` and a `decoder`, each of a family of its own.
 
-The encoder is any that gives hidden states; the decoder is one of DECODERS, and attends to the encoder.
+The encoder is any that returns hidden states; the decoder is one of DECODERS, with cross-attention.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ GPT2: Rules = {
     "decoder.layers.{i}.cross_attention.o.*": Take("h.{i}.crossattention.c_proj.*", transpose=True),
     "decoder.layers.{i}.cross_attention_norm.*": "h.{i}.ln_cross_attn.*",
 }
-# Elsewhere cross attention is named as a layer's own is, but for this.
+# Elsewhere the tensors of cross-attention are named as those of self-attention, but for this prefix.
 BESIDE = {".attention.": ".crossattention.", ".self_attn": ".encoder_attn"}
 BUFFERS = ("decoder.h.*.crossattention.bias", "decoder.h.*.crossattention.masked_bias")
 
@@ -54,7 +54,7 @@ NAMING = Naming(
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
-    """The decoder over the hidden states that the encoder gives for `task`."""
+    """The decoder, attending to the hidden states of the encoder, for `task`."""
     _, encoder = _encoder(config, task, names)
     family, base = _decoder(config, names)
     source, decoder, own = encoder.encoder, base.stack, config.table("decoder")
@@ -74,7 +74,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
         return replace(block, attention=replace(block.dense, causal=True), cross_attention=cross)
 
     position = decoder.embedding.position
-    if position.pad_token_id is not None:  # of RoBERTa, whose first token stands after padding's place
+    if position.pad_token_id is not None:  # RoBERTa's position ids begin after pad_token_id
         position = replace(position, offset=position.offset + 1, pad_token_id=None)
     decoder = replace(decoder, embedding=replace(decoder.embedding, position=position))
     return EncoderDecoderSpec(
@@ -86,7 +86,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
 
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
-    """Where transformers keeps each parameter: in each part as its family has it."""
+    """Map parameters to tensor names: each part as its family names it."""
     family, encoder = _encoder(config, task, names)
     own: Table = family.table(encoder)
     rules = _within("encoder", encoder, own.rules)
@@ -102,7 +102,7 @@ def table_of(config: Config, task: str, names: TensorNames) -> Table:
 
 
 def _encoder(config: Config, task: str, names: TensorNames) -> tuple[ModuleType, EncoderSpec]:
-    """The encoder's family, and what it has of it alone."""
+    """The encoder's family with its config and tensor names."""
     model_type = config.table("encoder").text("model_type")
     family = families.module(model_type)
     if task not in family.TASKS:
@@ -125,7 +125,7 @@ def _encoder(config: Config, task: str, names: TensorNames) -> tuple[ModuleType,
 
 
 def _decoder(config: Config, names: TensorNames) -> tuple[ModuleType, EncoderSpec | DecoderSpec]:
-    """The decoder's family, and what it has of it alone: a child of BERT's under its masked LM's head."""
+    """The decoder's family with its config and tensor names; descendants of BERT get the masked LM head."""
     values = config.table("decoder")
     model_type = values.text("model_type")
     if model_type not in DECODERS:
@@ -152,7 +152,7 @@ def _decoder(config: Config, names: TensorNames) -> tuple[ModuleType, EncoderSpe
 def _part(
     side: str, family: ModuleType, task: str, config: Config, names: TensorNames, **values: bool
 ) -> ModelSpec:
-    """What `family` has of a side for `task`, by its own config with other `values`, and its own tensors."""
+    """The spec that `family` reads for `task` from its part of config.json, with `values` replaced."""
     own = config.table(side).renamed(getattr(family, "ALIASES", {})).replaced(**values)
     own.check_supported(with_code=False)
     prefix = f"{side}."
@@ -162,13 +162,13 @@ def _part(
 
 
 def _of_one_segment(stack: TextStackSpec) -> TextStackSpec:
-    """`stack` without token_type_ids, of which a text alone has the first segment's throughout."""
+    """`stack` without token_type_ids: the embedding of segment 0 is added to every token."""
     several = min(stack.embedding.type_vocab_size, 1)
     return replace(stack, embedding=replace(stack.embedding, type_vocab_size=several))
 
 
 def _within(side: str, part: EncoderSpec | DecoderSpec, rules: Rules) -> Rules:
-    """A part's rules where it is one side of a whole: its stack, and a decoder's head."""
+    """A part's rules under its prefix: its stack's, and a decoder's head."""
     stack, embedding = _causal.stack_name(part), part.stack.embedding
     segments = embedding.type_vocab_size if isinstance(embedding, EmbeddingSpec) else 0
     result: Rules = {}
@@ -185,7 +185,7 @@ def _within(side: str, part: EncoderSpec | DecoderSpec, rules: Rules) -> Rules:
 
 
 def _cross_rules(family: ModuleType, rules: Rules) -> Rules:
-    """Where a decoder's attention to its encoder lies."""
+    """Tensor names of a decoder's cross-attention."""
     if family is gpt2:
         return {key: _renamed(_take(rule), lambda name: f"decoder.{name}") for key, rule in GPT2.items()}
 
@@ -209,6 +209,6 @@ def _take(rule: str | Take) -> Take:
 
 
 def _renamed(take: Take, name: Callable[[str], str]) -> Take:
-    """A rule with its tensors under other names."""
+    """A rule with its tensors renamed."""
     also, fallback = tuple(map(name, take.also)), take.fallback and name(take.fallback)
     return replace(take, source=name(take.source), also=also, fallback=fallback)

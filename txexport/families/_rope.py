@@ -1,4 +1,4 @@
-"""Rotary frequencies as config.json describes them, in its form of transformers 4 and of transformers 5."""
+"""Rotary frequencies as config.json describes them, in the forms of transformers 4 and 5."""
 
 import math
 from dataclasses import replace
@@ -11,20 +11,20 @@ from txexport.families._elementary import log, power
 from txexport.spec import RotarySpec
 
 KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
-LONG = "longrope"  # of families whose limit is `longest`
+LONG = "longrope"  # families that read "longrope"
 
 
 def plain_frequencies(theta: float, size: int) -> tuple[float, ...]:
-    """Frequencies that rotate `size` numbers of a head (Su et al. 2021, 3.4.2)."""
+    """Inverse frequencies for `size` rotary dimensions of a head (Su et al. 2021, 3.4.2)."""
     return tuple((1 / _periods(theta, size)).tolist())
 
 
 def _periods(theta: float, size: int) -> np.ndarray:
     """theta to the powers 0, 2/size, 4/size ... in float32.
 
-    The power is rounded once, to the nearest number, which is what PyTorch's float32 power comes nearest to:
-    that differs by a last bit here and there, in other places on another processor. A bit matters: position
-    1000 makes an angle of 6e-5 of it.
+    The power is rounded once, to the nearest number, which is the ideal of PyTorch's float32 power: that
+    differs in a last bit here and there, in other places on another processor. A bit matters: at position
+    1000 it changes an angle by 6e-5.
     """
     powers = np.arange(0, size, 2, dtype=np.float32) / np.float32(size)
     base = float(np.float32(theta))
@@ -40,14 +40,14 @@ def rotary(
     default: float = 1.0,
     long: bool = False,
 ) -> RotarySpec:
-    """Frequencies for heads of `head_dim`, stretched as rope scaling asks.
+    """Inverse frequencies for heads of `head_dim`, with rope scaling applied.
 
-    `theta` and `fraction` are a family's own names of two values that newer files keep beside the scaling,
-    and `default` is the fraction of a head that rotates where none is given; a family without such a name
-    rotates whole heads. "dynamic" stretches only sequences beyond max_position_embeddings, which is the limit
-    of the bundle, so within it its frequencies are the plain ones. "longrope" has short factors, and long
-    ones of longer sequences: a checkpoint that is asked for the latter alone has them in the place of both
-    (`checkpoints/rope_factors.py`). It is for families that are `long`, whose limit is `longest`. Raises
+    `theta` and `fraction` are the family's names of the two values that newer files store beside the scaling,
+    and `default` is the fraction of a head that rotates where none is given; without such a name the full
+    head rotates. "dynamic" rescales only sequences beyond max_position_embeddings, which is the limit of the
+    bundle, so that its frequencies are the unscaled ones. "longrope" has short factors, and long factors for
+    longer sequences: a checkpoint restricted to the latter has them in both places
+    (`checkpoints/rope_factors.py`). It is read for families that are `long`, whose limit is `longest`. Raises
     UnsupportedError for another kind.
     """
     config.check_width("a head", head_dim)
@@ -72,7 +72,7 @@ def rotary(
             frequencies, scale = _scaled(periods, base, kind, values, config)
             if _is_switched(values, kind):
                 beyond = _stretched("long_factor", periods, values)
-    except (ArithmeticError, ValueError):  # of quotients and logarithms
+    except (ArithmeticError, ValueError):  # quotients and logarithms
         frequencies, scale = np.array([math.nan]), 1.0
     if not (np.isfinite([*frequencies, *beyond]).all() and math.isfinite(scale)):
         raise CheckpointError(f"{config.path}: rope of type '{kind}' gives no frequencies by its numbers")
@@ -86,7 +86,7 @@ def rotary(
 def _scaled(
     periods: np.ndarray, base: float, kind: str, values: Config, config: Config
 ) -> tuple[np.ndarray, float]:
-    """Frequencies and attention factor, in float32 and the order of the original, so that rounding agrees."""
+    """Inverse frequencies and attention factor, in float32 and the original's order of operations."""
     if kind == "linear":
         return 1 / periods / np.float32(values.number("factor")), 1.0
     if kind == "llama3":
@@ -99,11 +99,11 @@ def _scaled(
 
 
 def longest(config: Config, default: int | None = None) -> int:
-    """How many positions a model is exported for: max_position_embeddings, by `default` so many.
+    """The maximum sequence length that a model is exported for: max_position_embeddings, or `default`.
 
-    With "longrope", no more than its short factors are for where the long ones differ: a sequence that
-    outgrows these is turned anew from its first token, which a cache cannot follow. With "yarn", at least as
-    many as it stretches the original length to; published files raise max_position_embeddings or do not.
+    With "longrope", at most the range of the short factors where the long ones differ: a longer sequence
+    would rotate its earlier tokens by other angles, which a cache cannot follow. With "yarn", at least the
+    length that the original one is stretched to; not all published files raise max_position_embeddings.
     """
     values, kind = scaling(config)
     most = config.integer("max_position_embeddings", default)
@@ -126,10 +126,10 @@ def promised(config: Config, limit: int) -> dict[str, int]:
 
 
 def scaling(config: Config) -> tuple[Config, str]:
-    """What is said of scaling, and its kind by the name it has now."""
+    """The rope scaling of config.json, and its kind by the current name."""
     values = config.table("rope_scaling" if config.values.get("rope_scaling") else "rope_parameters")
     kind = values.text("rope_type", values.text("type", "default"))
-    return values, LONG if "short_factor" in values.values else kind  # "su" and "yarn" in older files
+    return values, LONG if "short_factor" in values.values else kind  # older files say "su" and "yarn"
 
 
 def _original_length(values: Config, config: Config) -> int:
@@ -138,7 +138,7 @@ def _original_length(values: Config, config: Config) -> int:
 
 
 def _longrope(periods: np.ndarray, values: Config, config: Config) -> tuple[np.ndarray, float]:
-    """Frequencies within the original length, and attention factor, of LongRoPE (Ding et al. 2024, 3.2)."""
+    """LongRoPE's inverse frequencies at the original length, and attention factor (Ding et al. 2024, 3.2)."""
     length = _original_length(values, config)
     factor = values.number("factor", config.integer("max_position_embeddings") / length)
     grown = math.sqrt(1 + log(factor) / log(length)) if factor > 1 else 1.0
@@ -146,12 +146,12 @@ def _longrope(periods: np.ndarray, values: Config, config: Config) -> tuple[np.n
 
 
 def _is_switched(values: Config, kind: str) -> bool:
-    """Tell whether longer sequences turn by other factors than shorter ones."""
+    """Tell whether longer sequences use other factors than shorter ones."""
     return kind == LONG and values.values.get("long_factor") != values.values["short_factor"]
 
 
 def _stretched(name: str, periods: np.ndarray, values: Config) -> np.ndarray:
-    """Frequencies by a list of factors."""
+    """Inverse frequencies divided by a list of factors."""
     factors = values.numbers(name)
     if len(factors) != len(periods):
         raise CheckpointError(
@@ -161,29 +161,30 @@ def _stretched(name: str, periods: np.ndarray, values: Config) -> np.ndarray:
 
 
 def _llama3(plain: np.ndarray, values: Config, config: Config) -> np.ndarray:
-    """Long waves stretched by `factor`, short ones kept, those between blended (Llama 3.1)."""
+    """Low frequencies divided by `factor`, high ones unchanged, those between interpolated (Llama 3.1)."""
     factor, length = values.number("factor"), _original_length(values, config)
     low, high = values.number("low_freq_factor"), values.number("high_freq_factor")
-    waves = 2 * math.pi * (1 / plain)  # as PyTorch divides a number by a tensor
+    waves = 2 * math.pi * (1 / plain)  # in PyTorch's order of division
     share = (length * (1 / waves) - low) / (high - low)
     blended = (1 - share) * plain / np.float32(factor) + share * plain
     return np.where(waves > length / low, plain / factor, np.where(waves < length / high, plain, blended))
 
 
 def _yarn(periods: np.ndarray, theta: float, values: Config, config: Config) -> tuple[np.ndarray, float]:
-    """Frequencies and attention factor of YaRN (Peng et al. 2023, 3.2 to 3.4)."""
+    """Inverse frequencies and attention factor of YaRN (Peng et al. 2023, 3.2 to 3.4)."""
     size = 2 * len(periods)
     length = _original_length(values, config)
     factor = values.number("factor", config.number("max_position_embeddings") / length)
 
     def turning(rotations: float) -> float:
-        """The index of the pair that turns so many times within the original length."""
+        """The index of the dimension pair with that many rotations within the original length."""
         return size * log(length / (rotations * 2 * math.pi)) / (2 * log(theta))
 
-    values.expect(attn_factor=1.0, extrapolation_factor=1.0)  # other software's, which transformers ignores
+    # Keys of other software, which transformers ignores
+    values.expect(attn_factor=1.0, extrapolation_factor=1.0)
     fast, slow = values.number("beta_fast", 0.0) or 32.0, values.number("beta_slow", 0.0) or 1.0
     low, high = turning(fast), turning(slow)
-    if "truncate" not in values.values or values.flag("truncate", False):  # null is false there
+    if "truncate" not in values.values or values.flag("truncate", False):  # null means false
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, size - 1)
     ramp = (np.arange(size // 2, dtype=np.float32) - low) / (high - low if high != low else 0.001)
@@ -202,7 +203,7 @@ def _grown(factor: float, weight: float) -> float:
 
 
 def latent_scale(config: Config, head_dim: int) -> float:
-    """What DeepSeek multiplies scores with: of stretched positions, `mscale_all_dim` has a part in it too."""
+    """DeepSeek's attention scale; with YaRN, `mscale_all_dim` multiplies it."""
     values, kind = scaling(config)
     every = values.number("mscale_all_dim", 0.0) if kind != "default" else 0.0
     grown = _grown(values.number("factor"), every) if every else 1.0

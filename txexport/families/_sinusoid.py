@@ -6,7 +6,7 @@ from txexport.families._elementary import exp, log, power, sin_cos
 
 
 def halves(shape: tuple[int, ...]) -> np.ndarray:
-    """Sines of all frequencies, then cosines (Vaswani et al. 2017, 3.5, in the order of Marian)."""
+    """Sines of all frequencies, then cosines (Vaswani et al. 2017, 3.5, in Marian's order)."""
     rows, width = shape
     periods = np.array([power(10000.0, 2 * i / width) for i in range((width + 1) // 2)])
     sines, cosines = sin_cos(np.arange(rows)[:, None] / periods)
@@ -14,7 +14,7 @@ def halves(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def stretched(shape: tuple[int, ...], padding: int) -> np.ndarray:
-    """The same with the last frequency at 1/10000 exactly, and zeros for `padding` (as tensor2tensor has it).
+    """As `halves`, with the last frequency exactly 1/10000, and zeros for `padding`, as in tensor2tensor.
 
     In float32 throughout, as the original: its rounding of an angle is part of the model.
     """

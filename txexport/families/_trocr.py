@@ -1,4 +1,4 @@
-"""TrOCR's decoder (Li et al. 2021): BART's, for an image that an encoder of another width reads."""
+"""TrOCR's decoder (Li et al. 2021): BART's, with cross-attention to an image encoder of another width."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ DEFAULTS = {
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; sinusoidal positions would leave out padding."""
+    """The architecture that config.json describes. Sinusoidal positions are refused: they skip padding."""
     config.expect(use_learned_position_embeddings=True)
     config = config.with_defaults(**DEFAULTS)
     rows, normed = (
@@ -43,7 +43,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _alone(stack: TextStackSpec) -> TextStackSpec:
-    """`stack` without attention to an encoder."""
+    """`stack` without cross-attention."""
 
     def alone(_: int, block: BlockSpec) -> BlockSpec:
         return replace(block, cross_attention=None)
@@ -52,7 +52,7 @@ def _alone(stack: TextStackSpec) -> TextStackSpec:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As BART's decoder, under a projection of another name."""
+    """As BART's decoder's, with another name of the projection."""
     projection = "output_projection"
     words = Take("decoder.embed_tokens.weight", also=_causal.copies(spec, projection))
     rules: Rules = bart.stack_rules("decoder") | {"decoder.embedding.word.weight": words}

@@ -1,4 +1,4 @@
-"""ALBERT (Lan et al. 2020): BERT with one layer used again and again, and narrower word vectors."""
+"""ALBERT (Lan et al. 2020): BERT with layers that share parameters, and a factorised word embedding."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
@@ -29,7 +29,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter; every layer reads the same one."""
+    """Map parameters to the tensor names of transformers; every layer has the same ones."""
     layer, source = "encoder.layers.{i}", "encoder.albert_layer_groups.0.albert_layers.0"
     rules: Rules = {
         "encoder.embedding.word.weight": "embeddings.word_embeddings.weight",

@@ -1,4 +1,4 @@
-"""Arcee's AFM (Arcee 2025): LLaMA with squared relu and no gate."""
+"""Arcee AFM (Arcee 2025): LLaMA with squared ReLU instead of a gated feed-forward."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def stack_spec(config: Config, fraction: str | None = None) -> TextStackSpec:
-    """The stack; `fraction` is a name for the part of a head that rotates."""
+    """The stack; `fraction` is the name of partial_rotary_factor."""
     bias, activation = config.flag("attention_bias", False), config.activation("hidden_act", "relu2")
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:

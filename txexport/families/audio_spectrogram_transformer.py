@@ -1,4 +1,4 @@
-"""AST (Gong et al. 2021): DeiT over squares of a spectrogram, which overlap."""
+"""AST (Gong et al. 2021): DeiT over overlapping patches of a spectrogram."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import vit
@@ -46,7 +46,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = vit.stack_rules() | {
         "encoder.embedding.tokens.1.weight": Take("embeddings.distillation_token", leading_axis=True),
         "head.norm.*": "classifier.layernorm.*",

@@ -1,4 +1,4 @@
-"""BART (Lewis et al. 2020): post-norm encoder-decoder, learned positions from the third row on."""
+"""BART (Lewis et al. 2020): post-norm encoder-decoder, learned positions with an offset of 2."""
 
 import math
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ ALIASES = {
     "hidden_size": "d_model",
     "num_hidden_layers": "encoder_layers",
 }
-EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
+EPS, OFFSET = 1e-5, 2  # fixed in the original, not in config.json
 SIDES = ("encoder", "decoder")
 HEADS: dict[HeadKind, Rules] = {
     HeadKind.CAUSAL_LM: {
@@ -68,7 +68,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
 
 
 def labelled(config: Config, task: str, base: EncoderDecoderSpec) -> EncoderDecoderSpec:
-    """`base` under a head of labels or spans, whose decoder reads the same tokens after its start (3.1)."""
+    """`base` under a head of labels or spans; the decoder reads the encoder's tokens, shifted right (3.1)."""
     head = HeadSpec(HeadKind.SPANS, tied=False, bias=True, labels=2)
     if task == "text-classification":
         head = HeadSpec(
@@ -92,10 +92,10 @@ def encoder_decoder_spec(
     normed: bool = True,
     shared: bool = True,
 ) -> EncoderDecoderSpec:
-    """BART's architecture with what its descendants vary.
+    """BART's architecture with the options of its descendants.
 
-    `positions` are of "encoder" and "decoder"; `normed` is whether embeddings are; `shared` whether one word
-    matrix serves both where it is tied.
+    `positions` are those of "encoder" and "decoder"; `normed` adds a norm of the embedding; `shared` says
+    that one word embedding serves both sides where it is tied.
     """
     config.expect(is_causal=True)
     tied = config.flag("tie_word_embeddings", True)
@@ -114,7 +114,7 @@ def encoder_decoder_spec(
 def stack_spec(
     config: Config, side: str, placement: NormPlacement, position: PositionSpec, normed: bool
 ) -> TextStackSpec:
-    """The stack of a side; the decoder's attends to the encoder."""
+    """The stack of one side; the decoder's has cross-attention."""
     width, heads = config.integer("d_model"), config.integer(f"{side}_attention_heads")
     head_dim, norm = config.head_dim(width, heads), NormSpec(width, EPS)
     words = config.integer("vocab_size")
@@ -139,7 +139,7 @@ def stack_spec(
 
 
 def stack_rules(side: str) -> Rules:
-    """The stack of a side, without a decoder's attention to the encoder."""
+    """Tensor names of one side's stack, without cross-attention."""
     layer = f"{side}.layers.{{i}}"
     return {
         f"{side}.embedding.word.weight": Take(f"{side}.embed_tokens.weight", fallback="shared.weight"),
@@ -158,7 +158,7 @@ def stack_rules(side: str) -> Rules:
 
 
 def table(spec: EncoderDecoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = {
         "cross.{i}.k.*": "decoder.layers.{i}.encoder_attn.k_proj.*",
         "cross.{i}.v.*": "decoder.layers.{i}.encoder_attn.v_proj.*",

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019): post-norm encoder, learned positions, segments."""
+"""BERT (Devlin et al. 2019): post-norm encoder with learned positions and token types."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def _check_label_head(config: Config, task: str, names: TensorNames) -> None:
-    """Raise CheckpointError where the head of labels is not that of `task`, which a spec does not tell."""
+    """Raise CheckpointError where the checkpoint's head of labels is that of another task."""
     heads = {"text-classification": "classifier.weight", NEXT_SENTENCE: "cls.seq_relationship.weight"}
     if task not in heads:
         return
@@ -82,7 +82,7 @@ def encoder_spec(
     type_vocab_size: int | None = None,
     relative: RelativeSpec | AlibiSpec | None = None,
 ) -> EncoderSpec:
-    """BERT's architecture with what its children vary; the activations are those of their heads."""
+    """BERT's architecture with the options of its descendants; the activations are those of their heads."""
     config.expect(position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm = NormSpec(width, config.number("layer_norm_eps", 1e-12))
@@ -116,7 +116,7 @@ def encoder_spec(
 
 
 def pre_norm(spec: EncoderSpec, *, embedding: bool) -> EncoderSpec:
-    """BERT with norms before its sublayers and after the last; the `embedding` keeps its own, or loses it."""
+    """BERT as pre-norm with a final norm; the norm of `embedding` is as passed."""
     stack = spec.encoder
     assert isinstance(stack, TextStackSpec)
     block = replace(stack.blocks[0], placement=NormPlacement.PRE)
@@ -126,7 +126,7 @@ def pre_norm(spec: EncoderSpec, *, embedding: bool) -> EncoderSpec:
 
 
 def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
-    """The head of a task with labels; `activation` is of its dense layer, where it has one."""
+    """The classification head of a task; `activation` is that of its dense layer, where there is one."""
     kind = tasks.TASKS[task].head
     if kind in (HeadKind.TOKENS, HeadKind.SPANS):
         return HeadSpec(kind, tied=False, bias=True, labels=config.labels())
@@ -137,8 +137,9 @@ def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
-    other_heads = ("pooler.*", "cls.*", "classifier.*", "qa_outputs.*", "linear.*")  # the last is ColBERT's
+    """Map parameters to the tensor names of transformers."""
+    # The last one is ColBERT's
+    other_heads = ("pooler.*", "cls.*", "classifier.*", "qa_outputs.*", "linear.*")
     return Table(stack_rules() | _head_rules(spec), NAMING, drop=("embeddings.position_ids", *other_heads))
 
 
@@ -167,7 +168,8 @@ def _head_rules(spec: EncoderSpec) -> Rules:
         "head.dense.*": "cls.predictions.transform.dense.*",
         "head.norm.*": "cls.predictions.transform.LayerNorm.*",
     }
-    labels = Take("classifier.*", fallback="cls.seq_relationship.*")  # the task's own, as `spec` has seen
+    # `spec` has checked that it is this task's
+    labels = Take("classifier.*", fallback="cls.seq_relationship.*")
     if spec.next_sentence is not None:
         masked_lm |= {
             "next_sentence.dense.*": "pooler.dense.*",
@@ -184,7 +186,7 @@ POOLED: Rules = {"head.dense.*": "pooler.dense.*", "head.*": "classifier.*"}
 
 
 def head_rules(spec: EncoderSpec, *, sequence: Rules, masked_lm: Rules, choices: Rules = POOLED) -> Rules:
-    """The rules of the spec's head; the two that are kept alike in every one of BERT's children are here."""
+    """Tensor names of the spec's head; two heads are named alike in all descendants of BERT."""
     rules: dict[HeadKind, Rules] = {
         HeadKind.SPANS: {"head.*": "qa_outputs.*"},
         HeadKind.TOKENS: {"head.*": "classifier.*"},
@@ -196,7 +198,7 @@ def head_rules(spec: EncoderSpec, *, sequence: Rules, masked_lm: Rules, choices:
 
 
 def masked_lm_rules(spec: EncoderSpec, words: str, decoder: str, bias: str) -> Rules:
-    """A masked LM's projection `decoder` and its `bias`, both of which may be kept twice."""
+    """Tensor names of a masked LM's `decoder` and its `bias`, both of which may be stored twice."""
     if spec.head.kind != HeadKind.MASKED_LM:
         return {}
     if spec.head.tied:

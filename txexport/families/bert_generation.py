@@ -1,4 +1,4 @@
-"""BertGeneration (Rothe et al. 2020): BERT without segments or pooler, an encoder or a decoder alone."""
+"""BertGeneration (Rothe et al. 2020): BERT without token types or pooler, as an encoder or as a decoder."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ NAMING = bert.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; one that looks ahead writes no text."""
+    """The architecture that config.json describes; a decoder has to be causal."""
     if causal := task == "text-generation":
         config.expect(is_decoder=True)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
@@ -33,7 +33,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter: as BERT's, under a projection whose bias may be kept twice."""
+    """As BERT's; the bias of the projection may be stored twice."""
     stack, projection = _causal.stack_name(spec), "lm_head.decoder"
     rules: Rules = {
         name.replace("encoder", stack, 1): source
@@ -44,7 +44,7 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
     rules[f"{stack}.embedding.word.weight"] = Take(words, also=_causal.copies(spec, projection))
     if isinstance(spec, DecoderSpec):
         rules["head.weight"] = f"{projection}.weight"
-        rules["head.bias"] = Take(f"{projection}.bias", fallback="lm_head.bias")  # the latter is tied to it
+        rules["head.bias"] = Take(f"{projection}.bias", fallback="lm_head.bias")  # tied to the former
         if spec.head.tied:
             rules["head.bias"] = Take("lm_head.bias", also=(f"{projection}.bias",))
     return Table(rules, NAMING, drop=("embeddings.position_ids", *_causal.other_heads(spec, projection)))

@@ -1,4 +1,4 @@
-"""BigBird (Zaheer et al. 2020): BERT, for sequences so short that its sparse attention is a full one."""
+"""BigBird (Zaheer et al. 2020): BERT, up to the length at which its attention is full, not sparse."""
 
 from dataclasses import replace
 
@@ -22,8 +22,8 @@ NAMING = bert.NAMING
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes.
 
-    The original turns sparse attention off up to `longest` tokens. More would see blocks drawn by chance, and
-    are refused.
+    The original switches block sparse attention off up to `longest` tokens. Longer inputs would attend to
+    random blocks, and are refused.
     """
     longest = None
     if config.text("attention_type", "block_sparse") != "original_full":
@@ -34,9 +34,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     position = PositionSpec(PositionKind.LEARNED, places, longest=longest)
     activation = config.activation("hidden_act", "gelu_new")
     dense = activation if task == "text-classification" else Activation.TANH
-    base = bert.encoder_spec(
-        *(config, task, names, position, activation), activation=activation, sequence=dense
-    )
+    base = bert.encoder_spec(config, task, names, position, activation, activation=activation, sequence=dense)
     stack = base.encoder
     assert isinstance(stack, TextStackSpec)
     (block,) = stack.blocks
@@ -47,7 +45,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     base = bert.table(spec)
     rules: Rules = base.rules | {"pooler.dense.*": "pooler.*"}
     rules |= bert.head_rules(

@@ -1,4 +1,4 @@
-"""BioGPT (Luo et al. 2022): GPT-2's layers with scaled words and positions from the third row on."""
+"""BioGPT (Luo et al. 2022): GPT-2's layers with scaled word embeddings, positions with an offset of 2."""
 
 import math
 
@@ -22,7 +22,7 @@ from txexport.spec import (
 TASKS = _causal.tasks("BioGpt", spans=False)
 
 NAMING = Naming("biogpt.")
-EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
+EPS, OFFSET = 1e-5, 2  # fixed in the original, not in config.json
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
@@ -35,7 +35,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def stack_spec(config: Config, position: PositionSpec, intermediate_size: int) -> TextStackSpec:
-    """The stack, for a family that calls its values alike."""
+    """The stack, also of families with the same names in config.json."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm, activation = NormSpec(width, EPS), config.activation("hidden_act", "gelu")
     block = BlockSpec(
@@ -50,7 +50,7 @@ def stack_spec(config: Config, position: PositionSpec, intermediate_size: int) -
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     return Table(
         rules(spec, "output_projection")
         | {f"{_causal.stack_name(spec)}.embedding.position.*": "embed_positions.*"},
@@ -60,7 +60,7 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
 
 
 def rules(spec: EncoderSpec | DecoderSpec, projection: str) -> Rules:
-    """Where the parameters lie, without positions; a language model's head in `projection`."""
+    """Tensor names without positions; a language model's head is called `projection`."""
     stack, source = _causal.stack_name(spec), "layers.{i}"
     layer = f"{stack}.layers.{{i}}"
     copies = _causal.copies(spec, projection)

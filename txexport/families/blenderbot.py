@@ -1,4 +1,4 @@
-"""Blenderbot (Roller et al. 2020): mBART without a norm of embeddings, positions from the first row on."""
+"""Blenderbot (Roller et al. 2020): mBART without a norm of the embedding, positions without an offset."""
 
 from txexport.families import bart
 from txexport.families._config import Config, TensorNames

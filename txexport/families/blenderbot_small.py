@@ -1,4 +1,4 @@
-"""Blenderbot, 90M (Roller et al. 2020): BART with positions from the first row, and words normed alone."""
+"""Blenderbot 90M (Roller et al. 2020): BART with no position offset and normalised word embeddings."""
 
 from dataclasses import replace
 
@@ -27,5 +27,5 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     base = bart.encoder_decoder_spec(
         config, names, NormPlacement.POST, positions=dict.fromkeys(bart.SIDES, position)
     )
-    words = replace(base.decoder.embedding, norm_first=True, scale=1.0)  # only the encoder's are scaled
+    words = replace(base.decoder.embedding, norm_first=True, scale=1.0)  # the decoder's are not scaled
     return replace(base, decoder=replace(base.decoder, embedding=words))

@@ -1,4 +1,4 @@
-"""BLOOM (Le Scao et al. 2022): pre-norm decoder with linear biases, embeddings normalised."""
+"""BLOOM (Le Scao et al. 2022): pre-norm decoder with ALiBi and a norm of the embedding."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
@@ -27,7 +27,7 @@ ALIASES = {"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; "n_embed" is the width's first name."""
+    """The architecture that config.json describes; "n_embed" is the older name of hidden_size."""
     config.expect(apply_residual_connection_post_layernorm=False, slow_but_exact=False)
     width = config.integer("hidden_size" if config.values.get("n_embed") is None else "n_embed")
     heads = config.integer("n_head")
@@ -51,7 +51,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter; a head's query, key and value lie together."""
+    """Map parameters to the tensor names of transformers; query, key and value are interleaved per head."""
     stack, heads = _causal.stack_name(spec), spec.stack.blocks[0].attention.num_heads
     layer, fused = f"{stack}.layers.{{i}}", "h.{i}.self_attention.query_key_value.*"
     rules: Rules = {

@@ -1,4 +1,4 @@
-"""Chinese CLIP (Yang et al. 2022): BERT beside CLIP's tower of images."""
+"""Chinese CLIP (Yang et al. 2022): BERT as the text encoder, CLIP's image encoder."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ NAMING = Naming()
 
 
 def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
-    """The architecture that config.json describes; a text is the first of BERT's segments throughout."""
+    """The architecture that config.json describes; every token is of token type 0."""
     text, vision = (clip.tower(config, name) for name in ("text_config", "vision_config"))
     position = PositionSpec(PositionKind.LEARNED, text.integer("max_position_embeddings"))
     activation = text.activation("hidden_act", "gelu")
@@ -30,7 +30,7 @@ def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
 
 
 def table(spec: DualEncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = {
         ours.replace("encoder.", "text.", 1): f"text_model.{source}"
         for ours, source in bert.stack_rules().items()

@@ -1,4 +1,4 @@
-"""CLIP (Radford et al. 2021): a tower of texts and one of images, compared."""
+"""CLIP (Radford et al. 2021): a text encoder and an image encoder, compared by cosine similarity."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ NOT_OF_IMAGES = (
     *("text_model.*", "*_projection.*", "logit_scale"),
     *("vision_model.post_layernorm.*", "vision_model.embeddings.position_ids"),
 )
-FIRST_EOS = 2  # what configs of the first releases call the id that ends a text, whatever it is
+FIRST_EOS = 2  # eos_token_id in the configs of the first releases, whatever the tokenizer's is
 
 
 def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | EncoderSpec:
@@ -53,30 +53,32 @@ def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | Enc
 
 
 def labelled(config: Config, images: SignalStackSpec, tokens: int) -> EncoderSpec:
-    """Labels of the mean of an image's patches, before which there are so many learned tokens."""
+    """Labels from the mean of an image's patches, after that number of prefix tokens."""
     pick, labels = Pick.MEAN_BEHIND, config.labels()
     head = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=labels, pick=pick, registers=tokens)
     return EncoderSpec(encoder=images, head=head)
 
 
 def ending(config: Config) -> tuple[Pick, int | None]:
-    """How the vector of a text is picked, and the id that ends it where that is asked for."""
+    """The pooling of a text, and the eos_token_id that it looks for."""
     eos = config.integer("eos_token_id", 49407)
     return (Pick.ARGMAX_ID, None) if eos == FIRST_EOS else (Pick.FIRST_EOS, eos)
 
 
 def text_stack(config: Config) -> TextStackSpec:
-    """The tower of texts."""
+    """The text encoder."""
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings", 77))
     words = EmbeddingSpec(config.integer("vocab_size", 49408), config.integer("hidden_size", 512), position)
     return TextStackSpec(words, *_layers(config, causal=True, size=512, heads=8))
 
 
 def vision_stack(config: Config) -> SignalStackSpec:
-    """The tower of images."""
+    """The image encoder."""
     width = config.integer("hidden_size", 768)
     patches = PatchSpec(
-        *(width, vit.image_size(config), vit.patch_size(config.with_defaults(patch_size=32))),
+        hidden_size=width,
+        image_size=vit.image_size(config),
+        patch_size=vit.patch_size(config.with_defaults(patch_size=32)),
         channels=config.integer("num_channels", 3),
         bias=False,
         norm=NormSpec(width, config.number("layer_norm_eps", 1e-5)),
@@ -85,19 +87,26 @@ def vision_stack(config: Config) -> SignalStackSpec:
 
 
 def tower(config: Config, name: str) -> Config:
-    """The table of a tower; of two, the one that files of the first releases call its dict counts alone."""
+    """The config of one encoder; the first releases have two, of which the "..._dict" one counts."""
     return config.table(f"{name}_dict" if config.values.get(f"{name}_dict") else name)
 
 
 def _layers(
     config: Config, causal: bool, size: int, heads: int
 ) -> tuple[tuple[BlockSpec, ...], int, NormSpec]:
-    """Blocks, number and final norm of a tower's layers, with the library's defaults."""
+    """Blocks, number of layers and final norm of an encoder, with the library's defaults."""
     width, heads = config.integer("hidden_size", size), config.integer("num_attention_heads", heads)
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-5)), config.head_dim(width, heads)
     activation = config.activation("hidden_act", "quick_gelu")
     block = BlockSpec(
-        AttentionSpec(*(width, heads, heads, head_dim), causal=causal, unmasked=not causal),
+        AttentionSpec(
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=head_dim,
+            causal=causal,
+            unmasked=not causal,
+        ),
         FeedForwardSpec(width, config.integer("intermediate_size", 4 * size), activation),
         norm,
         NormPlacement.PRE,
@@ -106,7 +115,7 @@ def _layers(
 
 
 def table(spec: DualEncoderSpec | EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     if isinstance(spec, EncoderSpec):
         rules = vision_rules("encoder", "vision_model.") | {"head.*": "classifier.*"}
         return Table(rules, NAMING, drop=NOT_OF_IMAGES)
@@ -115,7 +124,7 @@ def table(spec: DualEncoderSpec | EncoderSpec) -> Table:
 
 
 def joint_rules() -> Rules:
-    """What follows the towers: the norm of an image's vector, projections, and the scale of products."""
+    """Tensor names of what follows the encoders: the image's post-norm, the projections, the logit scale."""
     return {
         "vision.final_norm.*": "vision_model.post_layernorm.*",
         "text_projection.*": "text_projection.*",
@@ -125,7 +134,7 @@ def joint_rules() -> Rules:
 
 
 def text_rules(tower: str, prefix: str) -> Rules:
-    """The tower of texts, under our name for it and a prefix of the checkpoint's."""
+    """Tensor names of the text encoder, by its prefix here and in the checkpoint."""
     return _layer_rules(tower, prefix) | {
         f"{tower}.embedding.word.*": f"{prefix}embeddings.token_embedding.*",
         f"{tower}.embedding.position.*": f"{prefix}embeddings.position_embedding.*",
@@ -134,7 +143,7 @@ def text_rules(tower: str, prefix: str) -> Rules:
 
 
 def vision_rules(tower: str, prefix: str) -> Rules:
-    """The tower of images but for the norm of its vector, which hidden states have in some models."""
+    """Tensor names of the image encoder without the post-norm, which some models apply to hidden states."""
     embeddings = f"{prefix}embeddings"
     return _layer_rules(tower, prefix) | {
         f"{tower}.embedding.tokens.0.weight": Take(f"{embeddings}.class_embedding", no_leading_axis=True),

@@ -1,4 +1,4 @@
-"""CLIP's tower of texts alone (Radford et al. 2021, 2.4), as image generators keep it."""
+"""CLIP's text encoder (Radford et al. 2021, 2.4), as image generators use it."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import clip
@@ -13,7 +13,7 @@ PROJECTION = "text_projection.weight"
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes; a projection shows in the checkpoint."""
+    """The architecture that config.json describes; the checkpoint shows whether there is a projection."""
     pick, mark = clip.ending(config)
     projected = PROJECTION in names
     size = config.integer("projection_dim", 512) if projected else None
@@ -22,6 +22,6 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = clip.text_rules("encoder", "") | {"vector.project.weight": PROJECTION}
     return Table(rules, NAMING, drop=("embeddings.position_ids",))

@@ -1,4 +1,4 @@
-"""CLIP's tower of images alone (Radford et al. 2021, 2.4): its last norm is that of an image's vector."""
+"""CLIP's image encoder (Radford et al. 2021, 2.4); its post-norm applies to the pooled vector."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ PROJECTION = "visual_projection.weight"
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes; a projection shows in the checkpoint."""
+    """The architecture that config.json describes; the checkpoint shows whether there is a projection."""
     stack, projected = clip.vision_stack(config), PROJECTION in names
     size = config.integer("projection_dim", 512) if projected else None
     vector = VectorSpec(norm=stack.final_norm, size=size, compared=projected)
@@ -23,7 +23,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = clip.vision_rules("encoder", "") | {
         "vector.norm.*": "post_layernorm.*",
         "vector.project.weight": PROJECTION,

@@ -1,4 +1,4 @@
-"""CodeGen (Nijkamp et al. 2022): GPT-J with fused projections, cut for four cores."""
+"""CodeGen (Nijkamp et al. 2022): GPT-J with fused projections, split over four TPU cores."""
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.errors import CheckpointError
@@ -10,7 +10,7 @@ TASKS = {"text-generation": ("CodeGenForCausalLM",), "feature-extraction": ("Cod
 
 NAMING = gptj.NAMING
 ALIASES = gptj.ALIASES
-CORES = 4  # fixed in the original, in no config
+CORES = 4  # fixed in the original, not in config.json
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
@@ -23,7 +23,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As GPT-J's; each core has its heads' queries, then their values, then their keys."""
+    """As GPT-J's; each core stores its heads' queries, then values, then keys."""
     inherited, layer = gptj.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}.attention"
     rules: Rules = {
         f"{layer}.{name}.*": Take("h.{i}.attn.qkv_proj.*", part=part, parts=3, groups=CORES)

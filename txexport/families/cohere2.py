@@ -1,4 +1,7 @@
-"""Command R7B and A (Cohere 2024): Command R with layers in a window, and others that rotate nothing."""
+"""Command R7B and A (Cohere 2024): Command R with sliding-window layers.
+
+Full-attention layers have no RoPE.
+"""
 
 from dataclasses import replace
 
@@ -15,7 +18,7 @@ table = cohere.table
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    config = config.replaced(head_dim=config.head_dim(width, heads))  # the original leaves what a file says
+    config = config.replaced(head_dim=config.head_dim(width, heads))  # the original ignores the file's value
     window, every = config.integer("sliding_window", 4096), config.integer("sliding_window_pattern", 4)
     local = config.local_layers(lambda layer: bool((layer + 1) % every))
 

@@ -1,4 +1,4 @@
-"""Data2Vec of texts (Baevski et al. 2022): RoBERTa, trained another way."""
+"""Data2Vec for text (Baevski et al. 2022): RoBERTa's architecture with another training objective."""
 
 from dataclasses import replace
 
@@ -20,5 +20,5 @@ spec = roberta.spec
 
 
 def table(spec: EncoderSpec) -> Table:
-    """RoBERTa's weight names, behind another prefix."""
+    """RoBERTa's tensor names under another prefix."""
     return replace(roberta.table(spec), naming=NAMING)

@@ -1,4 +1,4 @@
-"""DeBERTa (He et al. 2021): projections of contents in one matrix, keys without biases, single distances."""
+"""DeBERTa (He et al. 2021): disentangled attention with fused projections and no key bias."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ TASKS = {
 }
 
 NAMING = deberta_v2.NAMING
-# What version 2 reads, and this one does not.
+# Keys that version 2 reads and this one does not.
 LATER = {
     "attention_head_size": None,
     "conv_kernel_size": None,
@@ -32,14 +32,14 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     config.expect(talking_head=False)
     own = config.replaced(**LATER)
     terms = deberta_v2.terms_of(own)
-    if len(set(terms)) < len(terms):  # the original scales by their number
+    if len(set(terms)) < len(terms):  # the original scales by the number of terms
         given = shortened(config.values["pos_att_type"])
         raise UnsupportedError(f"{config.path}: pos_att_type={given} is not supported; expected each once")
     return deberta_v2.spec(own, task, names)
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter; a head's query, key and value stand one after another."""
+    """Map parameters to the tensor names of transformers; query, key and value alternate per head."""
     layer, source = bert.LAYER, f"{bert.SOURCE}.attention.self"
     heads = spec.encoder.blocks[0].attention.num_heads
     own: Rules = {
@@ -55,4 +55,4 @@ def table(spec: EncoderSpec) -> Table:
         f"{layer}.attention.q_position.*": f"{source}.pos_q_proj.*",
     }
     base = deberta_v2.table(spec)
-    return replace(base, rules={**own, **base.rules, **own})  # the first that fits is taken
+    return replace(base, rules={**own, **base.rules, **own})  # the first name that exists is used

@@ -1,4 +1,4 @@
-"""DeBERTa v2 and v3 (He et al. 2021; He et al. 2023): BERT whose attention tells positions from contents."""
+"""DeBERTa v2 and v3 (He et al. 2021; He et al. 2023): BERT with disentangled attention."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ TASKS = {
 }
 
 NAMING = Naming("deberta.", {".gamma": ".weight", ".beta": ".bias"})
-HEADS = "cls.predictions", "lm_predictions"  # of words: the library's, and that of DeBERTa's own code
+HEADS = "cls.predictions", "lm_predictions"  # masked LM heads: the library's, and that of DeBERTa's own code
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
@@ -43,7 +43,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         sequence=config.activation("pooler_hidden_act", "gelu"),
         type_vocab_size=config.integer("type_vocab_size", 0),
     )
-    if task == "fill-mask":  # the other head projects with the word vectors, whatever config.json says
+    if task == "fill-mask":  # the other head is tied to the word embedding, whatever config.json says
         legacy = _legacy(config, names)
         base = replace(base, head=replace(base.head, tied=base.head.tied or not legacy))
     assert isinstance(base.encoder, TextStackSpec)
@@ -52,7 +52,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def _disentangled(config: Config, stack: TextStackSpec, limit: int) -> TextStackSpec:
-    """A stack with its attention's kind, and the vectors of relative positions."""
+    """A stack with disentangled attention and its relative position embedding."""
     [block], width, terms = stack.blocks, stack.hidden_size, terms_of(config)
     sizes = width, block.dense.num_heads, block.dense.head_dim
     config.expect(embedding_size=width, attention_head_size=sizes[2], pooler_hidden_size=width)
@@ -73,7 +73,7 @@ def _names(text: str) -> list[str]:
 
 
 def terms_of(config: Config) -> list[str]:
-    """The products with positions: a list, or names with | between them."""
+    """The position terms of attention (pos_att_type): a list, or names separated by |."""
     value = config.values.get("pos_att_type")
     terms = _names(value) if isinstance(value, str) else config.strings("pos_att_type")
     if not config.flag("relative_attention", False):
@@ -86,7 +86,7 @@ def terms_of(config: Config) -> list[str]:
 
 
 def _legacy(config: Config, names: TensorNames) -> bool:
-    """Which head of words config.json asks for. Raises CheckpointError where it is not the one stored."""
+    """Tell which masked LM head config.json selects. Raises CheckpointError where another one is stored."""
     legacy = config.flag("legacy", True)
     stored = [head for head in HEADS if any(name.startswith(f"{head}.") for name in names)]
     if stored != [HEADS[not legacy]]:
@@ -98,7 +98,7 @@ def _legacy(config: Config, names: TensorNames) -> bool:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     layer, source = bert.LAYER, f"{bert.SOURCE}.attention.self"
     rules: Rules = bert.stack_rules() | {
         f"{layer}.attention.q.*": f"{source}.query_proj.*",
@@ -116,7 +116,7 @@ def table(spec: EncoderSpec) -> Table:
 
 
 def _masked_lm(spec: EncoderSpec) -> Rules:
-    """The head of words by one of its two names, of which `_legacy` has seen one."""
+    """The masked LM head under one of its two names, checked by `_legacy`."""
     (ours, other), words = HEADS, "embeddings.word_embeddings.weight"
     rules = bert.masked_lm_rules(spec, words, f"{ours}.decoder", f"{ours}.bias")
     if spec.head.kind == HeadKind.MASKED_LM and spec.head.tied:

@@ -1,4 +1,4 @@
-"""DeepSeek-V2 (DeepSeek-AI 2024): keys and values compressed into one vector a token, and many experts."""
+"""DeepSeek-V2 (DeepSeek-AI 2024): multi-head latent attention and a mixture of many experts."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ PUBLISHED_WITH_CODE = True
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; its weights are those of the softmax over all experts."""
+    """The architecture that config.json describes; routing weights are softmax scores over all experts."""
     config = config.with_defaults(moe_intermediate_size=1407, n_routed_experts=64, n_shared_experts=2)
     config.expect(scoring_func="softmax", norm_topk_prob=False, mlp_bias=False)
     router: dict[str, Any] = {"normalised": False, "scale": config.number("routed_scaling_factor", 1.0)}
@@ -43,7 +43,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def latent_stack(config: Config, *, interleaved: bool = False, apart: bool = False) -> TextStackSpec:
-    """LLaMA's stack with latent attention; what of a head is rotated is `interleaved`, or lies `apart`."""
+    """LLaMA's stack with latent attention.
+
+    `interleaved` is the layout of RoPE, `apart` de-interleaves it first.
+    """
     config = config.with_defaults(q_lora_rank=1536)
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     size, rank = config.integer("qk_rope_head_dim", 64), config.integer("kv_lora_rank", 512)
@@ -68,7 +71,7 @@ def latent_stack(config: Config, *, interleaved: bool = False, apart: bool = Fal
 
 
 def mixed(config: Config, stack: TextStackSpec, dense: int, **router: Any) -> TextStackSpec:
-    """`stack` with experts beside a shared one in all layers but the first, of which `dense` by default."""
+    """`stack` with routed and shared experts in all layers but the first, of which `dense` by default."""
     config.expect(moe_layer_freq=1)
     first, width = config.integer("first_k_dense_replace", dense), config.integer("moe_intermediate_size")
     num_experts, top_k = config.count("n_routed_experts"), config.integer("num_experts_per_tok")
@@ -87,12 +90,12 @@ def mixed(config: Config, stack: TextStackSpec, dense: int, **router: Any) -> Te
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As that of experts, with what latent attention has in place of keys and values."""
+    """As that of experts, with the tensors of latent attention for keys and values."""
     inherited, kind = experts_table(spec), spec.stack.blocks[0].attention
     assert isinstance(kind, LatentAttentionSpec)
     layer, source = f"{_causal.stack_name(spec)}.layers.{{i}}.attention", "layers.{i}.self_attn"
     content, value = kind.qk_nope_head_dim, kind.v_head_dim
-    # Of every head those that make its keys, then those that make its values.
+    # Of every head, first the rows for keys, then those for values.
     up = Take(f"{source}.kv_b_proj.*", parts=content + value, groups=kind.num_heads)
     rules: Rules = {
         f"{layer}.q_down.*": f"{source}.q_a_proj.*",
@@ -107,7 +110,7 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
 
 
 def experts_table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As Qwen3-MoE's, with the shared expert; a layer behind the last predicts a token after the next."""
+    """As Qwen3-MoE's, with shared experts; the multi-token prediction layer after the last one is ignored."""
     inherited, layer = qwen3_moe.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}.feed_forward"
     rules: Rules = {
         f"{layer}.shared.{name}.*": f"layers.{{i}}.mlp.shared_experts.{name}_proj.*"

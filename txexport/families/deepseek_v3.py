@@ -1,4 +1,4 @@
-"""DeepSeek-V3 and R1 (DeepSeek-AI 2025): DeepSeek-V2 whose router picks experts by corrected sigmoids."""
+"""DeepSeek-V3 and R1 (DeepSeek-AI 2025): DeepSeek-V2 with sigmoid routing and e_score_correction_bias."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def corrected(config: Config, *, num_groups: int, top_groups: int, scale: float) -> dict[str, Any]:
-    """How experts are picked, by the family's own defaults."""
+    """The router, with this family's defaults."""
     config.expect(scoring_func="sigmoid", topk_method="noaux_tc")
     return {
         "corrected": True,

@@ -1,4 +1,4 @@
-"""DeiT (Touvron et al. 2021): ViT with a second token, which a teacher distilled into."""
+"""DeiT (Touvron et al. 2021): ViT with a distillation token."""
 
 from dataclasses import replace
 
@@ -16,14 +16,14 @@ NAMING = Naming("deit.")
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes; a distilled head shows in the checkpoint."""
+    """The architecture that config.json describes; the checkpoint shows whether the head is distilled."""
     base = vit.image_spec(config, task, names, tokens=2)
     taught = task == "image-classification" and "distillation_classifier.weight" in names
     return replace(base, distilled=taught)
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = vit.stack_rules() | {
         "encoder.embedding.tokens.1.weight": Take("embeddings.distillation_token", leading_axis=True),
         "head.*": "cls_classifier.*" if spec.distilled else "classifier.*",

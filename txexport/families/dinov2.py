@@ -1,4 +1,4 @@
-"""DINOv2 (Oquab et al. 2023): ViT with a learned scale on what each sublayer adds."""
+"""DINOv2 (Oquab et al. 2023): ViT with LayerScale."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter; gate and up of a gated network lie one after the other."""
+    """Map parameters to the tensor names of transformers; SwiGLU's gate and up are stored in one tensor."""
     layer, source = "encoder.layers.{i}", "encoder.layer.{i}"
     rules: Rules = vit.stack_rules() | {
         f"{layer}.attention_norm.*": f"{source}.norm1.*",

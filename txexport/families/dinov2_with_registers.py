@@ -1,4 +1,4 @@
-"""DINOv2 with registers (Darcet et al. 2023): learned vectors behind the class token, of no place."""
+"""DINOv2 with registers (Darcet et al. 2023): learned tokens after CLS without a position embedding."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     base = dinov2.table(spec)
     registers = {"encoder.embedding.registers.weight": Take("embeddings.register_tokens", leading_axis=True)}
     return Table({**base.rules, **registers}, NAMING, base.drop)

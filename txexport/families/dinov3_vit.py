@@ -1,4 +1,4 @@
-"""DINOv3 (Siméoni et al. 2025): DINOv2 with registers, whose layers rotate by where patches stand."""
+"""DINOv3 (Siméoni et al. 2025): DINOv2 with registers and 2-D RoPE over the patches."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ LAYER, SOURCE = "encoder.layers.{i}", "layer.{i}"
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes; an image's vector is the first of its hidden states."""
+    """The architecture that config.json describes; an image's vector is that of CLS."""
     config = config.with_defaults(layer_norm_eps=1e-5)
     stack = vit.image_spec(config, task, names, tokens=1, any_size=True).encoder
     assert isinstance(stack, SignalStackSpec)
@@ -46,7 +46,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def _biased(config: Config, names: TensorNames, layers: int) -> bool:
-    """Whether any of query, key and value has a bias. Raises CheckpointError for ones that are not there."""
+    """Tell whether query, key or value has a bias. Raises CheckpointError for biases that are missing."""
     result = False
     for name in ("query", "key", "value"):
         biased, leaf = config.flag(f"{name}_bias", name != "key"), f"attention.{name[0]}_proj.bias"
@@ -61,7 +61,7 @@ def _biased(config: Config, names: TensorNames, layers: int) -> bool:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter; projections without biases beside others have biases of 0."""
+    """Map parameters to the tensor names of transformers; absent biases of projections are 0."""
     rules: Rules = {
         "encoder.embedding.tokens.0.weight": Take("embeddings.cls_token", leading_axis=True),
         "encoder.embedding.registers.weight": Take("embeddings.register_tokens", leading_axis=True),

@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al. 2019): BERT without segments and pooler, under names of its own."""
+"""DistilBERT (Sanh et al. 2019): BERT without token types and pooler."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
@@ -30,7 +30,7 @@ TASKS = {
 
 NAMING = Naming("distilbert.", {".gamma": ".weight", ".beta": ".bias"})
 ALIASES = {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"}
-EPS = 1e-12  # fixed in the original, in no config
+EPS = 1e-12  # fixed in the original, not in config.json
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
@@ -56,7 +56,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     layer, source = "encoder.layers.{i}", "transformer.layer.{i}"
     rules: Rules = {
         "encoder.embedding.word.weight": "embeddings.word_embeddings.weight",

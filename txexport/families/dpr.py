@@ -1,4 +1,4 @@
-"""DPR (Karpukhin et al. 2020): BERT, whose first token's vector stands for a question or a passage."""
+"""DPR (Karpukhin et al. 2020): BERT; the vector of CLS represents a question or a passage."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = {ours: f"bert_model.{source}" for ours, source in bert.stack_rules().items()}
     rules |= {"vector.project.*": "encode_proj.*"}
     return Table(rules, NAMING, drop=("bert_model.embeddings.position_ids", "bert_model.pooler.*"))

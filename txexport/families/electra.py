@@ -1,4 +1,4 @@
-"""ELECTRA (Clark et al. 2020): BERT with narrower word vectors and heads of its own."""
+"""ELECTRA (Clark et al. 2020): BERT with a factorised word embedding and other heads."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
@@ -18,7 +18,7 @@ NAMING = Naming("electra.", {".gamma": ".weight", ".beta": ".bias"})
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes; word vectors as wide as the stack are not projected."""
+    """The architecture that config.json describes; no projection where embedding_size equals hidden_size."""
     if task == "multiple-choice":
         config.expect(summary_type="first", summary_use_proj=True, summary_activation="gelu")
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
@@ -35,7 +35,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules = bert.stack_rules() | {"encoder.embedding.project.*": "embeddings_project.*"} | _head_rules(spec)
     drop = (
         "embeddings.position_ids",

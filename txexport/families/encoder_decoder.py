@@ -1,4 +1,4 @@
-"""Two models of texts as one (Rothe et al. 2020): an encoder, and a decoder with cross attention added."""
+"""Text encoder-decoder from two pretrained models (Rothe et al. 2020), with cross-attention added."""
 
 from txexport.checkpoints.weight_map import Table
 from txexport.families import _parts
@@ -17,5 +17,5 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
 
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     return _parts.table_of(config, READ, names)

@@ -1,4 +1,4 @@
-"""ERNIE 1.0 to 3.0 (Sun et al. 2020): BERT, whose embedding may add the vector of a task of training."""
+"""ERNIE 1.0 to 3.0 (Sun et al. 2020): BERT, optionally with a task type embedding."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ NAMING = Naming("ernie.", bert.NAMING.rename)
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes; without another one, a text is of the first task."""
+    """The architecture that config.json describes; task_type_ids default to 0."""
     base = bert.spec(config, task, names)
     if not config.flag("use_task_id", False):
         return base
@@ -33,7 +33,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = {"encoder.embedding.task.*": "embeddings.task_type_embeddings.*"}
     base = bert.table(spec)
     return replace(base, rules=base.rules | rules, naming=NAMING)

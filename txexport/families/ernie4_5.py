@@ -1,4 +1,4 @@
-"""ERNIE 4.5 (Baidu 2025), its dense models: LLaMA with neighbours turned in pairs."""
+"""ERNIE 4.5 dense (Baidu 2025): LLaMA with interleaved RoPE."""
 
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames

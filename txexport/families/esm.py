@@ -1,4 +1,4 @@
-"""ESM-2 (Lin et al. 2023): pre-norm encoder of proteins, rotary positions, dropped tokens made up for."""
+"""ESM-2 (Lin et al. 2023): pre-norm protein encoder with RoPE; embeddings are rescaled for token dropout."""
 
 from dataclasses import replace
 
@@ -79,7 +79,7 @@ def _position(config: Config, rotates: bool) -> PositionSpec:
 
 
 def _frequencies(config: Config, head_dim: int, names: TensorNames) -> tuple[float, ...]:
-    """The frequencies, which a checkpoint may keep rounded: then those are the model's."""
+    """Inverse frequencies; a checkpoint may store them rounded, and then those are used."""
     kept = sorted(name for name in names if name.endswith("rotary_embeddings.inv_freq"))
     if kept:
         frequencies = names.read(kept[0])
@@ -90,7 +90,7 @@ def _frequencies(config: Config, head_dim: int, names: TensorNames) -> tuple[flo
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     layer, source = bert.LAYER, bert.SOURCE
     rules: Rules = bert.stack_rules() | {
         "encoder.embedding.norm.*": "embeddings.layer_norm.*",

@@ -1,4 +1,4 @@
-"""EuroBERT (Boizard et al. 2025): LLaMA whose tokens see all others, under heads of an encoder."""
+"""EuroBERT (Boizard et al. 2025): LLaMA with bidirectional attention and encoder heads."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def _head(config: Config, task: str) -> HeadSpec:
     head = bert.label_head(config, task, Activation.GELU)
     if kind != HeadKind.SEQUENCE:
         return head
-    config.expect(clf_pooling="late")  # what its release called it, and the library reads no more
+    config.expect(clf_pooling="late")  # the key of its release, which the library no longer reads
     pooling = config.text("classifier_pooling", "late")
     if pooling not in PICKS:
         config.expect(classifier_pooling="late")
@@ -48,7 +48,7 @@ def _head(config: Config, task: str) -> HeadSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     base = llama.table(spec)
     projection = "lm_head" if spec.head.kind == HeadKind.MASKED_LM else "classifier"
     rules: Rules = base.rules | {"head.dense.*": "dense.*", "head.*": f"{projection}.*"}

@@ -1,4 +1,4 @@
-"""EXAONE 4 (LG AI Research 2025): norms of heads and behind sublayers; only layers in a window rotate."""
+"""EXAONE 4 (LG AI Research 2025): QK-norm and post-sublayer norm; RoPE in sliding-window layers alone."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ table = olmo2.table
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; without a window, all layers rotate."""
+    """The architecture that config.json describes; without sliding windows, all layers have RoPE."""
     config = config.with_defaults(num_key_value_heads=32, rms_norm_eps=1e-5)
     local = _local(config)
 
@@ -28,7 +28,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _local(config: Config) -> list[bool] | None:
-    """Which layers attend to a window; None where there is none."""
+    """For each layer, tell whether it has a sliding window; None where there is no window."""
     layers = config.count("num_hidden_layers")
     if "sliding_window" in config.values and config.values["sliding_window"] is None:
         config.expect(layer_types=["full_attention"] * layers)

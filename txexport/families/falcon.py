@@ -1,4 +1,4 @@
-"""Falcon (Almazrouei et al. 2023): parallel sublayers, few key heads, rotary positions."""
+"""Falcon (Almazrouei et al. 2023): parallel sublayers, multi- or grouped-query attention, RoPE or ALiBi."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
@@ -29,7 +29,7 @@ PUBLISHED_WITH_CODE = True
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes.
 
-    Linear biases are of bfloat16, whatever the weights are, and nothing is rotated beside them.
+    ALiBi is computed in bfloat16, whatever the weights' dtype, and excludes RoPE.
     """
     width = config.integer("hidden_size" if config.values.get("n_embed") is None else "n_embed")
     heads = config.integer("num_attention_heads", config.values.get("n_head"))
@@ -43,7 +43,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         config.expect(new_decoder_architecture=False, multi_query=False)
     block = BlockSpec(
         AttentionSpec(
-            *(width, heads, _key_heads(config, heads), head_dim),
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=_key_heads(config, heads),
+            head_dim=head_dim,
             causal=True,
             bias=bias,
             output_bias=bias,
@@ -80,10 +83,10 @@ def _key_heads(config: Config, heads: int) -> int:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter.
+    """Map parameters to the tensor names of transformers.
 
-    The queries that share a key head lie together, then their key, then their value. Sublayers in parallel
-    may have a norm each, or one.
+    The queries that share a key head are stored together, then their key, then their value. Parallel
+    sublayers have a norm each, or share one.
     """
     stack, attention = _causal.stack_name(spec), spec.stack.blocks[0].dense
     layer, groups = f"{stack}.layers.{{i}}", attention.num_kv_heads

@@ -1,4 +1,4 @@
-"""Gemma (Gemma Team 2024): LLaMA with scaled words and norms whose scales are stored less 1."""
+"""Gemma (Gemma Team 2024): LLaMA with scaled word embeddings and RMSNorm weights stored minus 1."""
 
 import math
 from dataclasses import replace
@@ -14,7 +14,7 @@ NAMING = llama.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; its first files say "gelu" and mean the approximation."""
+    """The architecture that config.json describes; in its first files "gelu" means gelu_pytorch_tanh."""
     config.expect(use_bidirectional_attention=False)
     config = config.with_defaults(head_dim=256, num_key_value_heads=16)
     activation = config.text("hidden_act", "gelu_pytorch_tanh")
@@ -25,7 +25,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def scaled_words(stack: TextStackSpec) -> TextStackSpec:
-    """`stack` with words times the root of its width."""
+    """`stack` with word embeddings multiplied by the square root of its width."""
     return replace(stack, embedding=replace(stack.embedding, scale=math.sqrt(stack.hidden_size)))
 
 

@@ -1,4 +1,4 @@
-"""Gemma 2 (Gemma Team 2024): sandwiched norms, capped scores, every other layer in a window."""
+"""Gemma 2 (Gemma Team 2024): sandwich norm, soft-capped scores, sliding windows in every other layer."""
 
 import math
 
@@ -40,7 +40,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     blocks = [
         BlockSpec(
             AttentionSpec(
-                *(width, heads, config.integer("num_key_value_heads", heads), head_dim),
+                hidden_size=width,
+                num_heads=heads,
+                num_kv_heads=config.integer("num_key_value_heads", heads),
+                head_dim=head_dim,
                 causal=True,
                 bias=bias,
                 output_bias=bias,
@@ -71,12 +74,12 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _cap(config: Config, key: str, default: float) -> float | None:
-    """A cap on scores; null is none, and a missing one the default."""
+    """A soft cap of scores; null means none, a missing key the default."""
     return None if key in config.values and config.values[key] is None else config.number(key, default)
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's, with the norms under other names; their scales are stored less 1."""
+    """As LLaMA's, with other names of the norms, whose weights are stored minus 1."""
     stack, inherited = _causal.stack_name(spec), llama.table(spec)
     layer, source = f"{stack}.layers.{{i}}", "layers.{i}"
     rules: Rules = {

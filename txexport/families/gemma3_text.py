@@ -1,4 +1,4 @@
-"""Gemma 3 and EmbeddingGemma (Gemma Team 2025): Gemma 2 with norms of heads, most layers in a window."""
+"""Gemma 3 and EmbeddingGemma (Gemma Team 2025): Gemma 2 with QK-norm, most layers with a sliding window."""
 
 from dataclasses import replace
 
@@ -15,14 +15,14 @@ TASKS = {
 }
 
 NAMING = llama.NAMING
-# Kinds of layers by their names in newer files, the thetas of older ones, and what these are by default.
+# Layer types by their names in newer files, the keys of theta in older ones, and their defaults.
 WINDOWED, FULL = ("sliding_attention", "rope_local_base_freq", 1e4), ("full_attention", "rope_theta", 1e6)
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; where attention looks both ways, a window is halved."""
+    """The architecture that config.json describes; with bidirectional attention the window is halved."""
     config = config.with_defaults(head_dim=256, num_key_value_heads=4)
-    config.expect(attn_logit_softcapping=None)  # nothing reads it
+    config.expect(attn_logit_softcapping=None)  # unused by the original
     causal = not config.flag("use_bidirectional_attention", False)
     if task == "text-generation":
         config.expect(use_bidirectional_attention=False)
@@ -55,10 +55,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _rotary(config: Config, windowed: bool) -> RotarySpec:
-    """Rotation of a kind of layers; newer files have a table for each, older ones a theta."""
+    """RoPE of a layer type; newer files have a table for each type, older ones a theta."""
     kind, name, theta = WINDOWED if windowed else FULL
     table = config.table("rope_parameters").table(kind)
-    table.expect(truncate=True)  # which the original reads in no table of a kind
+    table.expect(truncate=True)  # the original ignores it in a table per layer type
     values = dict(table.values)
     if not windowed:
         values |= config.table("rope_scaling").values
@@ -67,7 +67,7 @@ def _rotary(config: Config, windowed: bool) -> RotarySpec:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As Gemma 2's, with norms of heads, whose scales are stored less 1 too."""
+    """As Gemma 2's, with QK-norm, whose weights are stored minus 1 too."""
     inherited, layer = gemma2.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}.attention"
     rules: Rules = {
         f"{layer}.{norm}.*": Take(f"layers.{{i}}.self_attn.{norm}.*", plus=1.0)

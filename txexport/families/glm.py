@@ -1,4 +1,4 @@
-"""GLM-4 (GLM Team 2024): LLaMA with half of a head rotary, neighbours in pairs, and gate and up fused."""
+"""GLM-4 (GLM Team 2024): LLaMA with interleaved RoPE on half of a head, fused gate and up."""
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
@@ -25,7 +25,7 @@ def stack_spec(config: Config) -> TextStackSpec:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's; gate and up lie one after another."""
+    """As LLaMA's; gate and up are stored in one tensor."""
     inherited, layer = llama.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}.feed_forward"
     rules: Rules = {
         f"{layer}.gate.*": Take("layers.{i}.mlp.gate_up_proj.*", part=0, parts=2),

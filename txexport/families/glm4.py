@@ -1,4 +1,4 @@
-"""GLM-4-0414 (GLM Team 2025): GLM-4 with sandwiched norms."""
+"""GLM-4-0414 (GLM Team 2025): GLM-4 with sandwich norm."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""GLM-4.5 (GLM Team 2025): LLaMA with half of a head rotary, norms of heads, and DeepSeek-V3's experts."""
+"""GLM-4.5 (GLM Team 2025): LLaMA with RoPE on half of a head, QK-norm, and DeepSeek-V3's experts."""
 
 from txexport.families import _causal, deepseek_v2, deepseek_v3, llama
 from txexport.families._config import Config, TensorNames

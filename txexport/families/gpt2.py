@@ -34,7 +34,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def decoder_spec(config: Config, task: str, *, key_heads: int) -> EncoderSpec | DecoderSpec:
-    """GPT-2's architecture with so many heads of keys and values."""
+    """GPT-2's architecture with that number of key/value heads."""
     config.expect(scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
     width, heads = config.integer("n_embd"), config.integer("n_head")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))
@@ -59,7 +59,7 @@ def decoder_spec(config: Config, task: str, *, key_heads: int) -> EncoderSpec | 
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {

@@ -1,4 +1,4 @@
-"""GPT-BigCode, StarCoder's first (Li et al. 2023): GPT-2 with one key head for all queries."""
+"""GPT-BigCode, the first StarCoder (Li et al. 2023): GPT-2 with multi-query attention."""
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, gpt2
@@ -18,7 +18,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As GPT-2's, with matrices stored (out, in); keys lie behind all queries, or behind each head's."""
+    """As GPT-2's, with matrices stored (out, in); keys follow all queries, or each head's."""
     inherited, attention = gpt2.table(spec), spec.stack.blocks[0].dense
     layer = f"{_causal.stack_name(spec)}.layers.{{i}}"
     groups, heads = attention.num_kv_heads, attention.num_heads // attention.num_kv_heads

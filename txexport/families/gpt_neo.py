@@ -1,4 +1,4 @@
-"""GPT-Neo (Black et al. 2021): GPT-3's pattern of full and local attention, unscaled."""
+"""GPT-Neo (Black et al. 2021): GPT-3's alternation of full and local attention, unscaled scores."""
 
 from typing import Any
 
@@ -39,7 +39,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     blocks = [
         BlockSpec(
             AttentionSpec(
-                *(width, heads, heads, head_dim),
+                hidden_size=width,
+                num_heads=heads,
+                num_kv_heads=heads,
+                head_dim=head_dim,
                 causal=True,
                 bias=False,
                 scale=1.0,
@@ -58,14 +61,15 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _layers(config: Config) -> list[str]:
-    """ "global" or "local" for each layer, listed or else in runs of kinds and how often each comes."""
+    """ "global" or "local" for each layer, from a list, or from patterns and their repetitions."""
     listed = config.strings("attention_layers")
     runs: Any = (
         [[listed, 1]] if listed else config.values.get("attention_types") or [[["global", "local"], 12]]
     )
     count = config.count("num_layers")
     try:
-        total = sum(len(kinds) * times for kinds, times in runs)  # before there are so many
+        # Stop before a pattern exceeds the number of layers
+        total = sum(len(kinds) * times for kinds, times in runs)
         layers = [kind for kinds, times in runs for kind in list(kinds) * times] if total == count else []
         known = set(layers) <= {"global", "local"}
     except (TypeError, ValueError):
@@ -81,7 +85,7 @@ def _layers(config: Config) -> list[str]:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {

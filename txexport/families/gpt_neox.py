@@ -1,4 +1,4 @@
-"""GPT-NeoX (Black et al. 2022): parallel or sequential sublayers, partial rotary positions."""
+"""GPT-NeoX (Black et al. 2022): parallel or sequential sublayers, partial RoPE."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
@@ -60,7 +60,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter; a head's query, key and value lie together."""
+    """Map parameters to the tensor names of transformers; query, key and value are interleaved per head."""
     stack, heads = _causal.stack_name(spec), spec.stack.blocks[0].attention.num_heads
     layer = f"{stack}.layers.{{i}}"
     fused = "layers.{i}.attention.query_key_value.*"

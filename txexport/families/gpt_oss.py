@@ -1,4 +1,4 @@
-"""gpt-oss (OpenAI 2025): experts with clipped gates, attention with sinks, in every other layer a window."""
+"""gpt-oss (OpenAI 2025): experts with clipped gates, attention sinks, sliding windows in half the layers."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     )
     if not config.values.get("rope_parameters") and not config.values.get("rope_scaling"):
         config = config.replaced(rope_parameters=YARN)
-    config.expect(swiglu_alpha=1.702)  # that of quick_gelu
+    config.expect(swiglu_alpha=1.702)  # the factor of quick_gelu
     config = config.replaced(hidden_act="quick_gelu")
     num_experts, top_k = config.count("num_local_experts", 128), config.integer("num_experts_per_tok", 4)
     clip, window = config.number("swiglu_limit", 7.0), config.integer("sliding_window", 128)
@@ -52,7 +52,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's, with sinks, and experts (experts,in,out), a gate's column before the one it opens."""
+    """As LLaMA's, with sinks, and experts (experts,in,out) whose gate and up columns alternate."""
     inherited, mixed = llama.table(spec), spec.stack.blocks[0].feed_forward
     assert isinstance(mixed, ExpertsSpec)
     layer, source = f"{_causal.stack_name(spec)}.layers.{{i}}", "layers.{i}.mlp.experts"

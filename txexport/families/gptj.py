@@ -1,4 +1,4 @@
-"""GPT-J (Wang and Komatsuzaki 2021): parallel sublayers behind one norm, interleaved rotary positions."""
+"""GPT-J (Wang and Komatsuzaki 2021): parallel sublayers after one norm, interleaved RoPE."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal, gpt2
@@ -64,7 +64,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter; both sublayers share the norm, which is stored once."""
+    """Map parameters to the tensor names of transformers; both sublayers share one norm, stored once."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {

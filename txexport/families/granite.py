@@ -1,4 +1,4 @@
-"""Granite 3 (IBM 2024): LLaMA with a factor each for words, scores, what sublayers add, and logits."""
+"""Granite 3 (IBM 2024): LLaMA with multipliers of embeddings, attention scores, residuals, and logits."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def stack_spec(config: Config, scale: float, placement: NormPlacement) -> TextStackSpec:
-    """LLaMA's layers with norms placed so, the factors of words and sublayers, and that of scores."""
+    """LLaMA's layers with that norm placement and the multipliers of embeddings, residuals and scores."""
     bias, residual_scale = config.flag("attention_bias", False), config.number("residual_multiplier", 1.0)
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:

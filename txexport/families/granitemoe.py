@@ -1,4 +1,4 @@
-"""Granite 3 with experts (IBM 2024): Granite with a mixture in every layer."""
+"""Granite 3 MoE (IBM 2024): Granite with a mixture of experts in every layer."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ NAMING = llama.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; `mlp_bias` is not read, experts have none."""
+    """The architecture that config.json describes; `mlp_bias` is not read, since experts have none."""
     num_experts, top_k = config.count("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
@@ -27,7 +27,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's, with experts stacked (experts,out,in), all gates before what they open."""
+    """As LLaMA's, with experts stacked (experts,out,in), all gate rows before the up rows."""
     inherited, mixed = llama.table(spec), spec.stack.blocks[0].feed_forward
     layer, source = f"{_causal.stack_name(spec)}.layers.{{i}}.feed_forward", "layers.{i}.block_sparse_moe"
     assert isinstance(mixed, ExpertsSpec)

@@ -1,4 +1,4 @@
-"""GTE (Zhang et al. 2024): Nomic BERT with biases, but for the two projections up."""
+"""GTE (Zhang et al. 2024): Nomic BERT with biases, except on the gate and up projections."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take, zeros
 from txexport.errors import CheckpointError
@@ -19,7 +19,7 @@ PUBLISHED_WITH_CODE = True
 
 
 def published(config: Config) -> Config:
-    """The values of Alibaba's "new", code from before the library had the family, by the library's names."""
+    """The values of Alibaba's "new" code, which preceded the library's family, by the library's names."""
     config.expect(pack_qkv=True)
     ours = config.with_defaults(rope_theta=10_000.0, max_position_embeddings=2048)
     dropped = ("auto_map", "rope_scaling", "rope_theta")
@@ -30,9 +30,9 @@ def published(config: Config) -> Config:
 
 
 def _rope_parameters(config: Config) -> dict[str, float | str]:
-    """What that code rotates by.
+    """RoPE parameters of that code.
 
-    Its "ntk" is "linear" over a larger base (Su 2023, https://kexue.fm/archives/9706, equation 6).
+    Its "ntk" is "linear" with a larger base (Su 2023, https://kexue.fm/archives/9706, equation 6).
     """
     theta, scaling = config.number("rope_theta"), config.table("rope_scaling")
     if not scaling.values:
@@ -58,7 +58,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter; the projections up and to the gate have biases of 0."""
+    """Map parameters to the tensor names of transformers; the gate and up projections have biases of 0."""
     layer, source = "encoder.layers.{i}", "encoder.layer.{i}"
     words, none = "embeddings.word_embeddings.weight", Take(f"{source}.mlp.up_gate_proj.bias", computed=zeros)
     rules: Rules = {

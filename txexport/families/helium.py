@@ -1,4 +1,4 @@
-"""Helium (Kyutai 2025): LLaMA with neighbours turned in pairs."""
+"""Helium (Kyutai 2025): LLaMA with interleaved RoPE."""
 
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
@@ -11,7 +11,7 @@ table = llama.table
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; attention ends without a bias, as wide as it began."""
+    """The architecture that config.json describes; the output projection is square and has no bias."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     config = config.with_defaults(head_dim=128, num_key_value_heads=20, rms_norm_eps=1e-8, rope_theta=1e5)
     config.expect(head_dim=config.replaced(head_dim=None).head_dim(width, heads))

@@ -1,4 +1,4 @@
-"""Hunyuan dense (Tencent 2025): LLaMA with norms of heads after they are rotated, at a stretched base."""
+"""Hunyuan dense (Tencent 2025): LLaMA with QK-norm after RoPE, and a fixed NTK-aware base."""
 
 from dataclasses import replace
 
@@ -15,7 +15,10 @@ NAMING = llama.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; older files say also what this family always has."""
+    """The architecture that config.json describes.
+
+    Older files also state what holds for all of this family.
+    """
     config.expect(use_qk_norm=True, use_cla=False)
     config = _stretched(config.with_defaults(rms_norm_eps=1e-5, pad_token_id=0))
     bias = config.flag("attention_bias", False)
@@ -28,7 +31,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _stretched(config: Config) -> Config:
-    """With `alpha`, "dynamic" is no such thing: the base grows once and for all (bloc97 2023, NTK-aware)."""
+    """With `alpha`, "dynamic" is a fixed change of the base (bloc97 2023, NTK-aware)."""
     values, kind = scaling(config)
     if kind != "dynamic" or not values.values.get("alpha"):
         return config
@@ -40,7 +43,7 @@ def _stretched(config: Config) -> Config:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's, with other names for the norms of heads."""
+    """As LLaMA's, with other names of QK-norm."""
     inherited, layer = llama.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}.attention"
     rules: Rules = {
         f"{layer}.q_norm.*": "layers.{i}.self_attn.query_layernorm.*",

@@ -1,4 +1,4 @@
-"""HyperCLOVA X SEED (NAVER 2025): Granite, with a second norm behind each sublayer."""
+"""HyperCLOVA X SEED (NAVER 2025): Granite with sandwich norm."""
 
 from txexport.checkpoints.weight_map import Rules, Table
 from txexport.families import _causal, granite, llama
@@ -20,7 +20,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's, with the norms behind sublayers."""
+    """As LLaMA's, with the norms after sublayers."""
     stack, inherited = _causal.stack_name(spec), llama.table(spec)
     rules: Rules = {}
     if spec.stack.blocks[0].placement == NormPlacement.SANDWICH:

@@ -1,4 +1,4 @@
-"""Jina embeddings v3 (Sturua et al. 2024): XLM-RoBERTa with rotary positions in place of learned ones."""
+"""Jina embeddings v3 (Sturua et al. 2024): XLM-RoBERTa with RoPE instead of learned positions."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ TASKS = {
     "question-answering": ("JinaEmbeddingsV3ForQuestionAnswering",),
 }
 
-# Matrices that the original's code adapts to a use have other names; without a use, they are as they were.
+# The original's code renames the matrices that it adapts; without a task, their values are unadapted.
 ADAPTED = ".parametrizations.weight.original"
 NAMING = Naming("roberta.", {ADAPTED: ".weight"})
 LIBRARY_NAMES = {ADAPTED: (".weight",)}
@@ -31,7 +31,8 @@ def published(config: Config) -> Config:
     """
     given = config.with_defaults(layer_norm_eps=1e-5, type_vocab_size=1).values
     values = {key: value for key, value in given.items() if key not in ("auto_map", "rotary_emb_base")}
-    if config.text("position_embedding_type") == "absolute":  # releases of that code differ in its default
+    # Its default differs between releases of that code
+    if config.text("position_embedding_type") == "absolute":
         return Config(values, config.path, config.room)
     config.expect(position_embedding_type="rotary")
     del values["position_embedding_type"]
@@ -60,14 +61,14 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     base = roberta.table(spec)
-    drop = (*base.drop, *ADAPTERS, "linear.*")  # the last is ColBERT's
+    drop = (*base.drop, *ADAPTERS, "linear.*")  # the last one is ColBERT's
     return replace(base, rules=named(base.rules), naming=NAMING, drop=drop)
 
 
 def named(rules: Rules) -> Rules:
-    """RoBERTa's rules with the names that Jina's code has for layers."""
+    """RoBERTa's rules with the layer names of Jina's code."""
     layer, source = bert.LAYER, "encoder.layers.{i}"
     return rules | {
         "encoder.embedding.norm.*": "emb_ln.*",

@@ -1,4 +1,4 @@
-"""LLaMA 1 to 3 (Touvron et al. 2023): pre-norm decoder, RMS norms, rotary positions, gated feed-forward."""
+"""LLaMA 1 to 3 (Touvron et al. 2023): pre-norm decoder with RMSNorm, RoPE and SwiGLU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ from txexport.spec import (
 
 TASKS = _causal.tasks("Llama")
 
-NAMING = Naming("model.", others=("transformer.",))  # the latter where questions are answered
+NAMING = Naming("model.", others=("transformer.",))  # the latter prefix is of question answering
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
@@ -38,7 +38,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def decoder_spec(config: Config, task: str, **varied: Any) -> EncoderSpec | DecoderSpec:
-    """LLaMA's architecture, `varied` as `stack_spec` takes it."""
+    """LLaMA's architecture; `varied` are arguments of `stack_spec`."""
     return _causal.model(config, task, stack_spec(config, **varied), tied=False)
 
 
@@ -53,10 +53,10 @@ def stack_spec(
     mixture: Callable[[FeedForwardSpec], ExpertsSpec] | None = None,
     fraction: str | None = None,
 ) -> TextStackSpec:
-    """LLaMA's stack with what its descendants vary; `windows` are the layers' in turn.
+    """LLaMA's stack with the options of its descendants; `windows` are the sliding windows of the layers.
 
-    `mixture` makes a mixture of experts of the feed-forward network; `fraction` is a name for the part of a
-    head that rotates.
+    `mixture` replaces the feed-forward network by a mixture of experts; `fraction` is the name of
+    partial_rotary_factor.
     """
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     given = config.values.get("head_dim") is not None
@@ -96,7 +96,7 @@ def stack_spec(
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {

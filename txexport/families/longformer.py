@@ -1,8 +1,8 @@
-"""Longformer (Beltagy et al. 2020): RoBERTa whose tokens see a window around them, and global tokens.
+"""Longformer (Beltagy et al. 2020): RoBERTa with sliding-window attention and global tokens.
 
-Which tokens are global is an input of every task's graph, `global_attention_mask`. The original takes it too;
-where its caller gives none, it chooses: no token for hidden states, words and labels of tokens, the first one
-for labels of sequences, those before the first separator for answers, those after the second for choices.
+Every task's graph has the input `global_attention_mask`. The original takes it too and has defaults: no
+global token for hidden states, masked LM and token classification, the first token for sequence
+classification, those before the first separator for question answering, after the second for choices.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     inherited, source = roberta.table(spec), f"{bert.SOURCE}.attention.self"
     apart: Rules = {
         f"{bert.LAYER}.attention.q_global.*": f"{source}.query_global.*",

@@ -30,9 +30,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
 
 
 def _check_start(config: Config, padding: int) -> None:
-    """Raise UnsupportedError for a decoder that starts with padding, which has a position of its own.
+    """Raise UnsupportedError for a decoder_start_token_id that is padding, whose position is special.
 
-    generation_config.json goes before config.json. Padding further on has no meaning in a target.
+    generation_config.json takes precedence over config.json. Padding further on has no meaning in a target.
     """
     generation = config.path.with_name("generation_config.json")
     for path, values in (
@@ -49,7 +49,7 @@ def _check_start(config: Config, padding: int) -> None:
 def table(spec: EncoderDecoderSpec) -> Table:
     """As BART's, with computed positions."""
     inherited = bart.table(spec)
-    padding = spec.decoder.embedding.position.offset - 1  # whose positions begin after padding's
+    padding = spec.decoder.embedding.position.offset - 1  # positions begin after padding's
     sinusoids = partial(stretched, padding=padding)
     rules: Rules = {
         f"{side}.embedding.position.*": Take(f"{side}.embed_positions.weights", computed=sinusoids)

@@ -1,4 +1,4 @@
-"""Marian (Junczys-Dowmunt et al. 2018): the encoder-decoder of Vaswani et al. 2017, post-norm, sinusoidal."""
+"""Marian (Junczys-Dowmunt et al. 2018): the post-norm encoder-decoder of Vaswani et al. 2017, sinusoidal."""
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import bart
@@ -33,7 +33,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
 
 
 def table(spec: EncoderDecoderSpec) -> Table:
-    """As BART's; a checkpoint may keep the sinusoids or leave them to be computed."""
+    """As BART's; a checkpoint may store the sinusoids or not."""
     inherited = bart.table(spec)
     rules: Rules = {
         f"{side}.embedding.position.*": Take(f"{side}.embed_positions.*", computed=halves)

@@ -1,4 +1,4 @@
-"""mBART (Liu et al. 2020): BART with norms before the sublayers."""
+"""mBART (Liu et al. 2020): pre-norm BART."""
 
 from txexport.families import bart
 from txexport.families._config import Config, TensorNames

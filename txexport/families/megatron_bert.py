@@ -1,4 +1,4 @@
-"""Megatron-LM's BERT (Shoeybi et al. 2019): norms before the sublayers, none of the embedding."""
+"""Megatron-LM's BERT (Shoeybi et al. 2019): pre-norm BERT without a norm of the embedding."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = {
         f"{bert.LAYER}.attention_norm.*": f"{bert.SOURCE}.attention.ln.*",
         f"{bert.LAYER}.feed_forward_norm.*": f"{bert.SOURCE}.ln.*",

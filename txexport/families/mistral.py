@@ -1,4 +1,4 @@
-"""Mistral (Jiang et al. 2023): LLaMA with grouped queries and a sliding window."""
+"""Mistral (Jiang et al. 2023): LLaMA with grouped-query attention and a sliding window."""
 
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
@@ -11,7 +11,7 @@ table = llama.table
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; a window of null is none, a missing one 4096."""
+    """The architecture that config.json describes; a null sliding_window means none, a missing one 4096."""
     config = config.with_defaults(num_key_value_heads=8)
     config.expect(layer_types=None)
     window = config.integer("sliding_window", 4096)

@@ -1,4 +1,4 @@
-"""ModernBERT (Warner et al. 2024): pre-norm encoder, rotary positions, most layers in a window."""
+"""ModernBERT (Warner et al. 2024): pre-norm encoder with RoPE, most layers with a local window."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def stack_spec(config: Config, window: int, *, causal: bool) -> TextStackSpec:
-    """The stack, most of whose layers see a `window`."""
+    """The stack, most of whose layers have the local `window`."""
     config.expect(rope_scaling=None)
     width, longest = config.integer("hidden_size"), config.integer("max_position_embeddings")
     norm = NormSpec(width, config.number("norm_eps", 1e-5), bias=config.flag("norm_bias", False))
@@ -57,11 +57,14 @@ def stack_spec(config: Config, window: int, *, causal: bool) -> TextStackSpec:
 
 
 def _block(config: Config, norm: NormSpec, causal: bool, window: int | None, first: bool) -> BlockSpec:
-    """A layer; the first one's attention reads the embedding, which is normalised already."""
+    """A layer; the first has no attention norm, since the embedding is normalised already."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     head_dim, bias = config.head_dim(width, heads), config.flag("attention_bias", False)
     attention = AttentionSpec(
-        *(width, heads, heads, head_dim),
+        hidden_size=width,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=head_dim,
         causal=causal,
         bias=bias,
         output_bias=bias,
@@ -79,7 +82,7 @@ def _block(config: Config, norm: NormSpec, causal: bool, window: int | None, fir
 
 
 def _rotary(config: Config, head_dim: int, windowed: bool) -> RotarySpec:
-    """Rotation of a kind of layers: newer files have a table for each kind, older ones a theta."""
+    """RoPE of a layer type: newer files have a table for each type, older ones a theta."""
     kind, old = ("sliding_attention", "local") if windowed else ("full_attention", "global")
     default = 10_000.0 if windowed else 160_000.0
     theta = config.number(f"{old}_rope_theta", default)
@@ -109,7 +112,7 @@ def _head(config: Config, task: str, norm: NormSpec | None) -> HeadSpec:
 
 
 def _pick(config: Config, first: Pick) -> Pick:
-    """What a sequence's vector is made of; the `first` token is another for choices than for labels."""
+    """The pooling of a sequence; for choices, `first` is a different token than for labels."""
     picks, pooling = {"cls": first, "mean": Pick.MEAN}, config.text("classifier_pooling", "cls")
     if pooling not in picks:
         config.expect(classifier_pooling="cls")
@@ -117,7 +120,7 @@ def _pick(config: Config, first: Pick) -> Pick:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     layer, fused, words = "encoder.layers.{i}", "layers.{i}.attn.Wqkv.*", "embeddings.tok_embeddings.weight"
     masked = spec.head.kind == HeadKind.MASKED_LM
     projection = "decoder" if masked else "classifier"

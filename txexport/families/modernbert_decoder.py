@@ -1,4 +1,4 @@
-"""ModernBERT's decoders, as Ettin (Weller et al. 2025): ModernBERT that looks back, projections apart."""
+"""ModernBERT decoders, such as Ettin (Weller et al. 2025): causal ModernBERT with separate projections."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ NAMING = modernbert.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; a window is one side of ModernBERT's."""
+    """The architecture that config.json describes; the window is one side of ModernBERT's."""
     window = config.with_defaults(local_attention=128).integer("local_attention") // 2
     stack = modernbert.stack_spec(config, window, causal=True)
     model = _causal.model(config, task, stack, tied=True, bias=config.flag("decoder_bias", True))

@@ -1,4 +1,4 @@
-"""MPNet (Song et al. 2020): RoBERTa without segments, with a relative bias that all layers share."""
+"""MPNet (Song et al. 2020): RoBERTa without token types, with one relative bias shared by all layers."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
@@ -30,7 +30,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     layer, source = bert.LAYER, bert.SOURCE
     rules: Rules = bert.stack_rules() | {
         f"{layer}.attention.q.*": f"{source}.attention.attn.q.*",

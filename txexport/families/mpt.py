@@ -1,4 +1,4 @@
-"""MPT (MosaicML 2023): pre-norm decoder with linear biases and no other biases at all."""
+"""MPT (MosaicML 2023): pre-norm decoder with ALiBi and no biases."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
@@ -25,7 +25,7 @@ TASKS = {"text-generation": ("MptForCausalLM", "MptModel", "MPTForCausalLM")}
 NAMING = Naming("transformer.")
 ALIASES = {"num_attention_heads": "n_heads", "hidden_size": "d_model", "num_hidden_layers": "n_layers"}
 PUBLISHED_WITH_CODE = True
-LONGEST = 8  # of the slopes; the original reads no other
+LONGEST = 8  # of alibi; the original reads no other key
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
@@ -39,7 +39,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     scale = attention.values.get("softmax_scale")
     block = BlockSpec(
         AttentionSpec(
-            *(width, heads, heads, config.head_dim(width, heads)),
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=config.head_dim(width, heads),
             causal=True,
             bias=False,
             output_bias=False,
@@ -65,7 +68,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     stack = _causal.stack_name(spec)
     layer, fused = f"{stack}.layers.{{i}}", "blocks.{i}.attn.Wqkv.*"
     rules: Rules = {

@@ -1,4 +1,4 @@
-"""mT5 (Xue et al. 2021): T5 v1.1 in a hundred languages."""
+"""mT5 (Xue et al. 2021): multilingual T5 v1.1."""
 
 from txexport.families import t5
 from txexport.families._config import Config, TensorNames

@@ -1,4 +1,4 @@
-"""Nemotron and Minitron (Parmar et al. 2024): squared relu, half a head rotary, layer norms stored less 1."""
+"""Nemotron and Minitron (Parmar et al. 2024): squared ReLU, RoPE on half a head, LayerNorm stored minus 1."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's, with 1 added to the scales of norms and not to their biases."""
+    """As LLaMA's, with 1 added to the weights of norms, not to their biases."""
     stack, inherited = _causal.stack_name(spec), llama.table(spec)
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {

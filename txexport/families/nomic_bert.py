@@ -1,4 +1,4 @@
-"""Nomic BERT (Nussbaum et al. 2024): BERT with rotary positions, gated feed-forward, and no biases inside."""
+"""Nomic BERT (Nussbaum et al. 2024): BERT with RoPE, gated feed-forward, and no biases in the layers."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import bert
@@ -29,7 +29,7 @@ TASKS = {
 
 NAMING = Naming("nomic_bert.")
 PUBLISHED_WITH_CODE = True
-# Names of before the library had the family, which wrote what else it might be beside them.
+# Keys of its own code, from before the library had the family.
 PUBLISHED = {
     "hidden_size": "n_embd",
     "num_hidden_layers": "n_layer",
@@ -48,13 +48,13 @@ OTHERWISE = {
 
 
 def variant(config: Config) -> str:
-    """The family that reads it: with experts in some layers, it is one that the library does not have."""
+    """The family of this config: models with experts are one that the library does not have."""
     mixed = all(config.integer(key, 0) > 0 for key in ("num_experts", "moe_every_n_layers"))
     return "nomic_bert_moe" if mixed else "nomic_bert"
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes, in its form of today or that of its release."""
+    """The architecture that config.json describes, in today's form or that of its release."""
     config.expect(**OTHERWISE)
     ours = of_today(config).with_defaults(hidden_act="silu")
     activation = ours.activation("hidden_act")
@@ -62,8 +62,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def of_today(config: Config) -> Config:
-    """Values of its release by their names of today."""
-    # Beyond the positions that were trained, a scaling factor would change the frequencies.
+    """The release's values by today's names."""
+    # Beyond the trained length, rotary_scaling_factor would change the frequencies.
     trained = "n_positions" if config.values.get("rotary_scaling_factor") is None else "max_trained_positions"
     names_then = PUBLISHED | {"max_position_embeddings": trained}
     then = {now: config.values[old] for now, old in names_then.items() if old in config.values}
@@ -75,7 +75,7 @@ def of_today(config: Config) -> Config:
 def encoder_spec(
     config: Config, task: str, *, bias: bool, output_bias: bool, masked_lm: Activation
 ) -> EncoderSpec:
-    """The architecture with what its kin vary: biases of attention and of what a network gives."""
+    """The architecture with the options of related families: biases of attention and feed-forward output."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm = NormSpec(width, config.number("layer_norm_eps", 1e-12))
     given = config.values.get("head_dim") is not None
@@ -83,7 +83,10 @@ def encoder_spec(
     activation = config.activation("hidden_act")
     block = BlockSpec(
         AttentionSpec(
-            *(width, heads, heads, head_dim),
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=head_dim,
             causal=False,
             bias=bias,
             output_bias=bias,
@@ -107,7 +110,7 @@ def encoder_spec(
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     layer, source = "encoder.layers.{i}", "encoder.layers.{i}"
     transform, words = "cls.predictions.transform", "embeddings.word_embeddings.weight"
     rules: Rules = {
@@ -129,5 +132,5 @@ def table(spec: EncoderSpec) -> Table:
 
 
 def fused(ours: str, source: str) -> Rules:
-    """Query, key and value of an attention, one after another in one tensor."""
+    """Query, key and value of an attention, stored in one tensor."""
     return {f"{ours}.{name}.*": Take(source, part=part, parts=3) for part, name in enumerate("qkv")}

@@ -1,4 +1,4 @@
-"""OLMo (Groeneveld et al. 2024): LLaMA with layer norms that learn nothing."""
+"""OLMo (Groeneveld et al. 2024): LLaMA with non-parametric layer norm."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, NormSpec
 TASKS = _causal.tasks("Olmo", tokens=False, spans=False)
 
 NAMING = llama.NAMING
-EPS = 1e-5  # fixed in the original, in no config
+EPS = 1e-5  # fixed in the original, not in config.json
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
@@ -36,7 +36,7 @@ def _ones(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's; no file has the scales of norms, which are 1."""
+    """As LLaMA's; the weights of norms, which are 1, are not stored."""
     stack, inherited = _causal.stack_name(spec), llama.table(spec)
     names = [f"{stack}.layers.{{i}}.{norm}" for norm in ("attention_norm", "feed_forward_norm")]
     rules: Rules = {f"{name}.*": Take("", computed=_ones) for name in (*names, f"{stack}.final_norm")}

@@ -1,4 +1,4 @@
-"""OLMo 2 (OLMo Team 2024): LLaMA that normalises what sublayers give, and all queries and keys at once."""
+"""OLMo 2 (OLMo Team 2024): LLaMA with post-sublayer norm, and QK-norm over the full projection."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def stack_spec(config: Config, windows: list[int | None]) -> TextStackSpec:
-    """The stack, whose layers have these `windows` in turn."""
+    """The stack; `windows` are the sliding windows of the layers."""
     bias = config.flag("attention_bias", False)
     config = config.with_defaults(rms_norm_eps=1e-5)
 
@@ -31,7 +31,7 @@ def stack_spec(config: Config, windows: list[int | None]) -> TextStackSpec:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's, with the norms under other names."""
+    """As LLaMA's, with other names of the norms."""
     inherited, layer = llama.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}"
     rules: Rules = {
         f"{layer}.attention_norm.*": "layers.{i}.post_attention_layernorm.*",

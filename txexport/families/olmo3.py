@@ -1,4 +1,4 @@
-"""OLMo 3 (OLMo Team 2025): OLMo 2 with most layers in a window, whose positions no scaling stretches."""
+"""OLMo 3 (OLMo Team 2025): OLMo 2 with most layers in a sliding window, whose RoPE is never scaled."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ table = olmo2.table
 
 
 def _local(config: Config) -> list[bool]:
-    """Which layers attend to a window only."""
+    """For each layer, tell whether it has a sliding window."""
     return config.local_layers(lambda layer: bool((layer + 1) % 4))
 
 
@@ -38,17 +38,17 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def spelt_out(config: Config) -> tuple[Mapping[str, Any], str] | None:
-    """config.json with a table of rotation for each kind of layers, and what is meant by one theta for both.
+    """config.json with rope parameters for each layer type, and the meaning of one theta for both.
 
-    transformers 4 wrote one `rope_theta`, and gave it to layers with a window and without. transformers 5
-    takes it for the latter, and 500000 for the former. None where that is no difference.
+    transformers 4 wrote one `rope_theta` and used it for layers with and without a window. transformers 5
+    uses it for the latter, and 500000 for the former. None where that makes no difference.
     """
     theta, tables = config.number("rope_theta", DEFAULT_THETA), config.table("rope_parameters").values
     windowed = tables.get("sliding_attention") or {}
     if theta == DEFAULT_THETA or "rope_theta" in windowed or not any(_local(config)):
         return None
     own = {"rope_type": "default"} | dict(windowed) | {"rope_theta": theta}
-    full = {"rope_type": "default"} | dict(tables.get("full_attention") or {})  # which rope_scaling goes into
+    full = {"rope_type": "default"} | dict(tables.get("full_attention") or {})  # includes rope_scaling
     both = {**tables, "sliding_attention": own, "full_attention": full}
     values = dict(config.values) | {"rope_parameters": both}
     note = (
@@ -60,10 +60,10 @@ def spelt_out(config: Config) -> tuple[Mapping[str, Any], str] | None:
 
 
 def _rotary(config: Config, windowed: bool, head_dim: int) -> RotarySpec:
-    """Rotation of a kind of layers; newer files have a table for each, older ones a theta and a scaling."""
+    """RoPE of a layer type; newer files have a table for each, older ones a theta and a scaling."""
     kind = "sliding_attention" if windowed else "full_attention"
     table = config.table("rope_parameters").table(kind)
-    table.expect(truncate=True)  # which the original reads in no table of a kind
+    table.expect(truncate=True)  # the original ignores it in a table per layer type
     values = dict(table.values)
     if not windowed:
         values |= config.table("rope_scaling").values

@@ -1,4 +1,4 @@
-"""OLMoE (Muennighoff et al. 2024): LLaMA with experts, and norms of all queries and keys at once."""
+"""OLMoE (Muennighoff et al. 2024): LLaMA with experts, and QK-norm over the full projection."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ table = qwen3_moe.table
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; its norms of queries and keys know no other head_dim."""
+    """The architecture that config.json describes; QK-norm does not support a separate head_dim."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     config.expect(head_dim=config.head_dim(width, heads))
     config = config.with_defaults(rms_norm_eps=1e-5, num_experts=64, num_experts_per_tok=8)

@@ -29,7 +29,7 @@ ALIASES = gpt2.ALIASES
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; here "gelu" means the tanh form."""
+    """The architecture that config.json describes; here "gelu" means gelu_new."""
     width, heads = config.integer("n_embd"), config.integer("n_head")
     activation = config.activation("afn", "gelu")
     if activation == Activation.GELU:
@@ -50,7 +50,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter: as GPT-2's, but for the embeddings."""
+    """Map parameters to the tensor names of transformers: GPT-2's, but for the embeddings."""
     stack, inherited = _causal.stack_name(spec), gpt2.table(spec)
     rules: Rules = {
         f"{stack}.embedding.word.weight": Take("tokens_embed.weight", also=_causal.copies(spec)),

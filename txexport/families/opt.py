@@ -1,6 +1,6 @@
-"""OPT (Zhang et al. 2022): decoder with learned positions from the third row on, pre- or post-norm.
+"""OPT (Zhang et al. 2022): decoder with learned positions with an offset of 2, pre- or post-norm.
 
-Words may be narrower than the layers: they and the vectors that score them are projected.
+Word embeddings may be narrower than hidden_size, with projections in and out.
 """
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
@@ -23,7 +23,7 @@ from txexport.spec import (
 TASKS = {"text-generation": ("OPTForCausalLM", "OPTModel")}
 
 NAMING = Naming("model.")
-EPS, OFFSET = 1e-5, 2  # fixed in the original, in no config
+EPS, OFFSET = 1e-5, 2  # fixed in the original, not in config.json
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
@@ -48,7 +48,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     position = PositionSpec(PositionKind.LEARNED, size, OFFSET)
     stack = TextStackSpec(
         EmbeddingSpec(
-            *(config.integer("vocab_size"), width, position),
+            vocab_size=config.integer("vocab_size"),
+            hidden_size=width,
+            position=position,
             factored_size=factored,
             project_first=factored is not None,
         ),
@@ -60,7 +62,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     stack, source = _causal.stack_name(spec), "decoder.layers.{i}"
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {

@@ -1,4 +1,4 @@
-"""Pegasus (Zhang et al. 2020): BART with norms before the sublayers and sinusoidal positions."""
+"""Pegasus (Zhang et al. 2020): pre-norm BART with sinusoidal positions."""
 
 from txexport.families import bart, marian
 from txexport.families._config import Config, TensorNames

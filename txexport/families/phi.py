@@ -1,4 +1,4 @@
-"""Phi-1 and 2 (Gunasekar et al. 2023): parallel sublayers behind one norm, half of a head rotary, biases."""
+"""Phi-1 and 2 (Gunasekar et al. 2023): parallel sublayers after one norm, RoPE on half of a head, biases."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
@@ -61,7 +61,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter; both sublayers share the norm, which is stored once."""
+    """Map parameters to the tensor names of transformers; both sublayers share one norm, stored once."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {

@@ -21,7 +21,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's; queries, keys and values lie one after another, and so do gate and up."""
+    """As LLaMA's; query, key and value are stored in one tensor, gate and up in another."""
     attention, inherited = spec.stack.blocks[0].dense, llama.table(spec)
     layer, fused = f"{_causal.stack_name(spec)}.layers.{{i}}", "layers.{i}.self_attn.qkv_proj.*"
     heads, keys = attention.num_heads, attention.num_kv_heads

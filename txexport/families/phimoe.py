@@ -1,4 +1,4 @@
-"""Phi-3.5-MoE (Abdin et al. 2024): Mixtral with layer norms, biases, and SparseMixer's routers."""
+"""Phi-3.5-MoE (Abdin et al. 2024): Mixtral with layer norms, biases, and SparseMixer routing."""
 
 from dataclasses import replace
 
@@ -17,14 +17,14 @@ from txexport.spec import (
 )
 
 TASKS = _causal.tasks("Phimoe", tokens=False, spans=False)
-TASKS["text-generation"] += ("PhiMoEForCausalLM",)  # of the code that files are published with
+TASKS["text-generation"] += ("PhiMoEForCausalLM",)  # the code published with the files
 
 NAMING = llama.NAMING
 PUBLISHED_WITH_CODE = True
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; the original's routers always pick two."""
+    """The architecture that config.json describes; the original's router always selects two experts."""
     config = config.with_defaults(rms_norm_eps=1e-5, num_key_value_heads=8, rope_theta=1e6)
     config.expect(num_experts_per_tok=2)
     num_experts = config.count("num_local_experts", 16)
@@ -41,10 +41,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _turned(config: Config, stack: TextStackSpec) -> TextStackSpec:
-    """`stack` with layer norms, and rotations multiplied as LongRoPE's settings say and not by their formula.
+    """`stack` with layer norms, and RoPE scaled by LongRoPE's stored factors instead of its formula.
 
-    Raises UnsupportedError for another scaling. The original turns by the short factors at every length, so
-    that long ones in their place are refused too.
+    Raises UnsupportedError for another scaling. The original uses the short factors at every length, so that
+    a checkpoint restricted to the long ones is refused too.
     """
     values, kind = scaling(config)
     if kind not in ("default", LONG):

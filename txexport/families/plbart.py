@@ -1,4 +1,4 @@
-"""PLBART (Ahmad et al. 2021): BART of programs, whose word vectors are scaled unless its config denies it."""
+"""PLBART (Ahmad et al. 2021): BART for source code, with scaled word embeddings by default."""
 
 from txexport.families import bart
 from txexport.families._config import Config, TensorNames

@@ -1,8 +1,8 @@
-"""Published architectures as specs, without a checkpoint.
+"""Specs of published architectures, without a checkpoint.
 
-Sizes are those of the paper cited; where it leaves a value open, the released model's. A preset equals what
-the family makes of a config.json with these values; the Transformer of 2017 has no family. An unknown size
-raises InputError.
+Sizes are those of the paper cited; where it leaves a value open, the released model's. A preset equals the
+spec of a config.json with these values; the Transformer of 2017 has no family. An unknown size raises
+InputError.
 """
 
 import math
@@ -36,7 +36,7 @@ from txexport.spec import (
 
 T = TypeVar("T")
 
-SINUSOIDS = 1024  # rows of the table; the sinusoids themselves have no end
+SINUSOIDS = 1024  # rows of the table; sinusoids have no maximum
 
 # Layers, width, heads.
 GPT2 = {"small": (12, 768, 12), "medium": (24, 1024, 16), "large": (36, 1280, 20), "xl": (48, 1600, 25)}
@@ -48,9 +48,9 @@ LLAMA = {
     "65b": (80, 8192, 64, 64, 22_016, 1e-5, 32_000, 2048, 1e4),
     "8b": (32, 4096, 32, 8, 14_336, 1e-5, 128_256, 8192, 5e5),
 }
-# Layers, width, heads, side of a patch.
+# Layers, width, heads, patch size.
 VIT = {"base": (12, 768, 12, 16), "large": (24, 1024, 16, 16), "huge": (32, 1280, 16, 14)}
-# Layers, width, heads, numbers of a head, feed-forward.
+# Layers, width, heads, head size, feed-forward.
 T5 = {
     "small": (6, 512, 8, 64, 2048),
     "base": (12, 768, 12, 64, 3072),
@@ -63,7 +63,7 @@ T5 = {
 def transformer_base() -> EncoderDecoderSpec:
     """The Transformer, base model: 65M parameters (Vaswani et al. 2017, Table 3, first line).
 
-    With the 37,000 tokens of English-German (5.1). By this description there are 63.1M.
+    With the 37,000 tokens of English-German (5.1). The paper's description gives 63.1M.
     """
     return _transformer(width=512, heads=8)
 
@@ -71,13 +71,13 @@ def transformer_base() -> EncoderDecoderSpec:
 def transformer_big() -> EncoderDecoderSpec:
     """The Transformer, big model: 213M parameters (Vaswani et al. 2017, Table 3, last line).
 
-    By its description, with 37,000 tokens, there are 214.2M.
+    The paper's description gives 214.2M, with 37,000 tokens.
     """
     return _transformer(width=1024, heads=16)
 
 
 def _transformer(width: int, heads: int) -> EncoderDecoderSpec:
-    """6 layers a side, projections of attention without biases, one word matrix, scaled (3.1 to 3.5)."""
+    """6 layers a side, attention without biases, one shared, scaled word embedding (3.1 to 3.5)."""
     position = PositionSpec(PositionKind.FIXED, SINUSOIDS)
     embedding = EmbeddingSpec(37_000, width, position, scale=math.sqrt(width))
     feed_forward, norm = FeedForwardSpec(width, 4 * width, Activation.RELU), NormSpec(width, 1e-6)
@@ -96,12 +96,12 @@ def _transformer(width: int, heads: int) -> EncoderDecoderSpec:
 
 
 def bert_base(masked_lm: bool = False) -> EncoderSpec:
-    """BERT base: 110M parameters (Devlin et al. 2019, 3); with a pooler, or a head for masked words."""
+    """BERT base: 110M parameters (Devlin et al. 2019, 3); with a pooler, or with a masked LM head."""
     return _bert(12, 768, 12, masked_lm)
 
 
 def bert_large(masked_lm: bool = False) -> EncoderSpec:
-    """BERT large: 340M parameters (Devlin et al. 2019, 3); with a pooler, or a head for masked words."""
+    """BERT large: 340M parameters (Devlin et al. 2019, 3); with a pooler, or with a masked LM head."""
     return _bert(24, 1024, 16, masked_lm)
 
 
@@ -167,7 +167,7 @@ def llama(size: str) -> DecoderSpec:
 
 
 def mistral_7b() -> DecoderSpec:
-    """Mistral 7B, each of whose tokens sees 4,096 (Jiang et al. 2023, Table 1)."""
+    """Mistral 7B, with a sliding window of 4,096 (Jiang et al. 2023, Table 1)."""
     return _llama(32, 4096, 32, 8, 14_336, 1e-5, 32_000, 8192, 1e4, window=4096)
 
 
@@ -185,7 +185,10 @@ def _llama(
 ) -> DecoderSpec:
     norm, head_dim = NormSpec(width, eps, NormKind.RMS), width // heads
     attention = AttentionSpec(
-        *(width, heads, kv_heads, head_dim),
+        hidden_size=width,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
         causal=True,
         bias=False,
         output_bias=False,
@@ -202,8 +205,8 @@ def _llama(
 def t5(size: str) -> EncoderDecoderSpec:
     """T5 "small", "base", "large", "3b" or "11b" (Raffel et al. 2020, 3.7).
 
-    60M, 220M, 770M, 2.8B and 11B parameters. By its description "large" has 738M; with a head of its own it
-    would have 771M.
+    60M, 220M, 770M, 2.8B and 11B parameters. The paper's description gives 738M for "large"; an untied head
+    would make it 771M.
     """
     layers, width, heads, head_dim, inner = _sized("t5", T5, size)
     norm = NormSpec(width, 1e-6, NormKind.RMS)
@@ -211,7 +214,11 @@ def t5(size: str) -> EncoderDecoderSpec:
 
     def attention(causal: bool, biased: bool) -> AttentionSpec:
         return AttentionSpec(
-            *(width, heads, heads, head_dim, causal),
+            hidden_size=width,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=head_dim,
+            causal=causal,
             bias=False,
             output_bias=False,
             scale=1.0,
@@ -231,14 +238,21 @@ def t5(size: str) -> EncoderDecoderSpec:
 
 
 def vit(size: str) -> EncoderSpec:
-    """ViT "base", "large" or "huge", classifying 1,000 kinds of images of 224 x 224 pixels.
+    """ViT "base", "large" or "huge", classifying images of 224 x 224 pixels into 1,000 classes.
 
     86M, 307M and 632M parameters (Dosovitskiy et al. 2021, Table 1), with patches of 16 x 16, and 14 x 14 for
-    "huge". By its description "large" has 304M.
+    "huge". The paper's description gives 304M for "large".
     """
     layers, width, heads, patch = _sized("vit", VIT, size)
     norm = NormSpec(width, 1e-12)
-    attention = AttentionSpec(*(width, heads, heads, width // heads), causal=False, unmasked=True)
+    attention = AttentionSpec(
+        hidden_size=width,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=width // heads,
+        causal=False,
+        unmasked=True,
+    )
     block = BlockSpec(attention, FeedForwardSpec(width, 4 * width, Activation.GELU), norm, NormPlacement.PRE)
     stack = SignalStackSpec(PatchSpec(width, (224, 224), patch), (block,), layers, final_norm=norm)
     return EncoderSpec(encoder=stack, head=HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=1000))

@@ -1,4 +1,4 @@
-"""Qwen2 (Yang et al. 2024): LLaMA with biases on queries, keys and values."""
+"""Qwen2 (Yang et al. 2024): LLaMA with biases of query, key and value."""
 
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
@@ -17,7 +17,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def windows(config: Config) -> list[int | None]:
-    """The window of every layer: by layer_types, or else of those from max_window_layers on."""
+    """The sliding window of every layer: by layer_types, or of layers from max_window_layers on."""
     layers = config.count("num_hidden_layers")
     if not config.flag("use_sliding_window", False):
         config.expect(layer_types=["full_attention"] * layers)

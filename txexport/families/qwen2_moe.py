@@ -1,4 +1,4 @@
-"""Qwen1.5-MoE and Qwen2-MoE (Yang et al. 2024): Qwen2 with experts, one of which every token takes."""
+"""Qwen1.5-MoE and Qwen2-MoE (Yang et al. 2024): Qwen2 with routed experts and a shared expert."""
 
 from txexport.checkpoints.weight_map import Rules, Table
 from txexport.families import _causal, llama, qwen3_moe
@@ -21,7 +21,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _windows(config: Config) -> list[int | None]:
-    """The window of every layer: by layer_types, or else of every other one up to max_window_layers."""
+    """The sliding window of every layer: by layer_types, or of every other one up to max_window_layers."""
     layers = config.count("num_hidden_layers")
     if not config.flag("use_sliding_window", False):
         config.expect(layer_types=["full_attention"] * layers)
@@ -32,7 +32,7 @@ def _windows(config: Config) -> list[int | None]:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As Qwen3-MoE's, with the expert beside the others."""
+    """As Qwen3-MoE's, with the shared expert."""
     inherited, layer = qwen3_moe.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}.feed_forward"
     rules: Rules = {
         f"{layer}.shared.{name}.*": f"layers.{{i}}.mlp.shared_expert.{name}_proj.*"

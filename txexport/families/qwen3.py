@@ -1,4 +1,4 @@
-"""Qwen3 (Yang et al. 2025): LLaMA with a norm on every query and key head."""
+"""Qwen3 (Yang et al. 2025): LLaMA with QK-norm on every head."""
 
 from txexport.families import _causal, llama, qwen2
 from txexport.families._config import Config, TensorNames

@@ -14,7 +14,7 @@ ALIASES = {"num_experts": "num_local_experts"}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; a window, where one is used, is that of all layers."""
+    """The architecture that config.json describes; a sliding window applies to all layers."""
     config = config.with_defaults(
         num_key_value_heads=4, num_local_experts=128, num_experts_per_tok=8, moe_intermediate_size=768
     )
@@ -27,7 +27,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def mixed(config: Config, stack: TextStackSpec, shared: int | None = None) -> TextStackSpec:
-    """`stack` with experts in the layers that have them, and beside them a `shared` one of that width."""
+    """`stack` with experts in the layers that have them; `shared` is the width of a shared expert."""
     num_experts, top_k = config.count("num_experts"), config.integer("num_experts_per_tok")
     width, step = config.integer("moe_intermediate_size"), config.integer("decoder_sparse_step", 1)
     normalised, plain = config.flag("norm_topk_prob", False), config.values.get("mlp_only_layers") or []

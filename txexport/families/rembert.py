@@ -1,4 +1,4 @@
-"""RemBERT (Chung et al. 2021): BERT with narrower vectors of words to read than of those to write."""
+"""RemBERT (Chung et al. 2021): BERT with decoupled input and output embeddings of different widths."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ NAMING = replace(bert.NAMING, prefix="rembert.")
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes; words that it writes are tied to nothing."""
+    """The architecture that config.json describes; the output embedding is not tied."""
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     read, written = config.integer("input_embedding_size", 256), config.integer("output_embedding_size", 1664)
     activation = config.activation("hidden_act", "gelu")
@@ -33,7 +33,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     words, written = "embeddings.word_embeddings.weight", "cls.predictions"
     masked_lm: Rules = {"head.dense.*": f"{written}.dense.*", "head.norm.*": f"{written}.LayerNorm.*"}
     masked_lm |= bert.masked_lm_rules(spec, words, f"{written}.decoder", f"{written}.decoder.bias")

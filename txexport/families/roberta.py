@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al. 2019): BERT with positions that skip padding, and heads of its own."""
+"""RoBERTa (Liu et al. 2019): BERT with positions that skip padding, and other heads."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert
@@ -25,7 +25,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     drop = ("embeddings.position_ids", "pooler.*", "lm_head.*", "classifier.*", "qa_outputs.*")
     return Table(bert.stack_rules() | _head_rules(spec), NAMING, drop)
 

@@ -1,4 +1,4 @@
-"""RoBERTa with norms before its sublayers (Ott et al. 2019, fairseq's encoder_normalize_before)."""
+"""Pre-norm RoBERTa (Ott et al. 2019, fairseq's encoder_normalize_before)."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = {
         f"{bert.LAYER}.attention_norm.*": f"{bert.SOURCE}.attention.LayerNorm.*",
         f"{bert.LAYER}.feed_forward_norm.*": f"{bert.SOURCE}.intermediate.LayerNorm.*",

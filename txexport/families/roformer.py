@@ -1,4 +1,4 @@
-"""RoFormer (Su et al. 2021): BERT whose queries and keys rotate in neighbouring pairs, without positions."""
+"""RoFormer (Su et al. 2021): BERT with interleaved RoPE instead of position embeddings."""
 
 from dataclasses import replace
 
@@ -20,17 +20,21 @@ TASKS = {
 }
 
 NAMING = Naming("roformer.", bert.NAMING.rename)
-BASE = 10_000.0  # fixed in the original, in no config
+BASE = 10_000.0  # fixed in the original, not in config.json
 SINUSOIDS = "encoder.embed_positions.weight"
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
-    """The architecture that config.json describes; word vectors as wide as the stack are not projected."""
+    """The architecture that config.json describes; no projection where embedding_size equals hidden_size."""
     config.expect(rotary_value=False)
     width, longest = config.integer("hidden_size"), config.integer("max_position_embeddings", 1536)
     size, activation = config.integer("embedding_size", width), config.activation("hidden_act", "gelu")
     base = bert.encoder_spec(
-        *(config, task, names, PositionSpec(PositionKind.NONE, longest), activation),
+        config,
+        task,
+        names,
+        PositionSpec(PositionKind.NONE, longest),
+        activation,
         factored_size=None if size == width else size,
         sequence=activation,
     )
@@ -45,7 +49,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def _check_sinusoids(config: Config, names: TensorNames, shape: tuple[int, int]) -> None:
-    """Raise UnsupportedError where the checkpoint keeps another table than the sinusoids that rotate."""
+    """Raise UnsupportedError where the checkpoint stores other than the sinusoids of RoPE."""
     if SINUSOIDS in names:
         config.positions(0)
         kept, own = names.read(SINUSOIDS), _sinusoid.halves(shape)
@@ -57,7 +61,7 @@ def _check_sinusoids(config: Config, names: TensorNames, shape: tuple[int, int])
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     transform, words = "cls.predictions.transform", "embeddings.word_embeddings.weight"
     masked_lm: Rules = {"head.dense.*": f"{transform}.dense.*", "head.norm.*": f"{transform}.LayerNorm.*"}
     masked_lm |= bert.masked_lm_rules(spec, words, "cls.predictions.decoder", "cls.predictions.bias")

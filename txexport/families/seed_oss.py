@@ -1,4 +1,4 @@
-"""Seed-OSS (ByteDance Seed Team 2025): LLaMA with biases on queries, keys and values."""
+"""Seed-OSS (ByteDance Seed Team 2025): LLaMA with biases of query, key and value."""
 
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames

@@ -1,4 +1,4 @@
-"""SigLIP (Zhai et al. 2023): CLIP's towers without a class token, whose pairs are scored each alone."""
+"""SigLIP (Zhai et al. 2023): CLIP's encoders without CLS; each pair is scored by a sigmoid."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ COMMON = LAYERS | {"hidden_act": "gelu_pytorch_tanh", "layer_norm_eps": 1e-6}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | EncoderSpec:
-    """The architecture that config.json describes; texts are padded to as many tokens as have positions."""
+    """The architecture that config.json describes; texts are padded to max_position_embeddings."""
     vision = vision_config(config.table("vision_config"))
     if task == "image-classification":
         return clip.labelled(config, vision_stack(vision), tokens=0)
@@ -45,43 +45,43 @@ def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | Enc
 
 
 def text_config(config: Config) -> Config:
-    """The tower of texts' values, with the library's defaults."""
+    """The values of text_config, with the library's defaults."""
     return config.with_defaults(**COMMON, vocab_size=32000, max_position_embeddings=64)
 
 
 def vision_config(config: Config) -> Config:
-    """The tower of images' values, with the library's defaults."""
+    """The values of vision_config, with the library's defaults."""
     return config.with_defaults(**COMMON, patch_size=16)
 
 
 def text_size(config: Config) -> int:
-    """How many numbers a text's vector has."""
+    """The dimensions of a text's vector."""
     return config.integer("projection_size", config.integer("hidden_size"))
 
 
 def text_stack(config: Config) -> TextStackSpec:
-    """The tower of texts: tokens see those behind them too."""
+    """The text encoder, with bidirectional attention."""
     stack = clip.text_stack(config)
     (block,) = stack.blocks
     return replace(stack, blocks=(replace(block, attention=replace(block.dense, causal=False)),))
 
 
 def vision_stack(config: Config) -> SignalStackSpec:
-    """The tower of images: patches alone, projected with a bias."""
+    """The image encoder: patches without CLS, projected with a bias."""
     stack = clip.vision_stack(config)
     assert isinstance(stack.embedding, PatchSpec)
     return replace(stack, embedding=replace(stack.embedding, tokens=0, bias=True, norm=None))
 
 
 def pool(images: SignalStackSpec) -> AttentionPoolSpec:
-    """What makes one vector of an image, of the sizes of its layers."""
+    """The attention pooling of an image, with the sizes of its layers."""
     (block,) = images.blocks
     assert isinstance(block.feed_forward, FeedForwardSpec)
     return AttentionPoolSpec(block.dense, block.norm, block.feed_forward)
 
 
 def table(spec: DualEncoderSpec | EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     if isinstance(spec, EncoderSpec):
         alone = clip.vision_rules("encoder", "vision_model.") | {"head.*": "classifier.*"}
         alone["encoder.final_norm.*"] = "vision_model.post_layernorm.*"
@@ -99,7 +99,7 @@ def table(spec: DualEncoderSpec | EncoderSpec) -> Table:
 
 
 def pool_rules(pool: str, prefix: str) -> Rules:
-    """The pool, under our name for it and a prefix of the checkpoint's; its first projections are one."""
+    """Tensor names of the attention pooling, by prefix; its query, key and value are one tensor."""
     rules: Rules = {
         f"{pool}.probe.weight": Take(f"{prefix}probe", leading_axis=True),
         f"{pool}.attention.o.*": f"{prefix}attention.out_proj.*",

@@ -1,4 +1,4 @@
-"""SigLIP's tower of texts alone (Zhai et al. 2023): its vector is that of the last place, padding or not."""
+"""SigLIP's text encoder (Zhai et al. 2023); its vector is that of the last position, padding or not."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import clip, siglip
@@ -19,6 +19,6 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = clip.text_rules("encoder", "") | {"vector.project.*": "head.*"}
     return Table(rules, NAMING, drop=("embeddings.position_ids",))

@@ -1,4 +1,4 @@
-"""SigLIP's tower of images alone (Zhai et al. 2023), with the pool that makes an image's vector, or not."""
+"""SigLIP's image encoder (Zhai et al. 2023), with or without the attention pooling."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import clip, siglip
@@ -18,7 +18,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = clip.vision_rules("encoder", "") | siglip.pool_rules("vector.pool", "head.")
     rules["encoder.final_norm.*"] = "post_layernorm.*"
     return Table(rules, NAMING, drop=("embeddings.position_ids",))

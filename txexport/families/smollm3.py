@@ -1,4 +1,4 @@
-"""SmolLM3 (Bakouch et al. 2025): LLaMA in which every fourth layer rotates nothing."""
+"""SmolLM3 (Bakouch et al. 2025): LLaMA without RoPE in every fourth layer."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ table = llama.table
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; only layers that rotate nothing may have a window."""
+    """The architecture that config.json describes; only layers without RoPE may have a sliding window."""
     config = config.with_defaults(num_key_value_heads=4, rope_theta=2e6)
     rotates, bias = _rotates(config), config.flag("attention_bias", False)
 
@@ -31,7 +31,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _rotates(config: Config) -> list[bool]:
-    """Whether each layer rotates its queries and keys: by `no_rope_layers`, whose 0 is none of it."""
+    """For each layer, tell whether it has RoPE: by `no_rope_layers`, where 0 means none."""
     layers, every = config.count("num_hidden_layers"), config.integer("no_rope_layer_interval", 4)
     if config.values.get("no_rope_layers") is None:
         return [bool((layer + 1) % every) for layer in range(layers)]
@@ -39,7 +39,7 @@ def _rotates(config: Config) -> list[bool]:
 
 
 def _windows(config: Config, rotates: list[bool]) -> list[int | None]:
-    """The window of every layer."""
+    """The sliding window of every layer."""
     if not config.flag("use_sliding_window", False) or config.values.get("sliding_window") is None:
         config.expect(layer_types=["full_attention"] * len(rotates))
         return [None] * len(rotates)

@@ -1,4 +1,4 @@
-"""StableLM (Bellagamba et al. 2024): LLaMA with layer norms, a quarter of a head rotary."""
+"""StableLM (Bellagamba et al. 2024): LLaMA with LayerNorm and RoPE on a quarter of a head."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ NAMING = llama.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; norms of heads would have weights for each head."""
+    """The architecture that config.json describes; QK-norm would have separate weights for each head."""
     config = config.with_defaults(num_key_value_heads=32, partial_rotary_factor=0.25)
     config.expect(qk_layernorm=False)
     norm = NormSpec(config.integer("hidden_size"), config.number("layer_norm_eps", 1e-5))
@@ -30,7 +30,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's; sublayers in parallel share a norm, which is stored once."""
+    """As LLaMA's; parallel sublayers share a norm, which is stored once."""
     inherited = llama.table(spec)
     layer = f"{_causal.stack_name(spec)}.layers.{{i}}"
     rules: Rules = {f"{layer}.feed_forward_norm.*": "layers.{i}.input_layernorm.*"}

@@ -1,4 +1,4 @@
-"""StarCoder2 (Lozhkov et al. 2024): pre-norm decoder, few key heads, rotary positions, window, biases."""
+"""StarCoder2 (Lozhkov et al. 2024): pre-norm, grouped-query attention, RoPE, sliding window, biases."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import _causal
@@ -54,7 +54,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {

@@ -1,4 +1,4 @@
-"""T5 v1, v1.1 and Flan (Raffel et al. 2020): pre-norm encoder-decoder, relative bias, unscaled attention."""
+"""T5 v1, v1.1 and Flan-T5 (Raffel et al. 2020): pre-norm, relative bias, unscaled attention."""
 
 import math
 
@@ -56,8 +56,8 @@ ALIASES = {
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes.
 
-    Version 1 scales hidden states before the vocabulary, v1.1 does not. Files say so by tying the word
-    embedding or not, those of transformers 5 by a value of its own; they all tie unless v1.1 has an lm_head.
+    Version 1 scales hidden states before the vocabulary projection, v1.1 does not. Files say so by
+    tie_word_embeddings, those of transformers 5 by a key of its own; they all tie unless v1.1 has an lm_head.
     """
     first = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
     config = config.with_defaults(feed_forward_proj="relu")
@@ -67,7 +67,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Encoder
 def model_spec(
     config: Config, task: str, names: TensorNames, first: bool
 ) -> EncoderSpec | EncoderDecoderSpec:
-    """The architecture of version 1, where `first`, or of v1.1; tokens are scored by the encoder alone."""
+    """The architecture of version 1, where `first`, or of v1.1; the encoder alone classifies tokens."""
     config.expect(is_decoder=False, is_causal=True)
     if task in ("feature-extraction", "token-classification"):
         head = HeadSpec()
@@ -126,9 +126,9 @@ def _stack(config: Config, layers: int, decodes: bool) -> TextStackSpec:
 
 
 def _activation(config: Config) -> tuple[Activation, bool]:
-    """The non-linearity, and whether it gates, by feed_forward_proj; "gated-gelu" means the tanh form.
+    """The activation, and whether the feed-forward is gated, by feed_forward_proj.
 
-    Files may say each once more, in dense_act_fn and is_gated_act, and these win.
+    "gated-gelu" means gelu_new. dense_act_fn and is_gated_act take precedence where present.
     """
     name = config.text("feed_forward_proj")
     gated, kind = name.startswith("gated-"), name.removeprefix("gated-")
@@ -146,7 +146,7 @@ def _gated(stack: StackSpec) -> bool:
 
 
 def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     words = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
     words += ["lm_head.weight"] * (spec.generates and spec.head.tied)
     cross = "decoder.block.{i}.layer.1"
@@ -177,7 +177,7 @@ def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
             f"{layer}.feed_forward_norm.*": f"{source}.{last}.layer_norm.*",
             f"{side}.final_norm.*": f"{side}.final_layer_norm.*",
         }
-    unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"  # in the first releases
+    unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"  # of the first releases
     other = () if spec.generates else ("lm_head.*",)
     drop = ("decoder.*" if isinstance(spec, EncoderSpec) else unused, *other)
     return Table(rules, NAMING, (*drop, "classification_head.*", "classifier.*", "qa_outputs.*"))

@@ -1,4 +1,4 @@
-"""UMT5 (Chung et al. 2023): T5 v1.1 in a hundred languages, each of whose layers has a relative bias."""
+"""UMT5 (Chung et al. 2023): multilingual T5 v1.1 with a relative bias in every layer."""
 
 import math
 from dataclasses import replace
@@ -15,7 +15,10 @@ table = t5.table
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | EncoderDecoderSpec:
-    """The architecture that config.json describes; hidden states are scaled whether words are tied or not."""
+    """The architecture that config.json describes.
+
+    Hidden states are scaled whether embeddings are tied or not.
+    """
     config = config.with_defaults(feed_forward_proj="gated-gelu", decoder_start_token_id=0)
     both = t5.model_spec(config, task, names, first=False)
     if isinstance(both, EncoderSpec):

@@ -1,4 +1,4 @@
-"""Texts of images (Li et al. 2021): an encoder of images and a decoder of texts, each by its family."""
+"""Image-to-text from two pretrained models (Li et al. 2021): an image encoder and a text decoder."""
 
 from txexport.checkpoints.weight_map import Table
 from txexport.families import _parts
@@ -17,5 +17,5 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
 
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     return _parts.table_of(config, SEEN, names)

@@ -32,17 +32,27 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 def image_spec(
     config: Config, task: str, names: TensorNames, tokens: int, any_size: bool = False
 ) -> EncoderSpec:
-    """ViT's architecture, with so many learned tokens before the patches, and positions for `any_size`."""
+    """ViT's architecture with that many prefix tokens; `any_size` interpolates positions."""
     config.expect(pooler_act="tanh")
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm, head_dim = NormSpec(width, config.number("layer_norm_eps", 1e-12)), config.head_dim(width, heads)
     bias = config.flag("qkv_bias", True)
-    attention = AttentionSpec(*(width, heads, heads, head_dim), causal=False, bias=bias, unmasked=True)
+    attention = AttentionSpec(
+        hidden_size=width,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=head_dim,
+        causal=False,
+        bias=bias,
+        unmasked=True,
+    )
     activation = config.activation("hidden_act", "gelu")
     feed_forward = FeedForwardSpec(width, config.integer("intermediate_size"), activation)
     stack = SignalStackSpec(
         PatchSpec(
-            *(width, image_size(config), patch_size(config)),
+            hidden_size=width,
+            image_size=image_size(config),
+            patch_size=patch_size(config),
             channels=config.integer("num_channels", 3),
             tokens=tokens,
             any_size=any_size,
@@ -80,7 +90,7 @@ def patch_size(config: Config) -> int:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     drop = ("embeddings.mask_token", "pooler.*", "classifier.*", "decoder.*")
     return Table(stack_rules() | {"head.*": "classifier.*"}, NAMING, drop)
 

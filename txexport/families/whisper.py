@@ -1,4 +1,4 @@
-"""Whisper (Radford et al. 2022): an encoder of spectrograms, and BART's decoder or a head of labels."""
+"""Whisper (Radford et al. 2022): log-mel encoder with BART's decoder, or with a classification head."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ ALIASES = bart.ALIASES | {"num_key_value_heads": "encoder_attention_heads"}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | EncoderDecoderSpec:
-    """The architecture that config.json describes; its scale_embedding scales nothing in the original."""
+    """The architecture that config.json describes; the original ignores scale_embedding."""
     config.expect(is_decoder=False, is_causal=True)
     config = config.replaced(scale_embedding=False)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_target_positions", 448))
@@ -39,7 +39,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Encoder
         config.integer("d_model"),
         config.integer("num_mel_bins", 80),
         config.integer("max_source_positions", 1500),
-        Activation.GELU,  # whatever activation_function says
+        Activation.GELU,  # the original ignores activation_function here
     )
     encoder = SignalStackSpec(sound, _unmasked(layers.blocks), layers.num_layers, layers.final_norm)
     if task == "audio-classification":
@@ -50,7 +50,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Encoder
 
 
 def _labels(config: Config) -> HeadSpec:
-    """Labels of the mean over time, which the original takes behind the projection, a linear one."""
+    """Labels of the mean over time; the original projects before the mean, which is equal, being linear."""
     return HeadSpec(
         HeadKind.SEQUENCE,
         tied=False,
@@ -63,7 +63,7 @@ def _labels(config: Config) -> HeadSpec:
 
 
 def _unmasked(blocks: tuple[BlockSpec, ...]) -> tuple[BlockSpec, ...]:
-    """`blocks` with no mask over sounds, which have no padding."""
+    """`blocks` without an attention mask, since audio is not padded."""
     [block] = blocks
     if block.cross_attention is None:
         block = replace(block, attention=replace(block.dense, unmasked=True))
@@ -95,7 +95,7 @@ def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
 
 
 def _encoder_rules() -> Rules:
-    """Where the encoder's stack is not as BART's."""
+    """Tensor names of the encoder that differ from BART's."""
     return {
         "encoder.embedding.first.*": "encoder.conv1.*",
         "encoder.embedding.second.*": "encoder.conv2.*",

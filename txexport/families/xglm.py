@@ -17,7 +17,7 @@ ALIASES = {
     "hidden_size": "d_model",
     "num_hidden_layers": "num_layers",
 }
-PADDING = 1  # whose row of positions is 0, before the third, from which on they are read
+PADDING = 1  # the row of zeros, before the offset of 2
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
@@ -40,7 +40,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As BioGPT's; no file has the table of positions."""
+    """As BioGPT's; the position table is not stored."""
     position = Take("embed_positions.weights", computed=partial(stretched, padding=PADDING))
     rules: Rules = {f"{_causal.stack_name(spec)}.embedding.position.weight": position}
     return Table(biogpt.rules(spec, "lm_head") | rules, NAMING, drop=_causal.other_heads(spec))

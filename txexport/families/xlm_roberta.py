@@ -1,4 +1,4 @@
-"""XLM-RoBERTa (Conneau et al. 2020): RoBERTa in a hundred languages, also by the names of Jina's code."""
+"""XLM-RoBERTa (Conneau et al. 2020): multilingual RoBERTa, also with the names of Jina's code."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ table = roberta.table
 
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
-    """Where transformers keeps each parameter, or Jina's code does."""
+    """Map parameters to the tensor names of transformers, or of Jina's code."""
     base = table(spec(config, task, names))
     if any(name.endswith(".mixer.Wqkv.weight") for name in names):
         return replace(base, rules=jina_embeddings_v3.named(base.rules))

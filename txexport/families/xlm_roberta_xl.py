@@ -1,4 +1,4 @@
-"""XLM-RoBERTa XL and XXL (Goyal et al. 2021): norms before the sublayers, none of the embedding."""
+"""XLM-RoBERTa XL and XXL (Goyal et al. 2021): pre-norm, without a norm of the embedding."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter."""
+    """Map parameters to the tensor names of transformers."""
     rules: Rules = {
         f"{bert.LAYER}.attention_norm.*": f"{bert.SOURCE}.attention.self_attn_layer_norm.*",
         f"{bert.LAYER}.feed_forward_norm.*": f"{bert.SOURCE}.LayerNorm.*",

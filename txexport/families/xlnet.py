@@ -1,7 +1,7 @@
-"""XLNet (Yang et al. 2019): an encoder of relative distances and segments, in one order of words.
+"""XLNet (Yang et al. 2019): encoder with relative positions and segments, in the order of the tokens.
 
-Words are scored in an order that the caller gives, by a second stream: of a checkpoint with that head the
-hidden states are exported.
+The language model head predicts in a permutation that the caller passes, by a second stream: of a checkpoint
+with that head the hidden states are exported.
 """
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
@@ -43,7 +43,7 @@ ALIASES = {
 REFUSED = {
     "XLNetForQuestionAnswering": "it searches for answers with a beam, and gives no score of every token",
 }
-BASE = 10000.0  # fixed in the original, in no config
+BASE = 10000.0  # fixed in the original, not in config.json
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
@@ -70,19 +70,25 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 
 def _labels(config: Config, kind: HeadKind) -> HeadSpec:
-    """A head of labels; a sequence's is of its last place, before which its tokenizer puts the padding."""
+    """A head of labels.
+
+    A sequence's vector is that of its last position, since the tokenizer pads on the left.
+    """
     if kind != HeadKind.SEQUENCE:
         return HeadSpec(kind, tied=False, bias=True, labels=config.labels())
     config.expect(summary_type="last", summary_use_proj=True, summary_activation="tanh")
     return HeadSpec(
-        *(kind, False, True, Activation.TANH),
+        kind=kind,
+        tied=False,
+        bias=True,
+        activation=Activation.TANH,
         labels=config.labels(),
         pick=Pick.LAST_SEEN,
     )
 
 
 def table(spec: EncoderSpec) -> Table:
-    """Where transformers keeps each parameter; numbers of heads lie on an axis of their own."""
+    """Map parameters to the tensor names of transformers; heads have an axis of their own."""
     layer, source = "encoder.layers.{i}", "layer.{i}"
     heads = spec.encoder.blocks[0].attention.num_heads
 

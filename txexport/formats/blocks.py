@@ -36,7 +36,7 @@ class Blocks:
         )
 
     def numbers(self) -> np.ndarray:
-        """What they stand for: float32 (out,in), inputs in their own order, each product rounded once."""
+        """The dequantised float32 matrix (out,in), inputs in their own order, each product rounded once."""
         inputs = self.integers.shape[1]
 
         def spread(of_blocks: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a person asks a bundle's numbers to be: which format each parameter then has."""
+"""The dtypes of a bundle, and the number format that each gives a parameter."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -64,7 +64,7 @@ class Dtype:
 
     @property
     def keeps_integers(self) -> bool:
-        """Whether matrices are integers, which a graph with branches has within each of them."""
+        """True if matrices are integers, which a graph with branches has within each of them."""
         return self.blocks or (not isinstance(self.product, int) and self.product.rounding is not None)
 
     @property
@@ -79,12 +79,12 @@ class Dtype:
 
     @property
     def calibrates(self) -> bool:
-        """Whether sample texts make it better."""
+        """True if sample texts make it better."""
         return isinstance(self.product, int)
 
     @property
     def exact(self) -> bool:
-        """Whether it keeps every number as it is."""
+        """True if it keeps every number as it is."""
         return self.name == DEFAULT
 
 

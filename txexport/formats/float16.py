@@ -19,7 +19,7 @@ MOST = 65504.0  # that float16 holds
 
 
 class Half:
-    """What `wide` is in float32, in numbers of `type`."""
+    """Round float32 `wide` to numbers of `type`."""
 
     private = False
     rounding = None

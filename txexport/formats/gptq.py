@@ -85,7 +85,7 @@ def _fed_back(
 
 
 def ties_alone(rows: np.ndarray, integers: np.ndarray, factor: np.ndarray, block: int) -> bool:
-    """Whether integers (n,in) are those of `calibrated` but for ties, given the ones before them in a row.
+    """Tell whether integers (n,in) equal those of `calibrated` but for ties, given the preceding ones.
 
     A tie is a number within TIE steps of the middle between two integers: the last bits of H, which differ
     between processors, may round it either way, and what then has to be made up for differs too.
@@ -115,7 +115,7 @@ def ties_alone(rows: np.ndarray, integers: np.ndarray, factor: np.ndarray, block
 
 
 def _off(integers: np.ndarray, numbers: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
-    """What integers (b,n) of a block are off by, as a root mean square (n)."""
+    """The root mean square error (n) of a block's integers (b,n)."""
     return np.asarray(np.sqrt(np.mean(((integers - zero) * scale - numbers) ** 2, axis=0)))
 
 

@@ -54,7 +54,7 @@ class Int4:
         yield "scale", turned["scale"]
 
     def finder(self, shape: tuple[int, ...]) -> Finder:
-        """What finds integers, zeros and scales, as `searched`, of rows from a matrix's given one on."""
+        """The function that finds integers, zeros and scales, as `searched`, of rows from a given row on."""
         return lambda rows, first: searched(rows, self.block)
 
     def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a number format is: how a parameter is stored, and which nodes of a graph read it."""
+"""Number formats: how a parameter is stored, and the graph nodes that read it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class UnstorableError(ValueError):
 
 
 class Use(StrEnum):
-    """What a component does with a parameter; a matrix may have several uses."""
+    """The use of a parameter in a component; a matrix may have several."""
 
     WHOLE = "whole"  # any operator reads its numbers: a norm's scale, a bias, a kernel, a small table
     PRODUCT = "product"  # vectors are multiplied with the matrix (out,in)
@@ -49,12 +49,12 @@ class Part:
 
     @property
     def nbytes(self) -> int:
-        """How long they are in the file."""
+        """The length in the file, in bytes."""
         return -(-prod(self.shape) * self.type.bits // 8)
 
     @property
     def place(self) -> tuple[bool, int]:
-        """What puts bytes first, then the widest: what comes after lies at a multiple of its own size."""
+        """The sort key of alignment: bytes first, then the widest; offsets are multiples of the size."""
         return self.type.bits > 8, -self.type.bits
 
     @property
@@ -64,7 +64,7 @@ class Part:
 
 
 class NumberFormat(Protocol):
-    """How parameters are stored and multiplied. One object is one format, `name` what a person calls it.
+    """A way to store and multiply parameters. One object is one format, known to users as `name`.
 
     `relative` is what rounding may leave of an output, in its own size, where products are computed so.
     A `private` one is fast where every parameter has initialisers of its own, over the same bytes or not; a
@@ -100,7 +100,7 @@ class NumberFormat(Protocol):
         ...
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
-        """What is stored of a parameter of `shape`, in order; "" goes by the parameter's own name."""
+        """The stored parts of a parameter of `shape`, in order; part "" has the parameter's own name."""
         ...
 
     def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
@@ -135,7 +135,7 @@ class NumberFormat(Protocol):
 
 
 def part_name(parameter: str, part: str) -> str:
-    """What a parameter's part is called, in files and in graphs."""
+    """The name of a parameter's part, in files and in graphs."""
     return f"{parameter}.{part}" if part else parameter
 
 
@@ -155,13 +155,13 @@ def packed(integers: np.ndarray) -> np.ndarray:
 
 
 def unpacked(bytes_: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """What `packed` was given, of that shape."""
+    """The inverse of `packed`, for that shape."""
     flat = np.stack([bytes_ & 15, bytes_ >> 4], axis=-1).reshape(-1)
     return flat[: prod(shape)].reshape(shape)
 
 
 def kept(number_format: NumberFormat, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    """What a format keeps of float32 rows of a parameter of `shape`: the numbers that graphs compute with."""
+    """The float32 values of rows after rounding to the format: the numbers that graphs compute with."""
     return decoded(number_format, number_format.encode(rows, shape), shape)
 
 
@@ -181,5 +181,5 @@ def decoded(
 
 
 def nbytes(number_format: NumberFormat, shape: tuple[int, ...]) -> int:
-    """How much is stored of a parameter of that shape."""
+    """The number of bytes stored for a parameter of that shape."""
     return sum(part.nbytes for part in number_format.parts(shape).values())

@@ -96,7 +96,7 @@ class StoredIntegers:
         return packed(numbers) if self.type == UINT4 else numbers
 
     def _spread(self, blocks: Blocks, numbers: np.ndarray) -> np.ndarray:
-        """What is of each block (out,blocks), of each of ours: (blocks,out); of one scale (out)."""
+        """Values of the checkpoint's blocks (out,blocks) as (blocks,out) of ours, or (out) of one scale."""
         if self.rounds:
             return numbers[:, 0]
         inputs = blocks.shape[1]
@@ -163,7 +163,7 @@ class StoredIntegers:
 
 
 def _beside(parts: Values) -> dict[str, Value]:
-    """What a product takes beside the numbers of blocks."""
+    """The inputs of a product besides the blocks' integers."""
     return {part: parts[part] for part in ("minimum", "order") if part in parts}
 
 

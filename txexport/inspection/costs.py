@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from txexport.checkpoints.weight_map import Weight
+from txexport.checkpoints.weight_resolution import Weight
 from txexport.formats import DTYPES, FLOAT32_IN_OUT, NumberFormat, Use, nbytes
 from txexport.inspection import flops
 from txexport.inspection.flops import CacheBytes, Pass

@@ -13,7 +13,7 @@ from txexport.bundle.limits import limited
 from txexport.bundle.manifest import Calibration, Proof
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.stored import Stored
-from txexport.checkpoints.weight_map import stored_names
+from txexport.checkpoints.weight_resolution import stored_names
 from txexport.errors import InputError
 from txexport.families import Resolved
 from txexport.formats import DEFAULT, DTYPES

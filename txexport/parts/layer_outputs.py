@@ -5,7 +5,7 @@ from collections.abc import Collection
 from txexport.contracts import names
 from txexport.errors import UnsupportedError
 from txexport.parts.heads import head_of
-from txexport.parts.heads.choices import CHOICES
+from txexport.parts.heads.choices import HEAD as CHOICES
 from txexport.parts.inputs import input_of
 from txexport.spec import (
     DecoderSpec,

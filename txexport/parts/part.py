@@ -89,6 +89,10 @@ class Head(Protocol):
         """The kind in HeadSpec."""
 
     @property
+    def component(self) -> str:
+        """The file in txmodels/heads and txgraphs/heads that computes it over an encoder."""
+
+    @property
     def per_sequence(self) -> bool:
         """Whether it reads one vector of a sequence."""
 
@@ -123,6 +127,9 @@ class Architecture(Protocol):
 
     def shared(self, spec: Any) -> Mapping[str, str]:
         """Second names of shared parameters, each with the name that is stored."""
+
+    def vector_output(self, spec: Any) -> str | None:
+        """The output with one vector of a sequence beside its hidden states; None where there is none."""
 
     def cases(self, spec: Any, view: View) -> Iterator[Any]:
         """The seeded cases of a proof, padding included, or Skipped ones, in the order of a report."""

@@ -1,4 +1,4 @@
-"""Arrays from .npz files, which are small however much they hold: names and shapes are read first."""
+"""Reads .npz files, with sizes checked before decompression."""
 
 import math
 import zipfile
@@ -10,7 +10,7 @@ from numpy.lib import format as npy
 from txexport.errors import TxexportError, first_line
 
 MAX_BYTES = 2**31  # bytes of all arrays of a file
-KINDS = "biuf"  # of numbers: truth, whole, without sign, floating
+KINDS = "biuf"  # NumPy kinds: bool, int, unsigned, float
 
 
 def read_npz(path: str | Path, error: type[TxexportError]) -> dict[str, np.ndarray]:

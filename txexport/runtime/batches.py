@@ -1,4 +1,4 @@
-"""Many texts through a graph: like lengths together, under a budget of tokens; B rows, S tokens."""
+"""Batches texts of similar length under a token budget; B rows, S tokens."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +29,10 @@ from txexport.tasks import TASKS, GlobalTokens
 
 Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
-SCORES_AT_ONCE = 2**26  # numbers of one batch's scores of words: 256 megabytes
-FINAL = "final"  # the Pick of a text's last place, padding or not
+SCORES_AT_ONCE = 2**26  # float32 logits of one batch: 256 megabytes
+FINAL = "final"  # the Pick of the last position, padding included
 CUT = "cut it with truncate=True (--truncate)"
-BATCH_TOKENS = 2048  # padding included; on a CPU, larger batches only wait longer for memory
+BATCH_TOKENS = 2048  # padding included; on a CPU larger batches are no faster, being bound by memory
 
 
 def encode(
@@ -96,16 +96,16 @@ def run(
     progress: Progress | None,
     owners: Sequence[int] | None = None,
 ) -> Iterator[Batch]:
-    """Each batch's places in `encodings`, the graph's outputs and the mask (B,S); longest texts first.
+    """Yield each batch's indices in `encodings`, the outputs and the mask (B,S); longest texts first.
 
     `progress` is told how many inputs are done, and of how many; `owners` has the input of each encoding
-    where one may have several. Errors as `together`.
+    where one may have several. Errors as `batches_by_length`.
     """
     role = roles.TEXT if roles.TEXT in bundle.sessions else roles.MODEL
     as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
     lengths = [padded_length(bundle.manifest) or len(encoding) for encoding in encodings]
     tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
-    for places in together(lengths, lengths, batch_tokens):
+    for places in batches_by_length(lengths, lengths, batch_tokens):
         session = bundle.sessions[role]
         check_room(session, len(places), max(lengths[i] for i in places))
         feeds = inputs_of(bundle, role, [encodings[i] for i in places])
@@ -126,21 +126,21 @@ def check_room(session: Session, rows: int, longest: int) -> None:
     memory.check(f"a batch of {rows:,} texts of {longest:,} tokens", size)
 
 
-def together(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Places of what runs together, those of the greatest length first, and each batch's in their order.
+def batches_by_length(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield batches of indices, longest items first; each batch in ascending order.
 
-    In a batch each costs what the dearest of them does, in all at most `budget`; one alone may cost more.
+    The size of a batch times its largest cost is at most `budget`, except for a single item.
     Raises InputError for a budget of less than 1.
     """
     if not is_whole(budget, 1):
         raise InputError(f"batch_tokens is {shown(budget)}, expected at least 1")
     batch: list[int] = []
-    dearest = 0
+    largest = 0
     for place in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        dearest = max(dearest, costs[place])
-        if batch and (len(batch) + 1) * dearest > budget:
+        largest = max(largest, costs[place])
+        if batch and (len(batch) + 1) * largest > budget:
             yield sorted(batch)
-            batch, dearest = [], costs[place]
+            batch, largest = [], costs[place]
         batch.append(place)
     if batch:
         yield sorted(batch)
@@ -200,9 +200,9 @@ def inputs_of(bundle: LoadedBundle, role: str, encodings: Sequence[Tokens]) -> d
 
 
 def padded_length(manifest: Manifest) -> int | None:
-    """The length that texts are padded to for a model that reads padding; None where padding is nothing."""
+    """The fixed length of texts for a model that reads padding; None where padding is masked."""
     spec = manifest.spec
-    pick = (spec.get("vector") or spec).get("pick")  # of one tower alone, or of two
+    pick = (spec.get("vector") or spec).get("pick")  # of one tower or of two
     return text_limit(manifest) if pick == FINAL else None
 
 
@@ -228,7 +228,7 @@ def to_one_length(
 
 
 def global_tokens(task: str, row: Sequence[int], separator: int) -> list[int]:
-    """Which tokens see all others (Beltagy et al. 2020, 3.1): as transformers chooses by default."""
+    """Tokens with global attention (Beltagy et al. 2020, 3.1), by transformers' defaults."""
     end = row.index(separator) if separator in row else len(row)
     chosen = TASKS[task].global_tokens if task in TASKS else GlobalTokens.NONE
     if chosen == GlobalTokens.FIRST:

@@ -1,4 +1,4 @@
-"""What the files of a bundle say beside its graphs, each read when it is first asked for."""
+"""The files of a bundle beside its graphs, each read on first use."""
 
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +11,8 @@ from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
 from txexport.runtime.preprocessing.text_length import read_max_length
 from txexport.runtime.preprocessing.text_size import TextSize
-from txexport.runtime.tasks.pooling import Pooling, read_pooling
-from txexport.runtime.tasks.token_vectors import TokenVectors, read_token_vectors
+from txexport.runtime.vectors.pooling import Pooling, read_pooling
+from txexport.runtime.vectors.token_vectors import TokenVectors, read_token_vectors
 
 
 class BundleFiles:
@@ -33,22 +33,22 @@ class BundleFiles:
 
     @cached_property
     def text_size(self) -> TextSize:
-        """How few tokens a text can be, by its bytes."""
+        """A lower bound on the number of tokens of a text."""
         return TextSize(self.text.tokenizer)
 
     @cached_property
     def images(self) -> Images:
-        """What makes pixel values of images, as the checkpoint's preprocessor file says."""
+        """The image processor, from the checkpoint's preprocessor file."""
         return Images(self.folder)
 
     @cached_property
     def audio(self) -> Audio:
-        """What makes spectrograms of sounds, as the checkpoint's preprocessor file says."""
+        """The log-mel feature extractor, from the checkpoint's preprocessor file."""
         return Audio(self.folder)
 
     @cached_property
     def filter_bank(self) -> FilterBank:
-        """What makes filter banks of sounds, as the checkpoint's preprocessor file says."""
+        """The filter bank extractor, from the checkpoint's preprocessor file."""
         return FilterBank(self.folder)
 
     @cached_property
@@ -58,15 +58,15 @@ class BundleFiles:
 
     @cached_property
     def generation_config(self) -> GenerationConfig:
-        """What the checkpoint's files say of generation."""
+        """The generation settings of the checkpoint's files."""
         return read_generation_config(self.folder)
 
     @cached_property
     def pooling(self) -> Pooling | None:
-        """What the checkpoint's sentence-transformers files say; None where it has none."""
+        """The pooling of the checkpoint's sentence-transformers files; None where it has none."""
         return read_pooling(self.folder)
 
     @cached_property
     def token_vectors(self) -> TokenVectors | None:
-        """How every token of a text has a vector; None where no files describe that."""
+        """The late-interaction settings; None where no file describes them."""
         return read_token_vectors(self.folder)

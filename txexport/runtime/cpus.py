@@ -1,4 +1,4 @@
-"""The processors there are for this process, which in a container are fewer than the machine's."""
+"""The processors available to this process; a container may have fewer than the machine."""
 
 import math
 import os
@@ -47,7 +47,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _quota(group: Path) -> float:
-    """How many processors' time a control group may use; infinity where it does not say."""
+    """A control group's CPU quota in processors; infinity where it has none."""
     numbers = " ".join(_read(group / name) for name in QUOTA).split()
     try:
         quota, period = map(int, numbers)

@@ -11,10 +11,8 @@ from txexport.errors import InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
 from txexport.runtime.session import Session
-from txexport.runtime.tasks.token_vectors import TokenVectors
-from txexport.tasks import TASKS, served_by
-
-LATE_INTERACTION = ("embed_tokens", "rerank")  # methods of a checkpoint whose tokens have a vector each
+from txexport.runtime.vectors.token_vectors import TokenVectors
+from txexport.tasks import LATE_INTERACTION, TASKS, tasks_of_method
 
 
 class LoadedBundle:
@@ -62,7 +60,7 @@ class LoadedBundle:
     @property
     def late_interaction(self) -> TokenVectors | None:
         """How every token of a text has a vector, of an encoder whose checkpoint is for that."""
-        return self.files.token_vectors if self.manifest.task == served_by("embed")[0] else None
+        return self.files.token_vectors if self.manifest.task == tasks_of_method("embed")[0] else None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -77,7 +75,11 @@ class LoadedBundle:
         return self.sessions[roles.DECODER if self.has_encoder else roles.MODEL]
 
     def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Outputs by name of the graph of a role for inputs by name. Errors as `Model.run`."""
+        """Outputs by name of one graph for inputs by name, as txexport.json lists them with their shapes.
+
+        `graph` is "encoder_model" or "decoder_model" where there are two. Raises InputError for another, and
+        for inputs that are unknown, missing, of another type or shape, out of range or too long.
+        """
         if graph is None and len(self.sessions) > 1:
             raise InputError(f"which graph? expected one of {', '.join(self.sessions)}")
         role = next(iter(self.sessions)) if graph is None else graph
@@ -124,7 +126,7 @@ def open_bundle(
 
 def check_task(bundle: LoadedBundle, method: str) -> None:
     """Raise InputError unless the bundle is for `method`, with what it is for instead."""
-    task, served = bundle.manifest.task, served_by(method)
+    task, served = bundle.manifest.task, tasks_of_method(method)
     if method not in bundle.methods:
         if bundle.late_interaction is not None:
             own = " or ".join(bundle.methods)

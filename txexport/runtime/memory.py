@@ -1,4 +1,4 @@
-"""The memory there is: what cannot fit is refused before any is taken, and what comes back is used again."""
+"""Memory: refuses allocations that cannot fit, and reuses freed blocks."""
 
 import contextlib
 import os
@@ -13,13 +13,13 @@ from txexport.errors import InputError
 
 UNKNOWN = 2**36  # bytes, where the system does not say
 ALIGNMENT = 64  # bytes: a cache line
-KEPT = 2**28  # bytes, of the largest block that a Spare holds
+KEPT = 2**28  # bytes, of the largest block that a BufferPool keeps
 CONTAINER = Path("/sys/fs/cgroup/memory.max")  # of Linux's control groups, version 2
 
 
 @cache
 def total() -> int:
-    """Bytes of memory of the machine, or of the container."""
+    """The memory of the machine or the container, in bytes."""
     try:
         size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf
@@ -33,7 +33,7 @@ def total() -> int:
 def check(what: str, amount: int) -> None:
     """Raise InputError where `what` takes more bytes than the machine has.
 
-    What others hold is not looked at: less may still swap, or be refused by the system.
+    Memory in use is not considered: a smaller amount may still swap or be refused by the system.
     """
     if amount > total():
         raise InputError(
@@ -42,32 +42,32 @@ def check(what: str, amount: int) -> None:
         )
 
 
-class Spare:
-    """Blocks of memory for one array after another, since the system takes its time to give it anew.
+class BufferPool:
+    """Reuses blocks of memory for one array after another, since new pages are slow to map.
 
-    There are two, so that a cache that grows finds what the one before it grew into. An array is one block,
-    since of one that is large the system makes large pages, and few.
+    It keeps two, so that a growing cache finds the blocks of the cache before it. An array is one block, so
+    that the system can use large pages.
     """
 
     def __init__(self) -> None:
-        self.blocks: deque[np.ndarray] = deque(maxlen=2)  # threads may take and give at once
+        self.blocks: deque[np.ndarray] = deque(maxlen=2)  # thread-safe
 
     def zeros(self, size: int) -> np.ndarray:
-        """`size` bytes of 0, aligned, to be used again when neither they nor views of them are left."""
+        """An aligned array of `size` zero bytes, whose block is reused once no view of it is left."""
         needed = size + ALIGNMENT
         block = self._smallest(needed)
         if block is None:
             block = np.zeros(needed, np.uint8)
         else:
-            block[:needed] = 0  # of others' numbers nothing is left, nor NaN, which no mask hides
-        loan = np.frombuffer(block.data, np.uint8)  # views of it hold it: an array's would hold that
+            block[:needed] = 0  # masks do not hide NaN
+        loan = np.frombuffer(block.data, np.uint8)  # views keep `loan` alive, and with it the block
         if len(block) <= KEPT:
             weakref.finalize(loan, self.blocks.append, block).atexit = False
         start = -loan.ctypes.data % ALIGNMENT
         return loan[start : start + size]
 
     def _smallest(self, size: int) -> np.ndarray | None:
-        """Of the blocks that have so many bytes the smallest, which is then no longer here."""
+        """Remove and return the smallest block of at least `size` bytes, or None."""
         taken = []
         with contextlib.suppress(IndexError):
             while True:

@@ -7,7 +7,7 @@ import numpy as np
 
 from txexport.contracts import Port
 from txexport.errors import BundleError, EngineError, InputError, first_line
-from txexport.runtime.memory import Spare
+from txexport.runtime.memory import BufferPool
 
 TYPES: dict[str, type[np.generic]] = {"int64": np.int64, "float": np.float32, "bool": np.bool_}
 
@@ -24,16 +24,16 @@ Bound: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, Value]]
 
 
 class Engine(Protocol):
-    """What computes a graph: those of `engines`, and what else verify tries in `verification.runtimes`."""
+    """An engine for one graph: those of `engines`, and verify's own in `verification.runtimes`."""
 
     @property
     def inputs(self) -> Sequence[Port]:
-        """What the graph takes."""
+        """The graph's inputs."""
         ...
 
     @property
     def outputs(self) -> Sequence[Port]:
-        """What it gives."""
+        """The graph's outputs."""
         ...
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -62,13 +62,14 @@ class Session:
     """One graph on one device: "cpu", "cuda", or another execution provider.
 
     `runtime` is the engine's name in errors. `memory` is where values are left between runs: CUDA's own for
-    what runs there, and else the CPU's, from which ONNX Runtime moves them. `spare` is the memory of caches.
+    what runs there, and else the CPU's, from which ONNX Runtime moves them. `buffers` holds the memory
+    of caches.
     """
 
     def __init__(self, engine: Engine, device: str, runtime: str = "ONNX Runtime"):
         self.engine, self.device, self.runtime = engine, device, runtime
         self.memory = "cuda" if device in ("cuda", "tensorrt") else "cpu"
-        self.spare = Spare()
+        self.buffers = BufferPool()
         self.inputs = {port.name: port for port in engine.inputs}
         self.outputs = {port.name: port for port in engine.outputs}
 
@@ -80,11 +81,11 @@ class Session:
         return size
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Every output by name, for inputs of which integers may have any width. Errors as `fit`."""
+        """Every output by name; integer inputs may have any width. Errors as `fit`."""
         return self.run_fitted(self.fit(inputs))
 
     def run_fitted(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Every output by name, for what `fit` gave. Raises EngineError where the runtime refuses."""
+        """Every output by name, for the result of `fit`. Raises EngineError where the runtime fails."""
         try:
             return self.engine.run(inputs)
         except Exception as error:  # the exceptions of runtimes share no base class
@@ -132,7 +133,7 @@ class Session:
         return array
 
     def dtype(self, name: str) -> type[np.generic]:
-        """What an input's numbers are for NumPy."""
+        """The NumPy type of an input."""
         return TYPES[self.inputs[name].dtype]
 
     def value(self, array: np.ndarray) -> Value:
@@ -146,7 +147,7 @@ class Session:
         wanted: Sequence[str],
         memory: str | None = None,
     ) -> Bound:
-        """See Engine; values are left in the session's memory unless told.
+        """See Engine; `memory` defaults to the session's.
 
         A run raises EngineError where the runtime refuses.
         """
@@ -166,7 +167,7 @@ class Session:
 
 
 def finite(outputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """`outputs`, by name. Raises InputError where one has NaN or infinity, of which no answer can be made."""
+    """Return `outputs`. Raises InputError where one has NaN or infinity."""
     for name, array in outputs.items():
         with np.errstate(over="ignore", invalid="ignore"):
             total = array.sum()  # one pass: nothing that is not finite leaves it finite, too large a sum may

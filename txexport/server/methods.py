@@ -23,17 +23,11 @@ from txexport.server.refusals import RefusedError, temporary_folder
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import answered
 from txexport.server.texts import check_together, groups
-from txexport.tasks import ROWS
+from txexport.tasks import METHODS as RECORDS
 
-ELSEWHERE = {"generate": "/v1/completions", "transcribe": "/v1/audio/transcriptions"}
-OURS = {
-    "self",
-    "progress",
-    "batch_tokens",
-    "batch_size",
-    "first_place",
-}  # arguments that are no client's to choose
-METHODS = sorted({method for task in ROWS for method in task.methods} - ELSEWHERE.keys())
+METHODS = sorted(name for name, record in RECORDS.items() if record.endpoint is None)
+# Arguments that a request cannot set.
+SERVER_ARGUMENTS = {"self", "progress", "batch_tokens", "batch_size", "first_place"}
 PLAIN: dict[Any, Schema] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -44,7 +38,6 @@ OPTIONS: dict[str, Schema] = {
     "max_new_tokens": {"type": "integer", "minimum": 1},
     "num_beams": {"type": "integer", "minimum": 1, "maximum": SEVERAL},
 }
-CROSSED = ("rerank", "zero_shot")  # methods that read each text of one argument with each of another
 FILES = ("images", "sounds")  # arguments that are paths in Python, and in a request the files themselves
 _BASE64: Schema = {"type": "string", "minLength": 1, "description": "A file in base64, or a data URL of it."}
 FILE: Schema = {"anyOf": [_BASE64, {"type": "array", "items": _BASE64, "minItems": 1}]}
@@ -55,9 +48,8 @@ async def task(request: Request) -> Response:
     limits: Limits = request.app.state.limits
     method = request.path_params["method"]
     if method not in METHODS:
-        other = (
-            f"; see POST {ELSEWHERE[method]}" if method in ELSEWHERE else f"; expected {', '.join(METHODS)}"
-        )
+        own = RECORDS.get(method)
+        other = f"; expected {', '.join(METHODS)}" if own is None else f"; see POST {own.endpoint}"
         raise RefusedError(f"no task {shown(method)}{other}", 404)
     fields = fields_of(method)
     has_files = not fields.keys().isdisjoint(FILES)
@@ -70,7 +62,7 @@ async def task(request: Request) -> Response:
         )
     needs(served, method)
     texts = [value for name, value in asked.items() if name not in FILES]
-    check_together(*texts, most=limits.most_text, crossed=method in CROSSED)
+    check_together(*texts, most=limits.most_text, crossed=RECORDS[method].crossed)
     first, *others = required(method)
     if others:
         call = served.calls.call(lambda given: [run(served, limits, method, given[0])], [asked])
@@ -125,7 +117,7 @@ def required(method: str) -> list[str]:
     return [
         name
         for name, one in inspect.signature(getattr(Model, method)).parameters.items()
-        if one.default is one.empty and name not in OURS and one.kind is not one.VAR_KEYWORD
+        if one.default is one.empty and name not in SERVER_ARGUMENTS and one.kind is not one.VAR_KEYWORD
     ]
 
 
@@ -136,7 +128,7 @@ def fields_of(method: str) -> dict[str, Schema]:
     for name, one in inspect.signature(getattr(Model, method)).parameters.items():
         if one.kind is one.VAR_KEYWORD:
             fields |= OPTIONS
-        elif name not in OURS:
+        elif name not in SERVER_ARGUMENTS:
             schema = FILE if name in FILES else schema_of(one.annotation)
             fields[name] = schema | ({"required": True} if one.default is one.empty else {})
     return fields

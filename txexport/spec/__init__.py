@@ -33,7 +33,16 @@ from txexport.spec.embedding import (
     SinusoidVectorsSpec,
     SpectrogramSpec,
 )
-from txexport.spec.enums import Activation, Cache, HeadKind, NormKind, NormPlacement, Pick, PositionKind
+from txexport.spec.enums import (
+    Activation,
+    Architecture,
+    Cache,
+    HeadKind,
+    NormKind,
+    NormPlacement,
+    Pick,
+    PositionKind,
+)
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
@@ -45,6 +54,7 @@ __all__ = [
     "LONGEST_DISTANCE",
     "Activation",
     "AlibiSpec",
+    "Architecture",
     "AttentionPoolSpec",
     "AttentionSpec",
     "BlockSpec",

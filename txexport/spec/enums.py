@@ -86,6 +86,15 @@ class Pick(StrEnum):
     FINAL = "final"  # the last place, padding or not: texts are padded to one length; Zhai et al. 2023
 
 
+class Architecture(StrEnum):
+    """The stacks of a model, and which of them feeds which."""
+
+    ENCODER = "encoder"
+    DECODER = "decoder"
+    ENCODER_DECODER = "encoder-decoder"
+    DUAL_ENCODER = "dual-encoder"
+
+
 class Cache(StrEnum):
     """How a decoder's past keys and values come and go. A choice of the export, not of the model."""
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.embedding import EmbeddingSpec, PatchSpec
-from txexport.spec.enums import HeadKind, Pick
+from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 
@@ -33,6 +33,7 @@ class EncoderSpec:
     vector: VectorSpec | None = None
     layer_sum: bool = False
 
+    architecture: ClassVar[Architecture] = Architecture.ENCODER
     generates: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -127,6 +128,7 @@ class DecoderSpec:
     decoder: TextStackSpec
     head: HeadSpec
 
+    architecture: ClassVar[Architecture] = Architecture.DECODER
     generates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -170,6 +172,8 @@ class EncoderDecoderSpec:
     shared_embedding: bool = False
     decoder_start_token_id: int | None = None
     projected: bool = False
+
+    architecture: ClassVar[Architecture] = Architecture.ENCODER_DECODER
 
     def __post_init__(self) -> None:
         _check_decoder(self, self.decoder)
@@ -259,6 +263,7 @@ class DualEncoderSpec:
     vision_pool: AttentionPoolSpec | None = None
     scored_alone: bool = False
 
+    architecture: ClassVar[Architecture] = Architecture.DUAL_ENCODER
     generates: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -4,9 +4,10 @@ import functools
 import inspect
 import os
 import types
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from txexport.errors import InputError, shown
 from txexport.support.paths import LONGEST_NAME
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+A = TypeVar("A")
+R = TypeVar("R")
 NUMBERS: dict[type, tuple[type, ...]] = {
     bool: (bool, np.bool_),
     int: (int, np.integer),
@@ -23,26 +27,99 @@ WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 
 
 def checked(function: F) -> F:
-    """The function, which raises InputError for an argument of another type than its annotation."""
+    """Return the function so that an argument of another type than annotated raises InputError."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
-        bound = signature.bind(*arguments, **named)
-        hints = _hints(function)
-        for name, value in bound.arguments.items():
-            kind = signature.parameters[name].kind
-            if name not in hints or name == "self" or kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
-                continue
-            if not _fits(value, hints[name]):
-                raise InputError(f"{name} is {shown(value)}, expected {_named(hints[name])}")
-            if Path in get_args(hints[name]) and isinstance(value, str | os.PathLike):
-                _check_path(name, value)
-            if isinstance(value, np.generic):  # Python's own goes into JSON
-                bound.arguments[name] = value.item()
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        bound = signature.bind(*arguments, **keywords)
+        _check_types(bound, _hints(function))
         return function(*bound.args, **bound.kwargs)
 
     return call  # type: ignore[return-value]
+
+
+def with_options(options: type) -> Callable[[F], F]:
+    """Show the fields of the dataclass `options` in a function's signature, for the keywords that it takes.
+
+    For a function whose ** are Unpack of a TypedDict with the same fields, from which it makes `options`.
+    """
+
+    def decorate(function: F) -> F:
+        signature, parameter = inspect.signature(function), inspect.Parameter
+        fields = inspect.signature(options).parameters.values()
+        others = [one for one in signature.parameters.values() if one.kind is not parameter.VAR_KEYWORD]
+        keywords = [one for one in others if one.kind is parameter.KEYWORD_ONLY]
+        positional = [one for one in others if one.kind is not parameter.KEYWORD_ONLY]
+        ordered = [*positional, *(one.replace(kind=parameter.KEYWORD_ONLY) for one in fields), *keywords]
+        function.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def arguments_from(
+    fields: Callable[P, A], renamed: Mapping[str, str] | None = None
+) -> Callable[[Callable[[A], R]], Callable[P, R]]:
+    """Return a decorator for functions of many arguments, which are declared once, as fields of a dataclass.
+
+        @dataclass(frozen=True)
+        class ExportArguments:
+            source: str | Path
+            out: str | Path
+            _: KW_ONLY
+            opset: int = 24
+
+        @arguments_from(ExportArguments)
+        def export(arguments: ExportArguments) -> Manifest: ...
+
+        export("gpt2", "bundle", opset=21)
+
+    The decorated function takes the fields as arguments: type checkers, `help` and `inspect.signature` see
+    them, and their types are checked as by `checked`. `renamed` maps an old keyword to its field; it works
+    with a DeprecationWarning.
+    """
+    assert isinstance(fields, type)
+    signature = inspect.signature(fields)
+
+    def decorate(function: Callable[[A], R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*arguments: P.args, **keywords: P.kwargs) -> R:
+            bound = signature.bind(*arguments, **_with_new_names(keywords, renamed or {}))
+            _check_types(bound, _hints(fields))
+            return function(fields(*bound.args, **bound.kwargs))
+
+        result = inspect.signature(function).return_annotation
+        vars(call)["__signature__"] = signature.replace(return_annotation=result)
+        call.__annotations__ = _hints(fields) | {"return": result}
+        vars(call)["arguments_class"] = fields  # for tools that read the source of the signature
+        return call
+
+    return decorate
+
+
+def _with_new_names(keywords: dict[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
+    """Replace keywords of an earlier release, each with a warning."""
+    for old in keywords.keys() & renamed.keys():
+        new = renamed[old]
+        if new in keywords:
+            raise TypeError(f"{old} is the former name of {new}; give {new} alone")
+        warnings.warn(f"{old}= is now {new}=", DeprecationWarning, stacklevel=3)
+    return {renamed.get(name, name): value for name, value in keywords.items()}
+
+
+def _check_types(bound: inspect.BoundArguments, hints: Mapping[str, Any]) -> None:
+    """Raise InputError for an argument of the wrong type, and replace NumPy's numbers by Python's."""
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if name not in hints or name == "self" or kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
+            continue
+        if not _fits(value, hints[name]):
+            raise InputError(f"{name} is {shown(value)}, expected {_named(hints[name])}")
+        if Path in get_args(hints[name]) and isinstance(value, str | os.PathLike):
+            _check_path(name, value)
+        if isinstance(value, np.generic):  # JSON takes Python's numbers only
+            bound.arguments[name] = value.item()
 
 
 def _check_path(name: str, value: str | os.PathLike) -> None:
@@ -77,12 +154,12 @@ def check_fields(entry: Any) -> None:
 
 
 @functools.cache
-def _hints(function: Callable) -> dict[str, Any]:
-    return get_type_hints(function)
+def _hints(annotated: Any) -> dict[str, Any]:
+    return get_type_hints(annotated)
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotation's type; what is no plain type fits."""
+    """Tell whether a value is of an annotation's type; what is no plain type fits."""
     if hint is Any:
         return True
     if hint is None or hint is type(None):

@@ -16,7 +16,7 @@ LONGEST_NAME = 200  # characters of a name, which file systems limit to 255 byte
 
 
 def stays_inside(name: object) -> bool:
-    """Whether a path that a file names leads to its own folder or below, on every system."""
+    """Tell whether a path that a file names leads to its own folder or below, on every system."""
     if not isinstance(name, str) or "\0" in name or "\\" in name:
         return False
     parts = PurePosixPath(name).parts
@@ -26,7 +26,7 @@ def stays_inside(name: object) -> bool:
 
 
 def links_out(path: Path, folder: Path) -> bool:
-    """Whether `path`, which is below `folder`, leads out of it through a link.
+    """Tell whether `path`, which is below `folder`, leads out of it through a link.
 
     In the cache of the Hugging Face Hub every file of REPOSITORY/snapshots/REVISION is a link to one of
     REPOSITORY/blobs: such links of the folder's own repository do not count (see `_is_blob`).
@@ -58,7 +58,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _is_blob(path: Path, target: Path, repository: Path) -> bool:
-    """Whether `path` is a link to a file of a `repository` of the hub's cache, `target`, and to it directly.
+    """Tell whether `path` links directly to `target`, a file of a `repository` in the hub's cache.
 
     A blob is a file in the folder blobs itself, whose name is the digest that the hub tells, SHA-1 or
     SHA-256. A link by way of another one is none: whoever owns that one could point it elsewhere later.

@@ -1,4 +1,4 @@
-"""How long work tells how far it is: to a function of the caller's, or on standard error."""
+"""Progress of long operations, reported to a function or on standard error."""
 
 import sys
 import time
@@ -14,14 +14,14 @@ EVERY = 0.1  # seconds between two lines that a person reads
 
 
 def counting(progress: Progress | None) -> Counting:
-    """What tells `progress` how many are done and of how many. Raises InputError for what cannot be told."""
+    """The function to call with the number done and the total. Raises InputError for a wrong `progress`."""
     if progress is True:
         return _Counter()
     return _function(progress, lambda done, total: None)
 
 
 def naming(progress: Naming | bool | None) -> Naming:
-    """What tells `progress` the name of what begins. Raises InputError for what cannot be told."""
+    """The function to call with the name of each step. Raises InputError for a wrong `progress`."""
     if progress is True:
         return lambda name: print(name, file=sys.stderr, flush=True)
     return _function(progress, lambda name: None)

@@ -1,4 +1,4 @@
-"""What the runtimes tell their makers: nothing, unless the user has chosen that himself."""
+"""Turns off the telemetry of runtimes, unless the user has configured it."""
 
 import contextlib
 import os

@@ -103,7 +103,7 @@ class FittedTable:
             yield from self._line([row[place] for place in part], part, widths)
 
     def _apart(self, row: Sequence[Text], part: Sequence[int]) -> Iterator[str]:
-        """What a row has in columns that stand apart from the table's."""
+        """The cells of a row in the columns that are laid out separately."""
         for place, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
             if column.apart and place not in part and cell.plain:
                 yield f"{column.title}: {cell.plain}"
@@ -154,7 +154,7 @@ class Notes:
         self._texts: dict[str, int] = {}
 
     def mark(self, text: str) -> str:
-        """What stands in the table for a text."""
+        """The text as a table cell."""
         return f"({self._texts.setdefault(text, len(self._texts) + 1)})"
 
     def lines(self) -> list[Text]:

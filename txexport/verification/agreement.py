@@ -1,25 +1,24 @@
-"""What tensors mean beside their numbers: labels and ranks of scores, directions of vectors, tokens."""
+"""Agreement of two outputs beyond their numbers: best scores and their ranks, cosines of vectors."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.contracts.names import LOGITS, POOLER_OUTPUT
+from txexport.contracts.meaning import Kind, Meaning
 from txexport.verification.bounds import size
 
-RANKED = 10  # of the best scores, compared place by place
-VECTORS = ("hidden_state", POOLER_OUTPUT, "embeds")  # outputs whose last axis is a vector with a direction
+RANKED = 10  # best scores, compared rank by rank
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What an output says, counted over one case.
+    """Agreement of an output with the reference's beyond their numbers, counted over one case.
 
-    `chosen` rows of scores, or rows of generated tokens, of which `equal` choose the same as the reference;
-    in `ties` the reference finds what was chosen as good as its own choice, within the tolerance. `ranked`
-    places of the best scores, of which `places` hold the same. `cosine` is the smallest between a vector and
-    the reference's.
+    `chosen` are rows of scores, or generated tokens. In `equal` of them the best is the reference's best; in
+    `ties` it is another one, which the reference scores as high within the tolerance. `ranked` are the ranks
+    of the best scores that were compared, of which `places` are equal. `cosine` is the smallest cosine of a
+    vector and the reference's.
     """
 
     chosen: int = 0
@@ -31,12 +30,12 @@ class Behaviour:
 
     @property
     def ok(self) -> bool:
-        """Whether every other choice is a tie, and no vector points the other way."""
+        """True if every choice is equal or a tie, and no cosine is negative."""
         return self.equal + self.ties == self.chosen and (self.cosine is None or self.cosine >= 0)
 
     @property
     def summary(self) -> str:
-        """In a line."""
+        """The counts in a line of text."""
         parts = []
         if self.chosen:
             ties = f" and {self.ties} ties" if self.ties else ""
@@ -48,60 +47,72 @@ class Behaviour:
         return ", ".join(parts)
 
     def merged(self, other: "Behaviour") -> "Behaviour":
-        """Both together."""
+        """The counts of both cases together."""
         cosines = [value for value in (self.cosine, other.cosine) if value is not None]
         counts = ("chosen", "equal", "ties", "ranked", "places")
         sums = {name: getattr(self, name) + getattr(other, name) for name in counts}
         return Behaviour(**sums, cosine=min(cosines, default=None))
 
 
-def behaviour(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> Behaviour | None:
-    """What an output of that name says over pairs of (found, expected); None for caches, and other shapes."""
-    scores, vectors = LOGITS in output, any(name in output for name in VECTORS)
-    if not (scores or vectors):
+def behaviour(
+    meaning: Meaning, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float
+) -> Behaviour | None:
+    """Choices, ranks and cosines over pairs of (found, expected).
+
+    Scores alone are ranked, along their axis. An output of unknown meaning has the cosine of the whole
+    tensor. None for plain numbers, for single scores, and for pairs of different shapes.
+    """
+    if meaning.kind is Kind.NUMBERS:
         return None
     total = Behaviour()
     for found, expected in pairs:
         if found.shape != expected.shape or not expected.size:
             return None
-        rows, truth = (array.reshape(-1, array.shape[-1]).astype(np.float64) for array in (found, expected))
-        if scores and truth.shape[1] > 1:
-            total = total.merged(_choices(rows, truth, bound))
-        elif vectors:
-            total = total.merged(Behaviour(cosine=_cosine(rows, truth)))
+        if meaning.kind is not Kind.SCORES:
+            cosine = _cosine(rows(found, meaning), rows(expected, meaning))
+            total = total.merged(Behaviour(cosine=cosine))
+        elif meaning.axis is not None and expected.shape[meaning.axis] > 1:
+            total = total.merged(_choices(found, expected, meaning, bound))
     return total if total != Behaviour() else None
 
 
-def _choices(found: np.ndarray, expected: np.ndarray, bound: float) -> Behaviour:
-    """Rows (R,V) of scores. Two choices are a tie where each of their scores may be off by the bound."""
-    ours, theirs = found.argmax(axis=1), expected.argmax(axis=1)
-    best = expected.max(axis=1)
-    short = best - expected[np.arange(len(ours)), ours]
-    near = short <= 2 * bound * size(expected)[np.arange(len(theirs)), theirs]
-    count = min(RANKED, expected.shape[1])
-    tops = (best_of(rows, count) for rows in (found, expected))
-    same = np.equal(*tops)
+def rows(array: np.ndarray, meaning: Meaning) -> np.ndarray:
+    """An output as (R,C) in float64: C the classes or components of its meaning, or the whole tensor."""
+    if meaning.axis is None:
+        return array.reshape(1, -1).astype(np.float64)
+    return np.moveaxis(array, meaning.axis, -1).reshape(-1, array.shape[meaning.axis]).astype(np.float64)
+
+
+def _choices(found: np.ndarray, expected: np.ndarray, meaning: Meaning, bound: float) -> Behaviour:
+    """The best of each row of scores. Two choices are a tie where each score may be off by the bound."""
+    scores, truth, sizes = (rows(one, meaning) for one in (found, expected, size(expected)))
+    ours, theirs = scores.argmax(axis=1), truth.argmax(axis=1)
+    every = np.arange(len(truth))
+    shortfall = truth.max(axis=1) - truth[every, ours]
+    near = shortfall <= 2 * bound * sizes[every, theirs]
+    count = min(RANKED, truth.shape[1])
+    ranks = np.equal(best_of(scores, count), best_of(truth, count))
     equal = ours == theirs
-    return Behaviour(len(ours), int(equal.sum()), int((near & ~equal).sum()), same.size, int(same.sum()))
+    return Behaviour(len(ours), int(equal.sum()), int((near & ~equal).sum()), ranks.size, int(ranks.sum()))
 
 
 def best_of(scores: np.ndarray, count: int) -> np.ndarray:
-    """The places (R,count) of each row's best scores (R,V), best first, and of equal ones the lower first.
+    """The indices (R,count) of each row's best scores (R,V), best first; of ties the lower index first.
 
-    As a stable sort of all has them, which of a large vocabulary takes ten times as long.
+    The order is that of a stable sort, which takes ten times as long for a large vocabulary.
     """
     if np.isnan(scores).any() or count >= scores.shape[1]:
         return np.argsort(-scores, axis=1, kind="stable")[:, :count]
     least = np.partition(scores, scores.shape[1] - count, axis=1)[:, scores.shape[1] - count]
     result = np.empty((len(scores), count), np.intp)
-    for place, row in enumerate(scores):
-        near = np.flatnonzero(row >= least[place])
-        result[place] = near[np.argsort(-row[near], kind="stable")[:count]]
+    for i, row in enumerate(scores):
+        candidates = np.flatnonzero(row >= least[i])
+        result[i] = candidates[np.argsort(-row[candidates], kind="stable")[:count]]
     return result
 
 
 def _cosine(found: np.ndarray, expected: np.ndarray) -> float:
-    """The smallest cosine of rows (R,W) that have a direction; not-a-number counts as none at all."""
+    """The smallest cosine of rows (R,W). Rows of zeros are left out; NaN counts as -1."""
     sizes = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         cosines = np.where(sizes == 0, 1.0, (found * expected).sum(axis=1) / sizes)

@@ -1,10 +1,10 @@
-"""How near is near enough: what float32 can promise of a tensor.
+"""Error bounds for float32 outputs.
 
-An error is measured in a tensor's own size, so that tiny outputs are held as tightly as large ones. The bound
-is RELATIVE, and where an original's own float32 is further than that from the same original in float64, a
-few times that rounding: two ways to sum in float32 are no nearer to each other. Rounding is what the float32
-of an original is off by here, or what its float64 moves by where numbers are off by a last bit of float32,
-whichever is larger: the former is of one processor, and may be small by chance.
+An error is relative to the size of its tensor, so that small outputs have bounds as tight as large ones. The
+bound is RELATIVE, or a few times the rounding of float32 where that is larger: two orders of summation in
+float32 differ by as much. Rounding is the larger of two measures: the difference of a reference in float32
+and in float64, which depends on the processor and may be small by chance; and the effect of errors of a last
+bit of float32 on the reference in float64.
 """
 
 import numpy as np
@@ -12,23 +12,23 @@ import numpy as np
 from txexport.formats import FLOAT32
 
 RELATIVE = FLOAT32.relative  # of a tensor's size
-REAL = 10 * RELATIVE  # where nothing tells how much of an error is rounding
+REAL = 10 * RELATIVE  # where the rounding cannot be measured
 TINY_PARAMETERS = 1_000_000
-ROUNDINGS = 8.0  # the largest of few numbers is no steady measure: of one case it was up to 4.2 of another's
-MOST = 1e-2  # beyond it rounding excuses nothing: a choice has tipped over, or float32 is no use there
-MOST_OF_SCALAR = 0.5  # of a number alone, whose sum may all but cancel; its sign stays
-OUTLIER = 10.0  # times the median: what is larger counts as that much of a vector's size
+ROUNDINGS = 8.0  # the maximum of few numbers varies: by up to a factor of 4.2 between cases
+MOST = 1e-2  # rounding excuses no larger error: a choice has flipped, or float32 is useless
+MOST_OF_SCALAR = 0.5  # of a single number, whose terms may nearly cancel; its sign stays
+OUTLIER = 10.0  # times the median: larger magnitudes are clipped to it
 
 
 def tolerance(parameters: int) -> float:
-    """The bound for a float32 model of that many parameters, of which there is no original in float64."""
+    """The bound for a float32 model of that many parameters without a reference in float64."""
     return RELATIVE if parameters < TINY_PARAMETERS else REAL
 
 
 def bound(relative: float, rounding: float | None, scalar: bool = False) -> float:
-    """The largest error allowed of an output that has `rounding` in float32, None where that is not known.
+    """The largest error allowed of an output with that `rounding` in float32, None if it is unknown.
 
-    Both are in the tensor's size, of which a `scalar`, a number without a vector around it, says little.
+    Both are relative to the tensor's size; of a `scalar`, a single number without a vector, that says little.
     """
     if rounding is None or not np.isfinite(rounding):
         return relative
@@ -36,10 +36,10 @@ def bound(relative: float, rounding: float | None, scalar: bool = False) -> floa
 
 
 def size(expected: np.ndarray) -> np.ndarray:
-    """What each number's error is measured in: itself, or the mean of its vector where that is larger.
+    """The size that each number's error is relative to: its magnitude, or its vector's mean if larger.
 
-    The vectors are those of the last axis, in which outliers, masks of -1e9 and infinity do not count: they
-    would hide errors in the others.
+    Vectors lie along the last axis. Outliers, masks of -1e9 and infinities do not count for the mean: they
+    would hide errors of the other numbers.
     """
     magnitude = np.abs(expected)
     if is_scalar(expected):
@@ -48,31 +48,31 @@ def size(expected: np.ndarray) -> np.ndarray:
     bounded = np.minimum(magnitude, OUTLIER * _median(magnitude, counts))
     clipped = np.where(np.isfinite(magnitude), bounded, 0.0)
     mean = clipped.mean(axis=-1, keepdims=True)
-    whole = np.finfo(np.float32).eps * mean.mean()  # of vectors of zeros among others
-    return np.maximum(magnitude, np.maximum(mean, whole))
+    least = np.finfo(np.float32).eps * mean.mean()  # of vectors of zeros among others
+    return np.maximum(magnitude, np.maximum(mean, least))
 
 
 def _median(numbers: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The median of each vector's numbers that count, 0 where none does, faster than np.nanmedian."""
-    if counts.all():  # as nearly always: half of the time
-        many = numbers.shape[-1]
-        low, high = (many - 1) // 2, many // 2
+    """The median of each vector's numbers where `counts`, 0 where none does; faster than np.nanmedian."""
+    if counts.all():  # nearly always, and twice as fast
+        count = numbers.shape[-1]
+        low, high = (count - 1) // 2, count // 2
         ordered = np.partition(numbers, [low, high], axis=-1)
         return (ordered[..., low, None] + ordered[..., high, None]) / 2
     ordered = np.sort(np.where(counts, numbers, np.inf), axis=-1)
-    many = counts.sum(axis=-1, keepdims=True)
-    low = np.take_along_axis(ordered, np.maximum(many - 1, 0) // 2, axis=-1)
-    high = np.take_along_axis(ordered, many // 2, axis=-1)
-    return np.where(many, (low + high) / 2, 0.0)
+    count = counts.sum(axis=-1, keepdims=True)
+    low = np.take_along_axis(ordered, np.maximum(count - 1, 0) // 2, axis=-1)
+    high = np.take_along_axis(ordered, count // 2, axis=-1)
+    return np.where(count, (low + high) / 2, 0.0)
 
 
 def is_scalar(expected: np.ndarray) -> bool:
-    """Tell whether every number stands alone, without a vector around it."""
+    """True if every number stands alone, without a vector around it."""
     return expected.ndim == 0 or expected.shape[-1] == 1
 
 
 def largest_error(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest error in the expected numbers' size; infinite where a shape differs or a number is none."""
+    """The largest error relative to `size`; infinite if shapes differ or a number is not finite."""
     if found.shape != expected.shape:
         return float("inf")
     if not expected.size:

@@ -1,9 +1,10 @@
-"""What lies in a bundle against what its checkpoint says it must hold: no model is run."""
+"""Checks of a bundle's files against its checkpoint, without running a model."""
 
 import io
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -16,9 +17,9 @@ from txexport import bundle
 from txexport.bundle.manifest import MANIFEST, GraphFile, Manifest
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
-from txexport.exporter.bundle_plan import BundlePlan, Planned
+from txexport.exporter.bundle_plan import BundlePlan, PlannedGraph
+from txexport.exporter.bundle_writing import versions
 from txexport.exporter.companions import companions
-from txexport.exporter.exporter import versions
 from txexport.exporter.weight_file import WeightFile
 from txexport.families import Resolved
 from txexport.formats import decoded
@@ -32,82 +33,103 @@ from txexport.verification.checks import COPIED_FILES, EVERY_WEIGHT, IDENTITY, T
 from txexport.verification.identity import check_graphs
 
 
+@dataclass
+class _WeightChecks:
+    """The checks of weights so far, and which ranges of which files they cover."""
+
+    checks: list[TensorCheck] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)  # parts whose bytes differ
+    covered: set[tuple[str, str, int]] = field(default_factory=set)  # part, file, offset
+
+
 def check_weights(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved
 ) -> list[TensorCheck]:
-    """Every number of the weights files, and of what a graph holds or points to, against the checkpoint.
+    """Compare every number of the weights files, and of those that a graph holds, with the checkpoint.
 
-    They must be equal, and all bytes those that export writes; of calibrated integers those that it may.
-    Cases of tokens read few rows of a large table, so they cannot prove the others.
+    Numbers and bytes must be those that export writes; calibrated integers must be among those that it may
+    write. Cases cannot prove this, since they read few rows of a large table.
     """
     plan = plan_of(folder, checkpoint, resolved, manifest.form)
-    unlike: list[str] = []
-    checks: list[TensorCheck] = []
-    checked = set()
+    result = _WeightChecks()
     for path, expected in {} if manifest.form.single_file else plan.data.items():
-        with (folder / path).open("rb") as file:
-            _check_header(folder, file.read(len(expected.header)), expected)
-            for parameter in dict.fromkeys(expected.stored.values()):
-                names = [*expected.names(parameter).values()]
-                encoded = expected.blocks(parameter)
-                if not expected.formats[parameter].lossless:
-                    encoded = iter(whole := [*encoded])  # both checks read it, and it is made once
-                    checks.append(_rounding(expected, parameter, whole))
-                pairs = _pairs(file, expected.offsets, encoded, unlike)
-                checks.append(check_of(parameter, pairs, 0.0))
-                checked |= {(name, path, expected.offsets[name]) for name in names}
-    held = set()
+        _check_file(folder, path, expected, result)
+    used: set[tuple[str, str]] = set()  # by the graphs: file and part
     for planned, graph in _graphs(plan, manifest):
         files = plan.dtypes[planned.dtype].data.values()
         for tensor, expected, name in _initializers(folder / graph.file, files, manifest.form.single_file):
-            held |= {(file.path, name) for file in files if name in file.parts}
-            owner = expected.owners[name]
-            blocks = (part for part in expected.blocks(owner) if part[0] == name)
-            if manifest.form.single_file:
-                inside = io.BytesIO(tensor.raw_data)
-                checks.append(check_of(tensor.name, _pairs(inside, {name: 0}, blocks, unlike), 0.0))
-                continue
-            place = ExternalDataInfo(tensor)
-            path = (PurePosixPath(graph.file).parent / place.location).as_posix()
-            if not stays_inside(path):
-                raise AssertionError(
-                    f"{graph.file}: {tensor.name} lies outside the bundle, in {place.location}"
-                )
-            key = (name, path, place.offset or 0)
-            if key not in checked:
-                checked.add(key)
-                with (folder / path).open("rb") as file:
-                    pairs = _pairs(file, {name: place.offset or 0}, blocks, unlike)
-                    checks.append(check_of(tensor.name, pairs, 0.0))
-    missing = [name for file in plan.data.values() for name in file.parts if (file.path, name) not in held]
+            used |= {(file.path, name) for file in files if name in file.parts}
+            _check_initializer(folder, manifest, graph, (tensor, expected, name), result)
+    missing = [name for file in plan.data.values() for name in file.parts if (file.path, name) not in used]
     if missing:
         raise AssertionError(f"no graph holds {', '.join(missing)}")
-    if unlike and all(check.ok for check in checks):
-        raise AssertionError(f"the bytes of {unlike[0]} are not those that export writes")
-    return checks
+    if result.differing and all(check.ok for check in result.checks):
+        raise AssertionError(f"the bytes of {result.differing[0]} are not those that export writes")
+    return result.checks
+
+
+def _check_file(folder: Path, path: str, expected: WeightFile, result: _WeightChecks) -> None:
+    """Check every parameter of a weights file, and the rounding of those that a format rounds."""
+    with (folder / path).open("rb") as file:
+        _check_header(folder, file.read(len(expected.header)), expected)
+        for parameter in dict.fromkeys(expected.stored.values()):
+            names = [*expected.names(parameter).values()]
+            encoded = expected.blocks(parameter)
+            if not expected.formats[parameter].lossless:
+                encoded = iter(blocks := [*encoded])  # encoded once for two checks
+                result.checks.append(_rounding(expected, parameter, blocks))
+            pairs = _pairs(file, expected.offsets, encoded, result.differing)
+            result.checks.append(check_of(parameter, pairs, 0.0))
+            result.covered |= {(name, path, expected.offsets[name]) for name in names}
+
+
+def _check_initializer(
+    folder: Path,
+    manifest: Manifest,
+    graph: GraphFile,
+    initializer: tuple[onnx.TensorProto, WeightFile, str],
+    result: _WeightChecks,
+) -> None:
+    """Check the numbers that a graph holds or points to, unless they are already checked."""
+    tensor, expected, name = initializer
+    blocks = (part for part in expected.blocks(expected.owners[name]) if part[0] == name)
+    if manifest.form.single_file:
+        held = io.BytesIO(tensor.raw_data)
+        result.checks.append(check_of(tensor.name, _pairs(held, {name: 0}, blocks, result.differing), 0.0))
+        return
+    pointer = ExternalDataInfo(tensor)
+    path = (PurePosixPath(graph.file).parent / pointer.location).as_posix()
+    if not stays_inside(path):
+        raise AssertionError(f"{graph.file}: {tensor.name} lies outside the bundle, in {pointer.location}")
+    offset = pointer.offset or 0
+    if (name, path, offset) not in result.covered:
+        result.covered.add((name, path, offset))
+        with (folder / path).open("rb") as file:
+            pairs = _pairs(file, {name: offset}, blocks, result.differing)
+            result.checks.append(check_of(tensor.name, pairs, 0.0))
 
 
 def _rounding(expected: WeightFile, parameter: str, encoded: Iterable[tuple[str, np.ndarray]]) -> TensorCheck:
-    """What a format keeps of a parameter beside the checkpoint's numbers, by a rule that knows no bytes.
+    """Check the rounding of a parameter by a rule that is independent of the encoder.
 
-    An export that rounded wrongly would be made again as wrongly.
+    A wrong encoder would write the same wrong bytes again.
     """
     number_format = expected.encoders[parameter]
     parts = {name: part for part, name in expected.names(parameter).items()}
     numbers = np.concatenate([*expected.weights[parameter].rows(expected.checkpoint)])
-    own = decoded(number_format, ((parts[name], block) for name, block in encoded), numbers.shape)
-    return TensorCheck(f"{parameter}: rounding", numbers.size, number_format.share(numbers, own), 1.0)
+    rounded = decoded(number_format, ((parts[name], block) for name, block in encoded), numbers.shape)
+    return TensorCheck(f"{parameter}: rounding", numbers.size, number_format.share(numbers, rounded), 1.0)
 
 
-def _graphs(plan: BundlePlan, manifest: Manifest) -> Iterator[tuple[Planned, GraphFile]]:
-    """The graphs that txexport.json lists, and what they are to be."""
+def _graphs(plan: BundlePlan, manifest: Manifest) -> Iterator[tuple[PlannedGraph, GraphFile]]:
+    """The planned graphs, each with its entry in txexport.json."""
     for planned in plan.graphs:
         graphs = manifest.formats[planned.dtype]
         yield planned, (graphs.hub if planned in plan.hub else graphs.native)[planned.role]
 
 
 def _check_header(folder: Path, header: bytes, expected: WeightFile) -> None:
-    """Raise AssertionError unless the file begins as it should, and is as long."""
+    """Raise AssertionError unless the file has the expected header and size."""
     if header != expected.header:
         known = expected.offsets
         offsets = {name: tensor.offset for name, tensor in read_header(folder / expected.path).items()}
@@ -123,27 +145,28 @@ def _pairs(
     file: BinaryIO,
     offsets: Mapping[str, int],
     blocks: Iterable[tuple[str, np.ndarray]],
-    unlike: list[str],
+    differing: list[str],
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The numbers of parts that lie in a file and those that should; `unlike` is told of other bytes."""
-    ends = dict(offsets)  # of what is read of each part
+    """Pairs of a file's numbers and the expected ones; parts with other bytes are added to `differing`."""
+    ends = dict(offsets)  # of the bytes read of each part
     for name, block in blocks:
         file.seek(ends[name])
         ends[name] += block.nbytes
         found = np.frombuffer(file.read(block.nbytes), np.uint8)
-        whole = found.size - found.size % block.itemsize
-        found = found[:whole].view(block.dtype)
+        complete = found.size - found.size % block.itemsize
+        found = found[:complete].view(block.dtype)
         if found.tobytes() != block.tobytes():
-            unlike.append(name)
+            differing.append(name)
         yield found.reshape(block.shape) if found.size == block.size else found, block
 
 
 def _initializers(
     path: Path, files: Iterable[WeightFile], inside: bool
 ) -> Iterator[tuple[onnx.TensorProto, WeightFile, str]]:
-    """The weights that a graph uses, within it or `inside` no file of its own; of which file, and what there.
+    """The weights that a graph uses: tensor, weights file, and part of the file.
 
-    Raises AssertionError for any but weights, and for one that is not used.
+    The numbers are within the graph if `inside`, else in a file. Raises AssertionError for other
+    initialisers, and for unused ones.
     """
     proto = onnx.load(path, load_external_data=False)
     consumed = set(_read(proto.graph.node))
@@ -156,8 +179,8 @@ def _initializers(
             raise AssertionError(f"{path.name} holds weights {where}: {tensor.name}")
         if tensor.name not in consumed:
             raise AssertionError(f"{path.name} does not use {tensor.name}")
-        found = ((file, name) for file in files if (name := file.part_of(tensor.name)) is not None)
-        file, name = next(found, (None, ""))
+        parts = ((file, name) for file in files if (name := file.part_of(tensor.name)) is not None)
+        file, name = next(parts, (None, ""))
         if file is None:
             raise AssertionError(f"{path.name} points to {tensor.name}, which is no weight")
         part = file.parts[name]
@@ -170,7 +193,7 @@ def _initializers(
 
 
 def _read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
-    """The names of what nodes read, and those in their branches."""
+    """The names of all inputs of nodes, branches included."""
     for node in nodes:
         yield from node.input
         for attribute in node.attribute:
@@ -180,7 +203,7 @@ def _read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
 def check_manifest(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved
 ) -> list[TensorCheck]:
-    """Raise AssertionError where txexport.json, the graphs, the copied files and the checkpoint disagree."""
+    """Raise AssertionError if txexport.json, graphs, copied files and checkpoint contradict each other."""
     for message in _contradictions(folder, manifest, checkpoint, resolved):
         raise AssertionError(message)
     return [TensorCheck(MANIFEST, 1, 0.0, 0.0)]
@@ -201,8 +224,8 @@ def _contradictions(
         yield f"txexport.json: data are {', '.join(manifest.data)}, expected {', '.join(expected)}"
     for dtype, calibration in manifest.form.calibrated.items():
         known = {first for first, _ in plan.dtypes[dtype].int4.values()}
-        if strange := [name for name in calibration.searched if name not in known]:
-            yield f"txexport.json: {strange[0]} is not searched in {dtype}, which has no such matrix"
+        if unknown := [name for name in calibration.searched if name not in known]:
+            yield f"txexport.json: {unknown[0]} is not searched in {dtype}, which has no such matrix"
     for path, data in manifest.data.items():
         if sha256(folder / path) != data.sha256:
             yield f"{path} is not the file that was exported"
@@ -210,7 +233,7 @@ def _contradictions(
             yield f"txexport.json: bytes of {path} are {data.bytes:,}, which it has not"
     if manifest.limits != limits(resolved.spec):
         yield f"txexport.json: limits are {manifest.limits}, expected {limits(resolved.spec)}"
-    if manifest.promised not in ({}, resolved.promised):  # older bundles do not say it
+    if manifest.promised not in ({}, resolved.promised):  # older bundles lack it
         yield f"txexport.json: promised is {manifest.promised}, expected {resolved.promised}"
     for graph in manifest.every_graph:
         proto = onnx.load(folder / graph.file, load_external_data=False)
@@ -223,7 +246,7 @@ def _contradictions(
 
 
 def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Files of the folder that are not the bundle's, and the other way round."""
+    """Files of the folder that the manifest does not list, and listed files that are missing."""
     present = bundle.present(folder)
     for name in present:
         if name not in manifest.files:
@@ -236,12 +259,12 @@ def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
 def _wrong_companions(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, plan: BundlePlan
 ) -> Iterator[str]:
-    """Files that are not those that export would put beside the graphs now."""
-    with warnings.catch_warnings(action="ignore"):  # export has told what it could not make
+    """Files beside the graphs that export would not write now."""
+    with warnings.catch_warnings(action="ignore"):  # export has warned of files that it cannot write
         expected = dict(companions(checkpoint, plan))
-    made = isinstance(expected.get(TOKENIZER), bytes)
-    if made and TOKENIZER not in manifest.companions and "transformers" not in manifest.versions:
-        del expected[TOKENIZER]  # export did not have what makes it
+    converted = isinstance(expected.get(TOKENIZER), bytes)
+    if converted and TOKENIZER not in manifest.companions and "transformers" not in manifest.versions:
+        del expected[TOKENIZER]  # export had no library to convert it
     for name, content in expected.items():
         if name not in manifest.companions:
             yield f"txexport.json: {name} is not listed, though export writes it"
@@ -261,15 +284,16 @@ def _wrong_companions(
             yield f"txexport.json: sha256 of {name} is not that of the file"
 
 
-def _same(name: str, found: bytes, made: bytes, manifest: Manifest) -> bool:
-    """Whether a made file is what export makes; other versions may write a tokenizer in another way."""
-    if found == made or name != TOKENIZER:
-        return found == made
+def _same(name: str, found: bytes, expected: bytes, manifest: Manifest) -> bool:
+    """True if a file is what export writes; other library versions may write a tokenizer differently."""
+    if found == expected or name != TOKENIZER:
+        return found == expected
     here = versions()
     if all(manifest.versions.get(library) == here.get(library) for library in ("tokenizers", "transformers")):
         return False
     try:
-        return json.dumps(json.loads(found)) == json.dumps(json.loads(made))  # true is not 1 there, nor 1.0
+        # Unlike ==, the text tells true, 1 and 1.0 apart.
+        return json.dumps(json.loads(found)) == json.dumps(json.loads(expected))
     except ValueError:
         return False
 

@@ -1,20 +1,21 @@
-"""Calibrated integers: whose they are, and that they are those that their texts choose.
+"""Checks of integers that were calibrated with texts (GPTQ).
 
-Without the texts they are taken from the bundle, and held to what calibration may choose (see
-`formats.calibrated`), which leaves whoever wrote the bundle a choice of two for each: that is no proof. With
-them they are made again, and must be the same.
+Without the texts the integers are read from the bundle, and must be among those that calibration may choose
+(see `formats.calibrated`): one of two for each number, which is no proof. With the texts the calibration is
+repeated, and must give the same integers.
 """
 
 import tempfile
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from txexport.bundle.manifest import Form, Manifest
+from txexport.bundle.manifest import ExportOptions, Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import BundlePlan
+from txexport.exporter.bundle_writing import write_float32
 from txexport.exporter.calibrating import Calibrating, integers_of, matrices_of
 from txexport.exporter.calibration import Reading, sha256_of
-from txexport.exporter.exporter import write_float32
 from txexport.families import Resolved
 from txexport.formats.gptq import ties_alone
 from txexport.formats.number_format import unpacked
@@ -23,8 +24,8 @@ from txexport.runtime.preprocessing.text_file import read
 from txexport.verification.checks import SkipError, TensorCheck
 
 
-def plan_of(folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: Form) -> BundlePlan:
-    """What export writes in that form, with the calibrated integers of the bundle in `folder`."""
+def plan_of(folder: Path, checkpoint: Checkpoint, resolved: Resolved, form: ExportOptions) -> BundlePlan:
+    """The plan of an export in that form, with the calibrated integers of the bundle in `folder`."""
     plan = BundlePlan(checkpoint, resolved, form)
     if not form.calibrated:
         return plan
@@ -38,33 +39,74 @@ def check_texts(
     resolved: Resolved,
     texts: Path | None,
 ) -> list[TensorCheck]:
-    """The integers of each calibrated matrix against those that the texts choose: the same, byte by byte.
+    """Compare the integers of each calibrated matrix with those of a new calibration, byte by byte.
 
-    Raises SkipError, which leaves them unproved, without these texts, or where all that differ are ties,
-    which this processor breaks otherwise than the one that calibrated.
+    Raises SkipError if the texts are missing, or if all differences are ties, which this processor breaks
+    differently from the one that calibrated.
     """
-    items, dtypes = _chosen_by(manifest, texts)
+    items, dtypes = _calibration_texts(manifest, texts)
+    checks, ties = [], 0
+    for matrix in _calibrated_again(folder, manifest, checkpoint, resolved, (items, dtypes)):
+        ties += matrix.ties
+        checks.append(TensorCheck(f"{matrix.dtype}, {matrix.name}", matrix.size, matrix.differing, 0.0))
     plan = BundlePlan(checkpoint, resolved, replace(manifest.form, calibrated={}))
-    held = integers_of(folder, plan_of(folder, checkpoint, resolved, manifest.form))
-    checks, tied = [], 0
-    with tempfile.TemporaryDirectory(prefix="txexport-") as made:
-        float32 = write_float32(checkpoint, resolved, Path(made) / "float32")
-        calibrating = Calibrating(checkpoint, plan, dtypes, Path(made))
+    _check_all_calibrated(manifest, plan, dtypes, checks)
+    if ties and all(check.ok for check in checks):
+        raise SkipError(
+            f"{ties:,} integers are ties, which this processor breaks otherwise; prove it where it was made"
+        )
+    return checks or [TensorCheck(f"{dtype}, no matrix", 1, 0.0, 0.0) for dtype in dtypes]
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A matrix against a new calibration; `differing` is the share of other integers without ties."""
+
+    dtype: str
+    name: str
+    size: int
+    differing: float
+    ties: int
+
+
+def _calibrated_again(
+    folder: Path,
+    manifest: Manifest,
+    checkpoint: Checkpoint,
+    resolved: Resolved,
+    texts: tuple[list[Item], list[str]],
+) -> Iterator[_Matrix]:
+    """Calibrate with the texts again, for these dtypes, and compare matrix by matrix.
+
+    Raises AssertionError if txexport.json is wrong about which matrices were calibrated.
+    """
+    items, dtypes = texts
+    plan = BundlePlan(checkpoint, resolved, replace(manifest.form, calibrated={}))
+    stored = integers_of(folder, plan_of(folder, checkpoint, resolved, manifest.form))
+    with tempfile.TemporaryDirectory(prefix="txexport-") as temporary:
+        float32 = write_float32(checkpoint, resolved, Path(temporary) / "float32")
+        calibrating = Calibrating(checkpoint, plan, dtypes, Path(temporary))
         reading = Reading(float32, plan.spec, items, matrices_of(plan, dtypes))
-        for one in (
-            one for moments in reading.moments(lambda _: None) for one in calibrating.chosen(moments)
-        ):
-            if (one.integers is None) != (one.name in manifest.form.calibrated[one.dtype].searched):
-                raise AssertionError(
-                    f"{one.dtype}: txexport.json says otherwise whether texts chose {one.name}"
-                )
-            if one.integers is not None:
-                given = unpacked(held(one.dtype, one.name), one.rows.shape[::-1]).T
-                differ = int((given != one.integers).sum())
-                tie = differ and ties_alone(one.rows, given, one.factor, one.block)
-                tied += differ if tie else 0
-                error = 0.0 if tie else differ / given.size
-                checks.append(TensorCheck(f"{one.dtype}, {one.name}", given.size, error, 0.0))
+        for moments in reading.moments(lambda _: None):
+            for matrix in calibrating.chosen(moments):
+                searched = manifest.form.calibrated[matrix.dtype].searched
+                if (matrix.integers is None) != (matrix.name in searched):
+                    raise AssertionError(
+                        f"{matrix.dtype}: txexport.json says otherwise whether texts chose {matrix.name}"
+                    )
+                if matrix.integers is None:
+                    continue
+                integers = unpacked(stored(matrix.dtype, matrix.name), matrix.rows.shape[::-1]).T
+                differing = int((integers != matrix.integers).sum())
+                ties = differing and ties_alone(matrix.rows, integers, matrix.factor, matrix.block)
+                share = 0.0 if ties else differing / integers.size
+                yield _Matrix(matrix.dtype, matrix.name, integers.size, share, differing if ties else 0)
+
+
+def _check_all_calibrated(
+    manifest: Manifest, plan: BundlePlan, dtypes: list[str], checks: list[TensorCheck]
+) -> None:
+    """Raise AssertionError for a matrix that is calibrated by txexport.json, and not by the texts."""
     checked = {check.output for check in checks}
     for dtype in dtypes:
         known = {first for first, _ in plan.dtypes[dtype].int4.values()}
@@ -73,15 +115,10 @@ def check_texts(
                 raise AssertionError(
                     f"{dtype}: txexport.json says that texts chose {name}, which they do not"
                 )
-    if tied and all(check.ok for check in checks):
-        raise SkipError(
-            f"{tied:,} integers are ties, which this processor breaks otherwise; prove it where it was made"
-        )
-    return checks or [TensorCheck(f"{dtype}, no matrix", 1, 0.0, 0.0) for dtype in dtypes]
 
 
-def _chosen_by(manifest: Manifest, texts: Path | None) -> tuple[list[Item], list[str]]:
-    """Those texts, and the dtypes that they calibrated. Raises SkipError for none."""
+def _calibration_texts(manifest: Manifest, texts: Path | None) -> tuple[list[Item], list[str]]:
+    """The texts, and the dtypes that they calibrated. Raises SkipError if there are none."""
     names = " and ".join(manifest.form.calibrated)
     if texts is None:
         raise SkipError(f"integers of {names} were chosen by texts; to prove them, give these with --texts")
@@ -93,8 +130,8 @@ def _chosen_by(manifest: Manifest, texts: Path | None) -> tuple[list[Item], list
     return items, dtypes
 
 
-def told(manifest: Manifest) -> dict[str, str]:
-    """By what integers were calibrated, in words, by dtype."""
+def summaries(manifest: Manifest) -> dict[str, str]:
+    """The calibration of each dtype in words."""
     result = {}
     for dtype, one in manifest.form.calibrated.items():
         left = f", {len(one.searched)} matrices not" if one.searched else ""

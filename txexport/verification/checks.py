@@ -1,4 +1,4 @@
-"""What a case came to: its checks, of which a report is made."""
+"""The results of a case: its checks, or why it has none."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -9,53 +9,60 @@ from txexport.formats import DEFAULT
 from txexport.verification.agreement import Behaviour
 from txexport.verification.bounds import largest_error
 
-CHECKPOINT = "checkpoint"  # what a bundle's contents are held against, beside the references
-RUNTIME = "onnxruntime"  # what runs the graphs unless another one is asked for
-IDENTITY = "exported graphs"  # the check that graphs are those that export writes
+CHECKPOINT = "checkpoint"  # the reference of a bundle's contents
+RUNTIME = "onnxruntime"  # the default
+IDENTITY = "exported graphs"  # the check that the graphs are those that export writes
 EVERY_WEIGHT, COPIED_FILES = "every weight", "manifest and copied files"  # the other checks of contents
-CALIBRATED = "calibrated matrices"  # the check of integers on the texts that they came of
-CONTENTS = {IDENTITY: "graphs", EVERY_WEIGHT: "weights", COPIED_FILES: "files"}  # what each is about
-TIED = "choices of routers"  # the check that counts those of experts, and ties among them
-TOKENIZER, CHAT_TEMPLATE = "tokenizer", "chat template"  # the checks of what stands before and behind graphs
-IMAGE_PROCESSOR, SOUND_PROCESSOR = "image processor", "sound processor"  # likewise
+CALIBRATED = "calibrated matrices"  # the check of calibrated integers on their texts
+CONTENTS = {
+    IDENTITY: "graphs",
+    EVERY_WEIGHT: "weights",
+    COPIED_FILES: "files",
+}  # what each checks
+TIED = "choices of routers"  # the check that counts choices of experts, and ties
+TOKENIZER, CHAT_TEMPLATE = "tokenizer", "chat template"  # checks of processors
+IMAGE_PROCESSOR, SOUND_PROCESSOR = "image processor", "sound processor"
 PROCESSORS = (TOKENIZER, CHAT_TEMPLATE, IMAGE_PROCESSOR, SOUND_PROCESSOR)
-BY_STRUCTURE = ", compared by structure"  # of a graph that other versions wrote
-NATIVE, HUB = "native", "hub"  # the graphs that our runtime runs, and those for other clients
-CLIENT = "client "  # before the name of other software, in a runtime's place
-INPUTS_AND_OUTPUTS = "inputs and outputs"  # the case of a comparison that computes nothing
-EVERY = "all cases"  # in place of a case's name, where none could be tried
+BY_STRUCTURE = ", compared by structure"  # appended for a graph that other versions wrote
+NATIVE, HUB = "native", "hub"  # graphs for our runtime, and for other clients
+CLIENT = "client "  # prefix of other software in a runtime's place
+INPUTS_AND_OUTPUTS = "inputs and outputs"  # the case of a comparison that runs nothing
+ALL_CASES = "all cases"  # in place of a case's name if none could run
 
 
-# What a number format loses: the case, and of what its shares are that are judged unless told.
-LOST = "lost by the number format"  # the case's name
-LOST_ON_TEXTS = "lost on texts"  # another's, of real ones
-LOSSES = (LOST, LOST_ON_TEXTS)
-DIRECTION = "direction"  # 1 - cosine of vectors, on average
-PROBABILITY = "probability"  # what goes to other classes of that of all, of scores
+# Cases of the loss of a number format, and the measures with a budget by default.
+FORMAT_LOSS = "lost by the number format"  # on seeded inputs
+FORMAT_LOSS_ON_TEXTS = "lost on texts"  # on the user's
+LOSSES = (FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS)
+DIRECTION = "direction"  # mean of 1 - cosine of vectors
+PROBABILITY = "probability"  # share of the probability that moves to other classes
+
+
+Reach = dict[str, tuple[int, int | None]]  # sizes that the cases reached, with a limit where there is one
 
 
 def of_dtype(kind: str, dtype: str) -> str:
-    """What graphs of a kind are called that are of a dtype: "hub int8"; of float32, the kind."""
+    """The name of the graphs of a kind and dtype: "hub int8"; for float32 the kind alone."""
     return kind if dtype == DEFAULT else f"{kind} {dtype}"
 
 
-def aside(graphs: str) -> str:
-    """What is told of graphs beside what they were held against: "hub, int8"; nothing of our own."""
+def graphs_label(graphs: str) -> str:
+    """The label of graphs in a report: "hub, int8"; empty for native float32."""
     return ", ".join(word for word in graphs.split() if word != NATIVE)
 
 
 class SkipError(Exception):
-    """A check that is not to be made after all; its text says why."""
+    """Raised by a check that cannot be made; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class TensorCheck:
-    """One output over one case: the largest error of `elements` numbers, all those that are not padding.
+    """One output over one case: the largest error of all `elements` that are not padding.
 
-    `error` and `tolerance` are in the tensor's own size (see `bounds`), and so is `rounding`: what
-    float32 alone is off by in the reference, None where that was not measured.
-    `behaviour` is what the output says beside its numbers: labels, ranks, directions, tokens. `graph` is the
-    bundle's file that gave it, None where one of the case's graphs alone ran, or all together did.
+    `error`, `tolerance` and `rounding` are relative to the tensor's size (see `bounds`); `rounding` is the
+    error of the reference's own float32, None if it was not measured. `behaviour` is the agreement of
+    labels, ranks, directions and tokens. `graph` is the file that gave the output, None if only one of the
+    case's graphs ran, or all together.
     """
 
     output: str
@@ -68,7 +75,7 @@ class TensorCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether every number is within tolerance, and every choice equal or a tie; none compared is not."""
+        """True if numbers were compared, all are within tolerance, and all choices are equal or ties."""
         return (
             self.elements > 0
             and self.error <= self.tolerance
@@ -78,12 +85,12 @@ class TensorCheck:
 
 @dataclass(frozen=True)
 class CaseReport:
-    """One case against one reference: its checks, or the exception that ended it, or why it was not tried.
+    """One case against one reference: its checks, the exception that ended it, or why it was skipped.
 
-    An exception is a failure. The contents of a bundle are held against the checkpoint itself. `runtime` is
-    what ran the graphs, None where nothing did; `graphs` are which of the bundle's: "native", or "hub" for
-    those of other clients, with the dtype where that is not float32, as "native int8". `graph` is the file of
-    the graph that raised, where one did. `seconds` is how long it took.
+    An exception is a failure. The reference of a bundle's contents is the checkpoint. `runtime` ran the
+    graphs, None if nothing did. `graphs` are "native", or "hub" for those of other clients, with the dtype
+    unless it is float32, as "native int8". `graph` is the file of the graph that raised. `seconds` is the
+    time taken.
     """
 
     name: str
@@ -98,34 +105,34 @@ class CaseReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every check passed; a case without checks passes only if it says why."""
+        """True if every check passed; without checks, if the case was skipped for a reason."""
         if self.skipped is not None:
             return True
         return self.exception is None and bool(self.checks) and all(check.ok for check in self.checks)
 
     @property
     def is_loss(self) -> bool:
-        """Tell whether this measures what a number format loses, of numbers that other cases prove."""
+        """True if the case measures the loss of a number format, whose numbers other cases prove."""
         return self.name in LOSSES and bool(self.checks)
 
     def of_graph(self, file: str) -> "CaseReport":
-        """The case as if it had checked but what the graph in `file` gave, alone or with others."""
+        """The case with the checks of the graph in `file` alone, and those of all graphs together."""
         return replace(self, checks=[check for check in self.checks if check.graph in (None, file)])
 
     def tries(self, file: str) -> bool:
-        """Whether the case ran that graph, one of its kind, or raised: in it, or nobody knows where."""
+        """True if the case ran the graph in `file`, or raised in it or at an unknown place."""
         if self.runtime is None or self.skipped is not None:
             return False
         return bool(self.of_graph(file).checks) or (not self.checks and self.graph in (None, file))
 
     @property
     def worst(self) -> TensorCheck | None:
-        """The check with the largest error, of those that failed where any did."""
+        """The check with the largest error, among the failed ones if there are any."""
         return max(self.checks, key=lambda check: (not check.ok, check.error), default=None)
 
     @property
     def summary(self) -> str:
-        """What came out, in a line."""
+        """The result in a line."""
         if self.skipped is not None:
             return self.skipped
         if self.exception is not None or self.worst is None:
@@ -141,7 +148,7 @@ class CaseReport:
 
 
 def check_of(output: str, pairs: Iterable[tuple[np.ndarray, np.ndarray]], bound: float) -> TensorCheck:
-    """One check over pairs of (found, expected), padding left out; errors as `bounds` measures them."""
+    """One check over pairs of (found, expected) without padding; errors as `bounds` measures them."""
     elements, worst = 0, 0.0
     for found, expected in pairs:
         elements += expected.size

@@ -1,6 +1,6 @@
-"""How many numbers were compared with what, by kind of output.
+"""Counts of compared numbers, by reference and kind of output.
 
-A proof that compares less than before reads as before, unless it says how much it compared of what.
+They show if a verification compares less than an earlier one.
 """
 
 from collections import Counter
@@ -13,9 +13,9 @@ from txexport.verification.checks import (
     CALIBRATED,
     COPIED_FILES,
     EVERY_WEIGHT,
+    FORMAT_LOSS,
+    FORMAT_LOSS_ON_TEXTS,
     IDENTITY,
-    LOST,
-    LOST_ON_TEXTS,
     PROCESSORS,
     CaseReport,
 )
@@ -24,14 +24,14 @@ LOGITS_KIND, CACHES, HIDDEN, WEIGHTS = "logits", "caches", "hidden states", "wei
 ATTENTION, VECTORS, TOKENS, OTHERS = "attentions", "vectors", "tokens", "other outputs"
 KINDS = (WEIGHTS, LOGITS_KIND, CACHES, HIDDEN, ATTENTION, VECTORS, TOKENS, OTHERS)  # in the order of a report
 
-# Cases of no numbers, or of none that should be equal.
-UNCOUNTED = (IDENTITY, COPIED_FILES, LOST, LOST_ON_TEXTS, CALIBRATED, *PROCESSORS)
+# Cases without numbers, or whose numbers need not be equal.
+UNCOUNTED = (IDENTITY, COPIED_FILES, FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS, CALIBRATED, *PROCESSORS)
 
-Numbers = dict[str, dict[str, int]]  # how many, by what they were compared with, and by kind
+Numbers = dict[str, dict[str, int]]  # counts by reference and by kind
 
 
 def kind(output: str) -> str:
-    """The kind of an output, one of KINDS, by its name."""
+    """The kind of an output by its name, one of KINDS."""
     if cache_names.is_present(output):
         return CACHES
     if (of_layer := kind_of(output)) is not None:
@@ -46,26 +46,26 @@ def kind(output: str) -> str:
 
 
 def counted(cases: Iterable[CaseReport]) -> list[CaseReport]:
-    """The cases whose numbers are those of a proof."""
+    """The cases that compare numbers which should be equal."""
     return [case for case in cases if case.name not in UNCOUNTED and case.checks]
 
 
 def compared(cases: Iterable[CaseReport]) -> Numbers:
-    """The numbers that cases compared, by reference and then by kind, in the order of KINDS."""
+    """The count of compared numbers by reference and kind, in the order of KINDS."""
     counts: dict[str, Counter[str]] = {}
     for case in counted(cases):
-        of = counts.setdefault(case.reference, Counter())
+        by_kind = counts.setdefault(case.reference, Counter())
         for check in case.checks:
-            of[WEIGHTS if case.name == EVERY_WEIGHT else kind(check.output)] += check.elements
-    return {name: {one: of[one] for one in KINDS if of[one]} for name, of in counts.items()}
+            by_kind[WEIGHTS if case.name == EVERY_WEIGHT else kind(check.output)] += check.elements
+    return {name: {one: by_kind[one] for one in KINDS if by_kind[one]} for name, by_kind in counts.items()}
 
 
 def totals(numbers: Numbers) -> dict[str, int]:
-    """The same by kind, of all references together."""
-    sums = {one: sum(of.get(one, 0) for of in numbers.values()) for one in KINDS}
+    """The count by kind over all references."""
+    sums = {one: sum(by_kind.get(one, 0) for by_kind in numbers.values()) for one in KINDS}
     return {one: count for one, count in sums.items() if count}
 
 
 def words(counts: Mapping[str, int]) -> str:
-    """Counts by kind, in words."""
+    """Counts by kind in words."""
     return ", ".join(f"{count:,} of {one}" for one, count in counts.items())

@@ -1,4 +1,4 @@
-"""What ran a verification: libraries, Python, platform, processor."""
+"""The environment of a verification: libraries, Python, platform, processor."""
 
 import functools
 import os
@@ -13,7 +13,7 @@ version = functools.cache(metadata.version)  # which reads a file
 
 
 def versions() -> dict[str, str]:
-    """The versions of those libraries that are installed, and of ONNX Runtime, whichever build that is."""
+    """The versions of the installed libraries, and of whichever build of ONNX Runtime."""
     result = {}
     for name in dict.fromkeys([*LIBRARIES, *_builds()]):
         try:
@@ -25,12 +25,12 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def _builds() -> list[str]:
-    """The distributions that onnxruntime is of. To look through all of them takes a while."""
+    """The distributions that provide onnxruntime; cached, since the search is slow."""
     return packages_distributions().get("onnxruntime", [])
 
 
 def environment() -> dict[str, str]:
-    """Python, platform, processor and the number of its cores."""
+    """Python, platform, processor and its number of cores."""
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(),
@@ -39,7 +39,7 @@ def environment() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """The processor's name; Linux tells it in a file only."""
+    """The processor's name, on Linux from /proc/cpuinfo."""
     if CPUINFO.is_file():
         for line in CPUINFO.read_text(errors="replace").splitlines():
             if line.startswith("model name"):

@@ -1,8 +1,8 @@
-"""The graphs of a bundle against those that export makes of its checkpoint: the same, node by node.
+"""Comparison of a bundle's graphs with those that export writes for its checkpoint, node by node.
 
-Cases sample a graph, and cannot see what it does with other inputs; export is deterministic, so here every
-node, attribute and constant is compared. Under other versions of the libraries that write graphs, names of
-values and notes may differ; what is computed may not.
+Cases sample a graph and cannot see its behaviour on other inputs. Export is deterministic, so every node,
+attribute and constant can be compared. Graphs of other library versions may differ in names of values and in
+notes, but not in what they compute.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from onnx.helper import get_attribute_value
 from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import LEAST_RUNTIME, BundlePlan, to_proto
-from txexport.exporter.exporter import versions
+from txexport.exporter.bundle_writing import versions
 from txexport.families import Resolved
 from txexport.inspection.graph_stats import initializers
 from txexport.support.paths import sha256
@@ -24,18 +24,25 @@ from txexport.verification.checks import BY_STRUCTURE, SkipError, TensorCheck
 
 Body = onnx.GraphProto | onnx.FunctionProto
 
-WRITERS = ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy", "python")  # those of versions() that do
-NOTES = ("doc_string", "metadata_props", "producer_name", "producer_version")  # what no runtime computes with
-SHOWN = 60  # characters of either side of a difference
+WRITERS = (
+    "txexport",
+    "onnx",
+    "onnx-ir",
+    "onnxscript",
+    "numpy",
+    "python",
+)  # they write graphs
+NOTES = ("doc_string", "metadata_props", "producer_name", "producer_version")  # ignored by runtimes
+SHOWN = 60  # characters shown of each side of a difference
 
 
 def check_graphs(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: Resolved, allow_edited: bool = False
 ) -> list[TensorCheck]:
-    """Every graph against the one that export writes.
+    """Compare every graph with the one that export writes.
 
-    Raises AssertionError where one is another, named by its first differing node, or SkipError where that is
-    allowed; and where txexport.json does not say what the files are.
+    Raises AssertionError for a different graph, with its first difference, or SkipError if `allow_edited`;
+    and AssertionError if txexport.json contradicts the files.
     """
     plan = BundlePlan(checkpoint, resolved, manifest.form)
     for dtype, of_dtype in plan.dtypes.items():
@@ -51,24 +58,24 @@ def check_graphs(
     recorded = {graph.file: graph for graph in manifest.every_graph}
     differences, checks = {}, []
     for one, model in plan.models(folder):
-        if not recorded[one.path].onnxruntime:  # made by an older txexport
+        if not recorded[one.path].onnxruntime:  # written by an older txexport
             del model.metadata_props[LEAST_RUNTIME]
         content, expected = (folder / one.path).read_bytes(), to_proto(model)
         if manifest.form.single_file:
-            content = _pointing(content, expected)
-        difference, how = _compared(content, expected, manifest)
+            content = _with_pointers(content, expected)
+        difference, note = _compared(content, expected, manifest)
         if difference is not None:
             differences[one.path] = difference
         elif sha256(folder / one.path) != recorded[one.path].sha256:
             raise AssertionError(f"txexport.json: sha256 of {one.path} is not that of the file")
-        checks.append(TensorCheck(one.path + how, 1, 0.0, 0.0))
+        checks.append(TensorCheck(one.path + note, 1, 0.0, 0.0))
     if differences:
-        _tell(differences, manifest, allow_edited)
+        _raise(differences, manifest, allow_edited)
     return checks
 
 
-def _pointing(content: bytes, expected: onnx.ModelProto) -> bytes:
-    """A graph that holds its weights, pointing to them as the expected one does; they are checked apart."""
+def _with_pointers(content: bytes, expected: onnx.ModelProto) -> bytes:
+    """A graph with weights inside, with pointers in their place; the weights are checked elsewhere."""
     try:
         found = onnx.load_model_from_string(content)
     except DecodeError:
@@ -83,7 +90,7 @@ def _pointing(content: bytes, expected: onnx.ModelProto) -> bytes:
 
 
 def _compared(found: bytes, expected: onnx.ModelProto, manifest: Manifest) -> tuple[str | None, str]:
-    """The first difference, None where there is none; and how they were compared, if not by bytes."""
+    """The first difference, None if there is none; and a note if the comparison was not by bytes."""
     wanted = expected.SerializeToString()
     if found == wanted:
         return None, ""
@@ -91,14 +98,14 @@ def _compared(found: bytes, expected: onnx.ModelProto, manifest: Manifest) -> tu
         difference = first_difference(onnx.load_model_from_string(found), expected)
     except DecodeError:
         return "at its start: it is no ONNX file", ""
-    if difference is None and _others(manifest):
+    if difference is None and _other_versions(manifest):
         return None, BY_STRUCTURE
     at = next((i for i, (one, other) in enumerate(zip(found, wanted, strict=False)) if one != other), 0)
     return difference or f"at byte {at}, in names or notes alone", ""
 
 
-def _tell(differences: dict[str, str], manifest: Manifest, allow_edited: bool) -> None:
-    """Raise what there is to say of graphs that are not the exported ones."""
+def _raise(differences: dict[str, str], manifest: Manifest, allow_edited: bool) -> None:
+    """Raise the error for graphs that are not the exported ones."""
     [(file, first), *more] = differences.items()
     message = f"{file} is not the exported graph: first difference {first}"
     if more:
@@ -107,13 +114,13 @@ def _tell(differences: dict[str, str], manifest: Manifest, allow_edited: bool) -
         )
     if allow_edited:
         raise SkipError(message)
-    if others := _others(manifest):
-        message += f"; the bundle was made by {', '.join(others)}: export again, or give --allow-edited"
+    if writers := _other_versions(manifest):
+        message += f"; the bundle was made by {', '.join(writers)}: export again, or give --allow-edited"
     raise AssertionError(message)
 
 
-def _others(manifest: Manifest) -> list[str]:
-    """The versions that made a bundle and are not those here."""
+def _other_versions(manifest: Manifest) -> list[str]:
+    """The versions of libraries that wrote a bundle, where they differ from those installed here."""
     here = versions()
     return [
         f"{name} {manifest.versions.get(name, 'unknown')} (here {here[name]})"
@@ -123,9 +130,9 @@ def _others(manifest: Manifest) -> list[str]:
 
 
 def first_difference(found: onnx.ModelProto, expected: onnx.ModelProto) -> str | None:
-    """Where two models compute something else, and how; None where they differ in names and notes at most.
+    """The first difference between two models; None if they differ at most in names and notes.
 
-    Inputs, outputs and initialisers of a model go by their names; the values between by their places.
+    Inputs, outputs and initialisers of a model are matched by name, the values between by position.
     """
     one, other = onnx.ModelProto(), onnx.ModelProto()
     one.CopyFrom(found)
@@ -145,7 +152,7 @@ def first_difference(found: onnx.ModelProto, expected: onnx.ModelProto) -> str |
 
 
 def _strip(message: Message) -> None:
-    """Take out notes, here and in all that is within, and put attributes in order."""
+    """Remove notes and sort attributes, recursively."""
     for field, value in message.ListFields():
         if field.name in NOTES:
             message.ClearField(field.name)
@@ -161,9 +168,9 @@ def _key(function: onnx.FunctionProto) -> tuple[str, str, str]:
 
 
 def _rename(found: Body, expected: Body, names: dict[str, str], fixed: set[str]) -> None:
-    """Give the values of `found` the names of those in their places, but for `fixed` ones; `names` are known.
+    """Give the values of `found` the names of those at the same position, except `fixed` ones.
 
-    A value that nothing makes is marked.
+    `names` are known already. A value that no node produces is marked.
     """
     for name, new in zip(_names(found.input), _names(expected.input), strict=False):
         names.setdefault(name, new)
@@ -190,7 +197,7 @@ def _names(parts) -> list[str]:
 
 
 def _sort(message: Message) -> None:
-    """Put into one order what has none, here and in all that is within."""
+    """Sort fields whose order has no meaning, recursively."""
     for field, value in message.ListFields():
         if field.name in ("functions", "initializer", "value_info", "opset_import"):
             value.sort(key=_label)
@@ -204,7 +211,7 @@ def _label(message) -> str:
 
 
 def _differences(found: Message, expected: Message, place: str) -> Iterator[str]:
-    """Where two models, graphs or functions differ: nodes first; `place` is what they lie in."""
+    """The differences of two models, graphs or functions, nodes first; `place` is the enclosing part."""
     for field in sorted(found.DESCRIPTOR.fields, key=lambda field: field.name not in ("node", "graph")):
         one, other = getattr(found, field.name), getattr(expected, field.name)
         if field.name == "graph":
@@ -213,11 +220,11 @@ def _differences(found: Message, expected: Message, place: str) -> Iterator[str]
             for at, (part, wanted) in enumerate(zip_longest(one, other)):
                 yield from _of_parts(field.name, at, part, wanted, place)
         elif _text(one) != _text(other):
-            yield f"in {field.name}{place}: {_told(one, other)}"
+            yield f"in {field.name}{place}: {_both(one, other)}"
 
 
 def _of_parts(field: str, at: int, found, expected, place: str) -> Iterator[str]:
-    """Where two parts of a model differ, of which one may be missing."""
+    """The differences of two parts of a model, one of which may be missing."""
     part = expected if found is None else found
     here = f"in {field} {_label(part)}".rstrip() + place
     if isinstance(part, onnx.NodeProto):
@@ -231,27 +238,27 @@ def _of_parts(field: str, at: int, found, expected, place: str) -> Iterator[str]
     elif isinstance(found, onnx.FunctionProto):
         yield from _differences(found, expected, f" of function {found.name}")
     elif _text(found) != _text(expected):
-        yield f"{here}: it {_told(found, expected)}"
+        yield f"{here}: it {_both(found, expected)}"
 
 
 def _of_nodes(found: onnx.NodeProto, expected: onnx.NodeProto, place: str) -> Iterator[str]:
-    """Where two nodes differ in more than their own names."""
+    """The differences of two nodes other than their names."""
     for field in sorted(found.DESCRIPTOR.fields, key=lambda field: field.name != "op_type"):
         one, other = getattr(found, field.name), getattr(expected, field.name)
         if field.name == "attribute":
             for part, wanted in zip_longest(one, other):
                 yield from _of_attributes(part, wanted, place)
         elif field.name != "name" and _text(one) != _text(other):
-            yield f"{place}: {field.name} {_told(one, other)}"
+            yield f"{place}: {field.name} {_both(one, other)}"
 
 
 def _of_attributes(found, expected, place: str) -> Iterator[str]:
-    """Where two attributes differ, of which one may be missing."""
+    """The differences of two attributes, one of which may be missing."""
     if found is not None and expected is not None and found.HasField("g") and expected.HasField("g"):
         yield from _differences(found.g, expected.g, f", within {place.removeprefix('at ')}")
     elif found is None or expected is None or _text(found) != _text(expected):
         values = ["missing" if part is None else _value(part) for part in (found, expected)]
-        yield f"{place}: attribute {_label(expected or found)} {_told(*values)}"
+        yield f"{place}: attribute {_label(expected or found)} {_both(*values)}"
 
 
 def _value(attribute: onnx.AttributeProto):
@@ -264,14 +271,14 @@ def _value(attribute: onnx.AttributeProto):
 
 
 def _text(value):
-    """Equal for equal values alone, NaN and signs of zero included."""
+    """A representation that is equal only for equal values, NaN and signs of zero included."""
     if isinstance(value, Message):
         return value.SerializeToString(deterministic=True)
     return repr(value) if isinstance(value, str | bytes | int | float) else [_text(part) for part in value]
 
 
-def _told(found, expected) -> str:
-    """Two values in a line, from shortly before where they begin to differ."""
+def _both(found, expected) -> str:
+    """Two values in a line, from shortly before their first difference."""
     texts = [" ".join(str(value).split()) for value in (found, expected)]
     same = next((i for i, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), 0)
     start = max(0, same - SHOWN // 2) if max(map(len, texts)) > SHOWN else 0

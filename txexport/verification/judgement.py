@@ -1,7 +1,7 @@
-"""A case tried: the bundle's numbers held against the reference's, within what float32 can promise."""
+"""Judgement of one case: the bundle's numbers against the reference's, within float32's own error."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -14,74 +14,141 @@ from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.counts import kind
-from txexport.verification.references.originals import Double, Reference
+from txexport.verification.references.originals import Float64Twin, Reference
 from txexport.verification.router_ties import judged_by_choices
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 
-SAMPLES = 4  # of perturbations: one alone may leave an output nearly as it was, by chance
+SAMPLES = 4  # of perturbations: one alone may leave an output nearly unchanged, by chance
 
 
 def judge(
     run: Run, runner: GraphRunner, reference: Reference, case: Any, relative: float
 ) -> list[TensorCheck]:
-    """What a case comes to, as `_judged`; where it fails, by either choice of experts that are a tie."""
-    judged = partial(_judged, run, runner, reference, case, relative)
-    return judged_by_choices(judged, runner.manifest.spec)
+    """Run a case and check every output against its bound.
 
-
-def _judged(
-    run: Run, runner: GraphRunner, reference: Reference, case: Any, relative: float
-) -> list[TensorCheck]:
-    """What a case comes to: every output's error, and the bound that it is held to.
-
-    The reference is computed in float64 too where a bound of `relative` does not suffice, and then the bound
-    follows the rounding that this shows; Double is always held against in float64. Raises AssertionError for
-    an output that a graph gave and that was held against nothing, unless the reference says that it lacks it.
+    The reference also computes in float64 where the bound `relative` does not suffice, and then the bound
+    follows the measured rounding of float32; the reference Float64Twin always computes in float64. A case
+    that fails is repeated with either choice of the experts that a router finds equally good. Raises
+    AssertionError for an output of a graph that was compared with nothing, unless the reference lacks it.
     """
-    given: set[str] = set()
-    outcomes = run(_listening(runner, given), reference, case)
-    _check_compared(given, outcomes, reference)
-    if isinstance(reference, Double):
-        with reference.in_double():
-            exact = run(runner, reference, case)
-        checks = [_check(wide, relative, _rounding(one, wide)) for one, wide in _both(outcomes, exact)]
+    judgement = _Judgement(run, runner, reference, case, relative)
+    return judged_by_choices(judgement.checks, runner.manifest.spec)
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """A case, the bundle and the reference that it runs on, and the smallest bound of an error."""
+
+    run: Run
+    runner: GraphRunner
+    reference: Any
+    case: Any
+    relative: float
+
+    def checks(self) -> list[TensorCheck]:
+        """The checks of all outputs; see `judge`."""
+        recorder = _Recorder(self.runner, set())
+        outcomes = self.run(recorder.runner, self.reference, self.case)
+        _check_compared(recorder.outputs, outcomes, self.reference)
+        if isinstance(self.reference, Float64Twin):
+            return self._in_float64(outcomes)
+        checks = [self._check(outcome, None) for outcome in outcomes]
+        failed = [outcome for outcome, check in zip(outcomes, checks, strict=True) if not check.ok]
+        if not failed or not hasattr(self.reference, "in_float64") or not all(map(_excusable, failed)):
+            return checks
+        try:
+            with self.reference.in_float64():
+                exact = self._repeated(outcomes)
+            return self._by_rounding(outcomes, exact, outcomes)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError):  # an original of float32 alone
+            return checks
+
+    def _in_float64(self, outcomes: list[Outcome]) -> list[TensorCheck]:
+        """The checks against the reference in float64, each with the rounding of float32."""
+        with self.reference.in_float64():
+            exact = self.run(self.runner, self.reference, self.case)
+        checks = [
+            self._check(wide, _rounding(single, wide)) for single, wide in zip(outcomes, exact, strict=True)
+        ]
         if all(check.ok for check in checks):
             return checks
-        return _by_rounding(run, runner, reference, case, relative, (outcomes, exact, exact))
-    checks = [_check(outcome, relative, None) for outcome in outcomes]
-    failed = [outcome for outcome, check in zip(outcomes, checks, strict=True) if not check.ok]
-    if not failed or not hasattr(reference, "in_double") or not all(map(_excusable, failed)):
+        return self._by_rounding(outcomes, exact, exact)
+
+    def _by_rounding(
+        self, single: list[Outcome], exact: list[Outcome], checked: list[Outcome]
+    ) -> list[TensorCheck]:
+        """The checks of `checked`, each held to the larger of two measures of float32's rounding.
+
+        One is the difference of the reference in float32 (`single`) and in float64 (`exact`). It depends on
+        the processor, and may by chance be ten times smaller on one than on another. The other one does not:
+        the effect of errors of a last bit of float32 on the reference in float64.
+        """
+        measured = [[_rounding(one, wide)] for one, wide in zip(single, exact, strict=True)]
+        checks = self._rounded_checks(checked, measured)
+        for seed in range(SAMPLES):
+            if all(check.ok for check in checks):  # a larger measure would change nothing
+                break
+            with self.reference.perturbed(seed):
+                perturbed = self._repeated(single)
+            for measures, one, wide in zip(measured, perturbed, exact, strict=True):
+                measures.append(_rounding(one, wide))
+            checks = self._rounded_checks(checked, measured)
         return checks
-    try:
-        with reference.in_double():
-            exact = _again(run, runner, reference, case, outcomes)
-        return _by_rounding(run, runner, reference, case, relative, (outcomes, exact, outcomes))
-    except (RuntimeError, TypeError, ValueError, NotImplementedError):  # an original that knows float32 only
-        return checks
+
+    def _rounded_checks(self, outcomes: list[Outcome], measured: list[list[float]]) -> list[TensorCheck]:
+        """The checks of outcomes, each held to the largest of the measures of its rounding."""
+        return [
+            self._check(outcome, max(filter(isfinite, measures), default=measures[0]))
+            for outcome, measures in zip(outcomes, measured, strict=True)
+        ]
+
+    def _repeated(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """The outcomes with the reference's present numbers; where one needs that, the case runs again."""
+        pairs = [outcome.again() for outcome in outcomes if outcome.again is not None]
+        if len(pairs) < len(outcomes):
+            return self.run(self.runner, self.reference, self.case)
+        return [replace(outcome, pairs=now) for outcome, now in zip(outcomes, pairs, strict=True)]
+
+    def _check(self, outcome: Outcome, rounding: float | None) -> TensorCheck:
+        """The check of one output; `rounding` is that of float32, None where it was not measured."""
+        allowed = bound(self.relative, rounding, _scalar(outcome))
+        check = check_of(outcome.output, outcome.pairs, allowed)
+        compare = outcome.compare or partial(behaviour, self.runner.meaning(outcome.output))
+        agreement = compare(outcome.pairs, allowed)
+        return replace(check, rounding=rounding, behaviour=agreement, graph=outcome.graph)
 
 
-def _listening(runner: GraphRunner, given: set[str]) -> GraphRunner:
-    """The runner, which adds to `given` the names of all that its graphs give."""
+@dataclass(frozen=True)
+class _Recorder:
+    """A runner that adds the names of all outputs of its graphs to `outputs`."""
 
-    def run(graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        result = runner.run(graph, **inputs)
-        given.update(result)
+    recorded: GraphRunner
+    outputs: set[str]
+
+    @property
+    def runner(self) -> GraphRunner:
+        """The runner to use."""
+        return replace(self.recorded, run=self._run)
+
+    def _run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        result = self.recorded.run(graph, **inputs)
+        self.outputs.update(result)
         return result
 
-    return replace(runner, run=run)
 
-
-def _check_compared(given: set[str], outcomes: list[Outcome], reference: Any) -> None:
-    """Raise AssertionError for an output that no outcome is of, and that the reference does not lack."""
+def _check_compared(outputs: set[str], outcomes: list[Outcome], reference: Any) -> None:
+    """Raise AssertionError for an output without an outcome that the reference does not lack."""
     compared = {outcome.output for outcome in outcomes if outcome.pairs}
-    lost = sorted(name for name in given - compared if kind(name) not in reference.lacks)
-    if lost:
-        raise AssertionError(f"{', '.join(lost)} came out and was compared with nothing of {reference.name}")
+    missed = sorted(name for name in outputs - compared if kind(name) not in reference.lacks)
+    if missed:
+        raise AssertionError(
+            f"{', '.join(missed)} came out and was compared with nothing of {reference.name}"
+        )
 
 
 def _excusable(outcome: Outcome) -> bool:
-    """Whether rounding could account for an output's error, whatever it is measured to be."""
+    """True if rounding could account for an output's error, however large it is measured to be."""
     worst = max((largest_error(*pair) for pair in outcome.pairs), default=0.0)
     return worst <= (MOST_OF_SCALAR if _scalar(outcome) else MOST)
 
@@ -90,65 +157,7 @@ def _scalar(outcome: Outcome) -> bool:
     return all(is_scalar(expected) for _, expected in outcome.pairs)
 
 
-def _both(outcomes: list[Outcome], exact: list[Outcome]) -> Iterator[tuple[Outcome, Outcome]]:
-    return zip(outcomes, exact, strict=True)
-
-
-def _by_rounding(
-    run: Run,
-    runner: GraphRunner,
-    reference: Any,
-    case: Any,
-    relative: float,
-    outcomes: tuple[list[Outcome], list[Outcome], list[Outcome]],
-) -> list[TensorCheck]:
-    """The checks of outcomes, held to what float32 can promise: both measures of it, the larger one.
-
-    `outcomes` are those in float32, in float64, and those to check. The float32 of one processor may be ten
-    times nearer to float64 than another's, by chance; numbers off by a last bit tell it on every one.
-    """
-    single, exact, checked = outcomes
-    measured = [[_rounding(one, wide)] for one, wide in _both(single, exact)]
-    checks = _rounded_checks(checked, relative, measured)
-    for seed in range(SAMPLES):
-        if all(check.ok for check in checks):  # a larger measure would change nothing
-            break
-        with reference.perturbed(seed):
-            other = _again(run, runner, reference, case, single)
-        for known, one, wide in zip(measured, other, exact, strict=True):
-            known.append(_rounding(one, wide))
-        checks = _rounded_checks(checked, relative, measured)
-    return checks
-
-
-def _rounded_checks(
-    outcomes: list[Outcome], relative: float, measured: list[list[float]]
-) -> list[TensorCheck]:
-    """The checks of outcomes, each held to the largest of what was `measured` of its rounding."""
-    return [
-        _check(outcome, relative, max(filter(isfinite, known), default=known[0]))
-        for outcome, known in zip(outcomes, measured, strict=True)
-    ]
-
-
-def _again(
-    run: Run, runner: GraphRunner, reference: Any, case: Any, outcomes: list[Outcome]
-) -> list[Outcome]:
-    """The outcomes with what the reference says now; the case runs again where one of them cannot tell."""
-    pairs = [outcome.again() for outcome in outcomes if outcome.again is not None]
-    if len(pairs) < len(outcomes):
-        return run(runner, reference, case)
-    return [replace(outcome, pairs=now) for outcome, now in zip(outcomes, pairs, strict=True)]
-
-
 def _rounding(single: Outcome, double: Outcome) -> float:
-    """What the reference's float32 is off by from its float64."""
+    """The error of the reference in float32 against itself in float64."""
     pairs = zip(single.pairs, double.pairs, strict=True)
     return max((largest_error(ours, exact) for (_, ours), (_, exact) in pairs), default=0.0)
-
-
-def _check(outcome: Outcome, relative: float, rounding: float | None) -> TensorCheck:
-    allowed = bound(relative, rounding, _scalar(outcome))
-    check = check_of(outcome.output, outcome.pairs, allowed)
-    says = outcome.says or partial(behaviour, outcome.output)
-    return replace(check, rounding=rounding, behaviour=says(outcome.pairs, allowed), graph=outcome.graph)

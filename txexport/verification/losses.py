@@ -1,7 +1,7 @@
-"""What a number format loses: the graphs as they are, activations rounded, beside the original in float32.
+"""Accuracy loss of a number format: the graphs with rounded activations against the original in float32.
 
-That the numbers are right is shown without rounding. These say what the format itself costs: each is a share
-of what could be lost, 0 of nothing, and has a budget, beyond which a bundle is not equal.
+Other cases prove without rounding that the numbers are right. A loss is a share from 0 (none) to 1, and has a
+budget; a bundle over budget is not equal.
 """
 
 from collections import defaultdict
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from txexport.contracts.names import LOGITS
+from txexport.contracts.meaning import Kind, Meaning
 from txexport.errors import InputError
-from txexport.verification.agreement import RANKED, VECTORS, best_of
+from txexport.verification.agreement import RANKED, best_of, rows
 from txexport.verification.checks import DIRECTION, PROBABILITY, TensorCheck
 
 if TYPE_CHECKING:
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from txexport.verification.cases.plan import Planned
     from txexport.verification.references.originals import Reference
 
-CHOICE = "choice"  # of the best score: the share of rows that choose another
-RANKS = "ranks"  # of the ten best: the share that another is in the place of
-ANY = 1.0  # what is told, and judged by nobody who does not ask
+CHOICE = "choice"  # the share of rows whose best score is another one
+RANKS = "ranks"  # the share of the ten best scores that are others
+ANY = 1.0  # reported, and judged only with a budget of the user
 
-# Of real texts: see `text_losses`.
+# On real texts: see `text_losses`.
 PERPLEXITY = "perplexity"
 TOKENS = "tokens"
 COSINE = "cosine"
 NEIGHBOURS = "neighbours"
 ANSWERS = "answers"
 OF_TEXTS = {
-    PERPLEXITY: "how much larger it is, as a share of the original's",
-    TOKENS: "of greedy tokens, the share from the first difference on",
+    PERPLEXITY: "the increase, as a share of the original's",
+    TOKENS: "the share of greedy tokens from the first difference on",
     COSINE: "1 - cosine of vectors, on average",
-    NEIGHBOURS: "of each vector's ten nearest others, the share that are not those of the original",
+    NEIGHBOURS: "the share of each vector's ten nearest neighbours that are others",
     ANSWERS: "the share of best answers, or of entities, that are others",
 }
 
@@ -58,9 +58,9 @@ BUDGETS = {
 
 
 def budgets_of(dtype: str, own: Mapping[str, float], texts: bool) -> dict[str, float]:
-    """The budgets of a dtype, with those of one's own.
+    """The budgets of a dtype, updated with the user's own.
 
-    Raises InputError for one that is not known, or that is for texts where none are given.
+    Raises InputError for an unknown name, or for a budget on texts without texts.
     """
     known = BUDGETS[dtype]
     for name, share in own.items():
@@ -69,7 +69,7 @@ def budgets_of(dtype: str, own: Mapping[str, float], texts: bool) -> dict[str, f
         if not 0 <= share <= 1:
             raise InputError(f"budget {name} is {share}, expected a share from 0 to 1")
         if name in OF_TEXTS and not texts:
-            raise InputError(f"budget {name} is for what is lost on texts; give a file of them")
+            raise InputError(f"budget {name} is for losses on texts; give a file of texts")
     return known | dict(own)
 
 
@@ -79,52 +79,53 @@ def lost(
     original: "Reference",
     budgets: Mapping[str, float],
 ) -> list[TensorCheck]:
-    """What graphs lose of each output over all cases: a check a measure, whose error is the share."""
+    """The losses of each output over all cases: one check a measure, whose error is the mean share lost."""
     shares: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
     for case in planned:
         assert case.run is not None
         for outcome in case.run(runner, original, case.case):
-            scores = LOGITS in outcome.output
-            if scores or any(name in outcome.output for name in VECTORS):
-                for found, expected in outcome.pairs:
-                    for measure, share in _measured(found, expected, scores).items():
-                        shares[outcome.output, measure].append(share)
+            meaning = runner.meaning(outcome.output)
+            for found, expected in outcome.pairs if meaning.kind is not Kind.NUMBERS else ():
+                for measure, share in _measured(found, expected, meaning).items():
+                    shares[outcome.output, measure].append(share)
     checks = []
-    for (output, measure), each in shares.items():
-        every = np.concatenate(each)
-        checks.append(TensorCheck(f"{output}: {measure}", every.size, float(every.mean()), budgets[measure]))
+    for (output, measure), parts in shares.items():
+        share = np.concatenate(parts)
+        checks.append(TensorCheck(f"{output}: {measure}", share.size, float(share.mean()), budgets[measure]))
     return checks
 
 
-def _measured(found: np.ndarray, expected: np.ndarray, scores: bool) -> dict[str, np.ndarray]:
-    """What is lost of each row of the last axis, by measure; what is not finite is lost whole."""
-    if found.shape != expected.shape or not expected.size or expected.shape[-1:] == (1,):
+def _measured(found: np.ndarray, expected: np.ndarray, meaning: Meaning) -> dict[str, np.ndarray]:
+    """The share lost of each row, by measure; rows that are not finite are lost entirely."""
+    if found.shape != expected.shape or not expected.size:
         return {}
-    rows, truth = (array.reshape(-1, array.shape[-1]).astype(np.float64) for array in (found, expected))
-    finite = np.isfinite(rows).all(axis=1)
-    rows, truth = (np.nan_to_num(array, nan=0.0, posinf=0.0, neginf=-1e9) for array in (rows, truth))
-    if not scores:
-        result = {DIRECTION: _apart(rows, truth)}
+    ours, truth = rows(found, meaning), rows(expected, meaning)
+    if truth.shape[1] == 1:
+        return {}
+    finite = np.isfinite(ours).all(axis=1)
+    ours, truth = (np.nan_to_num(array, nan=0.0, posinf=0.0, neginf=-1e9) for array in (ours, truth))
+    if meaning.kind is not Kind.SCORES:
+        result = {DIRECTION: _apart(ours, truth)}
     else:
         count = min(RANKED, truth.shape[1])
-        ours, theirs = (best_of(array, count) for array in (rows, truth))
-        shared = (ours[:, :, None] == theirs[:, None, :]).any(axis=2).mean(axis=1)
-        moved = np.abs(_probabilities(rows) - _probabilities(truth)).sum(axis=1) / 2
-        other = (ours[:, 0] != theirs[:, 0]).astype(float)
+        best, expected_best = best_of(ours, count), best_of(truth, count)
+        shared = (best[:, :, None] == expected_best[:, None, :]).any(axis=2).mean(axis=1)
+        moved = np.abs(_probabilities(ours) - _probabilities(truth)).sum(axis=1) / 2
+        other = (best[:, 0] != expected_best[:, 0]).astype(float)
         result = {PROBABILITY: moved, CHOICE: other, RANKS: 1 - shared}
     return {name: np.where(finite, share, 1.0) for name, share in result.items()}
 
 
 def _probabilities(scores: np.ndarray) -> np.ndarray:
-    """Scores (R,V) as probabilities."""
+    """Softmax of scores (R,V)."""
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     shares: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
     return shares
 
 
-def _apart(rows: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """1 - cosine of rows (R,W); 0 where both have no direction."""
-    sizes = np.linalg.norm(rows, axis=1) * np.linalg.norm(truth, axis=1)
+def _apart(ours: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """1 - cosine of rows (R,W); 0 where both are zero."""
+    sizes = np.linalg.norm(ours, axis=1) * np.linalg.norm(truth, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines = np.where(sizes > 0, (rows * truth).sum(axis=1) / sizes, (rows == truth).all(axis=1))
+        cosines = np.where(sizes > 0, (ours * truth).sum(axis=1) / sizes, (ours == truth).all(axis=1))
     return (1 - cosines).clip(0, 1)

@@ -1,4 +1,4 @@
-"""What all of a process shares: random states, and modes of PyTorch and NumPy. A proof leaves them alone."""
+"""State shared by a process: random states, and modes of PyTorch and NumPy, which verification preserves."""
 
 import functools
 import random
@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def undisturbed(function: F) -> F:
-    """The function, which runs with what PyTorch and NumPy begin with, and leaves what it found."""
+    """Decorate a function to run in the default state of PyTorch and NumPy, and to restore the caller's."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -24,26 +24,26 @@ def undisturbed(function: F) -> F:
 
 @contextmanager
 def process_state() -> Iterator[None]:
-    """Run with float32 by default, on the CPU, without autocast, and without errors raised for rounding.
+    """Run with float32 by default, on the CPU, without autocast or errors for rounding.
 
-    Afterwards the random states of Python, NumPy and PyTorch, the default dtype and device, whether
-    gradients are recorded, and how many threads compute are as before.
+    Afterwards the random states of Python, NumPy and PyTorch, the default dtype and device, gradient
+    recording and the number of threads are restored.
     """
-    own, numbers = random.getstate(), np.random.get_state()
-    with ExitStack() as kept:
-        kept.callback(random.setstate, own)
-        kept.callback(np.random.set_state, numbers)
-        kept.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
-        kept.enter_context(_torch_state())
+    python, numpy = random.getstate(), np.random.get_state()
+    with ExitStack() as stack:
+        stack.callback(random.setstate, python)
+        stack.callback(np.random.set_state, numpy)
+        stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
+        stack.enter_context(_torch_state())
         yield
 
 
 @contextmanager
 def _torch_state() -> Iterator[None]:
-    """The same of PyTorch, where it is installed."""
+    """The same for PyTorch, if it is installed."""
     try:
         import torch
-    except ImportError:  # whatever needs it says so
+    except ImportError:  # callers that need it raise
         yield
         return
     dtype, threads, states = torch.get_default_dtype(), torch.get_num_threads(), torch.random.get_rng_state()

@@ -1,4 +1,4 @@
-"""What a bundle remembers of its last verification."""
+"""The record of a bundle's last verification in its manifest."""
 
 import math
 import warnings
@@ -12,9 +12,9 @@ from txexport.verification.result import Report
 
 
 def record(folder: Path, report: Report) -> None:
-    """Write what full or quick cases found into the bundle; cases by name are no proof of it.
+    """Write the result of full or quick cases into the bundle; named cases prove too little.
 
-    Where the folder cannot be written, a warning says so.
+    Warns if the folder cannot be written.
     """
     if not isinstance(report.selection, str):
         return
@@ -27,9 +27,9 @@ def record(folder: Path, report: Report) -> None:
 
 
 def proof(report: Report, session_options: dict[str, dict[str, str]]) -> Proof:
-    """A report in short, with the options that decide which numbers its sessions gave, by dtype."""
+    """A summary of a report, with the session options that influence the numbers, by dtype."""
     checks = [check for case in report.cases if case.reference != CHECKPOINT for check in case.checks]
-    worst = max(checks, key=_used, default=TensorCheck("", 0, math.inf, 0.0))
+    worst = max(checks, key=_share_of_bound, default=TensorCheck("", 0, math.inf, 0.0))
     skipped = [case for case in report.cases if case.skipped is not None]
     return Proof(
         created=report.created,
@@ -50,6 +50,6 @@ def proof(report: Report, session_options: dict[str, dict[str, str]]) -> Proof:
     )
 
 
-def _used(check: TensorCheck) -> float:
-    """How much of its bound an error takes."""
+def _share_of_bound(check: TensorCheck) -> float:
+    """The error as a share of its bound."""
     return check.error / check.tolerance if check.tolerance else check.error

@@ -1,4 +1,4 @@
-"""What a number format loses of the answers to real texts, measured as compare-dtypes does."""
+"""Losses of a number format on the user's texts, measured as compare-dtypes does."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ from txexport.verification import losses
 from txexport.verification.checks import SkipError, TensorCheck
 
 NEW_TOKENS = 32
-SHARES = {  # of what compare-dtypes measures: the budget of what is short of 1
+SHARES = {  # by measure of compare-dtypes: the budget of its difference from 1
     COSINE: losses.COSINE,
     OVERLAP: losses.NEIGHBOURS,
     SAME: losses.ANSWERS,
@@ -41,9 +41,9 @@ SHARES = {  # of what compare-dtypes measures: the budget of what is short of 1
 
 
 class TextLosses:
-    """The answers of a bundle's dtypes beside those of its float32, or of the checkpoint's where it has none.
+    """The answers of a bundle's dtypes against its float32, or against the checkpoint's if it has none.
 
-    Raises InputError for texts, or a task, that cannot be compared, OSError for a file that cannot be read.
+    Raises InputError for texts or a task that cannot be compared, OSError for a file that cannot be read.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, checkpoint: Checkpoint, file: Path):
@@ -52,25 +52,25 @@ class TextLosses:
         check_task(manifest.task, self.items)
 
     def lost(self, loaded: LoadedBundle, budgets: Mapping[str, float]) -> list[TensorCheck]:
-        """A check a measure, whose error is the share that is lost.
+        """One check for each measure, whose error is the share lost.
 
-        Raises SkipError for texts that are too long, and for graphs that our runtime does not run.
+        Raises SkipError for texts that are too long, and for graphs that txexport's runtime does not run.
         """
         try:
             check_runs(self.folder, loaded.manifest)
         except BundleError as error:
             raise SkipError(str(error)) from error
         try:
-            with self._float32(loaded.device) as whole:
-                _check_lengths(whole, self.items)
-                models = {DEFAULT: whole, loaded.manifest.dtype: Model(loaded)}
+            with self._float32(loaded.device) as float32:
+                _check_lengths(float32, self.items)
+                models = {DEFAULT: float32, loaded.manifest.dtype: Model(loaded)}
                 measured = accuracy_of(models, self.items, NEW_TOKENS)[loaded.manifest.dtype]
         except InputError as error:
             raise SkipError(str(error)) from error
         shares = {losses.PERPLEXITY: measured[CHANGE]} if CHANGE in measured else {}
         known = [measure for measure in SHARES if measure in measured and SHARES[measure] not in shares]
-        generates = GREEDY in measured  # whose answers are the same where all tokens are
-        shares |= {SHARES[one]: 1 - measured[one] for one in known if not (generates and one == SAME)}
+        generates = GREEDY in measured  # of a generator, whose answers are compared by tokens
+        shares |= {SHARES[name]: 1 - measured[name] for name in known if not (generates and name == SAME)}
         return [
             TensorCheck(name, len(self.items), _share(number), budgets[name])
             for name, number in shares.items()
@@ -82,15 +82,15 @@ class TextLosses:
             with load(self.folder, dtype=DEFAULT, device=device, check=False) as model:
                 yield model
             return
-        with tempfile.TemporaryDirectory(prefix="txexport-") as made:
-            out = Path(made) / DEFAULT
+        with tempfile.TemporaryDirectory(prefix="txexport-") as temporary:
+            out = Path(temporary) / DEFAULT
             export(self.checkpoint.folder, out, task=self.manifest.task, only="native", dtype=DEFAULT)
             with load(out, device=device) as model:
                 yield model
 
 
 def _check_lengths(model: Model, items: list[Item]) -> None:
-    """Raise SkipError for a text that a generator cannot score whole."""
+    """Raise SkipError for a text that is too long for a generator to score."""
     limits = [limit for limit in model.manifest.limits.values() if limit is not None]
     if not (model.manifest.cache and limits):
         return
@@ -100,5 +100,5 @@ def _check_lengths(model: Model, items: list[Item]) -> None:
 
 
 def _share(number: float) -> float:
-    """What is lost, none where more was gained; what is no number is all of it and more."""
+    """The share lost, 0 for a gain; infinite for NaN."""
     return max(0.0, number) if np.isfinite(number) else float("inf")

@@ -9,7 +9,7 @@ from txexport.parts.vectors import vector_name
 from txexport.spec import Cache, EncoderSpec, HeadKind, SignalStackSpec
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import Build, Signatures, Values, add_layers, layers_of
-from txgraphs.heads import OUTPUTS
+from txgraphs.heads import head_outputs
 from txgraphs.heads.sequence import sequence_head
 from txgraphs.heads.vectors import pooler, sequence_vector
 from txgraphs.layer_sum import layer_sum
@@ -53,7 +53,7 @@ def _head_outputs(spec: EncoderSpec, graph: Graph, x: ir.Value, inputs: Values) 
     """Add the heads' outputs for hidden states x (B,S,W), or those states and a vector of the sequence."""
     tokens = inputs.get(names.INPUT_IDS), inputs.get(names.ATTENTION_MASK)
     word = partial(graph.matrix, "encoder.embedding.word.weight")
-    outputs = OUTPUTS[spec.head.kind](spec.head, graph / "head", x, tokens, word)
+    outputs = head_outputs(spec.head, graph / "head", x, tokens, word)
     if spec.next_sentence is not None:
         graph.add_outputs({names.PREDICTION_LOGITS: outputs[names.LOGITS]})
         pair = sequence_head(spec.next_sentence, graph / "next_sentence", x, *tokens)

@@ -17,7 +17,7 @@ from txgraphs.architectures._model import (
     pair_of,
 )
 from txgraphs.attention import cross_key_value
-from txgraphs.heads import OUTPUTS
+from txgraphs.heads import head_outputs
 from txgraphs.heads.causal_lm import causal_lm_head
 from txgraphs.linear import linear
 from txgraphs.stack import Given, KeyValues, decoder, embedded, encoder, signal_encoder
@@ -67,7 +67,7 @@ def _one_graph(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> 
     layers.values |= again.values
     tokens = inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]
     word = partial(graph.matrix, "decoder.embedding.word.weight")
-    graph.add_outputs(OUTPUTS[spec.head.kind](spec.head, graph / "head", x, tokens, word))
+    graph.add_outputs(head_outputs(spec.head, graph / "head", x, tokens, word))
     add_layers(graph, layers)
     return graph
 

@@ -1,18 +1,19 @@
-"""Heads of stacks, one file each: the functions that give a graph's outputs."""
+"""Heads of stacks, one file each."""
 
-from collections.abc import Callable
+from importlib import import_module
 
 import onnx_ir as ir
 
-from txexport.spec import HeadKind
-from txgraphs.heads import masked_lm, none, sequence, spans, tokens
+from txexport.parts import head_of
+from txexport.spec import HeadSpec
+from txgraphs._nodes import Place
+from txgraphs.heads._transform import Tokens, Word
 
-OUTPUTS: dict[HeadKind, Callable[..., dict[str, ir.Value]]] = {
-    HeadKind.NONE: none.outputs,
-    HeadKind.CAUSAL_LM: none.outputs,  # of the encoder before the decoder that has the head
-    HeadKind.MASKED_LM: masked_lm.outputs,
-    HeadKind.SEQUENCE: sequence.outputs,
-    HeadKind.CHOICES: sequence.outputs,
-    HeadKind.TOKENS: tokens.outputs,
-    HeadKind.SPANS: spans.outputs,
-}
+
+def head_outputs(
+    spec: HeadSpec, place: Place, x: ir.Value, tokens: Tokens, word: Word
+) -> dict[str, ir.Value]:
+    """The graph's outputs, by name, that a head makes of an encoder's hidden states x (B,S,W)."""
+    component = import_module(f"{__name__}.{head_of(spec).component}")
+    outputs: dict[str, ir.Value] = component.outputs(spec, place, x, tokens, word)
+    return outputs

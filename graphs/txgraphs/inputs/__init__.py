@@ -1,16 +1,17 @@
-"""Inputs of stacks, one file each: the components that make vectors of them."""
+"""Inputs of stacks, one file each."""
 
-from collections.abc import Callable
+from importlib import import_module
 
 import onnx_ir as ir
 
-from txexport.spec import LogMelSpec, PatchSpec, SpectrogramSpec
-from txgraphs.inputs.log_mel import sound_embedding
-from txgraphs.inputs.patches import patch_embedding
-from txgraphs.inputs.spectrogram import spectrogram_embedding
+from txexport.parts.inputs import file_of
+from txexport.spec import SignalStackSpec
+from txgraphs._nodes import Place
 
-SIGNALS: dict[type, Callable[..., ir.Value]] = {
-    PatchSpec: patch_embedding,
-    LogMelSpec: sound_embedding,
-    SpectrogramSpec: spectrogram_embedding,
-}
+
+def signal_embedding(stack: SignalStackSpec, place: Place, signal: ir.Value) -> ir.Value:
+    """The vectors (B,S,W) that a stack's layers read of an image or a sound."""
+    vectors: ir.Value = import_module(f"{__name__}.{file_of(stack)}").embedding(
+        stack.embedding, place, signal
+    )
+    return vectors

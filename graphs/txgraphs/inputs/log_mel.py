@@ -23,3 +23,6 @@ def sound_embedding(spec: LogMelSpec, g: Body, input_features: ir.Value) -> ir.V
     halved = convolved(frames, "second", 2)  # (B, W, S)
     x = g.op.Add(g.op.Transpose(halved, perm=[0, 2, 1]), g.weight("position.weight"))  # (B, S, W)
     return x
+
+
+embedding = sound_embedding

@@ -118,3 +118,6 @@ def resized(tokens: int, size: tuple[int, int], antialias: bool = False) -> Onnx
         return fitting
 
     return resized
+
+
+embedding = patch_embedding

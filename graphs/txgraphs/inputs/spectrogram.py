@@ -25,3 +25,6 @@ def spectrogram_embedding(spec: SpectrogramSpec, g: Body, input_values: ir.Value
     words = op.Concat(*tokens, patches, axis=1, name="words")
     x = op.Add(words, g.weight("position.weight"))  # (B, S, W)
     return x
+
+
+embedding = spectrogram_embedding

@@ -8,7 +8,7 @@ from txexport.contracts import names
 from txexport.parts import check_outputs
 from txexport.spec import Cache, DecoderSpec
 from txmodels.architectures._model import empty_past, layers_of
-from txmodels.heads import head
+from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.stack import Decoder, KeyValues
 
 
@@ -20,7 +20,7 @@ class DecoderModel(nn.Module):
         check_outputs(spec, outputs)
         self.spec, self.outputs = spec, frozenset(outputs)
         self.decoder = Decoder(spec.decoder, cache, names.ATTENTIONS in self.outputs)
-        self.head = head(spec.head, spec.decoder.hidden_size, spec.vocab_size)
+        self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
 
     def decode(
         self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs

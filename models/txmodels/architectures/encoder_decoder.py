@@ -1,6 +1,7 @@
 """An encoder, and a decoder that attends to it."""
 
 from collections.abc import Collection
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from txexport.spec import Cache, EncoderDecoderSpec
 from txmodels.architectures._model import empty_past, encoder, layers_of
 from txmodels.attention import CrossKeyValue
 from txmodels.heads import head
+from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.linear import Linear
 from txmodels.stack import Decoder, Encoder, KeyValues
 
@@ -32,7 +34,7 @@ class EncoderDecoderModel(nn.Module):
         self.decoder = Decoder(spec.decoder, cache if spec.generates else Cache.DYNAMIC, weighted)
         if spec.shared_embedding and isinstance(self.encoder, Encoder):
             self.decoder.embedding.word = self.encoder.embedding.word
-        self.head = head(spec.head, width, spec.vocab_size)
+        self.head: Any = (CausalLMHead if spec.generates else head)(spec.head, width, spec.vocab_size)
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor, *_: Tensor | None) -> dict[str, Tensor]:
         """Both (B,S) -> the outputs of the encoder's graph, or of the one of both stacks, by name."""

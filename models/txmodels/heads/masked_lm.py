@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from txexport.contracts import names
+from txexport.spec import HeadSpec
 from txmodels.heads._transform import Tokens, Transform
 
 
@@ -19,3 +20,8 @@ class MaskedLMHead(Transform):
         """The graph's outputs: logits (B,S,V)."""
         assert word is not None
         return {names.LOGITS: self(x, word)}
+
+
+def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> MaskedLMHead:
+    """The head of a model's spec."""
+    return MaskedLMHead(spec, hidden_size, vocab_size)

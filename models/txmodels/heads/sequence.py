@@ -28,3 +28,8 @@ class SequenceHead(Transform):
     def outputs(self, x: Tensor, tokens: Tokens, word: Tensor | None) -> dict[str, Tensor]:
         """The graph's outputs: logits (B,labels)."""
         return {names.LOGITS: self(x, *tokens)}
+
+
+def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> SequenceHead:
+    """The head of a model's spec."""
+    return SequenceHead(spec, hidden_size)

@@ -22,3 +22,8 @@ class SpanHead(Transform):
     def outputs(self, x: Tensor, tokens: Tokens, word: Tensor | None) -> dict[str, Tensor]:
         """The graph's outputs: start_logits and end_logits (B,S)."""
         return dict(zip((names.START_LOGITS, names.END_LOGITS), self(x), strict=True))
+
+
+def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> SpanHead:
+    """The head of a model's spec."""
+    return SpanHead(spec, hidden_size)

@@ -21,3 +21,8 @@ class TokenHead(Transform):
     def outputs(self, x: Tensor, tokens: Tokens, word: Tensor | None) -> dict[str, Tensor]:
         """The graph's outputs: logits (B,S,labels)."""
         return {names.LOGITS: self(x)}
+
+
+def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> TokenHead:
+    """The head of a model's spec."""
+    return TokenHead(spec, hidden_size)

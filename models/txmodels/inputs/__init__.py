@@ -1,16 +1,14 @@
-"""Inputs of stacks, one file each: the modules that make vectors of them."""
+"""Inputs of stacks, one file each."""
 
-from collections.abc import Callable
+from importlib import import_module
 
 from torch import nn
 
-from txexport.spec import LogMelSpec, PatchSpec, SpectrogramSpec
-from txmodels.inputs.log_mel import SoundEmbedding
-from txmodels.inputs.patches import PatchEmbedding
-from txmodels.inputs.spectrogram import SpectrogramEmbedding
+from txexport.parts.inputs import file_of
+from txexport.spec import SignalStackSpec
 
-SIGNALS: dict[type, Callable[..., nn.Module]] = {
-    PatchSpec: PatchEmbedding,
-    LogMelSpec: SoundEmbedding,
-    SpectrogramSpec: SpectrogramEmbedding,
-}
+
+def signal_embedding(stack: SignalStackSpec) -> nn.Module:
+    """The module that makes vectors (B,S,W) of an image or a sound, for a stack's layers."""
+    embedding: nn.Module = import_module(f"{__name__}.{file_of(stack)}").Embedding(stack.embedding)
+    return embedding

@@ -22,3 +22,6 @@ class SoundEmbedding(nn.Module):
         halved = self.act(self.second(frames))  # (B, W, S)
         x = halved.mT + self.position.weight  # (B, S, W)
         return x
+
+
+Embedding = SoundEmbedding

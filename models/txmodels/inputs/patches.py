@@ -53,3 +53,6 @@ def resized(
     places = table[tokens:].unflatten(0, size)[None].permute(0, 3, 1, 2)  # (1, W, *size)
     places = interpolate(places, grid.shape[2:], mode="bicubic", align_corners=False, antialias=antialias)
     return torch.cat([table[:tokens], places[0].flatten(1).mT])
+
+
+Embedding = PatchEmbedding

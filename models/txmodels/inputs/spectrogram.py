@@ -27,3 +27,6 @@ class SpectrogramEmbedding(nn.Module):
         words = torch.cat([*tokens, patches], dim=1)
         x = words + self.position.weight  # (B, S, W)
         return x
+
+
+Embedding = SpectrogramEmbedding

@@ -1,1 +1,1 @@
-"""What trains the components: the literature's objectives and schedules, metrics, checkpoints in and out."""
+"""Training of the components: objectives and schedules of the literature, metrics, checkpoints."""

@@ -1,4 +1,4 @@
-"""Checkpoints in and out: what a model is trained from, and what its training leaves."""
+"""Read a checkpoint to train from, and save a trained model."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -29,10 +29,10 @@ def build(
     cache: Cache = Cache.DYNAMIC,
     outputs: Collection[str] = (),
 ) -> Model | DualEncoder:
-    """The components that `resolved` asks for, filled from the checkpoint, float32, on the CPU.
+    """Build the components that `resolved` describes, with the checkpoint's weights, float32, on the CPU.
 
-    They give `outputs` of every layer too. Parameters that the checkpoint does not keep, such as sinusoids,
-    are not to be trained.
+    They also return the `outputs` of every layer. Parameters that the checkpoint does not store, such as
+    sinusoids, are not to be trained.
     """
     spec = resolved.spec
     model: Model | DualEncoder = model_of(spec, cache, outputs)
@@ -45,10 +45,10 @@ def build(
 
 
 def load(folder: str | Path, task: str | None = None) -> Model | DualEncoder:
-    """The checkpoint in `folder` as components, to be trained on.
+    """Load the checkpoint in `folder` as components to be trained further.
 
-    `task` is the one that its architecture implies. The components have no dropout, whatever config.json says
-    of training. Raises UnsupportedError and CheckpointError as `txexport.export` does.
+    `task` defaults to the one that its architecture implies. The components have no dropout, whatever
+    config.json says. Raises UnsupportedError and CheckpointError as `txexport.export` does.
     """
     checkpoint = Checkpoint(folder)
     return build(checkpoint, families.resolve(checkpoint, task))
@@ -61,10 +61,10 @@ def create(
     seed: int = 0,
     start: str | Path | None = None,
 ) -> None:
-    """Write an untrained checkpoint to `folder`, with the names and first numbers that transformers gives it.
+    """Write an untrained checkpoint to `folder`, with the tensor names and initial weights of transformers.
 
-    `config` is config.json's values, `architecture` a class of transformers, "BertForPreTraining". With
-    `start`, a checkpoint, what its layers share with `architecture` starts from there: fine-tuning.
+    `config` holds the values of config.json; `architecture` is a class of transformers, "BertForPreTraining".
+    With `start`, a checkpoint, the layers shared with `architecture` are initialised from it: fine-tuning.
     """
     import transformers
 
@@ -86,12 +86,12 @@ def save(
 ) -> None:
     """Write `model` as a checkpoint that `txexport export` reads.
 
-    With `like`, a checkpoint of the same architecture, it has that one's config.json and tensor names, which
-    transformers reads too; `task` is the one that it implies. Without, it is of the model_type "txexport":
-    config.json holds the spec, and tensors have the components' names; such a model reads text, under one
-    head. `settings` are further values of config.json, as where a decoder starts ("decoder_start_token_id")
-    and ends ("eos_token_id"). Raises CheckpointError where `like` is of another architecture, and
-    UnsupportedError where it is quantised, or a model needs it and there is none.
+    With `like`, a checkpoint of the same architecture, its config.json and tensor names are used, so that
+    transformers reads the result too; `task` defaults to the one it implies. Without `like`, the model_type
+    is "txexport": config.json holds the spec and tensors have the components' names; such a model reads text
+    and has one head. `settings` are further values of config.json, such as "decoder_start_token_id" and
+    "eos_token_id". Raises CheckpointError where `like` is of another architecture, and UnsupportedError where
+    `like` is quantised, or is needed and missing.
     """
     folder = Path(folder)
     own = {name: parameter.detach() for name, parameter in model.named_parameters()}
@@ -117,7 +117,7 @@ def save(
 def _renamed(
     own: Mapping[str, torch.Tensor], model: Model | DualEncoder, checkpoint: Checkpoint, task: str | None
 ) -> dict[str, torch.Tensor]:
-    """The tensors of `checkpoint`, those that its task reads with the numbers of parameters `own`."""
+    """The tensors of `checkpoint`, with those that its task reads replaced by the parameters `own`."""
     resolved = families.resolve(checkpoint, task)
     if model.spec != resolved.spec:
         raise CheckpointError(f"{checkpoint.folder} is of another architecture than the model to be saved")
@@ -125,6 +125,6 @@ def _renamed(
     stored = {name: checkpoint.read(name).copy() for name in floats}
     for parameter, weight in resolved.weights.items():
         for name in weight.tensors:
-            if parameter in own:  # else it is another's, shared
+            if parameter in own:  # shared with another parameter
                 weight.take.paste(weight.take.own(stored[name]), own[parameter].numpy())
     return {name: torch.from_numpy(array) for name, array in stored.items()}

@@ -1,7 +1,7 @@
-"""What a model must restore: masked words, spans left out, sentences paired or not.
+"""Corrupted inputs to pretrain on: masked tokens, dropped spans, sentence pairs.
 
-Ids are lists or tensors of one sequence or batch; randomness comes from the generator given, so the same
-seed makes the same examples.
+Ids are lists or tensors of one sequence or batch. Randomness comes from the generator passed in, so the
+same seed makes the same examples.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,8 +24,8 @@ def mask_words(
 ) -> tuple[Tensor, Tensor]:
     """Masked language modelling (Devlin et al. 2019, 3.1): input_ids (B,S) -> corrupted ids and labels (B,S).
 
-    Of the tokens that are not `special`, `rate` are to be predicted; of these 80% are shown as `mask_id`, 10%
-    as any word, 10% as they are.
+    A fraction `rate` of the tokens that are not `special` is predicted: 80% of these are replaced by
+    `mask_id`, 10% by a random token, 10% are unchanged.
     """
     ordinary = ~torch.isin(input_ids, torch.tensor(list(special)))
     chosen = ordinary & (torch.rand(input_ids.shape, generator=generator) < rate)
@@ -39,10 +39,10 @@ def mask_words(
 def next_sentence_pair(
     documents: Sequence[Sequence[list[int]]], length: int, random: np.random.Generator
 ) -> tuple[list[int], list[int], int]:
-    """Two stretches of text, together at most `length` tokens, and 0 if the second follows the first, else 1.
+    """A sentence pair of at most `length` tokens, and 0 if the second follows the first, else 1.
 
-    `documents` are lists of sentences as ids, at least two documents of at least two sentences. Half of the
-    pairs follow one another; the others come from two documents (Devlin et al. 2019, 3.1 and A.2).
+    `documents` are lists of sentences as ids: at least two documents of at least two sentences. Half of the
+    pairs are consecutive; the others come from two documents (Devlin et al. 2019, 3.1 and A.2).
     """
     if len(documents) < 2 or min(map(len, documents)) < 2:
         given = f"{len(documents)} of {min(map(len, documents), default=0)}"
@@ -63,7 +63,7 @@ def next_sentence_pair(
 
 
 def _backward(sentences: Sequence[list[int]], length: int) -> list[int]:
-    """The last `length` tokens of sentences, whole sentences where they fit."""
+    """The last sentences that fit into `length` tokens; of a longer sentence, its last tokens."""
     taken: list[int] = []
     for sentence in reversed(sentences):
         if taken and len(taken) + len(sentence) > length:
@@ -79,11 +79,11 @@ def corrupt_spans(
     rate: float = 0.15,
     mean_length: float = 3.0,
 ) -> tuple[list[int], list[int]]:
-    """Span corruption (Raffel et al. 2020, 3.1.4): a text -> what the encoder reads, and what is to be said.
+    """Span corruption (Raffel et al. 2020, 3.1.4): token ids -> the encoder's input and the decoder's target.
 
-    Spans of `mean_length` tokens on average, `rate` of all, are each replaced by the next of `sentinels`; the
-    target has each sentinel, then the span, and one more sentinel. Raises InputError for fewer than two
-    tokens, or too few sentinels.
+    Spans of `mean_length` tokens on average, a fraction `rate` of all tokens, are each replaced by the next
+    of `sentinels`. The target holds each sentinel followed by its span, and a final sentinel. Raises
+    InputError for fewer than two tokens, or too few sentinels.
     """
     if len(ids) < 2:
         raise InputError(f"span corruption needs at least 2 tokens; got {len(ids)}")
@@ -103,6 +103,6 @@ def corrupt_spans(
 
 
 def _split(total: int, parts: int, random: np.random.Generator) -> list[int]:
-    """`total` cut into `parts` of at least 1, every way as likely."""
+    """Split `total` into `parts` of at least 1, uniformly at random."""
     cuts = np.sort(random.choice(total - 1, parts - 1, replace=False)) + 1
     return np.diff([0, *cuts, total]).tolist()

@@ -1,4 +1,4 @@
-"""First numbers of parameters."""
+"""Initialisation of parameters."""
 
 import torch
 from torch import nn
@@ -7,10 +7,9 @@ from txmodels.inputs.tokens import Embedding
 
 
 def xavier(model: nn.Module) -> None:
-    """Matrices uniform by their sizes (Glorot and Bengio 2010, 4.2.1), biases 0, scales 1.
+    """Glorot-uniform matrices (Glorot and Bengio 2010, 4.2.1), biases 0, scales 1.
 
-    Word vectors are normal with variance 1 / width, which the scaled embedding of Vaswani et al. 2017 (3.4)
-    brings back to 1.
+    Word embeddings are normal with variance 1 / width; the scaling of Vaswani et al. 2017 (3.4) makes it 1.
     """
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -1,4 +1,4 @@
-"""How good a trained model is; scikit-learn counts what it knows how to count."""
+"""Metrics of a trained model, from scikit-learn where it has them."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 def classification(
     labels: Sequence, predicted: Sequence, positive: Sequence | None = None
 ) -> dict[str, float]:
-    """Accuracy, and precision, recall and F1: of the labels `positive` together, or averaged over all."""
+    """Accuracy, precision, recall and F1: micro-averaged over `positive` labels, or macro-averaged."""
     average = "macro" if positive is None else "micro"
     precision, recall, f1, _ = precision_recall_fscore_support(
         labels, predicted, labels=positive, average=average, zero_division=0
@@ -22,12 +22,12 @@ def classification(
 
 
 def exact_match(wanted: Sequence[str], said: Sequence[str]) -> float:
-    """The share of texts that are said as they should be."""
+    """The fraction of predicted texts that equal their references."""
     return accuracy_score(list(wanted), list(said))
 
 
 def token_f1(wanted: str, said: str) -> float:
-    """F1 of two answers' words, articles and punctuation aside (Rajpurkar et al. 2016, 6.1)."""
+    """F1 of the words of two answers, without articles and punctuation (Rajpurkar et al. 2016, 6.1)."""
     gold, words = _words(wanted), _words(said)
     shared = sum((Counter(gold) & Counter(words)).values())
     if not gold or not words:
@@ -41,5 +41,5 @@ def _words(text: str) -> list[str]:
 
 
 def perplexity(log_probabilities: Sequence[float]) -> float:
-    """exp of the mean negative log-likelihood a token."""
+    """exp of the mean negative log-likelihood per token."""
     return math.exp(-sum(log_probabilities) / len(log_probabilities))

@@ -1,4 +1,4 @@
-"""Optimisers and learning rates as the papers give them; PyTorch does the work."""
+"""Optimisers and learning rate schedules of the papers, on PyTorch's."""
 
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
@@ -6,7 +6,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 
 def adam_2017(model: nn.Module) -> Adam:
-    """Adam with the constants of Vaswani et al. 2017 (5.3); its rate is all the schedule's."""
+    """Adam with the constants of Vaswani et al. 2017 (5.3); the learning rate is the schedule's alone."""
     return Adam(_trained(model), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
 
 
@@ -20,9 +20,9 @@ def inverse_square_root(optimizer: Optimizer, width: int, warmup: int = 4000) ->
 
 
 def adamw(model: nn.Module, rate: float, decay: float = 0.01, beta2: float = 0.999) -> AdamW:
-    """Adam with decoupled decay (Loshchilov and Hutter 2019) of matrices alone.
+    """AdamW (Loshchilov and Hutter 2019) with weight decay on matrices alone.
 
-    Biases and norms are vectors, and do not decay (Devlin et al. 2019, their released code).
+    Biases and norms, which are vectors, do not decay (Devlin et al. 2019, their released code).
     """
     matrices = [p for p in _trained(model) if p.ndim > 1]
     vectors = [p for p in _trained(model) if p.ndim <= 1]
@@ -31,7 +31,7 @@ def adamw(model: nn.Module, rate: float, decay: float = 0.01, beta2: float = 0.9
 
 
 def linear(optimizer: Optimizer, warmup: int, total: int) -> LambdaLR:
-    """Up to the optimiser's rate over `warmup` steps, down to 0 at `total` (Devlin et al. 2019, A.2)."""
+    """Linear warm-up over `warmup` steps, then linear decay to 0 at `total` (Devlin et al. 2019, A.2)."""
 
     def rate(step: int) -> float:
         if step < warmup:

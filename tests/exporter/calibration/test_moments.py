@@ -10,15 +10,15 @@ from helpers.rows import ANSWER, CHOOSE, CLASSIFY, FILL, GENERATE, Row
 from txmodels.linear import Linear
 
 from txexport import families
-from txexport.bundle.manifest import Form
+from txexport.bundle.manifest import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.contracts.names import ENCODER_ATTENTION_MASK, INPUT_IDS
 from txexport.errors import InputError
 from txexport.exporter.bundle_plan import BundlePlan
+from txexport.exporter.bundle_writing import write_float32
 from txexport.exporter.calibrating import matrices_of
 from txexport.exporter.calibration import Reading, check_reads, moments, sha256_of
-from txexport.exporter.exporter import write_float32
 from txexport.spec import DualEncoderSpec
 from txexport.verification.references.originals import Twin
 
@@ -44,7 +44,7 @@ class Read:
         self.checkpoint = Checkpoint(folder)
         self.resolved = families.resolve(self.checkpoint, task)
         cache = "static" if self.resolved.spec.generates else None
-        plan = BundlePlan(self.checkpoint, self.resolved, Form(cache, 24, dtypes=["int4"]))
+        plan = BundlePlan(self.checkpoint, self.resolved, ExportOptions(cache, 24, dtypes=["int4"]))
         self.keys = matrices_of(plan, ["int4"])
         self.int4 = {name: first for name, (first, _) in plan.dtypes["int4"].int4.items()}
         made = write_float32(self.checkpoint, self.resolved, out)

@@ -1,4 +1,4 @@
-"""What was read before is not read again, and changes nothing."""
+"""A prefix store saves prefill and changes no token."""
 
 import threading
 from types import SimpleNamespace
@@ -156,7 +156,9 @@ def test_threads_share_a_store(model_of):
 
 
 def test_what_cannot_be_is_one_line(model_of):
-    with pytest.raises(InputError, match=r"^prefix_store holds what decoders read, and <bart .* reads with"):
+    with pytest.raises(
+        InputError, match=r"^prefix_store needs a decoder-only model, and <bart .* has an encoder"
+    ):
         model_of("bart").session()
     with pytest.raises(InputError, match=r"^max_tokens is 0, expected a whole number of at least 1$"):
         model_of("gpt2").session(0)

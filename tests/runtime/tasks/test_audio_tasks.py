@@ -1,6 +1,7 @@
 """Labels of sounds, beside transformers' pipeline."""
 
 import wave
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ import tiny_checkpoint
 import transformers
 
 import txexport
-from txexport.errors import InputError
+from txexport.errors import InputError, UnsupportedError
 
 NAMES = ("Speech", "Dog", "Rain on a roof", "Bell", "Engine", "Silence", "Owl")
 LABELS = {"id2label": dict(enumerate(NAMES)), "label2id": {name: i for i, name in enumerate(NAMES)}}
@@ -95,3 +96,17 @@ def test_a_file_one_sound_and_one_too_long(case_of, tmp_path):
     assert one == whisper.classify_audio(long[:16000])
     with pytest.raises(InputError, match=r"audio-classification \(use classify_audio\); classify needs"):
         model.classify("the cat")
+
+
+def test_a_waveform_graph_is_not_fed_filter_banks(case_of):
+    """AST's filter banks would broadcast or be refused by a shape; a waveform needs its own preprocessing."""
+    _, model = case_of(**LABELS)
+    session = model.sessions["model"]
+    port = session.inputs["input_values"]
+    waveform = replace(port, shape=("batch_size", "samples"))
+    session.inputs = {"input_values": waveform}
+    with pytest.raises(UnsupportedError, match=r"reads input_values \(batch_size, samples\), for which"):
+        model.classify_audio(sounds())
+    session.inputs = {"speech": replace(port, name="speech")}
+    with pytest.raises(UnsupportedError, match=r"reads speech \(.*expected input_features"):
+        model.classify_audio([])

@@ -16,7 +16,7 @@ from tiny_pickled import pickled
 
 import txexport
 from txexport.errors import BundleError, CheckpointError, InputError
-from txexport.runtime.tasks.pooling import METHODS
+from txexport.runtime.vectors.pooling import METHODS
 
 TEXTS = ["the cat sat on the mat", "far", "Anna lives in Paris, and works for the dog"]
 

@@ -291,14 +291,14 @@ def spans(case: Case, question: str, context: str, **settings) -> list[dict]:
         with torch.no_grad():
             output = original(**{name: torch.tensor([batch[name][i]]) for name in names})
         starts, ends, scores, null = select_starts_ends(
-            *(
-                output.start_logits.numpy(),
-                output.end_logits.numpy(),
-                mask,
-                np.ones((1, len(ids)), int),
-                null,
-            ),
-            *(2 * top_k + 10 if aligned else top_k, True, longest),
+            output.start_logits.numpy(),
+            output.end_logits.numpy(),
+            mask,
+            np.ones((1, len(ids)), int),
+            null,
+            2 * top_k + 10 if aligned else top_k,
+            True,
+            longest,
         )
         encoding = batch[i]
         for s, e, score in zip(starts.tolist(), ends.tolist(), scores.tolist(), strict=True):

@@ -24,6 +24,7 @@ from txexport.spec.serialization import from_dict
 from txexport.verification import verify
 from txexport.verification.cases.texts import plan_texts
 from txexport.verification.checks import HUB, NATIVE
+from txexport.verification.reports.repeat import repeat_command
 
 LINES = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(5)]
 READ = Row("bert", "BertForQuestionAnswering", ANSWER)
@@ -164,7 +165,7 @@ def test_command_repeats_a_text(bundle_of, file, tmp_path):
     assert failed >= {"sentences", "lines.txt, texts 1 to 8", "lines.txt, texts 9 to 10"}
     report = verify(folder, texts=file, reference="twin", cases=["lines.txt, texts 9 to 10"])
     assert [case.graphs for case in report.failed] == [NATIVE, HUB]
-    [command] = {report.repeat(case) for case in report.failed}
+    [command] = {repeat_command(report, case) for case in report.failed}
     again = CliRunner().invoke(main, shlex.split(command)[1:])
     assert again.exit_code == 1
     assert "lines.txt, texts 9 to 10" in again.output

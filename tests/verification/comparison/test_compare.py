@@ -24,6 +24,8 @@ from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.verification import reports
 from txexport.verification.comparison.ranges import index_limits
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.repeat import repeat_command
 
 EMBED = "ids = Cast<to=7>(input_ids) found = Gather(table, ids)"
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
@@ -79,7 +81,7 @@ def optimum(bundle_of, tmp_path_factory) -> Path:
 def test_bundle_equals_another_tool_s_file_module_and_folder(bundle_of, exported, bert):
     for other in (exported, exported.parent, bert):
         report = compare(bundle_of("bert"), other)
-        assert report.ok, report.facts
+        assert report.ok, facts_line(report)
         outputs = {check.output for case in report.cases for check in case.checks}
         assert outputs == {"last_hidden_state", "pooler_output"}
     assert compare(exported, graph_path(bundle_of("bert"))).ok
@@ -119,7 +121,7 @@ def test_decoders_by_contract(bundle_of, optimum, tmp_path):
         (optimum, optimum),
     ):
         report = compare(a, b, cases="quick")
-        assert report.ok, report.facts
+        assert report.ok, facts_line(report)
         found = {check.output for case in report.cases for check in case.checks}
         assert "logits" in found
         assert any(name.startswith("present.0.") for name in found)
@@ -405,7 +407,7 @@ def test_what_no_shell_can_name_is_not_repeated_in_one(plain, tmp_path):
         (compare(plain, wrong), True),
     ):
         assert report.failed
-        assert bool(report.command) == bool(report.repeat(report.failed[0])) == repeated
+        assert bool(report.command) == bool(repeat_command(report, report.failed[0])) == repeated
         for suffix in (".md", ".xml", ".html"):
             reports.write(report, tmp_path / f"report{suffix}")
             text = (tmp_path / f"report{suffix}").read_text()
@@ -447,7 +449,9 @@ def test_file_that_only_one_folder_has_is_a_failure(optimum, tmp_path):
 
 def test_graph_that_refuses_is_a_failure(plain, tmp_path):
     fixed = toy(
-        *(tmp_path / "b.onnx", IDS, HIDDEN),
+        tmp_path / "b.onnx",
+        IDS,
+        HIDDEN,
         f"{EMBED} three = Constant<value_ints=[3,-1,4]>() last_hidden_state = Reshape(found, three)",
     )
     report = compare(plain, fixed)
@@ -502,7 +506,7 @@ def test_report_says_how_far_it_looked(plain, tmp_path):
     for text in (files[1].read_text(), files[2].read_text(), plain_text(files[3])):
         assert "up to 9 rows, 384 sequence_length" in text
     report = compare(plain, plain, inputs=[{"input_ids": np.zeros((2, 5), int)}])
-    assert report.facts.endswith("; up to 2 rows, 5 sequence_length")
+    assert facts_line(report).endswith("; up to 2 rows, 5 sequence_length")
 
 
 def limited(path: Path, tokens: int) -> Path:
@@ -518,7 +522,7 @@ def test_long_rows_are_as_long_as_both_take(tmp_path):
     """What neither takes is made shorter; a limit that only one has is a difference, and a failure."""
     short, same, longer = (limited(tmp_path / f"{n}.onnx", size) for n, size in enumerate((100, 100, 999)))
     report = compare(short, same)
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)
     assert report.reach["sequence_length"] == (96, None)
     for pair in ((short, longer), (longer, short)):
         report = compare(*pair)

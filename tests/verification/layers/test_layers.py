@@ -191,7 +191,7 @@ def test_flat_graph_says_that_it_cannot_be_told_apart(checkpoint_of, tmp_path):
 
 
 def test_layers_need_the_twin(bundle_of):
-    with pytest.raises(InputError, match="layers are held against the twin"):
+    with pytest.raises(InputError, match="layers are compared with the twin"):
         verify(bundle_of("bert"), reference="transformers", layers=True)
 
 

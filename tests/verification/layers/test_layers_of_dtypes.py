@@ -40,7 +40,7 @@ from txexport.formats.int8 import INT8_IN_OUT, about_middles, at_once, by_rows
 from txexport.verification import verify
 from txexport.verification.layers.result import LayerReport
 from txexport.verification.layers.rounding import RoundedModules
-from txexport.verification.layers.trace import Seen
+from txexport.verification.layers.trace import ModuleCall
 
 PADDED, STEPS = "three ragged rows, right padding", "two equal rows, several tokens a step"
 ROUNDING = ("int8", "int8-fast")
@@ -252,11 +252,11 @@ def test_what_is_halfway_has_two_ends():
     formats = {"part.weight": INT8_IN_OUT}
     x = np.array([[127, 0.5, 3.0]], np.float32)
     modules = RoundedModules({"part": module}, formats)
-    ends = modules.ends("part", Seen([x], [None]))
+    ends = modules.ends("part", ModuleCall([x], [None]))
     assert ends is not None
     (low,), (high,) = ends
     assert (low.item(), high.item()) == (127 + 12 - 2, 127 + 12 + 2)
-    assert RoundedModules({"part": module}, {}).ends("part", Seen([x], [None])) is None
+    assert RoundedModules({"part": module}, {}).ends("part", ModuleCall([x], [None])) is None
 
 
 def test_mutations_that_cases_forgive_are_named_by_layers():

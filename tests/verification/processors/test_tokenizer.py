@@ -16,6 +16,7 @@ import txexport
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.verification.checks import CHECKPOINT, TOKENIZER
 from txexport.verification.processors import original, texts
+from txexport.verification.reports.facts import facts_line
 
 ONLY = {"reference": "twin", "cases": [TOKENIZER]}
 
@@ -58,7 +59,7 @@ def test_an_equal_one_says_over_how_much(out):
     assert counts["texts"] > 350
     assert counts["pairs of texts"] > 300
     assert {"texts cut to 9 tokens", "texts cut to 17 tokens", "rows of ids as text"} < counts.keys()
-    assert f"tokenizer: {sum(counts.values()):,} compared" in report.facts
+    assert f"tokenizer: {sum(counts.values()):,} compared" in facts_line(report)
     assert " with its tokenizer (only 1 by name" in report.scope
     quick = txexport.verify(out, reference="twin", cases="quick")
     assert quick.ok
@@ -146,7 +147,7 @@ def test_a_bundle_without_one_is_equal(source, tmp_path):
     txexport.export(source, tmp_path / "out", only="native")
     report = txexport.verify(tmp_path / "out", reference="twin", cases="quick")
     assert report.ok
-    assert "; not tried: tokenizer, no tokenizer there" in report.facts
+    assert "; not tried: tokenizer, no tokenizer there" in facts_line(report)
     assert "tokenizer" not in report.scope
 
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from txexport.formats.int8 import Int8Centred
 from txexport.verification.bounds import ROUNDINGS, largest_error
-from txexport.verification.references.originals import in_double, perturbed
+from txexport.verification.references.precision import in_float64, perturbed
 
 WIDTH = 96
 
@@ -47,7 +47,7 @@ def test_what_centring_rounds_is_in_the_bound(outlier):
     linear = nn.Linear(WIDTH, WIDTH, bias=False)
     linear.weight.data = torch.from_numpy(np.ascontiguousarray((integers * scale).T))
     with torch.inference_mode():
-        with in_double(linear):
+        with in_float64(linear):
             exact = linear(torch.from_numpy(x).double()).numpy()
         off = {}
         for centred in (False, True):

@@ -18,14 +18,15 @@ from txexport.cli.main import main
 from txexport.spec import DecoderSpec, EncoderSpec, RotarySpec
 from txexport.tasks import TASKS
 from txexport.verification import verify
-from txexport.verification.references.originals import Double, in_double
+from txexport.verification.references.originals import Float64Twin
+from txexport.verification.references.precision import in_float64
 
 
-def double(checkpoint) -> tuple[Double, torch.nn.Module]:
+def double(checkpoint) -> tuple[Float64Twin, torch.nn.Module]:
     """The twin in float64, and the original in float64."""
     resolved = families.resolve(Checkpoint(checkpoint), None)
     auto = getattr(transformers, TASKS[resolved.task].judge(resolved.model_type))
-    return Double(Checkpoint(checkpoint), resolved), auto.from_pretrained(checkpoint).double().eval()
+    return Float64Twin(Checkpoint(checkpoint), resolved), auto.from_pretrained(checkpoint).double().eval()
 
 
 @pytest.mark.parametrize("model_type", ["bert", "gpt2", "bart", "t5", "bloom", "llama", "esm", "vit"])
@@ -38,7 +39,7 @@ def test_no_number_on_the_way_is_float32(model_type, checkpoint_of):
     reference, original = double(checkpoint_of(model_type))
     tokens = [5, 250, 31, 7, 77, 4, 9]  # 4 is a token that ESM drops
     narrowed = model_type in ("llama", "esm", "t5", "bloom")
-    with torch.inference_mode(), reference.in_double():
+    with torch.inference_mode(), reference.in_float64():
         if model_type == "vit":
             pixels = np.random.default_rng(0).standard_normal((1, 3, 30, 30), np.float32)
             found = reference.encode({"pixel_values": pixels})["last_hidden_state"]
@@ -62,7 +63,7 @@ def test_no_number_on_the_way_is_float32(model_type, checkpoint_of):
 
 
 def test_angles_are_float64():
-    with in_double(torch.nn.Linear(1, 1)):
+    with in_float64(torch.nn.Linear(1, 1)):
         cos, _ = rotation(RotarySpec((0.1,)), torch.tensor([[1000001]]))
     assert cos.item() == np.cos(np.float64(1000001) * 0.1)
 
@@ -70,7 +71,7 @@ def test_angles_are_float64():
 def test_share_of_dropped_tokens_is_float64(checkpoint_of):
     reference, _ = double(checkpoint_of("esm"))
     ids = torch.tensor([[5, 4, 31, 7, 77, 4, 9]])  # two of seven are dropped
-    with reference.in_double(), torch.inference_mode():
+    with reference.in_float64(), torch.inference_mode():
         embedding = reference.model.encoder.embedding
         found = embedding(ids, None, None, torch.ones_like(ids))[0, 0] / embedding.word.weight[5]
     assert np.abs(found.numpy() - 0.88 / (1 - 2 / 7)).max() < 1e-14

@@ -1,4 +1,4 @@
-"""verify --third: the twin as PyTorch's own exporter writes it, or why it cannot."""
+"""verify --torch-onnx: the twin as PyTorch's own exporter writes it, or why it cannot."""
 
 import shutil
 
@@ -15,7 +15,7 @@ from txexport.verification import verify
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.plan import plan
 from txexport.verification.judgement import judge
-from txexport.verification.references.torch_onnx import Third
+from txexport.verification.references.torch_onnx import TorchOnnxReference
 
 WEIGHT = "layers.1.feed_forward.up.weight"
 BOTH = {"last_hidden_state", "pooler_output"}
@@ -46,15 +46,15 @@ def test_it_agrees_and_sees_what_is_wrong(
     check_exporter()
     checkpoint = Checkpoint(checkpoint_of(what))
     resolved = families.resolve(checkpoint, None)
-    third = Third(checkpoint, resolved)
+    reference = TorchOnnxReference(checkpoint, resolved)
     [case] = [case for case in plan(resolved.spec, static=cache == "static") if case.name == name]
     assert case.run is not None
-    checks = judge(case.run, runner_of(open_bundle(bundle_of(what, cache))), third, case.case, 1e-5)
+    checks = judge(case.run, runner_of(open_bundle(bundle_of(what, cache))), reference, case.case, 1e-5)
     assert {check.output for check in checks} == outputs
     assert all(check.ok for check in checks)
     folder = shutil.copytree(bundle_of(what, cache), tmp_path / "bundle")
     tamper(folder, weight, lambda numbers: 1.5 * numbers)
-    broken = judge(case.run, runner_of(open_bundle(folder, check=False)), third, case.case, 1e-5)
+    broken = judge(case.run, runner_of(open_bundle(folder, check=False)), reference, case.case, 1e-5)
     assert {check.output for check in broken if check.ok} == kept
 
 
@@ -63,7 +63,15 @@ def test_exporter_s_own_reason_is_told(bundle_of, monkeypatch):
         raise RuntimeError("the graph\nbroke") from ValueError("no such operator\nand more")
 
     monkeypatch.setattr("torch.onnx.export", refuse)
-    arguments = ["verify", str(bundle_of("bert")), "--third", "--reference", "twin", "--case", "one token"]
+    arguments = [
+        "verify",
+        str(bundle_of("bert")),
+        "--torch-onnx",
+        "--reference",
+        "twin",
+        "--case",
+        "one token",
+    ]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0
     assert "ValueError: no such operator" in " ".join(result.output.split())
@@ -71,7 +79,20 @@ def test_exporter_s_own_reason_is_told(bundle_of, monkeypatch):
 
 def test_what_the_exporter_prints_is_kept_from_the_report(bundle_of, capfd):
     """It cannot follow how many global tokens there are, and says so with a listing of the graph."""
-    report = verify(bundle_of("longformer"), reference="twin", third=True, cases=["one token"])
+    report = verify(bundle_of("longformer"), reference="twin", torch_onnx=True, cases=["one token"])
     assert report.ok
-    assert "torch.onnx.export cannot: GuardOnDataDependentSymNode: " in (report.cases[-1].skipped or "")
+    assert "torch.onnx.export failed: GuardOnDataDependentSymNode: " in (report.cases[-1].skipped or "")
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_former_name_works_and_warns(bundle_of):
+    folder = bundle_of("bert")
+    with pytest.warns(DeprecationWarning, match="third= is now torch_onnx="):
+        report = verify(folder, reference="twin", third=True, cases=["one token"])
+    assert report.references == ["twin", "torch.onnx"]
+    arguments = ["verify", str(folder), "--third", "--reference", "twin", "--case", "one token"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0
+    assert "use --torch-onnx" in result.stderr
+    assert "torch.onnx" in result.stdout
+    assert "--third" not in CliRunner().invoke(main, ["verify", "--help"]).output

@@ -31,6 +31,8 @@ from txexport.verification.cases.plan import QUICK, plan, select
 from txexport.verification.cases.texts import plan_texts
 from txexport.verification.checks import HUB, NATIVE, PROCESSORS
 from txexport.verification.reports import table
+from txexport.verification.reports.repeat import repeat_command
+from txexport.verification.reports.views import behaviours, graph_results, reference_of, worst_outputs
 
 WEIGHT = "decoder.layers.1.feed_forward.up.weight"
 
@@ -112,7 +114,7 @@ def test_junit_failure_has_the_numbers(bad, tmp_path):
     failed = next(case for case in bad.failed if case.name == "one token, then steps")
     text = next(c for c in root.iter("testcase") if c.attrib["name"] == failed.name).find("failure").text
     assert re.search(r"logits: error \d\.\de[-+]\d\d, bound 1\.0e-05, 1,244 numbers", text)
-    assert f"repeat: {bad.repeat(failed)}" in text
+    assert f"repeat: {repeat_command(bad, failed)}" in text
 
 
 @pytest.mark.parametrize("kind", ["good", "bad", "hostile", "both"])
@@ -133,7 +135,7 @@ def test_page_shows_every_tensor_in_table_and_plot(good, tmp_path):
     facts = 1 + len(good.environment) + len(good.versions) + 1 + bool(good.reach)
     hashes = 1 + len(good.checkpoint_sha256) + len(good.bundle_sha256)
     heads = sum(bool(case.checks) for case in good.cases)
-    said = len(good.behaviours())  # scores, tokens and beams
+    said = len(behaviours(good))  # scores, tokens and beams
     assert said == 3
     numbers = 1 + len(good.numbers)
     about = facts + hashes + len(good.graphs) + said + numbers
@@ -166,7 +168,7 @@ def test_page_of_a_broken_bundle_is_red(bad, tmp_path):
 
 def test_graphs_for_other_clients_are_told_apart(bad, tmp_path):
     page = Page(written(bad, tmp_path / "report.html"))
-    told = [bad.judged(case) for case in bad.cases]
+    told = [reference_of(case) for case in bad.cases]
     assert {*told} == {"checkpoint", "twin", "transformers", "transformers (hub)"}
     assert all(page.words.count(words) >= told.count(words) for words in {*told})
     console = Console(width=400, file=io.StringIO())
@@ -182,13 +184,13 @@ def test_every_graph_has_a_line(good, bad, tmp_path):
         lines = [line.strip() for line in console.file.getvalue().splitlines()]
         page = written(report, tmp_path / "report.html")
         text = written(report, tmp_path / "report.md").splitlines()
-        graphs = report.of_graphs()
+        graphs = graph_results(report)
         assert len(graphs) == 2
         for file, words in graphs.items():
             assert f"{file}: {words}" in lines
             assert f"<td><code>{file}</code></td><td>{words}</td>" in page
             assert f"| `{file}` | `{words}` |" in text
-    assert all(words.endswith(" cases failed") for words in bad.of_graphs().values())
+    assert all(words.endswith(" cases failed") for words in graph_results(bad).values())
 
 
 def test_a_graph_is_judged_by_what_it_gave():
@@ -208,13 +210,13 @@ def test_a_graph_is_judged_by_what_it_gave():
     ]
     graphs = {"n.onnx": NATIVE, **dict.fromkeys(("a.onnx", "b.onnx", "c.onnx"), HUB)}
     report = Report("b", "bert", "t", "onnxruntime cpu", {}, cases, graphs=graphs)
-    assert report.of_graphs() == {
+    assert graph_results(report) == {
         "n.onnx": "equal, 1 cases",
         "a.onnx": "equal, 2 cases",
         "b.onnx": "1 of 2 cases failed",
         "c.onnx": "1 of 2 cases failed",
     }
-    unknown = replace(report, cases=[replace(cases[2], graph=None)]).of_graphs()
+    unknown = graph_results(replace(report, cases=[replace(cases[2], graph=None)]))
     assert unknown == {
         "n.onnx": "not tried",
         **dict.fromkeys(("a.onnx", "b.onnx", "c.onnx"), "1 of 1 cases failed"),
@@ -355,7 +357,7 @@ def test_command_of_a_report_repeats_its_case(bad, monkeypatch):
     case = bad.failed[-1]
     assert case.graphs == HUB
     first = next(one for one in bad.failed if (one.name, one.reference) == (case.name, case.reference))
-    code, output = invoke(*shlex.split(bad.repeat(case))[1:])
+    code, output = invoke(*shlex.split(repeat_command(bad, case))[1:])
     assert code == 1
     told = f"2 of 2 cases failed, first: {case.name} ({case.reference}): {first.summary}"
     assert told in " ".join(output.split())
@@ -369,7 +371,7 @@ def test_quick_covers_padding_steps_and_every_output(model_type, cache, bundle_o
     folder = bundle_of(model_type, cache)
     full, quick = (verify(folder, reference="twin", cases=cases) for cases in ("full", "quick"))
     assert quick.ok
-    assert quick.worst_outputs().keys() == full.worst_outputs().keys()
+    assert worst_outputs(quick).keys() == worst_outputs(full).keys()
     for graphs in [NATIVE, *([HUB] if bundle.read(folder).hub else [])]:
         few, many = (
             [case for case in report.cases if case.runtime is not None and case.graphs == graphs]

@@ -30,7 +30,10 @@ from txexport.runtime.engines.onnxruntime import open_sessions
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.session import Session
 from txexport.verification import Report, environment, reports, verify
-from txexport.verification.checks import EVERY, HUB, LOST, NATIVE
+from txexport.verification.checks import ALL_CASES, FORMAT_LOSS, HUB, NATIVE
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.repeat import repeat_command
+from txexport.verification.reports.views import worst_outputs
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
 from txexport.verification.runtimes.frames import decode, encode
 
@@ -66,7 +69,7 @@ def invoke(*arguments) -> tuple[int, str]:
 @pytest.mark.parametrize("name", list(RUNTIMES))
 def test_every_runtime_computes_the_same(name, model_type, cache, form_of):
     report = verify(form_of(name, model_type, cache), runtime=name, reference="twin", cases="quick")
-    assert report.ok, report.facts
+    assert report.ok, facts_line(report)
     ran = [case for case in report.cases if case.runtime is not None and case.skipped is None]
     assert {case.runtime for case in ran} == set(report.runtimes) == {name}
     assert len(ran) >= (1 if model_type == "clip" else 4)
@@ -135,13 +138,13 @@ def test_runtime_that_is_wrong_fails_in_its_own_column(two, bundle_of, tmp_path)
     report = verify(bundle_of("gpt2"), runtime="all", reference="twin", cases="quick")
     assert report.runtimes == ["onnxruntime", "other"]
     assert {case.runtime for case in report.failed} == {"other"}
-    assert 1e-4 < report.worst_outputs("other")["logits"].error < 2e-3
-    assert report.worst_outputs("onnxruntime")["logits"].ok
-    code, output = invoke(*report.repeat(report.failed[0]).split()[1:3], "--runtime", "other", "-q")
+    assert 1e-4 < worst_outputs(report, "other")["logits"].error < 2e-3
+    assert worst_outputs(report, "onnxruntime")["logits"].ok
+    code, output = invoke(*repeat_command(report, report.failed[0]).split()[1:3], "--runtime", "other", "-q")
     assert code == 1
     assert "NOT EQUAL to twin and transformers on other cpu" in output
-    assert "--runtime other" in report.repeat(report.failed[0])
-    assert "(twin on other)" in report.facts
+    assert "--runtime other" in repeat_command(report, report.failed[0])
+    assert "(twin on other)" in facts_line(report)
     reports.write(report, tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text()
     assert "| output | `onnxruntime` | `other` | bound |" in text
@@ -189,10 +192,10 @@ def test_dtype_that_a_runtime_cannot_load_is_its_failure_and_others_go_on(named,
     failed = {(case.graphs, case.runtime, case.name, case.exception) for case in report.failed}
     folder = integers_of("gpt2") / "onnx"
     assert failed == {
-        (f"{kind} int4", "other", EVERY, f"other cannot load {folder / file}: four bits are too few")
+        (f"{kind} int4", "other", ALL_CASES, f"other cannot load {folder / file}: four bits are too few")
         for kind, file in (("native", "model_static_q4.onnx"), ("hub", "model_q4.onnx"))
     }
-    others = [case for case in report.cases if case.runtime == "other" and case.name == LOST]
+    others = [case for case in report.cases if case.runtime == "other" and case.name == FORMAT_LOSS]
     assert {case.graphs for case in others} == {"native int8", "hub int8"}
     assert all(case.ok and case.checks for case in others)
 
@@ -217,7 +220,7 @@ MISSING = [
         "(in a checkout: pip install '.[openvino]')",
     ),
     ("node", "node is not installed"),
-    ("web", "Chromium is not installed; install it, or say in CHROME_BIN where it is"),
+    ("web", "Chromium is not installed; install it, or set CHROME_BIN to its path"),
 ]
 
 
@@ -327,7 +330,7 @@ def test_report_names_the_device_that_ran(bundle_of, monkeypatch):
     monkeypatch.setitem(RUNTIMES, "onnxruntime", replace(RUNTIMES["onnxruntime"], open=elsewhere))
     report = verify(bundle_of("bert"), device="OpenVINO", cases=["one token"], reference="twin")
     assert (report.device, report.runtime) == ("openvino", "onnxruntime openvino")
-    assert report.repeat(report.cases[0]).endswith(" --device openvino")
+    assert repeat_command(report, report.cases[0]).endswith(" --device openvino")
 
 
 def test_layers_run_on_what_sessions_run_on(monkeypatch):

@@ -20,7 +20,7 @@ GEMMA2_27B = 46  # layers of the one Gemma 2 that scales scores by the width a h
 
 @dataclass(frozen=True)
 class File:
-    """What a config is made of: metadata, the tensors, and those of rotary factors, read."""
+    """The source of a config: metadata, the tensors, and the rotary factors, read."""
 
     metadata: Metadata
     tensors: Mapping[str, Packed]
@@ -54,7 +54,7 @@ class File:
 
 
 def _sizes(file: File, **names: str) -> dict[str, Any]:
-    """What every architecture has, `names` being those of a family that calls it otherwise."""
+    """The settings of every architecture; `names` are a family's other names for them."""
     metadata = file.metadata
     values: dict[str, Any] = {
         "hidden_size": metadata.integer("embedding_length"),
@@ -244,7 +244,7 @@ CONFIGS: dict[str, tuple[str, str, Callable[[File], dict[str, Any]]]] = {
 
 
 def config(file: File) -> dict[str, Any]:
-    """What config.json would hold. Raises UnsupportedError for what is not known, CheckpointError."""
+    """The content of config.json. Raises UnsupportedError for what is not known, CheckpointError."""
     architecture = file.metadata.architecture
     if architecture not in CONFIGS:
         raise UnsupportedError(

@@ -123,7 +123,7 @@ class Cursor:
 
 
 def _counts(cursor: Cursor) -> tuple[int, int]:
-    """How many tensors and keys there are."""
+    """The numbers of tensors and keys."""
     if cursor.take(4, "its first word") != MAGIC:
         raise ValueError("it does not begin with GGUF")
     version = cursor.integer(4, "its version")

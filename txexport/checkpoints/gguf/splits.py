@@ -37,7 +37,7 @@ COMPOSED = ("qwen2", "deepseek-r1-qwen", "olmo", "mpt")  # texts in the composed
 
 
 def pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
-    """What cuts texts, and writes their bytes as letters."""
+    """The pre-tokenizer that splits texts and writes bytes as letters."""
     if name in WHOLE:
         return pre_tokenizers.Sequence([_cut(WHOLE[name]), _letters(False)])
     pattern = BEFORE[name]

@@ -57,7 +57,7 @@ def _added(token: str) -> AddedToken:
 
 
 def settings(vocabulary: Vocabulary, length: int) -> dict[str, Any]:
-    """What tokenizer_config.json would hold."""
+    """The content of tokenizer_config.json."""
     result: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": length}
     result["clean_up_tokenization_spaces"] = False
     for ours, theirs in SPECIAL.items():
@@ -69,7 +69,7 @@ def settings(vocabulary: Vocabulary, length: int) -> dict[str, Any]:
 
 
 def generation(metadata: Metadata, vocabulary: Vocabulary | None) -> dict[str, Any]:
-    """What generation_config.json would hold: the ids that begin, fill and end texts."""
+    """The content of generation_config.json: the BOS, PAD and EOS ids."""
     ends = [metadata.token(name) for name in ("eos", "eot", "eom")]
     if vocabulary is not None and vocabulary.template is not None:
         typed = zip(vocabulary.tokens, vocabulary.types, strict=True)
@@ -161,7 +161,7 @@ def _derived(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[tuple[str, 
 
 
 def _processor(vocabulary: Vocabulary, beginning: bool) -> processors.TemplateProcessing | None:
-    """What adds the tokens that begin and end a text; None where there are none."""
+    """The post-processor that adds BOS and EOS; None if there are none."""
     first = [vocabulary.spelt("bos")] if vocabulary.adds("bos", beginning) else []
     last = [vocabulary.spelt("eos")] if vocabulary.adds("eos", False) else []
     special = [(token, vocabulary.tokens.index(token)) for token in first + last if token is not None]

@@ -13,7 +13,7 @@ MOST_TOKENS = 4_000_000
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the metadata says of tokens: their spelling, types and scores, by id."""
+    """The tokens in the metadata: spelling, types and scores, by id."""
 
     metadata: Metadata
     tokens: list[str]
@@ -54,7 +54,7 @@ class Vocabulary:
         return self.tokens[number]
 
     def adds(self, name: str, default: bool) -> bool:
-        """Whether texts get the special token `name`: bos or eos."""
+        """Tell whether texts get the special token `name`: bos or eos."""
         added = self.metadata.value(f"tokenizer.ggml.add_{name}_token", bool, default)
         return added and self.spelt(name) is not None
 

@@ -29,7 +29,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Opened:
-    """What a file says: the pickled value, where each storage lies by its key, and the order of its bytes."""
+    """The content of a file: the pickled value, each storage's location by key, and the byte order."""
 
     value: Any
     places: Mapping[str, Place]

@@ -31,7 +31,7 @@ STORAGES = {
 
 @dataclass(frozen=True)
 class Name:
-    """What a pickle would have imported, by its whole name."""
+    """A global that a pickle would have imported, by its full name."""
 
     path: str
 
@@ -235,7 +235,7 @@ CALLED: dict[str, Callable[..., Any]] = {
 
 
 def _storage(identity: Any) -> tuple[Storage, Storage]:
-    """What ("storage", type, key, location, numel) names, and the view of it that older files name, or it.
+    """The storage that ("storage", type, key, location, numel) names, and its view in older files, or itself.
 
     That is None, or the view's (key, offset, size) after the rest.
     """

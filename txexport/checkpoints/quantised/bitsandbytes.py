@@ -89,7 +89,7 @@ def _of_4_bits(module: Module) -> Matrix:
 
 
 class _Scales:
-    """What each of `count` blocks is multiplied with, of 32 bits, or of 8 with scales of its own."""
+    """The scale of each of `count` blocks, in 32 bits, or in 8 bits with scales of their own."""
 
     def __init__(self, module: Module, state: Settings, count: int):
         self.largest = module.take("weight.absmax", ("F32", "U8"))

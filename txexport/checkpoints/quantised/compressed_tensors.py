@@ -135,7 +135,7 @@ class Reader:
 
 
 def _rounds(activations: Settings) -> bool:
-    """Whether activations are rounded to int8 for each token; those that are rounded to float8 are kept.
+    """Tell whether activations are rounded to int8 for each token; those that are rounded to float8 are kept.
 
     Raises UnsupportedError for another way.
     """

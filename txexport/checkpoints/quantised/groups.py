@@ -9,7 +9,7 @@ from txexport.errors import CheckpointError
 
 
 def block_of(inputs: int, scales: Part, count: int, sizes: Iterable[int]) -> int:
-    """How many inputs there are to each of `count` blocks: the first of `sizes` that fits, or a whole part.
+    """The inputs of each of `count` blocks: the first of `sizes` that fits, or an equal part.
 
     A size below 1 is one block of all. Raises CheckpointError where nothing fits.
     """

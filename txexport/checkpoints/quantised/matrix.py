@@ -28,7 +28,7 @@ class Codes:
         return replace(self, codes=self.codes[which], scales=self.scales[which])
 
     def numbers(self) -> np.ndarray:
-        """What they stand for: float32 (out,in), each product rounded once."""
+        """The dequantised float32 matrix (out,in), each product rounded once."""
         numbers = self.levels.take(self.codes)
         numbers *= np.repeat(self.scales, self.block, axis=1)[:, : numbers.shape[1]]
         return numbers

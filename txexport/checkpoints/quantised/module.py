@@ -22,7 +22,7 @@ class Module:
         return f"{self.name}.{leaf}" if self.name else leaf
 
     def left(self) -> Iterator[tuple[str, Stored]]:
-        """What no reader took."""
+        """The tensors that no reader took."""
         yield from self.parts.items()
 
     def take(self, leaf: str, dtypes: Sequence[str], rank: int | None = None) -> "Part":
@@ -64,7 +64,7 @@ class Part:
             )
 
     def of(self, number: int) -> "Part":
-        """What is at `number` of the first axis."""
+        """The part at `number` of the first axis."""
         return Part(self.name, self.stored.at(number))
 
     def array(self) -> np.ndarray:
@@ -80,7 +80,7 @@ class Part:
 
 
 def nbytes_of(*parts: Part | None) -> int:
-    """What parts take together, those that there are."""
+    """The bytes of all parts that exist."""
     return sum(part.stored.nbytes for part in parts if part is not None)
 
 

@@ -27,7 +27,7 @@ def reader(settings: Settings) -> Callable[[Module], dict[str, Stack]]:
 
 
 def stacks(module: Module) -> dict[str, Stack]:
-    """What `experts` gives of each pair of tensors, by its name."""
+    """The result of `experts` for each pair of tensors, by name."""
     leaves = [leaf.removesuffix(BLOCKS) for leaf in module.parts if leaf.endswith(BLOCKS)]
     return {leaf: experts(module, leaf) for leaf in leaves}
 

@@ -94,7 +94,7 @@ def _written(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def _compared(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """What `_parts` gives, without what makes no difference."""
+    """The result of `_parts`, without the parts that make no difference."""
     result = {name: parts[name] for name in parts if name not in ("version", "truncation", "padding")}
     if result["post_processor"] == PLAIN:
         result["post_processor"] = None

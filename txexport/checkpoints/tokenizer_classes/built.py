@@ -102,12 +102,12 @@ def anew(token: Any) -> AddedToken:
 
 
 def plain(built: Built) -> PostProcessor:
-    """What adds nothing to a text or a pair."""
+    """The post-processor that adds nothing to a text or a pair."""
     return processors.TemplateProcessing(single="$A:0", pair="$A:0 $B:1", special_tokens=[])
 
 
 def template(single: str, pair: str, *names: str) -> Post:
-    """What puts special tokens around texts; in the templates each stands by its name in braces."""
+    """The post-processor that adds special tokens; templates write each as its name in braces."""
 
     def post(built: Built) -> PostProcessor:
         texts = {name: built.text(name) for name in names}

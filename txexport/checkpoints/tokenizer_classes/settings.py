@@ -1,4 +1,4 @@
-"""What the files beside tokenizer.json say of it, as transformers 5 gathers that."""
+"""The tokenizer's settings in the other files, merged as transformers 5 does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

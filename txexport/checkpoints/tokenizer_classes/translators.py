@@ -24,7 +24,7 @@ pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"""
 
 
 def _around(settings: Settings, usual: str, before: bool) -> Callable[[Built], PostProcessor]:
-    """What puts the source's language, or `usual`, before a text and EOS behind it, or both behind it."""
+    """The post-processor that adds the source language, or `usual`, and EOS around or after a text."""
     source = settings.get("src_lang", None) or usual
 
     def post(built: Built) -> PostProcessor:

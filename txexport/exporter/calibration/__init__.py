@@ -1,4 +1,4 @@
-"""What the matrices of a model are multiplied with while it reads texts, on ONNX Runtime, without PyTorch."""
+"""Collects the inputs of matrix products over calibration texts, in ONNX Runtime, without PyTorch."""
 
 from txexport.errors import needed_for
 

@@ -45,7 +45,7 @@ def alone(items: Sequence[Item]) -> list[str]:
 def sources_and_targets(
     files: BundleFiles, encoder: TextStackSpec, decoder: TextStackSpec, items: Sequence[Item]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """What the encoder reads, and what the decoder goes on from: a line's second text, or its only one."""
+    """The encoder's input and the decoder's: the second text of a line, or its only one."""
     pairs = [(item, item) if isinstance(item, str) else item for item in items]
     sources = rows_of(files, [first for first, _ in pairs], encoder)
     targets = rows_of(files, [second for _, second in pairs], decoder)

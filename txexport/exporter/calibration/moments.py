@@ -1,4 +1,4 @@
-"""How the inputs of products vary together, over texts: H = X^T X of the vectors X that a matrix multiplies.
+"""Second moments of the inputs of products over texts: H = X^T X of the vectors X that a matrix multiplies.
 
 The texts are read by the graphs of a float32 bundle for other clients, which are flat, as often as moments of
 so many products fit into memory at a time.
@@ -158,7 +158,7 @@ def _groups(matrices: Mapping[Sources, _Matrices]) -> Iterator[dict[Sources, _Ma
 
 
 def _run(sessions: Mapping[str, Session | None], batch: Batch) -> dict[Place, np.ndarray]:
-    """What passes through the graphs, and what goes into them, by place."""
+    """The values in the graphs and their inputs, by position."""
     values: dict[Place, np.ndarray] = {}
     for role, session in sessions.items():
         feeds = dict(batch[role])

@@ -1,13 +1,13 @@
-"""Architectures, one file each."""
+"""Architectures: every file of this folder has one, its ARCHITECTURE."""
 
-from txexport.parts.architectures.decoder import DECODER
-from txexport.parts.architectures.dual_encoder import DUAL_ENCODER
-from txexport.parts.architectures.encoder import ENCODER
-from txexport.parts.architectures.encoder_decoder import ENCODER_DECODER
+import pkgutil
+from importlib import import_module
+
 from txexport.parts.part import Architecture
 from txexport.spec import ModelSpec
 
-EVERY: tuple[Architecture, ...] = (ENCODER, DECODER, ENCODER_DECODER, DUAL_ENCODER)
+FILES = [one.name for one in pkgutil.iter_modules(__path__) if not one.name.startswith("_")]
+EVERY: tuple[Architecture, ...] = tuple(import_module(f"{__name__}.{file}").ARCHITECTURE for file in FILES)
 OF_SPEC: dict[type, Architecture] = {one.spec: one for one in EVERY}
 
 

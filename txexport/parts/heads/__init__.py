@@ -1,16 +1,13 @@
-"""Heads of stacks, one file each."""
+"""Heads of stacks: every file of this folder has one, its HEAD."""
 
-from txexport.parts.heads.causal_lm import CAUSAL_LM
-from txexport.parts.heads.choices import CHOICES
-from txexport.parts.heads.masked_lm import MASKED_LM
-from txexport.parts.heads.none import NONE
-from txexport.parts.heads.sequence import SEQUENCE
-from txexport.parts.heads.spans import SPANS
-from txexport.parts.heads.tokens import TOKENS
+import pkgutil
+from importlib import import_module
+
 from txexport.parts.part import Head
 from txexport.spec import HeadSpec
 
-EVERY: tuple[Head, ...] = (NONE, MASKED_LM, CAUSAL_LM, SEQUENCE, CHOICES, TOKENS, SPANS)
+FILES = [one.name for one in pkgutil.iter_modules(__path__) if not one.name.startswith("_")]
+EVERY: tuple[Head, ...] = tuple(import_module(f"{__name__}.{file}").HEAD for file in FILES)
 OF_KIND: dict[str, Head] = {one.kind: one for one in EVERY}
 
 

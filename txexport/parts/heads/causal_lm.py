@@ -12,6 +12,7 @@ class CausalLM:
     """Scores of the next token."""
 
     kind = HeadKind.CAUSAL_LM
+    component = "none"
     per_sequence = False
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
@@ -23,4 +24,4 @@ class CausalLM:
         return projection(head, hidden_size, vocab_size)
 
 
-CAUSAL_LM = CausalLM()
+HEAD = CausalLM()

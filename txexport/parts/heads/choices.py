@@ -12,6 +12,7 @@ class Choices:
     """One score a choice."""
 
     kind = HeadKind.CHOICES
+    component = "sequence"
     per_sequence = True
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
@@ -23,4 +24,4 @@ class Choices:
         return projection(head, hidden_size, vocab_size)
 
 
-CHOICES = Choices()
+HEAD = Choices()

@@ -12,6 +12,7 @@ class MaskedLM:
     """Scores of the vocabulary for every token."""
 
     kind = HeadKind.MASKED_LM
+    component = "masked_lm"
     per_sequence = False
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
@@ -23,4 +24,4 @@ class MaskedLM:
         return projection(head, hidden_size, vocab_size)
 
 
-MASKED_LM = MaskedLM()
+HEAD = MaskedLM()

@@ -11,6 +11,7 @@ class NoHead:
     """The stack's hidden states."""
 
     kind = HeadKind.NONE
+    component = "none"
     per_sequence = False
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
@@ -22,4 +23,4 @@ class NoHead:
         return {}
 
 
-NONE = NoHead()
+HEAD = NoHead()

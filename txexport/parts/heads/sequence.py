@@ -12,6 +12,7 @@ class Sequence:
     """Scores of a sequence's labels."""
 
     kind = HeadKind.SEQUENCE
+    component = "sequence"
     per_sequence = True
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
@@ -23,4 +24,4 @@ class Sequence:
         return projection(head, hidden_size, vocab_size)
 
 
-SEQUENCE = Sequence()
+HEAD = Sequence()

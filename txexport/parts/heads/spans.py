@@ -12,6 +12,7 @@ class Spans:
     """Scores of the first and the last token of an answer."""
 
     kind = HeadKind.SPANS
+    component = "spans"
     per_sequence = False
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
@@ -23,4 +24,4 @@ class Spans:
         return projection(head, hidden_size, vocab_size)
 
 
-SPANS = Spans()
+HEAD = Spans()

@@ -12,6 +12,7 @@ class Tokens:
     """Scores of a token's labels."""
 
     kind = HeadKind.TOKENS
+    component = "tokens"
     per_sequence = False
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
@@ -23,4 +24,4 @@ class Tokens:
         return projection(head, hidden_size, vocab_size)
 
 
-TOKENS = Tokens()
+HEAD = Tokens()

@@ -1,21 +1,26 @@
-"""Inputs of stacks, one file each."""
+"""Inputs of stacks: every file of this folder has one, its INPUT."""
 
+import pkgutil
+from importlib import import_module
 from typing import TypeGuard
 
-from txexport.parts.inputs.log_mel import LOG_MEL
-from txexport.parts.inputs.patches import PATCHES
-from txexport.parts.inputs.spectrogram import SPECTROGRAM
-from txexport.parts.inputs.tokens import TOKENS
 from txexport.parts.part import Input
 from txexport.spec import StackSpec, TextStackSpec
 
-EVERY: tuple[Input, ...] = (TOKENS, PATCHES, LOG_MEL, SPECTROGRAM)
+FILES = [one.name for one in pkgutil.iter_modules(__path__) if not one.name.startswith("_")]
+EVERY: tuple[Input, ...] = tuple(import_module(f"{__name__}.{file}").INPUT for file in FILES)
 OF_SPEC: dict[type, Input] = {one.spec: one for one in EVERY}
+FILE_OF_SPEC: dict[type, str] = {one.spec: file for one, file in zip(EVERY, FILES, strict=True)}
 
 
 def input_of(stack: StackSpec) -> Input:
     """The input that a stack reads."""
     return OF_SPEC[type(stack.embedding)]
+
+
+def file_of(stack: StackSpec) -> str:
+    """The file of a stack's input here, in txmodels/inputs and in txgraphs/inputs."""
+    return FILE_OF_SPEC[type(stack.embedding)]
 
 
 def reads_tokens(stack: StackSpec) -> TypeGuard[TextStackSpec]:

@@ -56,4 +56,4 @@ class LogMel:
         return signal_cases(stack)
 
 
-LOG_MEL = LogMel()
+INPUT = LogMel()

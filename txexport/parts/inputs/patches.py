@@ -67,4 +67,4 @@ class Patches:
         return signal_cases(stack, sizes if embedding.any_size else ())
 
 
-PATCHES = Patches()
+INPUT = Patches()

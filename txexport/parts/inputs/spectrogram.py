@@ -55,4 +55,4 @@ class Spectrogram:
         return signal_cases(stack)
 
 
-SPECTROGRAM = Spectrogram()
+INPUT = Spectrogram()

@@ -64,4 +64,4 @@ class Tokens:
         return iter(())
 
 
-TOKENS = Tokens()
+INPUT = Tokens()

@@ -1,4 +1,4 @@
-"""What computes graphs: a file an engine, whose `open_graphs` is an Open."""
+"""Engines that run graphs, one module each; its `open_graphs` is an Open."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ THREADS = 1024  # at most, of one operator
 
 @dataclass(frozen=True)
 class Opened:
-    """A bundle's graphs in an engine: where they run, by role, and the manifest as of those alone."""
+    """A bundle's graphs opened in an engine: the device, sessions by role, and their manifest."""
 
     manifest: Manifest
     device: str
@@ -34,7 +34,7 @@ Open: TypeAlias = Callable[[Path, Manifest, str | None, int | None, str], Opened
 
 
 def opener(engine: str, threads: int | None, precision: str) -> Open:
-    """What opens graphs in an engine. Raises InputError for one that is not known, and for such options."""
+    """The `open_graphs` of an engine. Raises InputError for an unknown engine or option."""
     for name, value, known in (("engine", engine, ENGINES), ("precision", precision, PRECISIONS)):
         if value not in known:
             raise InputError(f"{name} is {shown(value)}, expected {' or '.join(known)}")

@@ -24,7 +24,7 @@ class HostValue:
 
 
 class Computed:
-    """What `compute` gives for all inputs by name, as an Engine; its arrays are new ones at every call."""
+    """An Engine over `compute`, a function of all inputs by name that returns new arrays."""
 
     def __init__(self, inputs: Sequence[Port], outputs: Sequence[Port], compute: Compute):
         self.inputs, self.outputs = inputs, outputs

@@ -43,13 +43,13 @@ class Kernels:
 
 
 class Profile:
-    """What ONNX Runtime runs for a single token, from a session whose `options` this has changed."""
+    """The kernels that ONNX Runtime runs for a single token; changes the session's `options`."""
 
     def __init__(self, options: ort.SessionOptions, folder: str):
         options.enable_profiling, options.profile_file_prefix = True, f"{folder}/run"
 
     def slow_products(self, session: ort.InferenceSession, inputs: Sequence[Port]) -> int | None:
-        """How many matrices become float numbers again; None where a token is no small matter, or refused.
+        """The number of matrices that are dequantised; None where a run is expensive, or refused.
 
         The session runs it, and is as any other one afterwards.
         """
@@ -78,7 +78,7 @@ def _token(inputs: Sequence[Port]) -> dict[str, np.ndarray] | None:
 
 
 def _is_matrix(event: dict) -> bool:
-    """Whether a node that has run made float numbers of a matrix, rather than of activations (B,S,W)."""
+    """Return whether a node dequantises a matrix rather than activations (B,S,W)."""
     shapes = event.get("input_type_shape") or [{}]
     return event.get("op_name") == DEQUANTIZE and any(len(shape) == 2 for shape in shapes[0].values())
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime as what computes a graph, on the devices that it has here."""
+"""The ONNX Runtime engine, on the devices of this machine."""
 
 import contextlib
 import ctypes
@@ -23,7 +23,7 @@ from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.session import Bound, Session
 
 CPUINFO = Path("/proc/cpuinfo")
-WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's severities: what it raises is told in a line, the rest no news
+WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's log severities; its exceptions are reported in one line
 
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
 NAMED = 3  # of the products that are slow
@@ -149,7 +149,7 @@ def _silent() -> Iterator[None]:
 
 
 def session_options(config: Mapping[str, str]) -> ort.SessionOptions:
-    """What every session is told, and what of it decides which numbers come out; see `open_session`."""
+    """The options of every session, and the entries that change results; see `open_session`."""
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     if saturates():
@@ -172,9 +172,9 @@ def _warn_of_slow_products(path: Path) -> None:
 
 @functools.cache
 def saturates() -> bool:
-    """Whether sums of eight-bit products may overflow here, unless ONNX Runtime is told to take slower ones.
+    """Return whether sums of 8-bit products may saturate here with ONNX Runtime's fast kernels.
 
-    Of x86 processors those without VNNI, and those of which nothing tells: onnxruntime's issue 14642.
+    This concerns x86 processors without VNNI, and unknown ones: onnxruntime issue 14642.
     """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
@@ -208,7 +208,7 @@ def device_name(device: str) -> str:
 
 
 def providers(device: str) -> list:
-    """What a session on one of `devices` asks for: its provider, and the CPU's for what that cannot run."""
+    """The execution providers for one of `devices`: its own, then the CPU's for unsupported operators."""
     provider = devices()[device]
     # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
     wanted: list = [(provider, {"use_tf32": 0})] if device == "cuda" else [provider]

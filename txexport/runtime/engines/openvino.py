@@ -1,4 +1,4 @@
-"""OpenVINO as what computes graphs, in float32 unless bfloat16 is asked for.
+"""The OpenVINO engine, in float32 by default or in bfloat16.
 
 It knows no functions of a model, so that it runs the graphs for other clients, which are flat. Where those
 are cut elsewhere than our own, they are put together anew as it reads them: what a decoder's first step
@@ -127,7 +127,7 @@ def _known(core: openvino.Core, device: str) -> str:
 
 
 def _loaded(load: Callable[[Any], Any], what: Any, name: object) -> Any:
-    """What `load` makes of a graph. Raises BundleError with OpenVINO's reason, the last line of many."""
+    """The result of `load`. Raises BundleError with the last line of OpenVINO's message."""
     try:
         return load(what)
     except RuntimeError as error:

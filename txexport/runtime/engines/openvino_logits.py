@@ -1,4 +1,4 @@
-"""A decoder's graph in OpenVINO, made to compute what the logits that are asked for need.
+"""Reduces a decoder's OpenVINO graph to the logits of the requested positions.
 
 Graphs for other clients compute the logits of all new tokens. Of a prompt only the last token's are read, and
 so are, in the last layer, what comes after attention.
@@ -31,7 +31,7 @@ READS_HIDDEN = frozenset(("Reshape", "MatMul", "ShapeOf"))
 
 
 def pick_logits(model: openvino.Model) -> bool:
-    """Let a decoder compute the logits of `logits_indices` (B,L) alone; whether its head could be told."""
+    """Make a decoder compute logits of `logits_indices` (B,L) only; returns whether its head was found."""
     at = model.output(LOGITS).get_node().input_value(0)
     while (node := at.get_node()).get_type_name() != "MatMul":
         if node.get_type_name() not in BEHIND_HEAD:
@@ -83,7 +83,7 @@ def _pick(tail: dict[str, openvino.Node], indices: openvino.Node) -> None:
 
 
 def _token_by_token(node: openvino.Node) -> bool:
-    """Whether a node makes of each token's vector one of that token alone, or tells how long vectors are."""
+    """Return whether a node works on each token by itself, or gives the length of vectors."""
     kind, inputs = node.get_type_name(), node.input_values()
     if kind in OF_SHAPES:
         return True
@@ -99,13 +99,13 @@ def _token_by_token(node: openvino.Node) -> bool:
 
 
 def _of_tokens(value: openvino.Output) -> bool:
-    """Whether it is (B,S,W), of as many rows and tokens as there are."""
+    """Return whether an output is (B,S,W) with dynamic B and S."""
     shape = value.get_partial_shape()
     return shape.rank.is_static and len(shape) == 3 and shape[0].is_dynamic and shape[1].is_dynamic
 
 
 def _is_one_vector(value: openvino.Output) -> bool:
-    """Whether it is the same for every token."""
+    """Return whether an output is the same for every token."""
     shape = value.get_partial_shape()
     return shape.rank.is_static and all(dim.is_static and dim.get_length() == 1 for dim in [*shape][:-1])
 
@@ -121,7 +121,7 @@ def _number(value: openvino.Output) -> int | None:
 
 
 def _is_constant(value: openvino.Output) -> bool:
-    """Whether no input has a part in it."""
+    """Return whether an output depends on no input."""
     node = value.get_node()
     if node.get_type_name() == "Parameter":
         return False

@@ -1,6 +1,6 @@
 """The likeliest continuations of hypotheses, in as few passes over the vocabulary as that takes.
 
-A sources, N hypotheses of each, R = A*N rows, V words.
+A sources, N hypotheses of each, R = A*N rows, V vocabulary.
 """
 
 from collections.abc import Callable
@@ -21,17 +21,17 @@ def top(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def likeliest(logits: np.ndarray, before: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """What `top` finds among `before` (A,N) plus log_softmax of finite logits (A,N,V).
+    """The result of `top` for `before` (A,N) plus log_softmax of finite logits (A,N,V).
 
     Gives places (A,count) in the N*V sums of a source, and these sums. Others are never made: passes over
     them take as long as a step of a small model.
     """
-    sources, words = len(logits), logits.shape[2]
-    if words < BLOCKS or count > BLOCKS:
+    sources, vocab_size = len(logits), logits.shape[2]
+    if vocab_size < BLOCKS or count > BLOCKS:
         sums = (log_softmax(logits) + before[:, :, None]).reshape(sources, -1)
         places = top(sums, count)
         return places, np.take_along_axis(sums, places, axis=1)
-    rows, scores, powers = logits.reshape(-1, words), before.ravel(), np.empty(words, np.float32)
+    rows, scores, powers = logits.reshape(-1, vocab_size), before.ravel(), np.empty(vocab_size, np.float32)
     maxima, highest = _block_maxima(rows), rows.max(axis=1)
     totals = np.empty_like(highest)
     for place, row in enumerate(rows):  # one stays in a processor's cache
@@ -58,18 +58,18 @@ def _highest(
     `score` gives those of numbers in rows (R,V), by their rows; a larger number's is never smaller. `maxima`
     (R,BLOCKS) are scores of the blocks' maxima.
     """
-    each, words = len(rows) // sources, rows.shape[1]
-    whole = words - words % BLOCKS
+    each, vocab_size = len(rows) // sources, rows.shape[1]
+    covered = vocab_size - vocab_size % BLOCKS
     # The count-th highest of the maxima is at most the count-th highest of all.
     bounds = np.partition(maxima.reshape(sources, -1), -count, axis=1)[:, -count]
     row, block = np.nonzero(maxima >= np.repeat(bounds, each)[:, None])
-    inside = block[:, None] + np.arange(0, whole, BLOCKS)
-    left = np.arange(whole, words)  # in no block
+    inside = block[:, None] + np.arange(0, covered, BLOCKS)
+    left = np.arange(covered, vocab_size)  # in no block
     word = np.concatenate([inside.ravel(), np.tile(left, len(rows))])
     row = np.concatenate([np.repeat(row, inside.shape[1]), np.repeat(np.arange(len(rows)), len(left))])
     scores = score(rows[row, word], row)
     near = np.flatnonzero(scores >= bounds[row // each])
-    source, place, scores = row[near] // each, row[near] % each * words + word[near], scores[near]
+    source, place, scores = row[near] // each, row[near] % each * vocab_size + word[near], scores[near]
     order = np.lexsort((place, -scores, source))
     best = order[np.searchsorted(source[order], np.arange(sources))[:, None] + np.arange(count)]
     return place[best], scores[best]
@@ -77,6 +77,6 @@ def _highest(
 
 def _block_maxima(values: np.ndarray) -> np.ndarray:
     """Maxima (R,BLOCKS) of the blocks of rows (R,V), which leave out what is left over at the end."""
-    whole = values.shape[1] - values.shape[1] % BLOCKS
-    maxima: np.ndarray = values[:, :whole].reshape(len(values), -1, BLOCKS).max(axis=1)
+    covered = values.shape[1] - values.shape[1] % BLOCKS
+    maxima: np.ndarray = values[:, :covered].reshape(len(values), -1, BLOCKS).max(axis=1)
     return maxima

@@ -1,4 +1,4 @@
-"""How to generate: what a checkpoint's files say of it, and what a caller puts in its place."""
+"""Generation settings from a checkpoint's files, and the caller's overrides."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -120,7 +120,7 @@ class GenerationConfig:
 
 
 def read_generation_config(folder: Path) -> GenerationConfig:
-    """What generation_config.json says, or config.json where there is none; as transformers reads them.
+    """Read generation_config.json, or config.json if there is none, as transformers does.
 
     Raises BundleError for a file that is damaged and for values out of range. What only sampling reads may be
     out of range as long as do_sample is false.

@@ -17,7 +17,7 @@ from txexport.runtime.generation.config import CONSTRAINTS, GenerationConfig
 from txexport.runtime.generation.penalties import Step
 from txexport.runtime.preprocessing.text import Text
 
-STATES = 1024  # of texts so far, kept so that a step takes one token
+STATES = 1024  # cached grammar states, so that a step consumes one token
 # One space, or a line's end with an indent: a model that finds nothing better writes spaces for ever. A
 # schema's own "x-guidance" goes before it.
 JSON: Any = {"whitespace_pattern": r"(\x20|\x0A\x20{0,16})?"}
@@ -25,7 +25,7 @@ SPACE = "\u2581"  # for a space in SentencePiece's vocabularies
 
 
 class Constraint:
-    """What new texts must fit, for one vocabulary; made by `compiled`."""
+    """A grammar for new text, compiled for one vocabulary by `compiled`."""
 
     def __init__(self, name: str, start: Any, config: GenerationConfig):
         self.name, self.start = name, start
@@ -35,7 +35,7 @@ class Constraint:
     def __call__(self, step: Step, scores: np.ndarray) -> np.ndarray:
         """Scores (R,V) where what does not fit is -inf; tokens that other options force are let be.
 
-        Raises InputError where other options leave nothing that fits.
+        Raises InputError where other options ban every token that the grammar allows.
         """
         begins, closes = self.forced
         scores = scores.copy()
@@ -44,7 +44,7 @@ class Constraint:
             if (begins and not new) or (closes and len(row) + 1 >= step.limits[i]):
                 continue
             state = self._state(new[begins:])
-            if state.is_error():  # a beam of which nothing came: none of its scores counts
+            if state.is_error():  # a dead beam: its scores are not used
                 scores[i] = -np.inf
                 continue
             with crashes():
@@ -110,7 +110,7 @@ def _grammar(name: str, value: Any) -> str:
 
 @functools.lru_cache(maxsize=4)
 def _vocabulary(text: Text, vocab_size: int, ends: tuple[int, ...]) -> Any:
-    """The tokens' bytes as llguidance wants them, which takes a while to make."""
+    """The vocabulary in llguidance's form; slow to build."""
     from llguidance import LLTokenizer, TokenizerWrapper
 
     tokens, special = token_bytes(text, vocab_size)
@@ -121,7 +121,7 @@ def _vocabulary(text: Text, vocab_size: int, ends: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _Vocabulary:
-    """A tokenizer as llguidance takes it."""
+    """A tokenizer with llguidance's interface."""
 
     text: Text
     tokens: list[bytes]
@@ -171,7 +171,7 @@ def _parts(text: Text) -> list[dict]:
 
 
 def _of_sentencepiece(name: str, fallback: bool) -> bytes:
-    """What a piece stands for; where there are pieces for bytes, they are named <0x0A>."""
+    """The bytes of a SentencePiece piece; with byte fallback, pieces such as <0x0A> are single bytes."""
     if fallback and len(name) == 6 and name.startswith("<0x"):
         return bytes([int(name[3:5], 16)])
     return name.replace(SPACE, " ").encode()

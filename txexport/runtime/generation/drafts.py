@@ -1,4 +1,4 @@
-"""Who proposes tokens that a model then reads in one step: the text so far, or a smaller model."""
+"""Draft tokens for speculative decoding, from prompt lookup or an assistant model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,16 +19,16 @@ Shape = Callable[[Sequence[int], Sequence[Sequence[int]], np.ndarray], np.ndarra
 
 
 class Rewindable(Decoder, Protocol):
-    """What several tokens a step need of a cache, beside what a search does."""
+    """The part of a cache that speculative decoding uses beside `search.Decoder`."""
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many tokens each row has read (R)."""
+        """The number of tokens in each row's cache (R)."""
         ...
 
     @property
     def ragged(self) -> bool:
-        """Whether rows may be of several lengths."""
+        """Return whether rows may differ in length."""
         ...
 
     def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -36,7 +36,7 @@ class Rewindable(Decoder, Protocol):
         ...
 
     def rewind(self, lengths: np.ndarray) -> None:
-        """Forget what rows have read beyond `lengths` (R)."""
+        """Shorten the rows' caches to `lengths` (R)."""
         ...
 
 
@@ -49,7 +49,7 @@ class Draft:
 
 
 class Proposer(Protocol):
-    """What proposes. Rows are places among the results; `steps` counts those that an assistant took.
+    """A source of drafts. `rows` are indices of results; `steps` counts the assistant's steps.
 
     `ragged` is whether the rows that it has read may be of several lengths.
     """
@@ -62,18 +62,19 @@ class Proposer(Protocol):
         ...
 
     def select(self, on: np.ndarray) -> None:
-        """Go on with these of the rows."""
+        """Keep only these rows."""
         ...
 
     def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
-        """Hear how many tokens each row got after its draft was read: one more than were right."""
+        """Report how many tokens each row got: one more than its draft had right."""
         ...
 
 
 class PromptLookup:
-    """What followed the last time that a text went on as it does now (Saxena 2023).
+    """Prompt lookup decoding: copies what followed an earlier occurrence of the last n-gram (Saxena 2023).
 
-    The longer that has been, the more: a word in common is no copy yet, and what is read in vain takes time.
+    `texts` have negative ids where media stand: these match nothing and are never copied. A longer match
+    gives a longer draft, since short matches are unreliable and rejected tokens cost time.
     """
 
     steps, ragged = 0, True
@@ -82,7 +83,7 @@ class PromptLookup:
         self.texts = [list(text) for text in texts]
         self.before = [len(text) for text in self.texts]
         self.count, self.size, self.ends = count, size, ends
-        # Of each row by what stands there, where the token after it is; what ends the text stands in none.
+        # For each row, the position after the last occurrence of an n-gram that has a token after it.
         self.places: list[dict[tuple[int, ...], int]] = [{} for _ in self.texts]
         for row, text in enumerate(self.texts):
             self._note(row, range(1, len(text)))
@@ -100,6 +101,8 @@ class PromptLookup:
     def _note(self, row: int, places: range) -> None:
         text, known = self.texts[row], self.places[row]
         for place in places:
+            if text[place] < 0:  # of a medium
+                continue
             for size in range(1, min(self.size, place) + 1):
                 known[tuple(text[place - size : place])] = place
 
@@ -115,22 +118,25 @@ class PromptLookup:
         return []
 
     def _alike(self, text: list[int], place: int) -> int:
-        """How many tokens before `place` are those at the end of `text`, as far as that matters."""
+        """The length of the match between the tokens before `place` and the end of `text`."""
         enough = min(place, self.count)
         return next((n for n in range(enough) if text[place - 1 - n] != text[-1 - n]), enough)
 
     def _copied(self, text: list[int], place: int, count: int) -> list[int]:
-        """What stands from `place` on; where the text ends, its copy goes on, as what repeats does."""
+        """The tokens from `place` on, up to a medium; beyond the end of the text the copy repeats itself."""
         copy: list[int] = []
         while len(copy) < count and not self.ends.intersection(copy[-1:]):
             at = place + len(copy)
-            copy.append(text[at] if at < len(text) else copy[at - len(text)])
+            token = text[at] if at < len(text) else copy[at - len(text)]
+            if token < 0:
+                break
+            copy.append(token)
         return copy
 
 
 @dataclass(frozen=True)
 class AssistantSettings:
-    """How far an assistant goes; names and meaning as in transformers. `limit` is its longest sequence."""
+    """Assistant settings; names and meaning as in transformers. `limit` is its longest sequence."""
 
     count: int
     adapts: bool
@@ -141,7 +147,7 @@ class AssistantSettings:
 class Assistant:
     """A smaller model that has read `prompts` into its cache, and writes on as the rows are to be written.
 
-    `choose` draws for the probabilities to be told; without it the likeliest tokens are taken.
+    `choose` samples, and drafts then carry their probabilities; without it decoding is greedy.
     """
 
     def __init__(
@@ -157,7 +163,7 @@ class Assistant:
         self.shape, self.choose = shape, choose
         self.count, self.steps, self.ragged = settings.count, 0, cache.ragged
         self.read = cache.lengths
-        cache.rewind(cache.lengths - 1)  # so that there is always a token to go on from
+        cache.rewind(cache.lengths - 1)  # so that there is always a token to read next
 
     def propose(self, rows: Sequence[int], new: Sequence[list[int]], most: Sequence[int]) -> list[Draft]:
         """See Proposer."""
@@ -194,7 +200,7 @@ class Assistant:
         logits: np.ndarray,
         going: np.ndarray,
     ) -> list[int]:
-        """Put a token to the drafts at `places`, and end those that it ends in `going`; tokens (R)."""
+        """Append a token to the drafts at `places` and update `going`; returns the tokens (R)."""
         mine = [rows[place] for place in places.tolist()]
         scores = logits[places]
         if self.shape is not None:
@@ -208,7 +214,7 @@ class Assistant:
             drafts[place].tokens.append(token)
             if self.choose is not None:
                 drafts[place].probs.append(share)
-            # A token is kept however unlikely, or those drawn would not be as likely as they say.
+            # Even an unlikely token is kept, or the distribution of sampled drafts would be wrong.
             going[place] = token not in self.ends and share[token] >= self.settings.confidence
         return tokens
 

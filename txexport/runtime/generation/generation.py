@@ -10,6 +10,7 @@ import numpy as np
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, counted
 from txexport.runtime.batches import SCORES_AT_ONCE
+from txexport.runtime.generation.checked_cache import CheckedCache
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.drafts import (
     Assistant,
@@ -20,21 +21,21 @@ from txexport.runtime.generation.drafts import (
 from txexport.runtime.generation.group_beam_search import Chosen, group_beam
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
 from txexport.runtime.generation.logits_processors import processors
+from txexport.runtime.generation.media import hide
 from txexport.runtime.generation.options import SCHEDULES
 from txexport.runtime.generation.penalties import Step
-from txexport.runtime.generation.prefixes import Leavers
+from txexport.runtime.generation.prefixes import FinishedRowRecorder
 from txexport.runtime.generation.requests import GenerationRequest, encoded
 from txexport.runtime.generation.sampling import log_softmax
 from txexport.runtime.generation.sampling import sample as draw
 from txexport.runtime.generation.search import BeamSettings, Decoder, Generated, Plan, beam, sample
 from txexport.runtime.generation.speculation import Speculation
-from txexport.runtime.generation.watched_cache import WatchedCache
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Text, pad
 from txexport.runtime.session import finite
 
-NEW_TOKENS = 20  # where nobody says
-CHUNK = 512  # tokens of a prompt that are read at once
+NEW_TOKENS = 20  # default of max_new_tokens
+CHUNK = 512  # prompt tokens of one prefill step
 CAPACITY = 64  # smallest cache, in tokens
 
 
@@ -51,17 +52,17 @@ def run(
     ]
     _check(request, limits)
     cache, logits = prefill(request, limits)
+    owners = np.arange(len(request.decoder_input_ids))  # (R): each row's prompt
     if config.num_beams > 1:
-        if request.prefix_store is not None:  # of beams the prompts, which all of them begin with
+        if request.prefix_store is not None:  # the prompts alone, which all beams share
             empty = [Generated() for _ in request.decoder_input_ids]
-            prompts = request.decoder_input_ids
-            Leavers(request.prefix_store, request.bundle, cache, prompts, empty).select(np.arange(0))
-        best = _beams(request, limits, rngs, WatchedCache(cache, config.remove_invalid_values), logits)
+            _recorder(request, cache, request.decoder_input_ids, empty, owners).select(np.arange(0))
+        best = _beams(request, limits, rngs, CheckedCache(cache, config.remove_invalid_values), logits)
         for place, hypothesis in enumerate(chain.from_iterable(best)):
             results[place].tokens, results[place].score = hypothesis.tokens, hypothesis.score
             yield [(place, token) for token in hypothesis.tokens]
         return
-    owners = np.repeat(np.arange(len(request.decoder_input_ids)), config.num_return_sequences)
+    owners = owners.repeat(config.num_return_sequences)
     if config.num_return_sequences > 1:
         cache.select(owners)
         logits = logits[owners]
@@ -73,10 +74,10 @@ def run(
     prompts = [request.decoder_input_ids[owner] for owner in owners]
     drawing = choose if config.do_sample else None
     proposer = _proposer(request, limits, prompts, plan, owners, drawing)
-    leavers = None
+    recorder = None
     if request.prefix_store is not None:
-        leavers = Leavers(request.prefix_store, request.bundle, cache, prompts, results)
-    decoder = WatchedCache(cache, config.remove_invalid_values, leavers)
+        recorder = _recorder(request, cache, prompts, results, owners)
+    decoder = CheckedCache(cache, config.remove_invalid_values, recorder)
     if proposer is None:
         yield from sample(decoder, logits, plan, choose, results, log_probs=request.log_probs)
     else:
@@ -93,8 +94,21 @@ def run(
             timed=request.assistant is None or not config.do_sample,
         )
         yield from speculation.run(logits)
-    if leavers is not None:
-        leavers.select(np.arange(0))
+    if recorder is not None:
+        recorder.select(np.arange(0))
+
+
+def _recorder(
+    request: GenerationRequest,
+    cache: StaticCache | DynamicCache,
+    prompts: Sequence[Sequence[int]],
+    results: Sequence[Generated],
+    owners: np.ndarray,
+) -> FinishedRowRecorder:
+    """The recorder of finished rows for the request's prefix store; `owners` (R) are the rows' prompts."""
+    assert request.prefix_store is not None
+    media = [request.media_of(owner) for owner in owners.tolist()]
+    return FinishedRowRecorder(request.prefix_store, request.bundle, cache, prompts, results, media)
 
 
 def _proposer(
@@ -105,7 +119,7 @@ def _proposer(
     owners: np.ndarray,
     choose: Callable[[np.ndarray, np.ndarray], np.ndarray] | None,
 ) -> Proposer | None:
-    """What proposes tokens for several rows a prompt, or None."""
+    """The proposer of draft tokens, or None; `owners` (R) are the rows' prompts."""
     config = request.config
     if request.assistant is not None:
         bundle = request.assistant
@@ -121,23 +135,24 @@ def _proposer(
             config.assistant_confidence_threshold,
             mine.limit,
         )
-        decoder = WatchedCache(cache, config.remove_invalid_values)
+        decoder = CheckedCache(cache, config.remove_invalid_values)
         return Assistant(decoder, prompts, plan.ends, settings, plan.shape, choose)
     if config.prompt_lookup_num_tokens is None:
         return None
-    texts: list[Sequence[int]] = list(prompts)
+    media = [request.media_of(owner) for owner in owners.tolist()]
+    texts: list[Sequence[int]] = list(map(hide, prompts, media))
     sources = request.encoder_input_ids
     if request.bundle.has_encoder and sources is not None:
-        texts = [[*sources[owner], *prompt] for owner, prompt in zip(owners, prompts, strict=True)]
+        texts = [[*sources[owner], *text] for owner, text in zip(owners, texts, strict=True)]
     return PromptLookup(texts, config.prompt_lookup_num_tokens, config.max_matching_ngram_size, plan.ends)
 
 
 def _has_room(assistant: LoadedBundle, request: GenerationRequest) -> bool:
-    """Whether an assistant can read the texts, which may be longer than its longest sequence."""
+    """Return whether all prompts fit the assistant's longest sequence."""
     texts = {"decoder": request.decoder_input_ids, "encoder": request.encoder_input_ids}
     limits = assistant.manifest.limits
-    most = {part: limit for part in texts if (limit := limits.get(part)) is not None}
-    return all(len(text) <= limit for part, limit in most.items() for text in texts[part] or [])
+    longest = {part: limit for part in texts if (limit := limits.get(part)) is not None}
+    return all(len(text) <= limit for part, limit in longest.items() for text in texts[part] or [])
 
 
 def _beams(
@@ -147,7 +162,7 @@ def _beams(
     cache: Decoder,
     logits: np.ndarray,
 ) -> list[list[Generated]]:
-    """The best hypotheses of each row."""
+    """The best hypotheses of each prompt."""
     config = request.config
     how = BeamSettings(
         config.num_beams, config.length_penalty, config.early_stopping, config.num_return_sequences
@@ -164,7 +179,7 @@ def _beams(
 def plan_of(
     request: GenerationRequest, limits: list[int], owners: list[int], chosen: Chosen | None = None
 ) -> Plan:
-    """What rows may do; `owners` are their prompts', `chosen` what groups of beams keep off."""
+    """Limits, stopping and score processing of rows; `chosen` has the tokens of other beam groups."""
     config, prompts, logits_processor = request.config, request.decoder_input_ids, request.logits_processor
     sources = request.encoder_input_ids
     changes = processors(config, request.vocab_size, sources, chosen, request.constraint)
@@ -175,8 +190,8 @@ def plan_of(
             mine = [owners[row] for row in rows]
             tokens = [[*prompts[owner], *own] for owner, own in zip(mine, new, strict=True)]
             before = [len(prompts[owner]) for owner in mine]
-            whole = [length + limits[owner] for length, owner in zip(before, mine, strict=True)]
-            step = Step(tokens, before, whole, mine)
+            totals = [length + limits[owner] for length, owner in zip(before, mine, strict=True)]
+            step = Step(tokens, before, totals, mine)
             with np.errstate(all="ignore"):  # what comes of it is looked at below
                 for process in changes:
                     scores = process(step, scores)
@@ -218,7 +233,7 @@ def _processed(scores: object, shape: tuple[int, ...]) -> np.ndarray:
 def _stopper(
     text: Text, strings: Sequence[str], prompts: Sequence[Sequence[int]]
 ) -> Callable[[int, Sequence[int]], bool]:
-    """Whether the last of a row's new tokens completes a stop string, which may begin before them."""
+    """A function that tells whether a row's last token completes a stop string."""
     window = max(len(string.encode()) for string in strings) + 8  # a token is a byte or more
 
     def stopped(row: int, tokens: Sequence[int]) -> bool:
@@ -265,15 +280,15 @@ def check_finite(logits: np.ndarray) -> None:
 
 
 def _fill(request: GenerationRequest, cache: StaticCache | DynamicCache) -> np.ndarray:
-    """Give a new cache what is kept of its prompts; how many tokens of each (B)."""
+    """Fill a new cache from the prefix store; returns the number of tokens of each row (B)."""
     prompts, store = request.decoder_input_ids, request.prefix_store
     if store is None:
         return cache.lengths
-    kept = [store.longest(request.bundle, prompt) for prompt in prompts]
-    lengths = [length for length, _ in kept]
+    stored = [store.longest(request.bundle, prompt, request.media_of(i)) for i, prompt in enumerate(prompts)]
+    lengths = [length for length, _ in stored]
     rest = max(len(prompt) - length for prompt, length in zip(prompts, lengths, strict=True))
     if request.limit is None or max(lengths) + rest <= request.limit:  # or padding would be beyond it
-        cache.fill(lengths, [arrays for _, arrays in kept])
+        cache.fill(lengths, [arrays for _, arrays in stored])
     return cache.lengths
 
 
@@ -284,7 +299,7 @@ def _open_cache(request: GenerationRequest, batch: int, capacity: int) -> Static
 
 
 def padding(request: GenerationRequest) -> int:
-    """What fills a batch: any token that the decoder knows, since it is masked."""
+    """The padding token id; any id of the vocabulary will do, since padding is masked."""
     return request.config.pad if request.config.pad < request.vocab_size else 0
 
 
@@ -318,26 +333,26 @@ def _check_penalty(penalty: float, longest: int) -> None:
 
 
 def new_tokens(prompt: int, config: GenerationConfig, limit: int | None, strict: bool) -> int:
-    """How many tokens a prompt of that length may grow by.
+    """The most new tokens for a prompt of `prompt` tokens.
 
     A prompt as long as the model's longest sequence has one answer. Raises InputError for a longer one, and,
     if `strict`, where new tokens that are read again would go beyond it.
     """
-    asked, room = config.max_new_tokens, None if limit is None else limit - prompt
-    given = f"a prompt of {counted(prompt, 'token')}"
+    count, room = config.max_new_tokens, None if limit is None else limit - prompt
+    subject = f"a prompt of {counted(prompt, 'token')}"
     if room == 0:
         room = 1  # the last token of the prompt has its answer, which nothing reads
     if room is not None and room < 1:
-        raise InputError(f"{given} leaves no room in the model's {limit}")
-    if asked is None and config.max_length is not None:
-        asked = config.max_length - prompt
-        if asked < 1:
+        raise InputError(f"{subject} leaves no room in the model's {limit}")
+    if count is None and config.max_length is not None:
+        count = config.max_length - prompt
+        if count < 1:
             longest = f"max_length={config.max_length}"
-            raise InputError(f"{given} leaves no room in {longest}; choose max_new_tokens")
-    elif asked is not None and strict and room is not None and asked > room:
-        raise InputError(f"{given} and {counted(asked, 'new one')} exceed the model's {limit}")
-    asked = NEW_TOKENS if asked is None else asked
-    return asked if room is None else min(asked, room)
+            raise InputError(f"{subject} leaves no room in {longest}; choose max_new_tokens")
+    elif count is not None and strict and room is not None and count > room:
+        raise InputError(f"{subject} and {counted(count, 'new one')} exceed the model's {limit}")
+    count = NEW_TOKENS if count is None else count
+    return count if room is None else min(count, room)
 
 
 def score(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:

@@ -1,7 +1,7 @@
 """Diverse beam search (Vijayakumar et al. 2018): groups of beams that keep off each other's tokens.
 
 A beam search each, one group after another at every step; what earlier groups chose costs the later ones. As
-transformers did it up to version 4.55. B sources, V words; rows are a source's beams, group by group.
+transformers did it up to version 4.55. B sources, V vocabulary; rows are a source's beams, group by group.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ Chosen = dict[int, list[int]]  # by source, the tokens that groups have chosen a
 
 @dataclass
 class _Group:
-    """The hypotheses of one group of one source: those that go on, their scores, and the best that ended.
+    """The hypotheses of one beam group of one source: running, their scores, and the best finished.
 
     `ended` has their scores over length ** length_penalty, and their tokens.
     """
@@ -29,11 +29,11 @@ class _Group:
 
     def advance(self, scores: np.ndarray, source: int, plan: Plan, settings: BeamSettings) -> np.ndarray:
         """Put a token to every hypothesis, by scores (size,V); gives those (size) that new ones extend."""
-        size, words = scores.shape
+        size, vocab_size = scores.shape
         with quiet():
             flat = (scores + self.scores[:, None]).reshape(1, -1)
         best = top(flat, max(2, 1 + len(plan.ends)) * size)[0]
-        rows = [[*self.tokens[place // words], int(place % words)] for place in best]
+        rows = [[*self.tokens[place // vocab_size], int(place % vocab_size)] for place in best]
         hits = np.array([plan.closed(source, row) for row in rows])
         values = flat[0, best]
         for rank in np.flatnonzero(hits[:size]).tolist():
@@ -43,7 +43,7 @@ class _Group:
         order = top(running[None], size)[0]
         self.tokens, self.scores = [rows[rank] for rank in order], running[order]
         self.done = self._nothing_better(float(values[0]), plan.limits[source], settings)
-        return best[order] // words
+        return best[order] // vocab_size
 
     def _end(self, tokens: list[int], total: float, settings: BeamSettings) -> None:
         """Keep a hypothesis that ended if it is among the best."""
@@ -56,7 +56,7 @@ class _Group:
         self.ended.append((score, tokens))
 
     def _nothing_better(self, total: float, limit: int, settings: BeamSettings) -> bool:
-        """Whether the group is done, by transformers' guess of the score to come."""
+        """Return whether the group is finished, by transformers' bound on later scores."""
         if len(self.ended) < len(self.tokens) or settings.early_stopping is True:
             return len(self.ended) == len(self.tokens)
         far = settings.early_stopping == "never" and settings.length_penalty > 0
@@ -65,7 +65,7 @@ class _Group:
         return worst >= total / reached**settings.length_penalty
 
     def finish(self, settings: BeamSettings) -> list[tuple[float, list[int]]]:
-        """The best hypotheses: those that ended, and unless the group is done those that go on."""
+        """The best hypotheses: the finished ones and, unless the group is finished, the running ones."""
         if not self.done:
             for tokens, score in zip(self.tokens, self.scores.tolist(), strict=True):
                 self._end(tokens, score, settings)

@@ -1,4 +1,4 @@
-"""The two kinds of key/value cache, behind one step. Shape letters are those of txmodels.
+"""Static and dynamic key/value caches with one interface. Shape letters are those of txmodels.
 
 A batch is padded on the right. `counts` says how many of a row's new tokens are real; the next write of a
 row overwrites its padding.
@@ -48,7 +48,7 @@ def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> Non
 
 
 def per_token(session: Session, name: str) -> tuple[int, int]:
-    """How many heads the cache `name` has, and the size of each."""
+    """The number of heads of the cache `name`, and their size."""
     _, heads, _, size = session.inputs[name].shape
     assert isinstance(heads, int)
     assert isinstance(size, int)
@@ -77,7 +77,7 @@ class StaticCache:
             count = math.prod(shape) * dtype.itemsize
             layouts[name] = (end, end + count, shape, dtype)
             end += -(-count // memory.ALIGNMENT) * memory.ALIGNMENT
-        block = self.session.spare.zeros(end)
+        block = self.session.buffers.zeros(end)
         return {
             name: block[start:stop].view(dtype).reshape(shape)
             for name, (start, stop, shape, dtype) in layouts.items()
@@ -111,7 +111,7 @@ class StaticCache:
         return {name: array[place, :, :length].copy() for name, array in self.held().items()}
 
     def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
-        """Begin with the first of `lengths` (B) tokens that `row` gave of caches like this one."""
+        """Set each row to the first `lengths` (B) tokens of `rows`, as `row` returned them."""
         self.lengths = np.array(lengths, np.int64)
         self._reserve(max(lengths))
         for name, array in self.held().items():
@@ -124,15 +124,15 @@ class StaticCache:
 
     @property
     def ragged(self) -> bool:
-        """Whether rows may be of several lengths."""
+        """Return whether rows may differ in length."""
         return True
 
     def rewind(self, lengths: np.ndarray) -> None:
-        """Forget what rows have read beyond `lengths` (B), which the next steps overwrite."""
+        """Shorten the rows' caches to `lengths` (B); the next steps overwrite the rest."""
         self.lengths = np.minimum(self.lengths, lengths)
 
     def reorder(self, rows: np.ndarray) -> None:
-        """Make row i of the cache what row rows[i] was; rows trade places with those of their own source."""
+        """Reorder the beams of each source: row i becomes the former row rows[i]."""
         moved, filled = np.flatnonzero(rows != np.arange(len(rows))), int(self.lengths.max())
         if not len(moved):
             return
@@ -145,7 +145,7 @@ class StaticCache:
         self.lengths = self.lengths[rows]
 
     def select(self, rows: np.ndarray) -> None:
-        """Keep of the cache the rows `rows`, in that order; a row may come more than once."""
+        """Keep only `rows` of the cache, in that order; a row may be repeated."""
         filled = int(self.lengths.max())
         check_room(self.session, len(rows), self.capacity)
         held, self.arrays = self.held(), self._zeros(len(rows), self.capacity)
@@ -196,7 +196,7 @@ class DynamicCache:
             self.past[name] = session.value(np.zeros((batch, heads, 0, size), session.dtype(name)))
 
     def reserve(self, capacity: int) -> None:
-        """What each step returns is as long as it is: there is nothing to grow."""
+        """Do nothing: each step returns a longer cache."""
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""

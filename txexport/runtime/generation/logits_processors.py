@@ -22,7 +22,7 @@ def processors(
     chosen: Mapping[int, Sequence[int]] | None = None,
     constraint: Processor | None = None,
 ) -> list[Processor]:
-    """What `config` does to scores, in transformers' order; nothing for greedy search and no other option.
+    """The score processors of `config`, in transformers' order; none for greedy search without options.
 
     `sources` are what the encoder_ options compare with: an encoder's tokens, or without one the prompts.
     Without sources, as for sounds, these options only warn. `chosen` are by source the tokens that groups of
@@ -76,7 +76,7 @@ def _repetitions(config: GenerationConfig, sources: Rows | None) -> list[Process
 
 
 def _bans(config: GenerationConfig, vocab_size: int) -> list[Processor]:
-    """What rules tokens out before some are forced."""
+    """Processors that ban tokens; they run before those that force tokens."""
     chain: list[Processor] = []
     eos = _below(config.eos_token_id, vocab_size)
     ends = {(token,) for token in config.eos_token_id}  # which bad_words_ids does not rule out
@@ -91,7 +91,7 @@ def _bans(config: GenerationConfig, vocab_size: int) -> list[Processor]:
 
 
 def _forced(config: GenerationConfig, vocab_size: int) -> list[Processor]:
-    """What forces tokens, and what transformers does after it."""
+    """Processors that force tokens, and those that transformers runs after them."""
     chain: list[Processor] = []
     bos, eos = config.forced_bos_token_id, _below(config.eos_token_id, vocab_size)
     if bos is not None:
@@ -113,7 +113,7 @@ def _forced(config: GenerationConfig, vocab_size: int) -> list[Processor]:
 
 
 def _limits(config: GenerationConfig) -> list[Processor]:
-    """What sampling leaves out; of beams, never so much that only ends of sequence remain."""
+    """Sampling filters (top-k, top-p, ...); beams keep enough tokens that one is not an end of sequence."""
     chain: list[Processor] = []
     s = config
     keep = 1 if s.num_beams == 1 else max(len(s.eos_token_id), 1) + 1

@@ -1,4 +1,4 @@
-"""What each option of generation may be, in JSON or from a caller, and how it is read."""
+"""The valid values of each generation option, from JSON or a caller."""
 
 import json
 import math
@@ -36,7 +36,7 @@ def _refused(name: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """What an option may be: in words, how it is read (TypeError or ValueError if not), and its range."""
+    """An option's rule: its description, its parser (TypeError or ValueError if invalid) and its range."""
 
     expected: str
     read: Callable[[Any], Any]

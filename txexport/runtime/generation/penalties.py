@@ -1,4 +1,4 @@
-"""What changes a model's scores before a token is chosen: penalties, bans and forced tokens.
+"""Score processors: penalties, bans and forced tokens.
 
 Scores are (R,V) float32: R rows, V tokens. No function changes the scores it is given.
 """
@@ -29,12 +29,12 @@ class Step:
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many tokens each row has (R)."""
+        """The number of tokens of each row (R)."""
         return np.array([len(row) for row in self.rows])
 
     @property
     def new(self) -> np.ndarray:
-        """How many of them are new (R)."""
+        """The number of new tokens of each row (R)."""
         return self.lengths - np.asarray(self.prompts)
 
 

@@ -1,6 +1,6 @@
-"""Keys and values of token sequences that were read before, so that what begins alike is not read again.
+"""Prefix cache: reuses the keys and values of a prompt's prefix.
 
-Shape letters are those of txmodels: K key heads, P tokens, H the size of a head.
+Shape letters are those of txmodels: K key/value heads, P tokens, H head size.
 """
 
 import threading
@@ -12,43 +12,47 @@ from typing import Protocol
 import numpy as np
 
 from txexport.errors import InputError, shown
+from txexport.runtime.generation.media import Media, shared_length
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.support.arguments import is_whole
 
-TOKENS = 65_536  # of a store, where nobody says
+TOKENS = 65_536  # default of max_tokens
 
 Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A sequence (P) that a bundle has read, and its keys and values (K,P,H) by name; nobody changes them."""
+    """A token sequence (P) with its media, and the keys and values (K,P,H) of a bundle by name; read-only."""
 
     bundle: LoadedBundle
     tokens: np.ndarray
     arrays: Arrays
+    media: Media
 
     @property
     def nbytes(self) -> int:
-        """The memory of the keys and values."""
+        """The size of the keys and values in bytes."""
         return sum(array.nbytes for array in self.arrays.values())
 
-    def shared(self, bundle: LoadedBundle, tokens: np.ndarray) -> int:
-        """With how many tokens of the sequence `tokens` begin; 0 for those of another bundle."""
+    def shared(self, bundle: LoadedBundle, tokens: np.ndarray, media: Media) -> int:
+        """The length of the common prefix with a sequence; 0 for another bundle."""
         if self.bundle is not bundle:
             return 0
         size = min(len(self.tokens), len(tokens))
         differ = np.flatnonzero(self.tokens[:size] != tokens[:size])
-        return int(differ[0]) if len(differ) else size
+        length = int(differ[0]) if len(differ) else size
+        return shared_length(length, self.media, media)
 
 
 class PrefixStore:
-    """What models have read, for one session or for all requests of a server; threads may share it.
+    """A cache of prompt prefixes, for one session or for all requests of a server; thread-safe.
 
-    It holds at most `max_tokens` tokens and, where that is given, `max_bytes` of keys and values: what was
-    not used for longest leaves. It keeps nothing that a longer sequence begins with. Raises InputError for
-    budgets that cannot be.
+    It holds at most `max_tokens` tokens and `max_bytes` bytes of keys and values (None: no limit), and evicts
+    the least recently used sequence first. A sequence that is a prefix of another one is not stored. Two
+    prompts share a prefix up to the first token id, or the first medium's digest, that differs. Raises
+    InputError unless the limits are whole numbers of at least 1.
     """
 
     def __init__(self, max_tokens: int = TOKENS, max_bytes: int | None = None):
@@ -57,44 +61,47 @@ class PrefixStore:
                 raise InputError(f"{name} is {shown(value)}, expected a whole number of at least 1")
         self.max_tokens, self.max_bytes = max_tokens, max_bytes
         self._lock = threading.Lock()
-        self._entries: OrderedDict[int, _Entry] = OrderedDict()  # the last used comes last
+        self._entries: OrderedDict[int, _Entry] = OrderedDict()  # most recently used last
         self._next = 0
 
     def __len__(self) -> int:
-        """How many tokens it holds."""
+        """The number of tokens stored."""
         with self._lock:
             return sum(len(entry.tokens) for entry in self._entries.values())
 
     @property
     def nbytes(self) -> int:
-        """The memory of what it holds."""
+        """The size of all keys and values in bytes."""
         with self._lock:
             return sum(entry.nbytes for entry in self._entries.values())
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all sequences."""
         with self._lock:
             self._entries.clear()
 
-    def longest(self, bundle: LoadedBundle, tokens: Sequence[int]) -> tuple[int, Arrays]:
-        """How many first tokens are here but for the last, whose logits are wanted, and keys and values."""
+    def longest(self, bundle: LoadedBundle, tokens: Sequence[int], media: Media = ()) -> tuple[int, Arrays]:
+        """The length of the longest stored prefix, with its keys and values.
+
+        It leaves out at least the last token, whose logits the caller needs.
+        """
         wanted = np.asarray(tokens[:-1], np.int64)
         with self._lock:
-            sizes = {key: entry.shared(bundle, wanted) for key, entry in self._entries.items()}
+            sizes = {key: entry.shared(bundle, wanted, media) for key, entry in self._entries.items()}
             key = max(sizes, key=sizes.__getitem__, default=None)
             if key is None or not sizes[key]:
                 return 0, {}
             self._entries.move_to_end(key)
             return sizes[key], self._entries[key].arrays
 
-    def keep(self, bundle: LoadedBundle, tokens: Sequence[int], arrays: Arrays) -> None:
-        """Hold what a bundle has read, unless that alone is beyond the budget."""
-        entry = _Entry(bundle, np.asarray(tokens, np.int64), arrays)
+    def keep(self, bundle: LoadedBundle, tokens: Sequence[int], arrays: Arrays, media: Media = ()) -> None:
+        """Store a sequence with its keys and values, unless it exceeds a limit by itself."""
+        entry = _Entry(bundle, np.asarray(tokens, np.int64), arrays, media)
         if not self._fit([entry]):
             return
         with self._lock:
             for key, other in list(self._entries.items()):
-                size = other.shared(bundle, entry.tokens)
+                size = other.shared(bundle, entry.tokens, media)
                 if size == len(entry.tokens):
                     self._entries.move_to_end(key)
                     return
@@ -106,27 +113,27 @@ class PrefixStore:
                 self._entries.popitem(last=False)
 
     def _fit(self, entries: Collection[_Entry]) -> bool:
-        """Whether the budgets allow for these together."""
+        """Return whether these entries together are within the limits."""
         return sum(len(entry.tokens) for entry in entries) <= self.max_tokens and (
             self.max_bytes is None or sum(entry.nbytes for entry in entries) <= self.max_bytes
         )
 
 
 class _Cache(Protocol):
-    """A cache whose rows can be taken out."""
+    """A key/value cache whose rows can be copied."""
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many tokens each row has read."""
+        """The number of tokens in each row's cache (R)."""
         ...
 
     def row(self, place: int) -> dict[str, np.ndarray]:
-        """Keys and values (K,P,H) of what a row has read, by name; copies."""
+        """Copies of a row's keys and values (K,P,H) by name."""
         ...
 
 
-class Leavers:
-    """Leaves to `store` what rows of a cache have read, their prompts and results, once they are done."""
+class FinishedRowRecorder:
+    """Stores the keys and values of finished rows of a cache: of their prompts and of their new tokens."""
 
     def __init__(
         self,
@@ -135,15 +142,16 @@ class Leavers:
         cache: _Cache,
         prompts: Sequence[Sequence[int]],
         results: Sequence[Generated],
+        media: Sequence[Media],
     ):
         self.store, self.bundle, self.cache = store, bundle, cache
-        self.prompts, self.results = prompts, results
+        self.prompts, self.results, self.media = prompts, results, media
         self.rows = list(range(len(results)))
 
     def select(self, rows: np.ndarray) -> None:
-        """Hear that a cache is about to go on with these of its rows."""
-        for place in set(range(len(self.rows))).difference(rows.tolist()):
-            row = self.rows[place]
-            text = [*self.prompts[row], *self.results[row].tokens][: int(self.cache.lengths[place])]
-            self.store.keep(self.bundle, text, self.cache.row(place))
-        self.rows = [self.rows[place] for place in rows.tolist()]
+        """Store the rows that are not in `rows`; call it before the cache drops them."""
+        for position in set(range(len(self.rows))).difference(rows.tolist()):
+            row = self.rows[position]
+            tokens = [*self.prompts[row], *self.results[row].tokens][: int(self.cache.lengths[position])]
+            self.store.keep(self.bundle, tokens, self.cache.row(position), self.media[row])
+        self.rows = [self.rows[position] for position in rows.tolist()]

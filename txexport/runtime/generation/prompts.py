@@ -1,4 +1,4 @@
-"""Prompts as what a model reads: token ids of texts, spectrograms of sounds, pixels of images."""
+"""Prompts to model inputs: token ids of texts, spectrograms of sounds, pixels of images."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What to generate, checked and, batch by batch, with what an encoder makes of its inputs."""
+"""Generation requests: options, prompts and their checks, and the encoder's output for each batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from txexport.contracts import cache_names, roles
-from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, LOGITS
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    ENCODER_ATTENTION_MASK,
+    INPUT_FEATURES,
+    INPUT_IDS,
+    INPUT_VALUES,
+    LOGITS,
+    PIXEL_VALUES,
+)
 from txexport.errors import BundleError, InputError, counted, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.constraints import Constraint, compiled
+from txexport.runtime.generation.media import Media, check_media
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
@@ -18,21 +27,25 @@ from txexport.runtime.session import Value
 from txexport.support.arguments import is_whole
 
 ASSISTANT, PREFIX_STORE = "assistant_model", "prefix_store"
-OBJECTS = (ASSISTANT, PREFIX_STORE)  # options that are no values, which no file has
+OBJECTS = (ASSISTANT, PREFIX_STORE)  # options that are objects, which no file can hold
+MEDIA_INPUTS = (PIXEL_VALUES, INPUT_FEATURES, INPUT_VALUES)
+
+Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
 
 LogitsProcessor: TypeAlias = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class GenerationRequest:
-    """Rows to extend, all that a caller asks for or one batch of them, and how.
+    """Prompts to extend, all of a call or one batch of them, and the options.
 
-    `inputs` are token ids, or sounds or images, of which `read` makes what the encoder takes. `strict` makes
-    it an error to ask for more tokens than the decoder has room for. `first_place` is that of the first row
-    among those which a caller answers in parts: what is drawn depends on it. Stop strings may begin in the
-    prompts, as in transformers, where `stops_in_prompts`. `begin` may change what a batch's decoder begins
-    with. `encoded` gives a batch its `decoder_input_ids`, with which the decoder begins, and what the
-    encoder's output gives every step: `cross` by input name.
+    `inputs` are rows of token ids, or sounds or images, from which `read` makes the encoder's input. `media`
+    has the media behind the placeholder ids of each row, or is empty where all rows are text. With `strict`,
+    more new tokens than the decoder has room for are an error. `first_place` is the position of the first row
+    in a call that is answered in parts; samples depend on it. With `stops_in_prompts`, stop strings may begin
+    in the prompt, as in transformers. `begin` may replace the decoder's first tokens. `encoded` sets
+    `decoder_input_ids`, the decoder's first tokens, and `cross`, the cross-attention inputs of every step by
+    name.
     """
 
     bundle: LoadedBundle
@@ -50,10 +63,25 @@ class GenerationRequest:
     begin: "Callable[[GenerationRequest], GenerationRequest] | None" = None
     decoder_input_ids: list[list[int]] = field(default_factory=list)
     cross: dict[str, Value] = field(default_factory=dict)
+    media: Sequence[Media] = ()
+
+    def of_rows(self, rows: Sequence[int]) -> "GenerationRequest":
+        """The request for some of its rows."""
+        media = [self.media[row] for row in rows] if self.media else ()
+        return replace(self, inputs=[self.inputs[row] for row in rows], media=media)
+
+    def media_of(self, row: int) -> Media:
+        """The media of a row's prompt."""
+        return self.media[row] if self.media else ()
+
+    @property
+    def media_inputs(self) -> Shapes:
+        """The graph inputs, with the shape of a row, through which the bundle reads this request's media."""
+        return _media_inputs(self.bundle) if any(self.media) else _encoder_media(self.bundle)
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens the decoder tells apart."""
+        """The decoder's vocabulary size."""
         return self.bundle.decoder.width(LOGITS)
 
     @property
@@ -63,14 +91,14 @@ class GenerationRequest:
 
     @property
     def encoder_input_ids(self) -> Sequence[Sequence[int]] | None:
-        """What the encoder_ options compare with: without an encoder the prompts; of no text nothing."""
+        """The ids for the encoder_ options: the prompts if there is no encoder, None if it reads no text."""
         if not self.bundle.has_encoder:
             return self.decoder_input_ids
         return None if self.bundle.reads_signal else self.inputs
 
 
 def check_place(first_place: object) -> None:
-    """Raise InputError unless the place of a first row is a whole number of at least 0."""
+    """Raise InputError unless `first_place` is a whole number of at least 0."""
     if not is_whole(first_place, 0):
         raise InputError(f"first_place is {shown(first_place)}, expected a whole number of at least 0")
 
@@ -81,9 +109,9 @@ def request_of(
     logits_processor: LogitsProcessor | None,
     options: dict[str, Any],
 ) -> GenerationRequest:
-    """Rows to extend by `options` over the checkpoint's settings, and by those that no file has."""
-    own = {name: options[name] for name in options if name not in OBJECTS}
-    config = bundle.files.generation_config.updated(**own)
+    """A request with `options` over the checkpoint's settings."""
+    values = {name: options[name] for name in options if name not in OBJECTS}
+    config = bundle.files.generation_config.updated(**values)
     return GenerationRequest(
         bundle,
         inputs,
@@ -96,30 +124,31 @@ def request_of(
 
 
 def check_store(bundle: LoadedBundle, store: object) -> PrefixStore | None:
-    """The store of an option. Raises InputError for what is none, and where an encoder reads the prompts."""
+    """Check a prefix store. Raises InputError for another object, and for a bundle with an encoder."""
     if store is None:
         return None
     if not isinstance(store, PrefixStore):
         raise InputError(f"{PREFIX_STORE} is a {type(store).__name__}, expected a txexport.PrefixStore")
     if bundle.has_encoder:
-        raise InputError(f"{PREFIX_STORE} holds what decoders read, and {bundle} reads with an encoder")
+        raise InputError(f"{PREFIX_STORE} needs a decoder-only model, and {bundle} has an encoder")
     return store
 
 
 def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) -> LoadedBundle | None:
-    """The bundle of a Model that proposes tokens. Raises InputError for what cannot, as it says."""
+    """The bundle of an assistant Model. Raises InputError for one that cannot assist."""
     if model is None:
         return None
     assistant = getattr(model, "bundle", None)
     if not isinstance(assistant, LoadedBundle):
         raise InputError(f"{ASSISTANT} is a {type(model).__name__}, expected a Model that txexport.load made")
     check_task(assistant, "generate")
-    words, own = assistant.decoder.width(LOGITS), bundle.decoder.width(LOGITS)
-    if words != own:
+    vocab_size, expected = assistant.decoder.width(LOGITS), bundle.decoder.width(LOGITS)
+    if vocab_size != expected:
         raise InputError(
-            f"{ASSISTANT} has {counted(words, 'token')}, expected the {own} of the model that it assists"
+            f"{ASSISTANT} has {counted(vocab_size, 'token')}, expected the {expected} of the model that it "
+            "assists"
         )
-    if assistant.has_encoder != bundle.has_encoder or assistant.reads_signal or bundle.reads_signal:
+    if assistant.has_encoder != bundle.has_encoder:
         raise InputError(f"{ASSISTANT} is {assistant}, expected one that reads texts as {bundle} does")
     if config.num_beams > 1:
         raise InputError(f"num_beams is {config.num_beams}, expected 1 with {ASSISTANT}")
@@ -128,11 +157,48 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
     return assistant
 
 
+def _media_inputs(bundle: LoadedBundle) -> Shapes:
+    """The inputs of all graphs that take images or sounds, with the shape of a row."""
+    ports = [port for session in bundle.sessions.values() for port in session.inputs.values()]
+    return {port.name: tuple(port.shape[1:]) for port in ports if port.name in MEDIA_INPUTS}
+
+
+def _encoder_media(bundle: LoadedBundle) -> Shapes:
+    """The inputs for media that every request of the bundle has: its encoder's."""
+    if not bundle.has_encoder:
+        return {}
+    ports = bundle.sessions[roles.ENCODER].inputs.values()
+    return {port.name: tuple(port.shape[1:]) for port in ports if port.name in MEDIA_INPUTS}
+
+
+def _check_media(request: GenerationRequest) -> None:
+    """Raise InputError for media that the bundle, or its assistant, cannot read."""
+    if request.media:
+        for row, media in zip(request.inputs, request.media, strict=True):
+            check_media(media, len(row))
+    needed, assistant = request.media_inputs, request.assistant
+    if any(request.media) and not needed:
+        raise InputError(f"a prompt has media, and {request.bundle} reads none; give text alone")
+    if assistant is None:
+        return
+    readable = _media_inputs(assistant)
+    unread = [name for name, shape in needed.items() if readable.get(name) != shape]
+    if unread:
+        raise InputError(
+            f"{ASSISTANT} is {assistant}, which does not read the prompts' {', '.join(unread)} as "
+            f"{request.bundle} does; choose one that does, or none"
+        )
+    if missing := _encoder_media(assistant).keys() - needed.keys():
+        raise InputError(
+            f"{ASSISTANT} is {assistant}, which reads {', '.join(sorted(missing))}; choose one for text"
+        )
+
+
 def checked(request: GenerationRequest) -> GenerationRequest:
     """The request, with rows of token ids as lists and with what its texts must fit.
 
-    Raises InputError for a task that does not generate, and for bad rows. Warns of what the checkpoint asks
-    for in vain.
+    Raises InputError for a task that does not generate, and for bad rows. Warns of settings of the checkpoint
+    that are ignored.
     """
     bundle, config = request.bundle, request.config
     check_task(bundle, "generate")
@@ -141,6 +207,7 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     if config.ignored:
         warn(f"generation leaves out {', '.join(config.ignored)}")
     request = replace(request, constraint=compiled(config, bundle.files, request.vocab_size))
+    _check_media(request)
     rows: Sequence = as_list(request.inputs)
     if not rows or bundle.reads_signal:
         return replace(request, inputs=rows)
@@ -188,8 +255,8 @@ def _encode(request: GenerationRequest) -> dict[str, Value]:
     encoder, rest, padding = request.bundle.sessions[roles.ENCODER], {}, request.config.pad
     port = next(iter(encoder.inputs.values()))
     if port.name == INPUT_IDS:
-        words = request.bundle.vocab_size(roles.ENCODER)
-        ids, mask = pad(list(request.inputs), padding if padding < words else 0)
+        vocab_size = request.bundle.vocab_size(roles.ENCODER)
+        ids, mask = pad(list(request.inputs), padding if padding < vocab_size else 0)
         values = {INPUT_IDS: encoder.value(ids), ATTENTION_MASK: encoder.value(mask)}
         rest = {ENCODER_ATTENTION_MASK: values[ATTENTION_MASK]}
     else:

@@ -1,7 +1,7 @@
-"""Rows that are extended together, each with options of its own, and that come and go between steps.
+"""Continuous batching: rows with options of their own join and leave between steps.
 
-B rows, S tokens of a chunk, V words. A row's tokens are those that a batch of its own would give: nothing it
-is told, and no number that it draws, depends on who runs beside it.
+B rows, S tokens of a chunk, V vocabulary. A row's tokens, sampled ones included, do not
+depend on the other rows of the batch.
 """
 
 from collections import deque
@@ -23,16 +23,16 @@ from txexport.runtime.generation.search import Generated, Plan
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
 
-PROMPT_TOKENS = 512  # that are read between two steps of the rows that run
+PROMPT_TOKENS = 512  # of one prefill step, which comes between two decoding steps
 
 
 @dataclass(eq=False)
 class RunningRow:
-    """A text on its way: `request` is of it alone, `cost` the tokens that its caches may come to hold.
+    """A row in continuous batching: a `request` of one prompt, and the most tokens its caches hold, `cost`.
 
-    With `alternatives`, `likeliest` has for each new token so many of the likeliest in its place, with their
-    log-probabilities. Set `cancelled`, and it leaves before the next step. In the end it is `done`; `closed`
-    says that it ended by itself and not by its limit, `error` why it failed.
+    With `alternatives`, `likeliest` has that many of the likeliest tokens at each position, with their
+    log-probabilities. A `cancelled` row is removed before the next step. `done` is set at the end; `closed`
+    if the row ended by itself rather than by its limit, `error` if it failed.
     """
 
     request: GenerationRequest
@@ -48,24 +48,26 @@ class RunningRow:
     plan: Plan | None = None
 
     def fail(self, error: Exception) -> None:
-        """End it with an error."""
+        """Finish the row with an error."""
         self.done, self.error = True, error
 
 
 def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRow]:
     """The rows of a request, `num_return_sequences` for each of its inputs, in the order of its results.
 
-    Raises InputError as `scheduler.run`, for beams too, which cannot come and go.
+    Raises InputError as `scheduler.run`, and for beam search, which continuous batching does not support.
     """
     config, copies = request.config, request.config.num_return_sequences
     if config.num_beams > 1:
         raise InputError(f"num_beams is {config.num_beams}, expected 1 where rows come and go")
     request = checked(request)
-    processors(config, request.vocab_size, request.inputs)  # what is wrong with options fails nobody beside
+    processors(
+        config, request.vocab_size, request.inputs
+    )  # checks the options before other rows are affected
     entropy = np.random.SeedSequence(config.seed).entropy
     rows = []
-    for place, (given, cost) in enumerate(zip(request.inputs, costs(request), strict=True)):
-        alone = replace(request, inputs=[given], config=replace(config, num_return_sequences=1))
+    for place, cost in enumerate(costs(request)):
+        alone = replace(request.of_rows([place]), config=replace(config, num_return_sequences=1))
         for copy in range(copies):
             drawn = (request.first_place + place) * copies + copy
             rng = generator(entropy, drawn) if config.do_sample else None
@@ -74,10 +76,10 @@ def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRo
 
 
 class RunningBatch:
-    """The rows of one bundle that run, and those that wait for room.
+    """The running rows of one bundle, and a queue of waiting ones.
 
-    All that run may come to hold `cache_tokens`, padding included; one that needs more runs alone. Rows begin
-    in the order in which they came.
+    The caches of the running rows hold at most `cache_tokens`, padding included; a row that needs more runs
+    alone. Rows start in the order in which they were added.
     """
 
     def __init__(self, bundle: LoadedBundle, cache_tokens: int = CACHE_TOKENS):
@@ -94,11 +96,11 @@ class RunningBatch:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is left to do."""
+        """Return whether any row waits or runs."""
         return bool(self.waiting or self.reading or self.groups)
 
     def add(self, rows: Sequence[RunningRow]) -> None:
-        """Let rows wait for room."""
+        """Queue rows until there is room."""
         self.waiting.extend(rows)
 
     def step(self) -> list[RunningRow]:
@@ -108,7 +110,7 @@ class RunningBatch:
         return changed + self._read()
 
     def fail(self, error: Exception) -> list[RunningRow]:
-        """Give all rows up for an error that was none of one row; those."""
+        """Fail all rows with an error that is not due to one row; returns them."""
         rows = [*self.waiting, *self.running]
         self.waiting.clear()
         self.reading, self.groups = None, []
@@ -126,7 +128,7 @@ class RunningBatch:
             return rows
 
     def _read(self) -> list[RunningRow]:
-        """Read on, or begin to, and let who has been read run."""
+        """Prefill the next chunk of prompts; rows that are done with it join a group."""
         gone = {row for row in self.waiting if row.cancelled}  # looked at once: others may go meanwhile
         if gone:
             self.waiting = deque(row for row in self.waiting if row not in gone)
@@ -154,15 +156,15 @@ class RunningBatch:
             return changed + list(rows)
 
     def _admitted(self) -> list[RunningRow]:
-        """Who may begin: the first that wait, as many as there is room for and as are read at once."""
+        """Remove from the queue and return the first rows that fit and can be prefilled together."""
         running = self.running
-        dearest = max((row.cost for row in running), default=0)
+        largest = max((row.cost for row in running), default=0)
         rows: list[RunningRow] = []
         while self.waiting:
             row = self.waiting[0]
-            dearest = max(dearest, row.cost)
+            largest = max(largest, row.cost)
             count = len(running) + len(rows) + 1
-            if count > 1 and count * dearest > self.cache_tokens:
+            if count > 1 and count * largest > self.cache_tokens:
                 break
             if rows and not _alike(rows, row):
                 break
@@ -176,7 +178,7 @@ def _kind(bundle: LoadedBundle) -> str:
 
 
 def _alike(rows: Sequence[RunningRow], row: RunningRow) -> bool:
-    """Whether a row may be read with others: a copy, or with the same start and few tokens in all."""
+    """Return whether a row can be prefilled with others: a copy, or a short prompt with the same start."""
     first, request = rows[0].request, row.request
     if request is rows[-1].request:
         return True
@@ -187,7 +189,7 @@ def _alike(rows: Sequence[RunningRow], row: RunningRow) -> bool:
 
 
 class _Reading:
-    """Prompts of rows on their way into a cache of their own: P of them, each once for all of its copies."""
+    """Prefill of P prompts in a cache of its own; copies of a row share a prompt."""
 
     def __init__(self, rows: Sequence[RunningRow]):
         self.rows = list(rows)
@@ -195,8 +197,9 @@ class _Reading:
         requests = list(dict.fromkeys(row.request for row in rows))
         place_of = {request: place for place, request in enumerate(requests)}
         self.owners = np.array([place_of[row.request] for row in rows])  # (B): each row's prompt
-        together = encoded(replace(first, inputs=[request.inputs[0] for request in requests]))
-        prompts = together.decoder_input_ids
+        media = [request.media_of(0) for request in requests]
+        batch = encoded(replace(first, inputs=[request.inputs[0] for request in requests], media=media))
+        prompts = batch.decoder_input_ids
         for row, owner in zip(rows, self.owners.tolist(), strict=True):
             own = replace(row.request, decoder_input_ids=[prompts[owner]])
             limit = generation.new_tokens(len(prompts[owner]), own.config, own.limit, own.strict)
@@ -205,7 +208,7 @@ class _Reading:
         self.counts = np.array([len(prompt) for prompt in prompts])
         self.logits = np.zeros((len(prompts), first.vocab_size), np.float32)
         self.cache: StaticCache | DynamicCache = open_cache(
-            first.bundle.decoder, _kind(first.bundle), together.cross, *self.ids.shape
+            first.bundle.decoder, _kind(first.bundle), batch.cross, *self.ids.shape
         )
         self.start = 0
 
@@ -220,7 +223,7 @@ class _Reading:
 
 
 class _Group:
-    """Rows that take their steps together."""
+    """Rows that are extended in one batch."""
 
     def __init__(self, cache: StaticRows | DynamicRows):
         self.cache = cache
@@ -247,7 +250,7 @@ class _Group:
         return before
 
     def _leave(self, on: np.ndarray) -> bool:
-        """Let the rows go where `on` (B) is false; whether any is left."""
+        """Remove the rows where `on` (B) is false; returns whether any are left."""
         if not on.all():
             for row, stays in zip(self.rows, on.tolist(), strict=True):
                 row.done = row.done or not stays
@@ -256,7 +259,7 @@ class _Group:
 
 
 def _extend(rows: Sequence[RunningRow], logits: np.ndarray) -> np.ndarray:
-    """Put a token to each row by logits (B,V); which rows (B) go on."""
+    """Append a token to each row by logits (B,V); returns which rows (B) are not finished."""
     likeliest = logits.argmax(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(logits.sum(axis=1))  # too large a sum is looked at again
@@ -276,7 +279,7 @@ def _extend(rows: Sequence[RunningRow], logits: np.ndarray) -> np.ndarray:
 
 
 def _choose(row: RunningRow, logits: np.ndarray, likeliest: int) -> None:
-    """Put the next token to one row by its logits (1,V), of which the likeliest token is known."""
+    """Append the next token to a row by its logits (1,V); `likeliest` is their argmax."""
     plan, tokens, scores = row.plan, row.result.tokens, logits
     assert plan is not None
     if plan.shape is not None:

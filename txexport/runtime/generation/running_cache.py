@@ -1,4 +1,4 @@
-"""Caches whose rows come and go between steps. Shape letters are those of txmodels; T tokens of a source.
+"""Key/value caches for continuous batching. Shape letters are those of txmodels; T source tokens.
 
 Rows come out of a cache that has read their prompts, and leave in any order.
 """
@@ -32,7 +32,7 @@ def running_cache(session: Session, kind: str) -> "StaticRows | DynamicRows":
 class StaticRows:
     """Buffers (slots,K,C,H) whose first B slots hold the rows, bound in place as those of StaticCache.
 
-    The first slots are a buffer of their own, so that a row which comes or goes moves no other but the last.
+    The rows are the first slots of the buffers: a row that leaves is replaced by the last one.
     """
 
     def __init__(self, session: Session):
@@ -44,7 +44,7 @@ class StaticRows:
         self.cross: dict[str, np.ndarray] = {}
 
     def takes(self, cache: StaticCache | DynamicCache) -> bool:
-        """Whether the rows of `cache` can run beside those here."""
+        """Return whether the rows of `cache` can run in one batch with these."""
         return True
 
     def join(self, cache: StaticCache | DynamicCache) -> None:
@@ -61,7 +61,7 @@ class StaticRows:
         self._bind()
 
     def keep(self, on: np.ndarray) -> np.ndarray:
-        """Let the rows go where `on` (B) is false; which row (B) stands in each place now."""
+        """Remove the rows where `on` (B) is false; returns the former index of each row left."""
         self._fetch()
         count, filled = int(on.sum()), int(self.lengths.max())
         order = np.arange(count)
@@ -129,7 +129,7 @@ class DynamicRows:
         self.cache: DynamicCache | None = None
 
     def takes(self, cache: StaticCache | DynamicCache) -> bool:
-        """Whether the rows of `cache` can run beside those here; without a mask, those of one length can."""
+        """Return whether the rows of `cache` can join: without a mask, only rows of equal length can."""
         if self.cache is None or ATTENTION_MASK in self.session.inputs:
             return True
         return len({*self.cache.lengths.tolist(), *cache.lengths.tolist()}) == 1
@@ -187,7 +187,7 @@ def _size(now: int, needed: int) -> int:
 
 
 def _joined(first: Arrays, second: Arrays) -> dict[str, np.ndarray]:
-    """What an encoder gave two groups of rows, (B,T) and (B,K,T,H), as of one; the mask hides padding."""
+    """Concatenate the cross-attention inputs (B,T) and (B,K,T,H) of two groups; the mask hides padding."""
     if not first:  # copied: the memory of a value goes with it, whoever reads it through NumPy
         return {name: array.copy() for name, array in second.items()}
     result = {}
@@ -204,7 +204,7 @@ def _padded(array: np.ndarray, axis: int, length: int) -> np.ndarray:
 
 
 def _kept(cross: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """What an encoder gave some of the rows, no longer than the longest of their sources."""
+    """Cross-attention inputs of some rows, cut to the longest of their sources."""
     kept = {name: array[rows] for name, array in cross.items()}
     if ENCODER_ATTENTION_MASK in kept and len(rows):
         longest = int(kept[ENCODER_ATTENTION_MASK].sum(axis=1).max())

@@ -1,20 +1,19 @@
-"""Requests in batches under a budget of tokens, answered in the order of their rows."""
+"""Runs requests in batches under a token budget."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from txexport.contracts import cache_names, roles
-from txexport.runtime.batches import together
+from txexport.runtime.batches import batches_by_length
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.support.progress import Counting, Progress, counting
 
-CACHE_TOKENS = 8192  # of a batch; on a CPU more rows at once are hardly faster, and its cache takes memory
+CACHE_TOKENS = 8192  # of a batch; on a CPU more rows are hardly faster, and the cache takes memory
 
 
 def run(
@@ -28,7 +27,7 @@ def run(
     """
     request = checked(request)
     results = [Generated() for _ in range(len(request.inputs) * request.config.num_return_sequences)]
-    batches = list(together(_lengths(request), costs(request), batch_tokens))
+    batches = list(batches_by_length(_lengths(request), costs(request), batch_tokens))
     return results, _steps(request, results, batches, counting(progress))
 
 
@@ -52,7 +51,7 @@ def _steps(
     entropy = np.random.SeedSequence(config.seed).entropy
     for batch in batches:
         places = [row * copies + copy for row in batch for copy in range(copies)]
-        mine = encoded(replace(request, inputs=[request.inputs[row] for row in batch]))
+        mine = encoded(request.of_rows(batch))
         rngs: list[np.random.Generator] = []
         if config.do_sample:
             drawing = batch if config.num_beams > 1 else places
@@ -65,7 +64,7 @@ def _steps(
 
 
 def generator(entropy: Any, place: int) -> np.random.Generator:
-    """What the result of that place draws from, whatever runs beside it."""
+    """The random generator of the result at `place`; it does not depend on the batch."""
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(place,)))
 
 
@@ -82,13 +81,13 @@ def costs(request: GenerationRequest) -> list[int]:
 
 
 def _lengths(request: GenerationRequest) -> list[int]:
-    """How many tokens are read of each row."""
+    """The number of prompt tokens of each row."""
     if request.bundle.reads_signal:
         return [_signal_length(request.bundle)] * len(request.inputs)
     return [len(row) for row in request.inputs]
 
 
 def _signal_length(bundle: LoadedBundle) -> int:
-    """How many vectors the encoder makes of a sound or an image, 0 where that is open."""
+    """The encoder's output length for a sound or an image; 0 where it is dynamic."""
     length = bundle.sessions[roles.ENCODER].outputs[cache_names.present(0, cache_names.ENCODER)[0]].shape[2]
     return length if isinstance(length, int) else 0

@@ -1,6 +1,6 @@
-"""Greedy search, sampling and beam search over a decoder; every row goes to its own end and then leaves.
+"""Greedy search, sampling and beam search; finished rows are removed from the batch.
 
-B sources, R rows at work, V words. With beams, a source has `beams` rows, one after another.
+B sources, R rows at work, V vocabulary. With beams, a source has `beams` rows, one after another.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,18 +17,18 @@ EMPTY = np.nextafter(NEVER, np.float32(-np.inf))  # of a place that none has tak
 
 
 class Decoder(Protocol):
-    """What a search needs of a cache."""
+    """The part of a cache that searches use."""
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (R,1), counts (R) -> logits (R,V)."""
         ...
 
     def select(self, rows: np.ndarray) -> None:
-        """Go on with these rows, in that order; a row may come more than once."""
+        """Keep only `rows`, in that order; a row may be repeated."""
         ...
 
     def reorder(self, rows: np.ndarray) -> None:
-        """Let beams of one source trade places: row i goes on from what row rows[i] was."""
+        """Reorder the beams of each source: row i continues row rows[i]."""
         ...
 
 
@@ -47,7 +47,7 @@ class Generated:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a generation may do.
+    """The limits and score processing of a generation.
 
     `limits` are the most new tokens of each source. `shape(sources, new, scores)` changes scores (R,V) for
     rows of those sources with those new tokens, or is None where nothing does. `stopped(source, tokens)`
@@ -60,11 +60,11 @@ class Plan:
     stopped: Callable[[int, Sequence[int]], bool] | None = None
 
     def ended(self, source: int, tokens: Sequence[int]) -> bool:
-        """Whether a row with these new tokens is at its end."""
+        """Return whether a row with these new tokens is finished."""
         return len(tokens) >= self.limits[source] or self.closed(source, tokens)
 
     def closed(self, source: int, tokens: Sequence[int]) -> bool:
-        """Whether it ends by itself, with an end of sequence or a stop string."""
+        """Return whether a row ends with an end-of-sequence token or a stop string."""
         return tokens[-1] in self.ends or (self.stopped is not None and self.stopped(source, tokens))
 
 
@@ -107,7 +107,7 @@ def sample(
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """How beams are kept; names and meaning as in transformers."""
+    """Beam search settings; names and meaning as in transformers."""
 
     beams: int
     length_penalty: float
@@ -121,13 +121,13 @@ def quiet() -> np.errstate:
 
 
 def scale(length: int, settings: BeamSettings) -> np.float32:
-    """What the scores of hypotheses of so many tokens are divided by."""
+    """The length penalty: the divisor of the scores of hypotheses with `length` tokens."""
     with quiet():
         return np.float32(float(length) ** settings.length_penalty)
 
 
 class _Beams:
-    """Hypotheses of A sources at work: those that go on, and the best of those that ended."""
+    """Hypotheses of A active sources: the running ones and the best finished ones."""
 
     def __init__(self, sources: int, settings: BeamSettings, longest: int):
         shape = (sources, settings.beams)
@@ -175,8 +175,8 @@ def beam(
     logits = np.repeat(logits, beams, axis=0)  # (A*beams, V)
     state, length = _Beams(sources, settings, max(plan.limits)), 0
     while True:
-        places, values = _candidates(state, logits, length, plan, settings, rngs)
-        beam_of, tokens = np.divmod(places, logits.shape[1])
+        indices, values = _candidates(state, logits, length, plan, settings, rngs)
+        beam_of, tokens = np.divmod(indices, logits.shape[1])
         parents, hits = _advance(state, beam_of, tokens, values, length, plan, settings)
         length += 1
         on = _going_on(state, length, plan, settings) & ~hits.all(axis=1)
@@ -202,7 +202,7 @@ def _candidates(
     settings: BeamSettings,
     rngs: Sequence[np.random.Generator] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest continuations by logits (A*beams,V): places (A,2*beams or more) among all, and scores."""
+    """The likeliest continuations by logits (A*beams,V): indices (A,2*beams or more) and scores."""
     sources, beams = state.scores.shape
     count = max(2, 1 + len(plan.ends)) * beams
     if plan.shape is None and rngs is None:
@@ -218,8 +218,8 @@ def _candidates(
         drawn = flat + np.stack(
             [rngs[source].gumbel(size=flat.shape[1]) for source in state.sources.tolist()]
         )
-    places = top(drawn, count)
-    return places, np.take_along_axis(flat, places, axis=1)
+    indices = top(drawn, count)
+    return indices, np.take_along_axis(flat, indices, axis=1)
 
 
 def _advance(

@@ -1,6 +1,6 @@
-"""Greedy search and sampling of several tokens a step: what is proposed is kept as far as it is right.
+"""Speculative decoding: greedy search and sampling that verify several draft tokens a step.
 
-R rows at work, S tokens a step, V words.
+R rows at work, S tokens a step, V vocabulary.
 """
 
 import time
@@ -13,17 +13,17 @@ from txexport.runtime.generation.sampling import log_softmax, sample, softmax
 from txexport.runtime.generation.search import Generated, Plan
 from txexport.runtime.preprocessing.text import pad
 
-ALLOWED = 1 / 32  # of the time of plain steps, what proposals may cost that nothing comes of
-SAVED = 8  # plain steps' time that proposals have saved, and may lose again before they pause
+ALLOWED = 1 / 32  # share of the time of plain steps that rejected drafts may cost
+SAVED = 8  # saved time, in plain steps, that drafts may lose again before they pause
 PLAIN = 64  # steps after which a plain one is timed again
-DRAFTED = 0.25  # of a step, what one of an assistant counts where clocks must not decide
-TIE = 2.0**-16  # of the largest logit, a lead that rounding may have made
+DRAFTED = 0.25  # cost of an assistant's step in steps, where time is not measured
+TIE = 2.0**-16  # relative lead of a logit that rounding errors may cause
 
 Pairs = list[tuple[int, int]]
 
 
 class Pace:
-    """When to propose: while that saves more time than it takes, by what steps have taken so far."""
+    """Decides when to propose drafts: while they save more time than they take, as measured so far."""
 
     def __init__(self) -> None:
         self.plain = self.balance = 0.0
@@ -31,11 +31,11 @@ class Pace:
 
     @property
     def proposes(self) -> bool:
-        """Whether to propose at the next step."""
+        """Return whether to propose drafts at the next step."""
         return self.plain > 0 and self.balance >= 0 and self.since < PLAIN
 
     def took(self, cost: float, kept: float, proposed: bool) -> None:
-        """Hear what a step cost, and how many tokens it gave a row."""
+        """Record the cost of a step, and its tokens per row."""
         if proposed:
             self.since += 1
             self.balance = min(self.balance + self.plain * kept - cost, SAVED * self.plain)
@@ -47,12 +47,12 @@ class Pace:
 
 
 class Speculation:
-    """`results` extended by what `proposer` says and `decoder`, which has read `prompts`, confirms.
+    """Extends `results` with drafts of `proposer` that `decoder`, which has read `prompts`, verifies.
 
     `choose` is as of `search.sample`, whose tokens these are; `rngs` are the results' generators, or None for
-    greedy search. What an assistant draws is kept so that tokens are as likely as without it (Leviathan et
-    al. 2023). `limit` is the model's longest sequence. Unless `timed`, steps are counted in place of clocks,
-    so that what is drawn depends on nothing but the seed.
+    greedy search. Sampled drafts are accepted so that the distribution is the model's own (Leviathan et
+    al. 2023). `limit` is the model's longest sequence. Unless `timed`, steps are counted instead of time, so
+    that samples depend on the seed alone.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Speculation:
         return kept
 
     def _goes_on(self, place: int, pair: tuple[int, int], j: int) -> bool:
-        """Whether the token of a row is the one that was proposed, and not its last."""
+        """Return whether a row's token is the draft's, and the row is not finished."""
         row, token = pair
         draft = self.drafts[place].tokens
         return draft[j : j + 1] == [token] and not self.plan.ended(row, self.results[row].tokens)

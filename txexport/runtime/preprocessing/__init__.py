@@ -1,1 +1,1 @@
-"""What stands before a graph: texts to token ids, images and sounds to numbers."""
+"""Preprocessing: text to token ids, images and sounds to arrays."""

@@ -23,7 +23,7 @@ Tools = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Conversation:
-    """What has been said, and how it is put to the model.
+    """The messages of a conversation, and the options of its chat template.
 
     Messages are {"role": ..., "content": ...}, `tools` JSON schemas of functions that the model may call.
     `template` is the name of one of the checkpoint's, and `template_kwargs` are values for it. With
@@ -39,7 +39,7 @@ class Conversation:
 
 
 def prompt(folder: Path, conversation: Conversation) -> str:
-    """The prompt for what has been said. Raises BundleError for a bundle without a template.
+    """The prompt of a conversation. Raises BundleError for a bundle without a template.
 
     Raises InputError for messages that the template refuses, and for tools and values that it does not read,
     MissingLibraryError without Jinja2.
@@ -71,7 +71,7 @@ def prompt(folder: Path, conversation: Conversation) -> str:
 
 
 def _rendered(template: str, values: Mapping[str, Any], wanted: Sequence[str]) -> str:
-    """What a template makes of values. Raises InputError where it fails, or reads none of a `wanted` name."""
+    """Render a template. Raises InputError if it fails or does not read one of the `wanted` names."""
     from jinja2 import TemplateError
 
     from txexport.runtime.preprocessing.sandbox import reads, render
@@ -99,9 +99,9 @@ def _unread(name: str) -> str:
 
 
 def unusable(folder: Path) -> Iterator[str]:
-    """What is wrong with each of a folder's templates that can render nothing, in a line.
+    """One line for each of a folder's templates that cannot be rendered: the reason.
 
-    Nothing is said without Jinja2, which reads them. Raises BundleError for a file that is no text.
+    Returns nothing without Jinja2, which reads them. Raises BundleError for a file that is no text.
     """
     if find_spec("jinja2") is None:
         return
@@ -117,7 +117,7 @@ def unusable(folder: Path) -> Iterator[str]:
 
 
 def _continued(value: bool | str) -> str | None:
-    """The key of a message that goes on, None for none. Raises InputError for what is no such value."""
+    """The key of the text to continue, or None. Raises InputError for another type."""
     if value is True:
         return "content"
     if isinstance(value, str) and value:
@@ -130,7 +130,7 @@ def _continued(value: bool | str) -> str | None:
 
 
 def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values for a template by name. Raises InputError for what is not, or has an argument of its own."""
+    """Template values by name. Raises InputError for other types and for names of other arguments."""
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         raise InputError(f"chat_template_kwargs are {shown(values)}, expected values by name")
     for name in values:
@@ -144,7 +144,7 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _now(form: str) -> str:
-    """The time of day, as the format of strftime says."""
+    """The current time in a strftime format."""
     if len(form) > LINE:
         raise InputError(f"a format of {len(form):,} characters is no format of a time")
     return datetime.now().strftime(form)

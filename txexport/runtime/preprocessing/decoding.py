@@ -1,4 +1,4 @@
-"""What decoded text needs after the tokenizer, and what of it no further token can change."""
+"""Clean-up of decoded text, and the prefix of it that further tokens cannot change."""
 
 import json
 import re
@@ -18,7 +18,7 @@ ENDS = {"^ +| +$", "^ +", " +$"}  # patterns of spaces at the ends of a text, wh
 
 
 class Cleaning:
-    """What transformers takes out of decoded text: some spaces where `tidy`, tokens of time where `times`."""
+    """transformers' clean-up of decoded text: spaces if `tidy`, timestamp tokens if `times`."""
 
     def __init__(self, tidy: bool, times: bool):
         self.tidy, self.times = tidy, times
@@ -30,7 +30,7 @@ class Cleaning:
         return TIME.sub("", text) if self.times else text
 
     def settles(self, text: str) -> bool:
-        """Whether the text, cleaned alone, is what it is before any other, too: nothing begins at its end."""
+        """Return whether further text cannot change the clean-up of this text."""
         for spaced in SPACES if self.tidy else ():
             if text.endswith(BEGINNINGS[spaced]):
                 return False
@@ -39,7 +39,7 @@ class Cleaning:
 
 
 class Joining:
-    """How a tokenizer's tokens become text, by its decoder."""
+    """The decoder of a tokenizer: tokens to text."""
 
     def __init__(self, tokenizer: Tokenizer):
         self.tokenizer = tokenizer
@@ -57,12 +57,12 @@ class Joining:
         return decoder is None or _grows(json.loads(decoder.__getstate__()))
 
     def is_byte(self, token: int) -> bool:
-        """Whether a token is a byte, which is read together with those beside it: all are text, or none."""
+        """Return whether a token is a byte of a run that is decoded together (byte fallback)."""
         word = self.tokenizer.id_to_token(token) or ""
         return len(word) == 6 and word.startswith("<0x") and word.endswith(">")
 
     def text(self, tokens: list[int]) -> str:
-        """What they say, special ones left out."""
+        """The text of tokens without special tokens."""
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
 
 

@@ -169,7 +169,7 @@ BY_MODEL = {
 
 
 def several(images: object) -> bool:
-    """Whether images come in a list."""
+    """Return whether `images` is a list rather than a single image."""
     return isinstance(images, Sequence) and not isinstance(images, str | bytes)
 
 
@@ -208,7 +208,7 @@ def edges(name: str, value: Any, square: bool) -> tuple[int, int] | int:
 
 
 def _levels(asked: dict[str, Any]) -> np.ndarray:
-    """What each byte becomes in each channel, (256,3) float32, rounded where transformers rounds."""
+    """The value of each byte in each channel, (256,3) float32, rounded where transformers rounds."""
     levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
     try:
         with np.errstate(all="ignore"):  # what comes of it is looked at below

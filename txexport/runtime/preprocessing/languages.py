@@ -1,4 +1,4 @@
-"""Languages of translators that are told theirs by a token, as mBART-50 and NLLB are."""
+"""Language tokens of translation models such as mBART-50 and NLLB."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches

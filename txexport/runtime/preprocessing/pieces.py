@@ -23,13 +23,13 @@ class Pieces:
         return self._settled(self._more(complete=False))
 
     def rest(self) -> str:
-        """What is left in the end, a broken character included."""
+        """The rest of the text at the end, an incomplete character included."""
         told = self.cleaning.clean(self.held + self._more(complete=True))
         self.held, self.tried = "", 0
         return told
 
     def _more(self, complete: bool) -> str:
-        """What the tokens from `read` on say, before it is cleaned."""
+        """The text of the tokens from `read` on, before clean-up."""
         with tokenizing():
             before = self.joining.text(self.tokens[self.known : self.read])
             after = self.joining.text(self.tokens[self.known :])

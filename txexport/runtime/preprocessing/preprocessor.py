@@ -1,4 +1,4 @@
-"""What a checkpoint says of the step before the model, for images or for audio."""
+"""A checkpoint's preprocessor settings, for images or for audio."""
 
 from pathlib import Path
 

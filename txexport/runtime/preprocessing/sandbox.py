@@ -245,7 +245,7 @@ def _code(source: str) -> CodeType:
 
 @lru_cache(maxsize=8)
 def reads(source: str, name: str) -> bool:
-    """Whether a template that has been rendered asks for the value of that name."""
+    """Return whether a rendered template reads the value `name`."""
     return name in find_undeclared_variables(Sandbox().parse(source))
 
 

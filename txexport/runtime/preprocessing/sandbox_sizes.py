@@ -49,7 +49,7 @@ def size(value: Any, depth: int = 0) -> int:
 
 
 def vars_of(namespace: Namespace) -> dict[str, Any]:
-    """What a template's namespace holds."""
+    """The values of a template's namespace."""
     return object.__getattribute__(namespace, "_Namespace__attrs")
 
 

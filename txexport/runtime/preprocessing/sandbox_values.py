@@ -1,4 +1,4 @@
-"""What chat templates have beside Jinja2's own, as transformers gives it to them."""
+"""Extensions of Jinja2 that chat templates use, as in transformers."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -27,7 +27,7 @@ class Generation(Extension):
         return nodes.CallBlock(self.call_method("written"), [], [], body).set_lineno(line)
 
     def written(self, caller: Callable[[], str]) -> str:
-        """What the block writes."""
+        """The text that the block writes."""
         return caller()
 
 
@@ -58,7 +58,7 @@ class TemplateNamespace(Namespace):
         super().__setitem__(name, value)
 
     def __repr__(self) -> str:
-        """What it holds, which may be long, or itself: then it raises SecurityError."""
+        """The text of the values. Raises SecurityError where it is too long or contains itself."""
         if size(self) > SIZE:
             raise SecurityError(f"a namespace of more than {SIZE:,} characters is not written out")
         return f"<Namespace {vars_of(self)!r}>"

@@ -47,7 +47,7 @@ def tokenizing(
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """What a tokenizer's files say beside tokenizer.json, as transformers reads them. Raises BundleError.
+    """The tokenizer's settings outside tokenizer.json, as transformers reads them. Raises BundleError.
 
     special_tokens_map.json goes first, and is not read where tokenizer_config.json lists all added tokens.
     """
@@ -181,7 +181,7 @@ def as_texts(texts: str | Sequence[str]) -> list[str]:
 
 
 def as_list(values: Any) -> list:
-    """Several values as a list; one, which may be text, alone in it."""
+    """Values as a list; a single value, such as a text, becomes a list of one."""
     try:
         return [values] if isinstance(values, str) else list(values)
     except TypeError:  # what cannot be iterated; whether one will do is seen where it is read

@@ -1,4 +1,4 @@
-"""A person's texts, given as they are or in a file."""
+"""Texts from arguments or a file."""
 
 from collections.abc import Sequence
 from pathlib import Path

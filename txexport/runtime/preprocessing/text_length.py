@@ -1,4 +1,4 @@
-"""The longest text that a checkpoint's own files allow, beside the positions that its model has."""
+"""The longest text that a checkpoint's files allow, apart from the model's position limit."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ UNLIMITED = 10**20  # from here on transformers cuts nothing: what it writes whe
 
 
 def read_max_length(folder: Path) -> int | None:
-    """How many tokens a text may have, special ones included; None where the files set no limit.
+    """The most tokens of a text, special tokens included; None where the files set no limit.
 
     The `max_seq_length` of sentence-transformers' own file goes before the tokenizer's `model_max_length`,
     where its version 6 writes it, and its cross-encoders. Raises BundleError for what is no such number.
@@ -40,7 +40,7 @@ def _tokens(name: str, value: Any) -> int | None:
 
 
 def sentence_settings(folder: Path) -> dict[str, Any]:
-    """What sentence-transformers' file says of texts. Raises BundleError for damaged values."""
+    """The text settings of sentence-transformers' file. Raises BundleError for damaged values."""
     settings = read_json(folder / SENTENCES, missing={})
     longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False
     if not isinstance(lower, bool) or not (longest is None or is_whole(longest, 1)):

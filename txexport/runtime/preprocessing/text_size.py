@@ -1,4 +1,4 @@
-"""The fewest tokens that a text can be, by its bytes or words: one that is too long need not be tokenized.
+"""Lower bounds on a text's number of tokens, so that one that is too long need not be tokenized.
 
 Tokenizing takes 200 to 450 bytes of memory for each byte of text.
 """
@@ -36,7 +36,7 @@ SLICE = 2**16  # characters that are counted at once
 
 
 class TextSize:
-    """How few tokens a text of so many bytes or words can be.
+    """A lower bound on the number of tokens of a text, from its bytes and words.
 
     Where a tokenizer drops nothing of a text, `most` is the bytes that one token may stand for: of BPE that
     knows every byte, or has one token for each character that it does not know, those of the longest. It is
@@ -97,7 +97,7 @@ def _parts(settings: Mapping[str, Any], *names: str) -> Iterable[dict[str, Any]]
 
 
 def _drops_nothing(settings: Mapping[str, Any]) -> bool:
-    """Whether every byte of a text, or every one that is no space, is in some token of bounded length."""
+    """Return whether every byte of a text, or all but spaces, are in tokens of bounded length."""
     for part in _parts(settings, "normalizer"):
         if part["type"] == "Replace":
             pattern = part["pattern"].get("String")
@@ -114,7 +114,7 @@ def _drops_nothing(settings: Mapping[str, Any]) -> bool:
 
 
 def _knows_everything(settings: Mapping[str, Any]) -> bool:
-    """Tell whether a model has a token for everything that it is given."""
+    """Return whether a tokenizer model has a token for every input."""
     model = settings["model"]
     if model["type"] not in ("BPE", "Unigram"):
         return False
@@ -146,7 +146,7 @@ def _splits_words(settings: Mapping[str, Any]) -> bool:
 
 
 def _longest_token(settings: Mapping[str, Any]) -> int:
-    """The most bytes of a text that one token stands for."""
+    """The most bytes of text that one token covers."""
     vocab = settings["model"]["vocab"]
     pieces = list(vocab) if isinstance(vocab, dict) else [piece for piece, _ in vocab]
     lengths = [len(piece if _by_bytes(settings) else piece.encode()) for piece in pieces]

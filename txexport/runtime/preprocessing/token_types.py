@@ -1,4 +1,4 @@
-"""The choice of transformers 5: is a model told which tokens are of a pair's second text?"""
+"""token_type_ids as in transformers 5: which models receive them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -59,7 +59,15 @@ def attention(
     truncate: bool = False,
     **options: Any,
 ) -> dict[str, AttentionMap]:
-    """See Model.attention."""
+    """What every token of a text, or of a pair, attends to: the weights of all layers and heads, by name.
+
+    Of an encoder or a decoder, in one pass over the text, it is "attentions"; of an encoder-decoder
+    "encoder_attentions", "decoder_attentions" and "cross_attentions", whose rows are tokens that the
+    decoder writes: those of `target`, or else of what it generates greedily, with `options`, `src_lang`
+    and `tgt_lang` as of `generate`. Raises InputError for a bundle that was exported without attentions,
+    for a text that is too long (unless `truncate` cuts it, where a text is read as a whole), and for a
+    target where none is written, UnsupportedError where images or sounds are read.
+    """
     check_flag("truncate", truncate)
     _check_given(bundle)
     items = as_items([text])

@@ -11,7 +11,7 @@ from txexport.errors import InputError, counted, shown
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
-from txexport.runtime.tasks.pooling import Pooling, check_method, unit
+from txexport.runtime.vectors.pooling import Pooling, check_method, unit
 from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress
 
@@ -31,7 +31,17 @@ def embed(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """See Model.embed."""
+    """Sentence vectors (len(texts), W) float32, or (W) for one text, as sentence-transformers makes them.
+
+    `prompt` is put before every text, or that of the checkpoint's prompts that has `prompt_name`, as
+    "query". `pooling` ("mean", "cls", "max", "lasttoken", "weightedmean" or "mean_sqrt_len_tokens") and
+    `normalize` (to length 1) default to what the checkpoint's sentence-transformers files say. W is the
+    model's width, or that of the last dense layer which those files name, or `truncate_dim`: the first
+    numbers of a vector trained for that (Kusupati et al. 2022), of length 1 with `normalize=True` alone.
+    Raises InputError for a name or a width that there is not, and where neither files nor arguments say
+    how to pool, but for a model with a vector of its own, as one tower of CLIP. A model of texts and
+    images pools them its own way, to length 1.
+    """
     check_task(bundle, "embed")
     check_flag("normalize", normalize)
     how = _how_to_pool(bundle, pooling, normalize)

@@ -22,7 +22,7 @@ from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.feature_extraction import embed, own_vector
 from txexport.runtime.tasks.labels import Label, labelled, ranked, sigmoid, softmax
-from txexport.runtime.tasks.pooling import unit
+from txexport.runtime.vectors.pooling import unit
 from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress, counting
 
@@ -37,7 +37,10 @@ def classify_image(
     batch_size: int = BATCH_IMAGES,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """See Model.classify_image."""
+    """The `top_k` likeliest labels of an image, or all of them for None, likeliest first.
+
+    Scores are as those of `classify`.
+    """
     check_task(bundle, "classify_image")
     sources, width = as_sources(images), bundle.sessions[roles.MODEL].width(LOGITS)
     batches = [outputs[LOGITS] for outputs in _run(bundle, roles.MODEL, sources, batch_size, progress)]
@@ -56,7 +59,13 @@ def embed_image(
     batch_size: int = BATCH_IMAGES,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """See Model.embed_image."""
+    """Vectors of images (len(images), W) float32, or (W) for one image.
+
+    Of two towers, those that `match` compares with what `embed` gives of texts; they have length 1.
+    Of an encoder of images, by `pooling`, the vector of its first token ("cls", the default), the mean of
+    the patches' ("mean") or what the checkpoint's pooler makes of the first ("pooler", the default
+    of one tower of CLIP); `normalize` makes their length 1. Raises InputError for another pooling.
+    """
     check_task(bundle, "embed_image")
     check_flag("normalize", normalize)
     sources, towers = as_sources(images), roles.VISION in bundle.sessions
@@ -99,7 +108,13 @@ def match(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """See Model.match."""
+    """How likely each of `texts` is the one that fits an image, likeliest first.
+
+    Probabilities over the texts (Radford et al. 2021, 3.1), or each text's alone where the model was
+    trained so (Zhai et al. 2023, 3.2). `template` is what the model reads of a text, which takes the
+    place of {} in it, as in "a photo of {}.". Raises InputError for no texts, and for a template without
+    {}.
+    """
     check_task(bundle, "match")
     labels, sources = as_texts(texts), as_sources(images)
     if not labels or not isinstance(template, str) or "{}" not in template:

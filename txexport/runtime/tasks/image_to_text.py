@@ -27,7 +27,12 @@ def image_to_text(
     progress: Progress | None = None,
     **options: Any,
 ) -> str | list[str]:
-    """See Model.image_to_text."""
+    """What an image shows or says, in words; for one, or each of several.
+
+    An image is as `Model.images` takes it. `options` are those of `generate`. Images are opened batch by
+    batch, each as many tokens as the encoder makes of it. Raises InputError for what is no image, and for
+    num_return_sequences above 1.
+    """
     check_place(first_place)
     asked = replace(request(bundle, images, **options), first_place=first_place)
     results = scheduler.finished(asked, batch_tokens, progress)

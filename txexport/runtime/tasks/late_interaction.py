@@ -11,12 +11,19 @@ import numpy as np
 from txexport.contracts import roles
 from txexport.contracts.names import ATTENTION_MASK, LAST_HIDDEN_STATE
 from txexport.errors import BundleError, InputError
-from txexport.runtime.batches import BATCH_TOKENS, check_room, encode, inputs_of, text_limit, together
+from txexport.runtime.batches import (
+    BATCH_TOKENS,
+    batches_by_length,
+    check_room,
+    encode,
+    inputs_of,
+    text_limit,
+)
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
-from txexport.runtime.tasks.pooling import unit
-from txexport.runtime.tasks.token_vectors import TokenVectors
+from txexport.runtime.vectors.pooling import unit
+from txexport.runtime.vectors.token_vectors import TokenVectors
 from txexport.support.arguments import check_flag
 from txexport.support.progress import ByInput, Progress
 
@@ -42,7 +49,13 @@ def embed_tokens(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> np.ndarray | list[np.ndarray]:
-    """See Model.embed_tokens."""
+    """A vector for each token of a text, (T, V) float32 of length 1, as ColBERT and PyLate make them.
+
+    For late interaction, where texts are documents, and with `is_query` queries: each has its own first
+    token and longest length, as the checkpoint's files say, queries are filled up to theirs with mask
+    tokens, which have vectors too, and documents have none of punctuation. What those compare is
+    `rerank`. Raises InputError for a checkpoint of another kind.
+    """
     check_flag("is_query", is_query)
     check_task(bundle, "embed_tokens")
     how = bundle.late_interaction
@@ -51,7 +64,7 @@ def embed_tokens(
     skipped = [] if is_query else _skipped(bundle, how)
     tell = ByInput(progress, range(len(rows)))
     vectors = [np.empty((0, 0), np.float32)] * len(rows)
-    for places in together(lengths := [len(row) for row in rows], lengths, batch_tokens):
+    for places in batches_by_length(lengths := [len(row) for row in rows], lengths, batch_tokens):
         batch = [rows[place] for place in places]
         for place, hidden in zip(places, _hidden(bundle, batch, how.attends), strict=True):
             kept = hidden[: len(rows[place])][~np.isin(rows[place].ids, skipped)]

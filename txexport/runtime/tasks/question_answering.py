@@ -1,4 +1,4 @@
-"""Answers as spans of a context, which is read in windows; S tokens of a window.
+"""Question answering: answers are spans of a context, which is read in windows; S tokens of a window.
 
 The question-answering pipeline of transformers 4, after Chen et al. 2017 (Reading Wikipedia to Answer
 Open-Domain Questions, 3.2): a span's score is the probability that it starts where it does times that it ends
@@ -6,7 +6,8 @@ where it does.
 """
 
 from collections.abc import Sequence
-from typing import TypedDict
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import numpy as np
 from tokenizers import Encoding
@@ -18,7 +19,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.tasks.labels import softmax
 from txexport.runtime.tasks.text_tasks import as_pairs
-from txexport.support.arguments import check_count, check_flag
+from txexport.support.arguments import check_count, check_flag, with_options
 from txexport.support.progress import Progress
 
 WINDOW, OVERLAP = 384, 128  # tokens; what models were trained with
@@ -34,63 +35,92 @@ class Answer(TypedDict):
     answer: str
 
 
+class AnswerKeywords(TypedDict, total=False):
+    """The keywords of `answer` that are AnswerOptions."""
+
+    top_k: int
+    max_answer_len: int
+    max_seq_len: int | None
+    doc_stride: int | None
+    align_to_words: bool
+    handle_impossible_answer: bool
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """The options of `answer`, with their defaults. Raises InputError for a value out of range."""
+
+    top_k: int = 1
+    max_answer_len: int = 15
+    max_seq_len: int | None = None
+    doc_stride: int | None = None
+    align_to_words: bool = True
+    handle_impossible_answer: bool = False
+
+    def __post_init__(self) -> None:
+        check_count("top_k", self.top_k)
+        check_count("max_answer_len", self.max_answer_len)
+        check_flag("align_to_words", self.align_to_words)
+        check_flag("handle_impossible_answer", self.handle_impossible_answer)
+        if self.max_seq_len is not None:
+            check_count("max_seq_len", self.max_seq_len)
+
+
+@with_options(AnswerOptions)
 def answer(
     bundle: LoadedBundle,
     question: str | Sequence[str],
     context: str | Sequence[str],
     *,
-    top_k: int = 1,
-    max_answer_len: int = 15,
-    max_seq_len: int | None = None,
-    doc_stride: int | None = None,
-    align_to_words: bool = True,
-    handle_impossible_answer: bool = False,
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
+    **keywords: Unpack[AnswerKeywords],
 ) -> list[Answer] | list[list[Answer]]:
-    """See Model.answer."""
+    """The `top_k` likeliest answers within a context; for several questions or contexts, of each pair.
+
+    An answer has at most `max_answer_len` tokens, widened to whole words unless `align_to_words` is
+    false. Question and context longer than `max_seq_len` tokens (384 or the model's limit) are read in
+    windows whose contexts share `doc_stride` tokens (half, at most 128). Scores of one text found twice
+    are added. `handle_impossible_answer` lets "" stand for no answer. Raises InputError for a question or
+    context without text, and for a question that leaves no room for its context.
+    """
     check_task(bundle, "answer")
-    check_count("top_k", top_k)
-    check_count("max_answer_len", max_answer_len)
-    check_flag("align_to_words", align_to_words)
-    check_flag("handle_impossible_answer", handle_impossible_answer)
+    options = AnswerOptions(**keywords)
     pairs = as_pairs(question, context)
     empty = next((pair for pair in pairs if not all(text.strip() for text in pair)), None)
     if empty is not None:
         raise InputError(f"a question or its context is empty: {shown(empty)}; expected text in both")
-    encodings = _windows(bundle, pairs, max_seq_len, doc_stride)
+    encodings = _windows(bundle, pairs, options)
     windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
-    owners, parts = [i for i, _ in windows], [window for _, window in windows]
-    # Several spans may lie in the same words, so that fewer are left than were found.
-    count = 2 * top_k + 10 if align_to_words else top_k
+    parts, owners = [window for _, window in windows], [i for i, _ in windows]
     spans: list[tuple[list[Answer], float]] = [([], 0.0)] * len(windows)
-    for places, outputs, _ in run(bundle, parts, batch_tokens, progress, owners):
-        for place, start, end in zip(places, outputs[START_LOGITS], outputs[END_LOGITS], strict=True):
-            i, window = windows[place]
+    for indices, outputs, _ in run(bundle, parts, batch_tokens, progress, owners):
+        for index, start, end in zip(indices, outputs[START_LOGITS], outputs[END_LOGITS], strict=True):
+            i, window = windows[index]
             logits = start[: len(window)], end[: len(window)]
-            spans[place] = _spans(pairs[i][1], window, *logits, count, max_answer_len, align_to_words)
-    results: list[list[Answer]] = []
-    left = iter(spans)
-    for first in encodings:
-        own = [next(left) for _ in (first, *first.overflowing)]
-        answers = _merged([one for part, _ in own for one in part])
-        if handle_impossible_answer:
-            answers.append({"score": min(none for _, none in own), "start": 0, "end": 0, "answer": ""})
-        results.append(sorted(answers, key=lambda one: -one["score"])[:top_k])
+            spans[index] = _spans(pairs[i][1], window, *logits, options)
+    remaining = iter(spans)
+    results = [_best([next(remaining) for _ in (one, *one.overflowing)], options) for one in encodings]
     return results[0] if isinstance(question, str) and isinstance(context, str) else results
 
 
-def _windows(
-    bundle: LoadedBundle, pairs: Sequence[Item], max_seq_len: int | None, doc_stride: int | None
-) -> list[Encoding]:
+def _best(windows: Sequence[tuple[list[Answer], float]], options: AnswerOptions) -> list[Answer]:
+    """The likeliest answers of one context, by the answers of its windows and their scores of no answer."""
+    answers = _merged([one for spans, _ in windows for one in spans])
+    if options.handle_impossible_answer:
+        answers.append({"score": min(none for _, none in windows), "start": 0, "end": 0, "answer": ""})
+    return sorted(answers, key=lambda one: -one["score"])[: options.top_k]
+
+
+def _windows(bundle: LoadedBundle, pairs: Sequence[Item], options: AnswerOptions) -> list[Encoding]:
     """The first window of each question and context, with those after it in its `overflowing`."""
-    limit = text_limit(bundle.manifest)
-    if max_seq_len is not None:
-        check_count("max_seq_len", max_seq_len)
-    size = min(longest_text(bundle) or WINDOW, WINDOW) if max_seq_len is None else max_seq_len
+    limit, size, overlap = text_limit(bundle.manifest), options.max_seq_len, options.doc_stride
+    if size is None:
+        size = min(longest_text(bundle) or WINDOW, WINDOW)
     if size > (limit or size):
         raise InputError(f"max_seq_len is {shown(size)}, the model reads at most {limit} tokens")
-    overlap = min(size // 2, OVERLAP) if doc_stride is None else doc_stride
+    if overlap is None:
+        overlap = min(size // 2, OVERLAP)
     return bundle.files.text.windows(pairs, size, overlap, "only_second")
 
 
@@ -99,22 +129,24 @@ def _spans(
     window: Encoding,
     start_logits: np.ndarray,
     end_logits: np.ndarray,
-    count: int,
-    longest: int,
-    whole_words: bool,
+    options: AnswerOptions,
 ) -> tuple[list[Answer], float]:
-    """The `count` likeliest answers of a window by its logits (S), and how likely it is that it has none."""
+    """The likeliest answers of a window by its logits (S), and the score that it has none.
+
+    Several spans may lie in the same words, so that more are kept than are asked for.
+    """
+    count = 2 * options.top_k + 10 if options.align_to_words else options.top_k
     inside = np.array([part == 1 for part in window.sequence_ids])  # (S)
     seen = inside.copy()
     seen[0] |= window.special_tokens_mask[0] == 1  # where models point that see no answer
     starts = softmax(np.where(seen, start_logits, HIDDEN))  # (S)
     ends = softmax(np.where(seen, end_logits, HIDDEN))
     apart = np.arange(len(inside)) - np.arange(len(inside))[:, None]  # (S, S)
-    first, last = np.nonzero(inside[:, None] & inside & (apart >= 0) & (apart < longest))
+    first, last = np.nonzero(inside[:, None] & inside & (apart >= 0) & (apart < options.max_answer_len))
     scores = starts[first] * ends[last]
     answers: list[Answer] = []
     for i in np.argsort(-scores, kind="stable")[:count].tolist():
-        start, end = _characters(window, int(first[i]), int(last[i]), whole_words)
+        start, end = _characters(window, int(first[i]), int(last[i]), options.align_to_words)
         answers.append({"score": float(scores[i]), "start": start, "end": end, "answer": context[start:end]})
     return answers, float(starts[0] * ends[0])
 

@@ -1,10 +1,10 @@
 """How likely a model finds texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from txexport.errors import InputError, counted
-from txexport.runtime.batches import together
+from txexport.runtime.batches import batches_by_length
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.prompts import inputs_of
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
@@ -34,7 +34,11 @@ def score(
     batch_tokens: int = CACHE_TOKENS,
     progress: Progress | None = None,
 ) -> list[Score]:
-    """See Model.score."""
+    """How likely the model finds each token of texts, given those before it; the first ones have none.
+
+    An encoder-decoder scores `targets`, as answers to `texts`. `batch_tokens` as in `generate`. Raises
+    InputError for a task that does not generate and for texts that are too long.
+    """
     if bundle.reads_signal:
         what, method = ("speech", "transcribe") if bundle.is_speech else ("images", "image_to_text")
         raise InputError(f"a model of {what} scores no texts; it has {method}")
@@ -61,8 +65,8 @@ def score(
     results: list[Score] = [Score([], [])] * len(rows)
     costs = [len(row) + len(target) for row, target in zip(rows, answers, strict=True)]
     tell, done = counting(progress), 0
-    for batch in together(costs, costs, batch_tokens):
-        mine = encoded(replace(request, inputs=[rows[i] for i in batch]))
+    for batch in batches_by_length(costs, costs, batch_tokens):
+        mine = encoded(request.of_rows(batch))
         whole = [[*prompt, *answers[i]] for prompt, i in zip(mine.decoder_input_ids, batch, strict=True)]
         logs = generation.score(mine, whole)
         for i, row, values in zip(batch, whole, logs, strict=True):

@@ -77,7 +77,14 @@ def transcribe(
     progress: Progress | None = None,
     **options: Any,
 ) -> str | list[str]:
-    """See Model.transcribe."""
+    """What is said in sounds, written down or with task "translate" in English; for one, or each of many.
+
+    A sound is as `Model.audio` takes it, at most as long as the model hears at once. `options` are
+    `task`, `language`, a code as "fr", where None is what the checkpoint says or else lets the model
+    tell, and those of `generate`, but that max_length counts new tokens alone, as transformers counts for
+    speech. Sounds are read batch by batch, each as many tokens as the encoder makes of it. Raises
+    InputError for a task, a language or a sound that cannot be.
+    """
     check_place(first_place)
     asked = replace(request(bundle, sounds, **options), first_place=first_place)
     results = scheduler.finished(asked, batch_tokens, progress)

@@ -1,6 +1,6 @@
 """New text in pieces as they come, none of which splits a character: Model's methods of these names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from txexport.errors import InputError
@@ -9,14 +9,17 @@ from txexport.runtime.generation.prompts import chat_input_ids, inputs_of, targe
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.preprocessing.pieces import Pieces
 from txexport.runtime.tasks import image_to_text, speech_recognition
 
 
 def stream(bundle: LoadedBundle, prompt: str, **options: Any) -> Iterator[str]:
-    """The new text for one prompt; `options` are those of `stream_many`."""
+    """The new text for one prompt in pieces as they come, none of which splits a character.
+
+    Arguments and errors as `stream_many`, which come when the first piece is asked for.
+    """
     for _, piece in stream_many(bundle, [prompt], **options):
         yield piece
 
@@ -31,7 +34,11 @@ def stream_many(
     batch_tokens: int = CACHE_TOKENS,
     **options: Any,
 ) -> Iterator[tuple[int, str]]:
-    """Pieces for several prompts, each with its prompt's number."""
+    """As `stream`, for several prompts: each piece with its prompt's number.
+
+    Those of one batch come side by side, and batches one after another, as `generate` makes them.
+    Arguments and errors as there; num_return_sequences must be 1.
+    """
     if bundle.is_speech:
         refuse_languages(src_lang, tgt_lang)
         request = speech_recognition.request(bundle, prompts, logits_processor=logits_processor, **options)
@@ -46,12 +53,17 @@ def stream_many(
 
 def stream_chat(
     bundle: LoadedBundle,
-    conversation: Conversation,
+    messages: Messages,
     *,
+    tools: Tools | None = None,
+    chat_template: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
+    continue_final_message: bool | str = False,
     logits_processor: LogitsProcessor | None = None,
     **options: Any,
 ) -> Iterator[str]:
-    """The answer to a conversation in pieces."""
+    """As `chat`, in pieces as they come."""
+    conversation = Conversation(messages, tools, chat_template, chat_template_kwargs, continue_final_message)
     input_ids = chat_input_ids(bundle, conversation)
     for _, piece in _pieces(request_of(bundle, input_ids, logits_processor, options), CACHE_TOKENS):
         yield piece

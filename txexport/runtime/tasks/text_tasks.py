@@ -47,7 +47,13 @@ def classify(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """See Model.classify."""
+    """The labels of a text, likeliest first: all of them, or the first `top_k`.
+
+    Several `texts` may hold pairs, as in [("premise", "hypothesis")]. Scores are probabilities that sum
+    to 1, or of each label alone, or plain numbers of a regression, as config.json's problem_type says;
+    those of a cross-encoder of sentence-transformers are what its predict gives by the activation that
+    its files name.
+    """
     check_task(bundle, "classify")
     encodings = encode(bundle, as_items(texts), truncate)
     logits = gather(bundle, encodings, LOGITS, batch_tokens, progress)
@@ -78,7 +84,15 @@ def rerank(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Ranked] | list[list[Ranked]]:
-    """See Model.rerank."""
+    """How well each of `documents` answers a query, the best first, as CrossEncoder.rank has it.
+
+    For a model of one label that reads a query and a document together: `corpus_id` is a document's place
+    among those given, `score` what the checkpoint's activation makes of the label, or else its
+    probability; `text` is there with `return_documents`. `top_k` is how many are given. Several queries
+    have a list each. `truncate` cuts the longer of the two. Raises InputError for a model of more labels.
+    For late interaction it reads each alone, and a score is the sum, over the query's tokens, of the
+    greatest product with a document's (see `embed_tokens`).
+    """
     check_flag("return_documents", return_documents)
     check_task(bundle, "rerank")
     if top_k is not None:
@@ -131,7 +145,13 @@ def zero_shot(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """See Model.zero_shot."""
+    """How likely each of `candidate_labels`, of any words, fits a text, likeliest first.
+
+    For a model of natural language inference (Yin et al. 2019, 5): a label's score is how far the text
+    entails the `hypothesis_template` with the label in the place of {}. Scores sum to 1 over the labels
+    or, with `multi_label`, each is the probability of entailment against contradiction. `truncate` cuts
+    the text, never the hypothesis. Raises InputError where no label of the model begins with "entail".
+    """
     check_flag("multi_label", multi_label)
     check_task(bundle, "zero_shot")
     rows, labels = as_texts(texts), as_texts(candidate_labels)
@@ -175,7 +195,10 @@ def fill_mask(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Any]:
-    """See Model.fill_mask."""
+    """The `top_k` likeliest words for the mask in a text; with several masks, a list for each of them.
+
+    A mask is written as the tokenizer does: [MASK], <mask>. Raises InputError for a text without one.
+    """
     check_task(bundle, "fill_mask")
     check_count("top_k", top_k)
     rows, mask = as_texts(texts), bundle.files.text.special("mask_token")
@@ -226,7 +249,7 @@ def next_sentence(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> float | list[float]:
-    """See Model.next_sentence."""
+    """The probability that `second` goes on where `first` ends, or of each pair (Devlin et al. 2019)."""
     check_task(bundle, "next_sentence")
     output = LOGITS if LOGITS in bundle.sessions[roles.MODEL].outputs else SEQ_RELATIONSHIP_LOGITS
     pairs = as_pairs(first, second)
@@ -258,7 +281,7 @@ def choose(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[float] | list[list[float]]:
-    """See Model.choose."""
+    """The probability of each of the `choices`, in their order; for several questions, of their own."""
     check_task(bundle, "choose")
     questions = as_texts(question)
     groups: Sequence[Any] = [choices] if isinstance(question, str) else choices

@@ -61,7 +61,12 @@ def tag(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Entity] | list[list[Entity]]:
-    """See Model.tag."""
+    """The entities of a text in their order, without those whose label is in `ignore`.
+
+    `aggregation` is "simple", "first", "average", "max" or "none", as in transformers' pipeline. With
+    `stride`, a text longer than the model allows is read in windows that share so many tokens; of
+    entities that overlap the longest stays.
+    """
     check_task(bundle, "tag")
     if not isinstance(aggregation, str) or aggregation not in AGGREGATIONS:
         raise InputError(f"aggregation {shown(aggregation)} is not known; expected {', '.join(AGGREGATIONS)}")

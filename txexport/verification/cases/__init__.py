@@ -1,1 +1,1 @@
-"""What a bundle is tried with, and how."""
+"""The cases of a verification: planned, seeded, and run."""

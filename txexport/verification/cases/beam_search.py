@@ -1,4 +1,4 @@
-"""Beam search in the bundle's runtime against a plain one over the reference, which has no cache."""
+"""Beam search in the bundle's runtime against a plain search over the reference, without a cache."""
 
 from functools import partial
 
@@ -13,14 +13,14 @@ from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome, Pairs, plain_config
 from txexport.verification.references.originals import Reference, Source
 
-ROUNDING = 1e-7  # of a mean of log-probabilities, at least: what float32 stores of it
+ROUNDING = 1e-7  # of a mean of log-probabilities in float32, at least
 
 
 def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> list[Outcome]:
-    """The scores that the runtime gives its beams, and their tokens against the reference's own beams.
+    """Compare the scores of the runtime's beams, and their tokens with the reference's own beams.
 
-    Another token is no failure where the reference's search met two candidates nearer to each other than
-    twice what the scores are off by: either could have been kept, and other beams follow from it.
+    Other tokens are no failure if the reference's search met two candidates whose scores differ by less than
+    twice the error: either may be kept, and other beams follow from it.
     """
     config = plain_config(
         runner, num_beams=case.beams, num_return_sequences=case.beams, max_new_tokens=case.new_tokens
@@ -35,14 +35,14 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
         search = _Search(reference, prompt, source if start else None, case.beams)
         nearest = search.run(case.new_tokens)
         true = [search.known(beam.tokens) / case.new_tokens for beam in ours]
-        given = [np.nan if beam.score is None else beam.score for beam in ours]
-        scores.append((np.array(given), np.array(true)))
+        found = [np.nan if beam.score is None else beam.score for beam in ours]
+        scores.append((np.array(found), np.array(true)))
         searches.append(search)
-        off = max(ROUNDING, float(np.abs(np.subtract(given, true)).max()))
+        error = max(ROUNDING, float(np.abs(np.subtract(found, true)).max()))
         for beam, score, best in zip(ours, true, search.beams, strict=True):
             expected = search.scores[tuple(best)] / case.new_tokens
             equal = beam.tokens == best
-            tie = not equal and min(nearest / case.new_tokens, abs(score - expected)) <= 2 * off
+            tie = not equal and min(nearest / case.new_tokens, abs(score - expected)) <= 2 * error
             counts[0] += equal
             counts[1] += tie
             tokens.append((np.array([float(equal or tie)]), np.ones(1)))
@@ -56,15 +56,15 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
 
 
 def _scored_again(scores: Pairs, searches: "list[_Search]", beams: list[list[list[int]]]) -> Pairs:
-    """The scores with what the reference says of the same beams now, without another search."""
+    """The scores with the reference's present numbers, without another search."""
     return [
-        (given, np.array([search.score(tokens) / len(tokens) for tokens in ours]))
-        for (given, _), search, ours in zip(scores, searches, beams, strict=True)
+        (found, np.array([search.score(tokens) / len(tokens) for tokens in ours]))
+        for (found, _), search, ours in zip(scores, searches, beams, strict=True)
     ]
 
 
 class _Search:
-    """As many beams as `width` over one prompt, with the log-probabilities of all that was tried."""
+    """Beam search of that `width` after one prompt, with the log-probabilities of all candidates tried."""
 
     def __init__(self, reference: Reference, prompt: list[int], source: Source, width: int):
         self.reference, self.prompt, self.source, self.width = reference, prompt, source, width
@@ -72,7 +72,7 @@ class _Search:
         self.scores: dict[tuple[int, ...], float] = {(): 0.0}
 
     def run(self, steps: int) -> float:
-        """Extend the beams; how near two candidates came of which one went before the other."""
+        """Extend the beams; return the smallest difference of two candidates at the cut."""
         nearest = np.inf
         for _ in range(steps):
             candidates = []
@@ -90,7 +90,7 @@ class _Search:
         return nearest
 
     def known(self, tokens: list[int]) -> float:
-        """As `score`, which computes nothing where the search has met the tokens."""
+        """The score of tokens, from the search if it has met them."""
         score = self.scores.get(tuple(tokens))
         return self.score(tokens) if score is None else score
 
@@ -100,7 +100,7 @@ class _Search:
         return float(logs[np.arange(len(tokens)), tokens].sum())
 
     def _logits(self, tokens: list[int]) -> np.ndarray:
-        """Of the prompt's last token and of those after it (1 + tokens, V), in float64."""
+        """The logits of the prompt's last token and of the tokens after it (1 + tokens, V), in float64."""
         logits = self.reference.decode(self.prompt + tokens, self.source)[LOGITS]
         return logits[len(self.prompt) - 1 :].astype(np.float64)
 

@@ -1,4 +1,4 @@
-"""A decoder graph run step by step over either cache, as a case says."""
+"""A decoder graph run step by step over each kind of cache."""
 
 import numpy as np
 
@@ -18,14 +18,14 @@ from txexport.parts.cases import DecoderCase
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
 
-FIRST = (1, 0, 1)  # heads, length and size of an empty past that nothing reads: clients guess
-SPARE = 3  # slots of a static cache beyond those that a case fills
+FIRST = (1, 0, 1)  # heads, length and size of an empty past that no graph reads; clients invent it
+SPARE = 3  # slots of a static cache beyond those of a case
 
 
 class Steps:
-    """A decoder graph run step by step; `present` are its caches after the last one, which `ran` gave.
+    """A decoder graph run step by step; `present` are its caches, `ran` is the role of the last graph.
 
-    `new` is where in that step the new tokens of each row stand, `result` all that the graph gave.
+    `new` are the positions of each row's new tokens in the last step, `result` are the graph's outputs.
     """
 
     new: list[np.ndarray]
@@ -42,23 +42,23 @@ class Steps:
         }
 
     def stepping(self, case: DecoderCase) -> str:
-        """The graph that takes a past."""
+        """The role of the graph that takes a past."""
         return roles.DECODER if case.sources else roles.MODEL
 
     def first_past(self, batch: int, heads: int | str, size: int | str) -> np.ndarray:
-        """A cache of nothing."""
+        """An empty cache."""
         raise NotImplementedError
 
     def run(self, new: list[list[int]]) -> list[np.ndarray]:
-        """New tokens a row -> their logits a row."""
+        """New tokens of each row -> their logits."""
         raise NotImplementedError
 
     def filled(self, row: int) -> np.ndarray:
-        """The slots that a row has filled."""
+        """The filled slots of a row."""
         raise NotImplementedError
 
     def layers(self, row: int) -> dict[str, np.ndarray]:
-        """What layers gave of a row's new tokens: vectors (n,W), and weights (N,n,T) of all slots."""
+        """Outputs of layers for a row's new tokens: vectors (n,W), and weights (N,n,T) over all slots."""
         return {
             name: array[row][self.new[row]] if kind == HIDDEN_STATES else array[row][:, self.new[row]]
             for name, array in self.result.items()
@@ -71,23 +71,23 @@ class Steps:
         return {cache_names.to_present(name): array for name, array in self.past.items()}
 
     def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
-        """One run; keeps the caches, returns the logits."""
+        """Run once, keep the caches, return the logits."""
         self.result = self.runner.run(self.role, **feeds, **self.cross, **self.past)
         self.past = {name: self.result[cache_names.to_present(name)] for name in self.past}
         return self.result[LOGITS]
 
 
 class StaticSteps(Steps):
-    """Over buffers with spare slots, whose unfilled part holds numbers that would show if they were read."""
+    """Steps over buffers with spare slots, full of noise that would show if a graph read it."""
 
     def first_past(self, batch, heads, size):
-        """A cache of nothing, full of noise."""
+        """A buffer of noise with no slot filled."""
         widest = max(int(step.max()) for step in self.case.steps)
         capacity = int(self.case.steps.sum(axis=0).max()) + widest + SPARE
         return np.random.default_rng(1).normal(5, 5, (batch, heads, capacity, size)).astype(np.float32)
 
     def run(self, new: list[list[int]]) -> list[np.ndarray]:
-        """New tokens a row -> their logits a row; asked for in reverse, so that the indices must be used."""
+        """New tokens of each row -> their logits, requested in reverse: the graph must use the indices."""
         counts = np.array([len(row) for row in new])
         self.new = [np.arange(count) for count in counts]
         ids, _ = pad([row or [0] for row in new], 0)
@@ -99,12 +99,12 @@ class StaticSteps(Steps):
         return [logits[row, :n] for row, n in enumerate(counts)]
 
     def filled(self, row: int) -> np.ndarray:
-        """The slots that a row has filled."""
+        """The filled slots of a row."""
         return np.arange(self.lengths[row])
 
 
 class SharedSteps(StaticSteps):
-    """The same buffers, told by a mask that grows, padding included."""
+    """Steps over the same buffers with a mask that grows, padding included."""
 
     def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
         super().__init__(runner, case, cross)
@@ -115,7 +115,7 @@ class SharedSteps(StaticSteps):
         return roles.SHARED
 
     def run(self, new: list[list[int]]) -> list[np.ndarray]:
-        """New tokens a row -> their logits a row."""
+        """New tokens of each row -> their logits."""
         counts = np.array([len(row) for row in new])
         self.new = [np.arange(count) for count in counts]
         ids, _ = pad([row or [0] for row in new], 0)
@@ -127,7 +127,7 @@ class SharedSteps(StaticSteps):
 
 
 class DynamicSteps(Steps):
-    """Over a cache that grows, padding included."""
+    """Steps over a cache that grows, padding included."""
 
     def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
         super().__init__(runner, case, cross)
@@ -138,7 +138,7 @@ class DynamicSteps(Steps):
         return np.zeros((batch, heads, 0, size), np.float32)
 
     def run(self, new: list[list[int]]) -> list[np.ndarray]:
-        """New tokens a row -> their logits a row."""
+        """New tokens of each row -> their logits."""
         ids, real = pad([row or [0] for row in new], 0)
         real[[not row for row in new]] = 0
         if self.case.left:
@@ -154,14 +154,14 @@ class DynamicSteps(Steps):
         return [logits[row, keep] for row, keep in enumerate(real.astype(bool))]
 
     def filled(self, row: int) -> np.ndarray:
-        """The slots that a row has filled."""
+        """The filled slots of a row."""
         return np.flatnonzero(self.mask[row])
 
 
 class HubSteps(DynamicSteps):
-    """By the ecosystem's contract: the first step has no past, and makes an encoder's keys and values.
+    """Steps by the ecosystem's contract: the first step has no past, and creates the cross-attention caches.
 
-    Two graphs, or a `merged` one. `given` is what the encoder left, hidden states among it.
+    There are two graphs, or a `merged` one. `given` are the outputs of the encoder, hidden states included.
     """
 
     def __init__(self, runner: GraphRunner, case: DecoderCase, given: dict[str, np.ndarray], merged: bool):
@@ -173,16 +173,16 @@ class HubSteps(DynamicSteps):
         return roles.DECODER_MERGED if self.merged else roles.DECODER_WITH_PAST
 
     def first_past(self, batch: int, heads: int | str, size: int | str) -> np.ndarray:
-        """What clients make up before the first step: heads of their own, and no tokens."""
+        """The past that clients invent for the first step: heads of any number, and no tokens."""
         return np.zeros((batch, *FIRST), np.float32)
 
     @property
     def present(self) -> dict[str, np.ndarray]:
-        """See Steps; of the encoder's tokens too."""
+        """See Steps; with the cross-attention caches."""
         return {**super().present, **{cache_names.to_present(name): a for name, a in self.cross.items()}}
 
     def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
-        """See Steps. Raises AssertionError where a later step alters the encoder's keys and values."""
+        """See Steps. Raises AssertionError if a later step changes the cross-attention caches."""
         first = not self.cross
         self.ran = roles.DECODER if first and not self.merged else self.role
         if self.merged:
@@ -200,16 +200,16 @@ class HubSteps(DynamicSteps):
         if first:
             self.cross = {cache_names.to_past(n): a for n, a in result.items() if cache_names.is_cross(n)}
         for name, array in self.cross.items():
-            kept = result.get(cache_names.to_present(name), array)
-            if not np.array_equal(kept, array):
-                raise AssertionError(f"{name} came back otherwise")
+            present = result.get(cache_names.to_present(name), array)
+            if not np.array_equal(present, array):
+                raise AssertionError(f"{name} changed in a later step")
         self.past = {name: result[cache_names.to_present(name)] for name in self.past}
         self.result = result
         return result[LOGITS]
 
 
 def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Right padding moved to the left."""
+    """Ids and mask with right padding moved to the left."""
     shifts = real.shape[1] - real.sum(axis=1)
     rolled = [np.roll(np.stack([i, r]), shift, axis=1) for i, r, shift in zip(ids, real, shifts, strict=True)]
     both = np.stack(rolled)

@@ -1,4 +1,4 @@
-"""What a case is tried on: something that runs a bundle's graphs by role."""
+"""The runner of a bundle's graphs that a case calls by role."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,15 @@ import numpy as np
 
 from txexport.bundle.manifest import Manifest
 from txexport.contracts import roles
+from txexport.contracts.meaning import NUMBERS, Meaning, meaning_of
 from txexport.runtime.loaded_bundle import LoadedBundle
 
 
 @dataclass(frozen=True)
 class GraphRunner:
-    """A loaded bundle, and `run`: the bundle's own, or one that keeps what passes or leaves outputs out.
+    """A loaded bundle, and the function that runs its graphs: the bundle's own, or one that wraps it.
 
-    What a case generates comes from the bundle itself. `left_out` are the outputs which `run` leaves out.
+    `left_out` are the outputs that `run` omits. Generation uses the bundle itself.
     """
 
     bundle: LoadedBundle
@@ -23,21 +24,26 @@ class GraphRunner:
 
     @property
     def manifest(self) -> Manifest:
-        """What txexport.json says of the bundle."""
+        """The manifest of the bundle."""
         return self.bundle.manifest
 
     @property
     def generating(self) -> str | None:
-        """The file of the graph that generates alone, None where one stands behind an encoder."""
+        """The file of a decoder that generates alone, None for an encoder-decoder."""
         return None if self.bundle.has_encoder else self.file(roles.MODEL)
 
     def file(self, role: str) -> str:
-        """Where the bundle has the graph of a role."""
+        """The file of the graph of a role."""
         return self.manifest.graphs[role].file
+
+    def meaning(self, output: str) -> Meaning:
+        """The meaning of an output of the graphs; plain numbers for one that a case computes itself."""
+        declared = {port.name for graph in self.manifest.graphs.values() for port in graph.outputs}
+        return meaning_of(output) if output in declared else NUMBERS
 
 
 def runner_of(bundle: LoadedBundle) -> GraphRunner:
-    """The bundle as it is; what a graph raises has the graph's file as a note."""
+    """The runner of a bundle as it is; errors of a graph have the graph's file as a note."""
 
     def run(role: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         try:

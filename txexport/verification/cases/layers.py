@@ -1,6 +1,6 @@
-"""What layers give of a row, without its padding: hidden states, and weights of queries for keys.
+"""Outputs of every layer for one row without its padding: hidden states and attention weights.
 
-Weights keep every key that the graph had, of which padding and unfilled slots have 0.
+Weights keep every key that the graph had; padding and unfilled slots have weight 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from txexport.contracts.names import ATTENTIONS, CROSS_ATTENTIONS, HIDDEN_STATES
 
 
 def of_row(name: str, found: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """A row's output without padding, which `real` (S) tells: (S,W), weights (N,S,T); others as they are."""
+    """A row's output at the tokens where `real` (S) is true: (S,W) or weights (N,S,T); others unchanged."""
     kind = kind_of(name)
     if kind == HIDDEN_STATES:
         return found[real]
@@ -20,16 +20,16 @@ def of_row(name: str, found: np.ndarray, real: np.ndarray) -> np.ndarray:
 
 
 def among(name: str, truth: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """What a row that was read alone gives, where it stands among padding: weights (N,s,s) as (N,s,S)."""
+    """The output of a row that ran without padding, with zeros at padding: weights (N,s,s) -> (N,s,S)."""
     return _spread(truth, np.flatnonzero(real), len(real)) if kind_of(name) == ATTENTIONS else truth
 
 
 def of_step(
     name: str, expected: Mapping[str, np.ndarray], done: int, found: np.ndarray, filled: np.ndarray
 ) -> np.ndarray:
-    """What one pass over a row gave of a step's tokens, before which `done` were read, as the step has it.
+    """The part of a row's output in one pass that one step should give, after `done` tokens.
 
-    `filled` are the slots of the tokens read. Raises AssertionError for an output that was not given.
+    `filled` are the slots of the tokens read. Raises AssertionError if the reference lacks the output.
     """
     if name not in expected:
         raise AssertionError(f"the reference gives no {name}")
@@ -43,13 +43,13 @@ def of_step(
 
 
 def read(name: str, found: np.ndarray, filled: np.ndarray) -> np.ndarray:
-    """What a step gave of a row, without slots of no token."""
-    own = kind_of(name) == ATTENTIONS and not name.startswith(CROSS_ATTENTIONS)
-    return found[..., filled] if own else found
+    """A step's output of a row without empty slots."""
+    self_attention = kind_of(name) == ATTENTIONS and not name.startswith(CROSS_ATTENTIONS)
+    return found[..., filled] if self_attention else found
 
 
 def joined(name: str, steps: Sequence[np.ndarray]) -> np.ndarray:
-    """What steps gave of a row, one after another, as one pass over it gives it."""
+    """The outputs of successive steps of a row, as of one pass."""
     if kind_of(name) == HIDDEN_STATES:
         return np.concatenate(steps)
     length = steps[-1].shape[2]
@@ -57,9 +57,9 @@ def joined(name: str, steps: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _spread(weights: np.ndarray, keys: np.ndarray, length: int) -> np.ndarray:
-    """Weights (N,S,T) of the keys that stand at `keys` among `length`, of which the others have 0.
+    """Weights (N,S,T) with keys at the positions `keys` among `length`, and 0 elsewhere.
 
-    As they are where there is no room for them, which is another shape than was given.
+    Unchanged if they do not fit, so that the shapes differ.
     """
     if len(keys) != weights.shape[2] or keys.max(initial=-1) >= length:
         return weights

@@ -16,8 +16,7 @@ from txexport.spec import ModelSpec, StackSpec
 from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
-from txexport.verification.checks import PROCESSORS
-from txexport.verification.result import Reach
+from txexport.verification.checks import PROCESSORS, Reach
 
 # What one pass of the longest case may cost; two cores take half a minute for it.
 OPERATIONS = 5e12

@@ -1,4 +1,4 @@
-"""One case at a time: the bundle's outputs and the reference's, paired without padding."""
+"""The cases: outputs of bundle and reference in pairs, without padding."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -48,59 +48,59 @@ from txexport.verification.counts import CACHES
 from txexport.verification.references.originals import Arrays, Reference, Source
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
-EMBEDS = (
+EMBEDS = (  # the graphs of a dual encoder and their vectors
     (roles.TEXT, TEXT_EMBEDS),
     (roles.VISION, IMAGE_EMBEDS),
-)  # what is compared, and which graph gives it
+)
 RolePairs = dict[tuple[str, str], Pairs]  # by the role of a graph, and its output
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One output over one case: (found, expected), padding left out.
+    """One output over one case: pairs (found, expected) without padding.
 
-    `says` tells what the pairs say beside their numbers, at a bound; None where the output's name does.
-    `graph` is the file of the graph that gave it, None where one of its kind alone ran, or all together did.
-    `again` gives the pairs with what the reference says by then; None where the whole case must run for that.
+    `compare` counts the choices of the pairs at a bound; None where the meaning of the output decides.
+    `graph` is the file of the graph that gave it, None if it is the only one of its kind or all ran together.
+    `again` gives the pairs with the present numbers of the reference; None if the whole case must run again.
     """
 
     output: str
     pairs: Pairs
-    says: Callable[[Pairs, float], Behaviour] | None = None
+    compare: Callable[[Pairs, float], Behaviour] | None = None
     graph: str | None = None
     again: Callable[[], Pairs] | None = None
 
 
 def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
-    """Every output of an encoder-only graph over a padded batch."""
+    """Every output of an encoder over a padded batch."""
     graph, inputs = runner.manifest.graphs[roles.MODEL], _inputs(runner, case)
     result = runner.run(**inputs)
     _check_declared(runner, result)
     by_token = {port.name for port in graph.outputs if port.shape[1:2] == [SEQUENCE_LENGTH]}
 
     def real(outputs: Arrays, row: int, mask: np.ndarray) -> Arrays:
-        """One row's numbers, without those of padding where an output has a number of its own a token."""
+        """One row of the outputs, without padding in those that have one number or vector a token."""
         return {
             name: array[row][mask] if name in by_token else layers.of_row(name, array[row], mask)
             for name, array in outputs.items()
         }
 
     pairs: dict[str, Pairs] = {name: [] for name in result}
-    whole = None if case.alone else reference.encode(inputs)
+    batch = None if case.alone else reference.encode(inputs)
     for row, mask in enumerate(case.attention_mask.astype(bool)):
-        if whole is None:
+        if batch is None:
             alone = reference.encode({name: array[row : row + 1, mask] for name, array in inputs.items()})
             expected = {name: layers.among(name, array[0], mask) for name, array in alone.items()}
         else:
-            expected = real(whole, row, mask)
-        _check_owed(result, expected)
+            expected = real(batch, row, mask)
+        _check_complete(result, expected)
         for name, array in real(result, row, mask).items():
             pairs[name].append((array, expected[name]))
     return [Outcome(name, pairs[name]) for name in pairs]
 
 
 def run_choices(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
-    """The scores of choices: the case's rows, and the same in reverse, each row a choice."""
+    """The scores of multiple-choice: the rows of the case as choices, and the same in reverse."""
     inputs = {name: np.stack([array, array[::-1]]) for name, array in _inputs(runner, case).items()}
     result = runner.run(**inputs)[LOGITS]  # (2, B)
     if not case.alone:
@@ -117,22 +117,22 @@ def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> 
     """Every output of an encoder of images or sounds."""
     name = runner.manifest.graphs[roles.MODEL].inputs[0].name
     result, expected = runner.run(**{name: case.signals}), reference.encode({name: case.signals})
-    _check_owed(result, expected)
+    _check_complete(result, expected)
     _check_declared(runner, result)
     return [Outcome(name, [(array, expected[name])]) for name, array in result.items()]
 
 
 def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
-    """The vectors of texts, which the reference reads one by one, and of images, and all their scores."""
+    """Vectors and scores of texts and images; the reference reads the texts one by one."""
     texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
     pixels = {PIXEL_VALUES: case.pixel_values}
-    there = runner.manifest.graphs
+    graphs = runner.manifest.graphs
     results = {
         role: runner.run(role, **inputs)
         for role, inputs in ((roles.TEXT, texts), (roles.VISION, pixels), (roles.MODEL, {**texts, **pixels}))
-        if role in there
+        if role in graphs
     }
-    if roles.SIMILARITY in there:
+    if roles.SIMILARITY in graphs:
         results[roles.SIMILARITY] = runner.run(
             roles.SIMILARITY,
             **{name: results[role][name] for role, name in EMBEDS},
@@ -154,19 +154,19 @@ def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncode
 
 
 def _of_text(name: str, array: np.ndarray, row: int) -> np.ndarray:
-    """What an output of texts and images says of the text of a row: vectors, one of them of all images."""
+    """The part of an output that belongs to the text of a row, together with all images."""
     if name == LOGITS_PER_IMAGE:
         return array[:, row : row + 1].T
     return array if name == IMAGE_EMBEDS or name.startswith(VISION) else array[row : row + 1]
 
 
 def _by_graph(runner: GraphRunner, pairs: RolePairs) -> list[Outcome]:
-    """The outputs of each graph."""
+    """The outcomes of each graph."""
     return [Outcome(name, pairs[role, name], graph=runner.file(role)) for role, name in pairs]
 
 
 def _inputs(runner: GraphRunner, case: EncoderCase) -> dict[str, np.ndarray]:
-    """What the graph takes of the case."""
+    """The graph's inputs of the case."""
     inputs = {
         INPUT_IDS: case.input_ids,
         ATTENTION_MASK: case.attention_mask,
@@ -176,15 +176,15 @@ def _inputs(runner: GraphRunner, case: EncoderCase) -> dict[str, np.ndarray]:
     return {port.name: inputs[port.name] for port in runner.manifest.graphs[roles.MODEL].inputs}
 
 
-def _check_owed(found: Iterable[str], expected: Iterable[str]) -> None:
-    """Raise AssertionError for an output that the reference gives and the graph does not."""
+def _check_complete(found: Iterable[str], expected: Iterable[str]) -> None:
+    """Raise AssertionError for an output of the reference that the graph lacks."""
     missing = set(expected) - set(found)
     if missing:
         raise AssertionError(f"the graph has no output {', '.join(sorted(missing))}")
 
 
 def _check_declared(runner: GraphRunner, found: Arrays) -> None:
-    """Raise AssertionError for an output of another shape than the bundle declares."""
+    """Raise AssertionError for an output whose shape is not the declared one."""
     for port in runner.manifest.graphs[roles.MODEL].outputs:
         if port.name in runner.left_out:
             continue
@@ -197,7 +197,7 @@ def _check_declared(runner: GraphRunner, found: Arrays) -> None:
 
 
 def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) -> list[Outcome]:
-    """Logits of every token and the cache in the end, step by step against one pass a row."""
+    """Logits of every token and the final cache: step by step against one pass for each row."""
     pairs: RolePairs = {}
     expected = [
         reference.decode(row, case.sources[i] if case.sources else None) for i, row in enumerate(case.rows)
@@ -216,7 +216,7 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
                     part = layers.of_step(name, truth, taken[row], found, steps.filled(row))
                     pairs.setdefault((steps.ran, name), []).append((found, part))
             taken += counts
-        _check_owed([*(name for _, name in pairs), *steps.present], expected[0])
+        _check_complete([*(name for _, name in pairs), *steps.present], expected[0])
         for row, truth in enumerate(expected):
             for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
                 if cache_names.is_cross(name):
@@ -228,7 +228,7 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
 
 
 def _kinds(runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]) -> list[Steps]:
-    """The ways in which the bundle's graphs are stepped through."""
+    """The kinds of steps for the bundle's graphs."""
     ways = {roles.DECODER_WITH_PAST: False, roles.DECODER_MERGED: True}
     others = [HubSteps(runner, case, cross, ways[role]) for role in ways if role in runner.manifest.graphs]
     if others:
@@ -243,7 +243,7 @@ def _kinds(runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray])
 def _run_source(
     runner: GraphRunner, sources: Sources, expected: list[dict], pairs: RolePairs
 ) -> dict[str, np.ndarray]:
-    """Run and pair the encoder; what it leaves for the decoder."""
+    """Run the encoder and pair its outputs; return the decoder's inputs."""
     port, rest = runner.manifest.graphs[roles.ENCODER].inputs[0].name, {}
     if port == INPUT_IDS:
         ids, mask = pad([list(source) for source in sources], 0)
@@ -263,18 +263,18 @@ def _run_source(
             truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
             length = len(source) if rest else len(truth)
             pairs.setdefault((roles.ENCODER, name), []).append((per_row[row, :length], truth))
-    made = {name: array for name, array in result.items() if cache_names.is_present(name)}
-    cross = {cache_names.to_past(name): array for name, array in made.items()}
-    if not cross:  # the decoder makes them
+    caches = {name: array for name, array in result.items() if cache_names.is_present(name)}
+    cross = {cache_names.to_past(name): array for name, array in caches.items()}
+    if not cross:  # the decoder computes them
         cross = {ENCODER_HIDDEN_STATES: result[LAST_HIDDEN_STATE]}
     return {**rest, **cross}
 
 
 def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> list[Outcome]:
-    """Tokens that the runtime chose: how far each falls short of the reference's best, which is 0 if equal.
+    """Greedy tokens of the runtime: the score that each lacks to the reference's best, 0 if equal.
 
-    The reference reads prompt and chosen tokens in one pass, so that one choice between two tokens within
-    the tolerance of each other does not fail all those after it.
+    The reference reads prompt and tokens in one pass, so that one choice between near scores does not fail
+    all later tokens.
     """
     config = plain_config(runner, max_new_tokens=case.new_tokens)
     results = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
@@ -295,16 +295,16 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
 
 
 def plain_config(runner: GraphRunner, **options: Any) -> GenerationConfig:
-    """The search of `options` alone, without what the checkpoint would have done beside."""
-    own = runner.bundle.files.generation_config
-    plain = GenerationConfig(decoder_start_token_id=own.decoder_start, pad_token_id=own.pad)
+    """The generation config of `options` alone, without the checkpoint's defaults."""
+    default = runner.bundle.files.generation_config
+    plain = GenerationConfig(decoder_start_token_id=default.decoder_start, pad_token_id=default.pad)
     return plain.updated(**options)
 
 
 def _choices(pairs: Pairs, bound: float) -> Behaviour:
-    """Rows of (reached, best) scores: how many choices are the best, or as good within the bound."""
+    """Rows of (chosen, best) scores: how many choices are the best, or as good within the bound."""
     total = Behaviour()
-    for reached, best in pairs:
-        equal, near = reached == best, best - reached <= bound * bounds.size(best)
+    for chosen, best in pairs:
+        equal, near = chosen == best, best - chosen <= bound * bounds.size(best)
         total = total.merged(Behaviour(len(best), int(equal.sum()), int((near & ~equal).sum())))
     return total

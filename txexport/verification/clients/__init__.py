@@ -1,5 +1,6 @@
-"""Other software that loads bundles, each in an environment of its own, and what it answers.
+"""Other software that loads bundles, each in its own environment.
 
-`process.py` asks; `worker.py` runs in the client's interpreter, where txexport is not installed, and hands
-calls to that client's own file, which holds no more than the client's documentation tells its users to write.
+`process.py` sends calls. `worker.py` runs in the client's interpreter, where txexport is not installed, and
+passes calls to that client's own file, which contains only what the client's documentation tells users to
+write.
 """

@@ -1,4 +1,4 @@
-"""fastembed: sentences' vectors of a bundle that is registered as a custom model."""
+"""fastembed: sentence vectors of a bundle, registered as a custom model."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def encode(
     pooling: str = "MEAN",
     normalize: bool = True,
 ) -> dict[str, np.ndarray]:
-    """`vectors` (B,`size`) of sentences, pooled as told ("MEAN" or "CLS")."""
+    """`vectors` (B,`size`) of sentences with that pooling ("MEAN" or "CLS")."""
     TextEmbedding.add_custom_model(
         model="txexport/bundle",
         pooling=PoolingType[pooling],

@@ -1,4 +1,4 @@
-"""onnxruntime-genai: a bundle's texts, from its genai_config.json."""
+"""onnxruntime-genai: generation from a bundle's genai_config.json."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ PACKAGES = ["onnxruntime-genai"]
 
 @cache
 def load(bundle: Path, overlay: str = "{}") -> Any:
-    """The model, with settings of `overlay`, as JSON, in the place of those in genai_config.json."""
+    """The model, with the JSON settings of `overlay` over those of genai_config.json."""
     config = genai.Config(str(bundle))
     config.overlay(overlay)
     return genai.Model(config)
@@ -26,7 +26,7 @@ def search(model: Any, rows: int, settings: dict[str, Any]) -> Any:
 
 
 def sequences(generator: Any, rows: int) -> dict[str, Any]:
-    """`sequences`, a list of ids a row, which end before the token that ended them."""
+    """`sequences`: the ids of each row, without the token that ended them."""
     while not generator.is_done():
         generator.generate_next_token()
     return {"sequences": [[int(token) for token in generator.get_sequence(row)] for row in range(rows)]}
@@ -35,7 +35,7 @@ def sequences(generator: Any, rows: int) -> dict[str, Any]:
 def generate(
     bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any], overlay: str = "{}"
 ) -> dict[str, Any]:
-    """`sequences` of prompts `input_ids` (B,S), of which shorter ones are padded on the right."""
+    """`sequences` of prompts `input_ids` (B,S), padded on the right."""
     rows = len(arrays["input_ids"])
     generator = search(load(bundle, overlay), rows, settings)
     generator.append_tokens(arrays["input_ids"].astype(np.int32))
@@ -55,7 +55,7 @@ def chunked(
 def taken_back(
     bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any], new: int, kept: int
 ) -> dict[str, Any]:
-    """`sequences` of `input_ids` (1,S) and `new` tokens, of which `kept` stay and `rest` (1,S) follows."""
+    """`sequences` of `input_ids` (1,S) and `new` tokens, rewound to `kept`, then `rest` (1,S)."""
     generator = search(load(bundle), 1, settings)
     generator.append_tokens(arrays["input_ids"].astype(np.int32))
     for _ in range(new):
@@ -68,7 +68,7 @@ def taken_back(
 def transcribe(
     bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """`sequences` of audio's `input_features` (B,mel,3000), each after its prompt `input_ids` (B,S)."""
+    """`sequences` of audio's `input_features` (B,mel,3000), after prompts `input_ids` (B,S)."""
     rows = len(arrays["input_ids"])
     generator = search(load(bundle), rows, settings)
     inputs = genai.NamedTensors()
@@ -87,7 +87,7 @@ def logits(bundle: Path, task: str, arrays: dict[str, np.ndarray]) -> dict[str, 
 
 
 def tokens(bundle: Path, task: str, arrays: dict[str, np.ndarray], texts: list[str]) -> dict[str, Any]:
-    """`ids` of each text by its tokenizer, and `texts` of those ids."""
+    """`ids` of each text by its tokenizer, and the `texts` of those ids."""
     tokenizer = genai.Tokenizer(load(bundle))
     ids = [[int(token) for token in tokenizer.encode(text)] for text in texts]
     return {"ids": ids, "texts": [tokenizer.decode(np.array(row, np.int32)) for row in ids]}

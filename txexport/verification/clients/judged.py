@@ -1,4 +1,4 @@
-"""Other software as a column of a report: what it answers for a bundle, held against the originals."""
+"""Other software that loads the bundle, as a column of a report beside the runtimes."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +20,8 @@ from txexport.parts.cases import DecoderCase, GreedyCase, Sources
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
 from txexport.spec import ModelSpec
+from txexport.support.progress import Naming
+from txexport.verification.attempt import attempt
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import QUICK, plan
@@ -29,19 +31,29 @@ from txexport.verification.clients import transformers_js
 from txexport.verification.clients.process import CLIENTS, Call, Process
 from txexport.verification.judgement import Run, judge
 from txexport.verification.references.originals import Arrays, Reference
-from txexport.verification.verify_run import CaseProgress, attempt
 
 JS, GENAI = "js", "genai"
 NAMES = ("optimum", JS, GENAI, "openvino")
-OUTPUTS = "outputs"  # in place of a case's name: those that a client does not give
-DECODER_INPUT_IDS = "decoder_input_ids"  # in the words of transformers, as what else is given
+OUTPUTS = "outputs"  # in place of a case's name, for outputs that a client does not return
+DECODER_INPUT_IDS = "decoder_input_ids"  # the name in transformers, as of the other inputs
 
-Forward = Callable[[Arrays], Arrays]  # inputs in the words of transformers -> outputs by name
+Forward = Callable[[Arrays], Arrays]  # inputs by their names in transformers -> outputs by name
+
+
+@dataclass(frozen=True)
+class ClientRequest:
+    """The cases that a client computes: a bundle, its references, and the names of the chosen cases."""
+
+    folder: Path
+    manifest: Manifest
+    spec: ModelSpec
+    references: Mapping[str, Reference]
+    names: AbstractSet[str]
 
 
 @dataclass(frozen=True)
 class Only:
-    """A reference without the outputs that a client does not give."""
+    """A reference without the outputs that a client does not return."""
 
     reference: Any
     outputs: frozenset[str]
@@ -55,68 +67,52 @@ class Only:
 
 
 def check(name: str, folder: Path, manifest: Manifest) -> None:
-    """Raise InputError for a client that is not known, UnsupportedError for one that cannot be asked here."""
+    """Raise InputError for an unknown client, UnsupportedError for one that cannot run here."""
     if name not in NAMES:
         raise InputError(f"client '{name}' is not known; expected one of {', '.join(NAMES)}")
-    why = transformers_js.missing_in_node() if name == JS else CLIENTS[name].missing()
-    if why is None and not manifest.hub:
-        why = "it has no graphs for other clients; export without --only native"
-    if why is not None:
-        raise UnsupportedError(f"{folder} cannot be tried in {name}: {why}")
+    reason = transformers_js.missing_in_node() if name == JS else CLIENTS[name].missing()
+    if reason is None and not manifest.hub:
+        reason = "it has no graphs for other clients; export without --only native"
+    if reason is not None:
+        raise UnsupportedError(f"{folder} cannot be tried in {name}: {reason}")
 
 
-def over(
-    name: str,
-    folder: Path,
-    manifest: Manifest,
-    spec: ModelSpec,
-    originals: Mapping[str, Reference],
-    wanted: AbstractSet[str],
-    progress: CaseProgress | None,
-) -> Iterator[CaseReport]:
-    """What a client that `check` has passed computes of the quick ones of the `wanted` cases, in one pass.
+def reports(name: str, request: ClientRequest, progress: Naming) -> Iterator[CaseReport]:
+    """The quick ones of the chosen cases, each in one pass by a client that `check` has accepted.
 
-    Which of the graph's outputs it does not give is said last.
+    A last report has the graph's outputs that the client does not return.
     """
     with ExitStack() as stack:
-        forward = forward_of(name, started(name, stack), folder, manifest)
-        yield from answered(name, forward, folder, manifest, spec, originals, wanted, progress)
+        forward = forward_of(name, started(name, stack), request.folder, request.manifest)
+        yield from reports_of_started(name, forward, request, progress)
 
 
-def answered(
-    name: str,
-    forward: Forward,
-    folder: Path,
-    manifest: Manifest,
-    spec: ModelSpec,
-    originals: Mapping[str, Reference],
-    wanted: AbstractSet[str],
-    progress: CaseProgress | None = None,
+def reports_of_started(
+    name: str, forward: Forward, request: ClientRequest, progress: Naming = lambda case: None
 ) -> Iterator[CaseReport]:
-    """As `over`, of a client that has started."""
-    view = manifest.for_others
+    """The same for a client that has started."""
+    view = request.manifest.for_others
     lacking: dict[str, None] = {}
-    for planned in plan(spec, static=False):
+    for planned in plan(request.spec, static=False):
         case = planned.case
         run = planned.run
-        if run is None or planned.name not in QUICK & wanted or isinstance(case, GreedyCase):
+        if run is None or planned.name not in QUICK & request.names or isinstance(case, GreedyCase):
             continue
         if isinstance(case, DecoderCase):
             run = partial(_decoded, forward, alone=name == GENAI)
-        for reference, original in originals.items():
-            if progress is not None:
-                progress(f"{case.name} ({reference}, {name})")
-            loaded = LoadedBundle(folder, view, "cpu", {})
-            tried = partial(_tried, run, forward, loaded, original, case, lacking)
-            yield attempt(case.name, reference, tried, f"{CLIENT}{name}", HUB)
+        for reference, original in request.references.items():
+            progress(f"{case.name} ({reference}, {name})")
+            loaded = LoadedBundle(request.folder, view, "cpu", {})
+            checks = partial(_checks, run, forward, loaded, original, case, lacking)
+            yield attempt(case.name, reference, checks, f"{CLIENT}{name}", HUB)
     if lacking:
-        why = f"{name} gives no {', '.join(lacking)}"
-        for reference in originals:
-            yield CaseReport(OUTPUTS, reference, skipped=why, runtime=f"{CLIENT}{name}", graphs=HUB)
+        reason = f"{name} gives no {', '.join(lacking)}"
+        for reference in request.references:
+            yield CaseReport(OUTPUTS, reference, skipped=reason, runtime=f"{CLIENT}{name}", graphs=HUB)
 
 
 def started(name: str, stack: ExitStack) -> transformers_js.Client | Process:
-    """The client, which answers for one bundle after another and ends with the stack."""
+    """The started client, which computes one bundle after another and ends with the stack."""
     if name == JS:
         return stack.enter_context(transformers_js.node())
     return stack.enter_context(Process(CLIENTS[name]))
@@ -125,7 +121,7 @@ def started(name: str, stack: ExitStack) -> transformers_js.Client | Process:
 def forward_of(
     name: str, client: transformers_js.Client | Process, folder: Path, manifest: Manifest
 ) -> Forward:
-    """One pass of a bundle's model in a client that has started."""
+    """One pass through a bundle's model in a started client."""
     if isinstance(client, transformers_js.Client):
         [architecture, *_] = read_json(folder / "config.json")["architectures"]
         return partial(client.forward, architecture, folder)
@@ -141,7 +137,7 @@ def forward_of(
     return ask
 
 
-def _tried(
+def _checks(
     run: Run,
     forward: Forward,
     loaded: LoadedBundle,
@@ -149,16 +145,16 @@ def _tried(
     case: Any,
     lacking: dict[str, None],
 ) -> list[TensorCheck]:
-    """The checks of a case that the client computes: of those outputs that it gives; others are `lacking`."""
+    """The checks of a case for the outputs that the client returns; the others are added to `lacking`."""
     if isinstance(case, DecoderCase):
         return judge(run, GraphRunner(loaded, loaded.run), original, case, RELATIVE)
     graph = loaded.manifest.graphs[roles.MODEL]
     declared = {port.name for port in graph.outputs}
-    given: set[str] = set()
+    returned: set[str] = set()
 
     def computed(*_: str, **inputs: np.ndarray) -> Arrays:
         result = {name: array for name, array in forward(inputs).items() if name in declared}
-        given.update(result)
+        returned.update(result)
         return result
 
     def runner(outputs: list[Port]) -> GraphRunner:
@@ -166,31 +162,31 @@ def _tried(
         view = replace(loaded.manifest, formats={loaded.manifest.dtype: shown})
         return GraphRunner(LoadedBundle(loaded.folder, view, "cpu", {}), computed)
 
-    with contextlib.suppress(Exception):  # what it raises, it raises again below
+    with contextlib.suppress(Exception):  # raised again below
         run(runner(graph.outputs), original, case)
-    lacking |= dict.fromkeys(port.name for port in graph.outputs if given and port.name not in given)
-    told = runner([port for port in graph.outputs if port.name in given])
-    return judge(run, told, Only(original, frozenset(given)), case, RELATIVE)
+    lacking |= dict.fromkeys(port.name for port in graph.outputs if returned and port.name not in returned)
+    narrowed = runner([port for port in graph.outputs if port.name in returned])
+    return judge(run, narrowed, Only(original, frozenset(returned)), case, RELATIVE)
 
 
 def _decoded(
     forward: Forward, runner: GraphRunner, reference: Reference, case: DecoderCase, *, alone: bool
 ) -> list[Outcome]:
-    """The logits of every token in one pass over all rows, or over each `alone`."""
+    """The logits of every token in one pass over all rows, or `alone` over each row."""
     pairs: list[tuple[np.ndarray, np.ndarray]] = []
-    batches = [[place] for place in range(len(case.rows))] if alone else [[*range(len(case.rows))]]
+    batches = [[i] for i in range(len(case.rows))] if alone else [[*range(len(case.rows))]]
     for batch in batches:
-        rows = [case.rows[place] for place in batch]
-        sources = [case.sources[place] for place in batch] if case.sources else None
+        rows = [case.rows[i] for i in batch]
+        sources = [case.sources[i] for i in batch] if case.sources else None
         logits = forward(_inputs(rows, sources, alone))[LOGITS]
-        for found, row, place in zip(logits, rows, batch, strict=True):
-            expected = reference.decode(row, case.sources[place] if case.sources else None)[LOGITS]
+        for found, row, i in zip(logits, rows, batch, strict=True):
+            expected = reference.decode(row, case.sources[i] if case.sources else None)[LOGITS]
             pairs.append((found[: len(row)], expected))
     return [Outcome(LOGITS, pairs)]
 
 
 def _inputs(rows: list[list[int]], sources: Sources | None, alone: bool) -> Arrays:
-    """What transformers takes: prompts, padded; or sources, and rows of one length for the decoder."""
+    """The inputs of transformers: padded prompts; or sources, and decoder rows of one length."""
     if sources is None:
         ids, mask = pad(rows, 0)
         return {INPUT_IDS: ids} if alone else {INPUT_IDS: ids, ATTENTION_MASK: mask}

@@ -1,4 +1,4 @@
-"""KServe's InferenceService, by the models of its published schema that its own library has."""
+"""KServe's InferenceService, by the schema in KServe's own library."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ PACKAGES = ["kserve"]
 
 
 def service(bundle: Path, task: str, arrays: dict[str, np.ndarray], text: str) -> dict[str, Any]:
-    """Of a manifest in YAML its model's `format`, `protocol` and `storage`, and the `unknown` keys."""
+    """The `format`, `protocol` and `storage` of a YAML manifest's model, and its `unknown` keys."""
     manifest = yaml.safe_load(text)
     unknown = list(_unknown(manifest, "V1beta1InferenceService", ""))
     model = manifest["spec"]["predictor"]["model"]
@@ -26,7 +26,7 @@ def service(bundle: Path, task: str, arrays: dict[str, np.ndarray], text: str) -
 
 
 def _unknown(value: Any, kind: str, path: str) -> Any:
-    """Paths of keys that the schema does not have, which a client would pass over in silence."""
+    """Paths of keys that the schema lacks, which a client would ignore silently."""
     if kind.startswith("list["):
         for one in value:
             yield from _unknown(one, kind[5:-1], path)

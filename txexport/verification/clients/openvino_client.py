@@ -1,4 +1,4 @@
-"""optimum-intel: OVModelFor... of a bundle's graphs, converted by OpenVINO as they are loaded."""
+"""optimum-intel: OVModelFor... of a bundle's graphs, converted by OpenVINO at load."""
 
 from functools import cache
 from pathlib import Path
@@ -21,14 +21,14 @@ CLASSES = {
     "text2text-generation": intel.OVModelForSeq2SeqLM,
     "automatic-speech-recognition": intel.OVModelForSpeechSeq2Seq,
 }
-# Every one of its classes looks in one folder for one name, and those of several graphs ignore `subfolder`.
+# Each class looks for one file name in one folder; classes of several graphs ignore `subfolder`.
 ONE_GRAPH = {"file_name": "onnx/model.onnx"}
 THREE_GRAPHS = {
     "encoder_file_name": "onnx/encoder_model.onnx",
     "decoder_file_name": "onnx/decoder_model.onnx",
     "decoder_with_past_file_name": "onnx/decoder_with_past_model.onnx",
 }
-EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else bfloat16 on processors that have it
+EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # the default is bfloat16 on processors that have it
 
 
 @cache
@@ -40,7 +40,7 @@ def load(bundle: Path, task: str) -> Any:
 
 
 def forward(bundle: Path, task: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of one pass that are tensors, by name."""
+    """The tensor outputs of one pass, by name."""
     inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
     outputs = load(bundle, task)(**inputs)
     return {name: value.numpy() for name, value in outputs.items() if isinstance(value, torch.Tensor)}
@@ -49,6 +49,6 @@ def forward(bundle: Path, task: str, arrays: dict[str, np.ndarray]) -> dict[str,
 def generate(
     bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    """`sequences` (B,S) by the settings of transformers' generate."""
+    """`sequences` (B,S) with the settings of transformers' generate."""
     inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return {"sequences": load(bundle, task).generate(**inputs, **settings).numpy()}

@@ -1,4 +1,4 @@
-"""optimum-onnx: ORTModelFor... of a bundle, its outputs, its texts and its pipelines."""
+"""optimum-onnx: ORTModelFor... of a bundle, its outputs, generation and pipelines."""
 
 from functools import cache
 from pathlib import Path
@@ -34,7 +34,7 @@ def load(bundle: Path, task: str, **loading: Any) -> Any:
 
 
 def forward(bundle: Path, task: str, arrays: dict[str, np.ndarray], **loading: Any) -> dict[str, np.ndarray]:
-    """The outputs of one pass that are tensors, by name."""
+    """The tensor outputs of one pass, by name."""
     inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
     outputs = load(bundle, task, **loading)(**inputs)
     return {name: value.numpy() for name, value in outputs.items() if isinstance(value, torch.Tensor)}
@@ -47,7 +47,7 @@ def generate(
     settings: dict[str, Any],
     loading: dict[str, Any] | None = None,
 ) -> dict[str, np.ndarray]:
-    """`sequences` (B,S) by the settings of transformers' generate."""
+    """`sequences` (B,S) with the settings of transformers' generate."""
     inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return {"sequences": load(bundle, task, **(loading or {})).generate(**inputs, **settings).numpy()}
 

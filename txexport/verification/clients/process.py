@@ -1,4 +1,4 @@
-"""Clients by name, where each one's interpreter is, and calls to it in a process of its own."""
+"""Clients by name, their interpreters, and calls to them in a separate process."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ SECONDS = 600.0  # for the calls of one bundle
 
 @dataclass(frozen=True)
 class Call:
-    """A function of a client's file: its arrays by name and its options."""
+    """A call of a function in a client's file: its arrays by name and its options."""
 
     function: str
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -34,13 +34,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call gave: arrays and other values by name, or the error that it raised."""
+    """The result of a call: arrays and other values by name, or the error that it raised."""
 
     values: Mapping[str, Any]
     error: str | None = None
 
     def __getitem__(self, name: str) -> Any:
-        """The value `name`. Raises TxexportError with the client's words where the call failed."""
+        """The value `name`. Raises TxexportError with the client's message if the call failed."""
         if self.error is not None:
             raise TxexportError(self.error)
         return self.values[name]
@@ -55,11 +55,11 @@ class Client:
 
     @property
     def variable(self) -> str:
-        """The environment variable that names its interpreter."""
+        """The environment variable with the path of its interpreter."""
         return f"TXEXPORT_{self.name.upper()}_PYTHON"
 
     def python(self) -> Path | None:
-        """Its interpreter: this one where it imports here, else the variable's, else that of `.clients`."""
+        """Its interpreter: this one if it imports here, else the variable's, else that of `.clients`."""
         if all(_importable(module) for module in self.modules):
             return Path(sys.executable)
         if os.environ.get(self.variable):
@@ -68,17 +68,17 @@ class Client:
         return path.absolute() if path.exists() else None
 
     def missing(self) -> str | None:
-        """Why it cannot be asked here, or None."""
+        """The reason why it cannot run here, or None."""
         if self.python() is not None:
             return None
         return f"{self.name} is not installed; run tools/clients/run {self.name}, or set {self.variable}"
 
 
 class Process:
-    """A client's process, which is started when first asked and again after it has ended early.
+    """A client's process, started for the first request and again after it has ended early.
 
-    Its imports take many seconds, so it answers for one bundle after another. `settings` are environment
-    variables for it, without which it asks no hub. A context manager.
+    It serves one bundle after another, since its imports take many seconds. `settings` are its environment
+    variables; without them it uses no hub. A context manager.
     """
 
     def __init__(self, client: Client, seconds: float = SECONDS, settings: Mapping[str, str] | None = None):
@@ -95,12 +95,12 @@ class Process:
         self.close()
 
     def ask(self, bundle: Path | str, task: str, calls: Sequence[Call]) -> list[Answer]:
-        """The client's answers, one a call; a call that raises gives an Answer with the error.
+        """The client's answers, one for each call; a call that raises gives an Answer with the error.
 
-        `bundle` is a folder, or the name of a hub's repository where the settings lead to a hub.
+        `bundle` is a folder, or the name of a repository if the settings name a hub.
 
-        Raises UnsupportedError where the client is not installed, TxexportError where its process ends early
-        or takes too long.
+        Raises UnsupportedError if the client is not installed, TxexportError if its process ends early or
+        takes too long.
         """
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work)
@@ -117,7 +117,7 @@ class Process:
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
                     with contextlib.suppress(BrokenPipeError):
-                        pipe.close()  # not read to its end: what the process has started may hold it for ever
+                        pipe.close()  # not read to its end: children of the process may keep it open
         if self._errors is not None:
             self._errors.close()
         self._process = self._errors = None
@@ -126,13 +126,13 @@ class Process:
         python = self.client.python()
         if python is None:
             raise UnsupportedError(str(self.client.missing()))
-        # Nothing of ours may be imported there, and nothing is to be fetched from a hub.
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        # The client must not import txexport's modules, nor use a hub.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             [str(python), str(WORKER), self.client.name],
-            env=kept | offline | self.settings,
+            env=environment | offline | self.settings,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -140,7 +140,7 @@ class Process:
         )
 
     def _serve(self, folder: Path) -> None:
-        """Have the request in `folder` answered there."""
+        """Have the process answer the request in `folder`."""
         if self._process is None:
             self._start()
         process = self._process
@@ -167,7 +167,7 @@ class Process:
         assert self._errors is not None
         self._errors.seek(0)
         lines = [line.strip() for line in self._errors if line.strip()]
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "without an error message"
 
 
 def _importable(module: str) -> bool:
@@ -196,7 +196,7 @@ def _read(folder: Path) -> tuple[dict[str, str], list[Answer]]:
             i, name = key.split("/", 1)
             values[int(i)][name] = file[key]
     errors = [result["error"] for result in answer["results"]]
-    return answer["versions"], [Answer(*each) for each in zip(values, errors, strict=True)]
+    return answer["versions"], [Answer(*pair) for pair in zip(values, errors, strict=True)]
 
 
 def _end(code: int) -> str:

@@ -1,4 +1,4 @@
-"""sentence-transformers with backend="onnx": sentences' vectors, and scores of pairs."""
+"""sentence-transformers with backend="onnx": sentence vectors, and scores of pairs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is done to a bundle's graph with standard tools, and whether it still computes the same."""
+"""Standard tools applied to a bundle's graph, whose outputs must stay the same."""
 
 import copy
 import tempfile
@@ -20,12 +20,12 @@ PACKAGES = ["onnx", "onnxruntime", "onnxslim", "onnxconverter-common"]
 
 
 def graph(bundle: Path, file: str) -> Path:
-    """A graph of the bundle."""
+    """The path of a graph."""
     return bundle / "onnx" / file
 
 
 def run(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The graph's outputs by name; inputs take the type that the graph asks for."""
+    """The graph's outputs by name; inputs are cast to the types that the graph declares."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     halves = {port.name for port in session.get_inputs() if port.type == "tensor(float16)"}
     feeds = {name: array.astype(np.float16) if name in halves else array for name, array in arrays.items()}
@@ -46,7 +46,7 @@ def changed(make: Callable[[Path], object], arrays: dict[str, np.ndarray]) -> di
 
 
 def check(bundle: Path, task: str, arrays: dict[str, np.ndarray], file: str) -> dict[str, Any]:
-    """The opset and IR version of a graph that onnx's checker takes, with strict shape inference."""
+    """Opset and IR version of a graph after onnx's checker, with strict shape inference."""
     path = graph(bundle, file)
     onnx.checker.check_model(str(path), full_check=True)
     model = onnx.load(path)
@@ -56,7 +56,7 @@ def check(bundle: Path, task: str, arrays: dict[str, np.ndarray], file: str) -> 
 
 
 def symbolic_shapes(bundle: Path, task: str, arrays: dict[str, np.ndarray], file: str) -> dict[str, Any]:
-    """Number of values whose shape ONNX Runtime's symbolic inference finds."""
+    """The number of values whose shape ONNX Runtime's symbolic inference finds."""
     model = SymbolicShapeInference.infer_shapes(onnx.load(graph(bundle, file)), auto_merge=True)
     return {"values": len(model.graph.value_info)}
 
@@ -76,7 +76,7 @@ def slim(bundle: Path, task: str, arrays: dict[str, np.ndarray], file: str) -> d
 
 
 def quantize_int8(bundle: Path, task: str, arrays: dict[str, np.ndarray], file: str) -> dict[str, Any]:
-    """The outputs after ONNX Runtime's dynamic quantisation, a scale a column."""
+    """The outputs after ONNX Runtime's dynamic quantisation with one scale a column."""
     source = graph(bundle, file)
     return changed(
         lambda path: quantize_dynamic(source, path, weight_type=QuantType.QInt8, per_channel=True), arrays
@@ -86,18 +86,18 @@ def quantize_int8(bundle: Path, task: str, arrays: dict[str, np.ndarray], file: 
 def quantize_nbits(
     bundle: Path, task: str, arrays: dict[str, np.ndarray], file: str, bits: int, block: int
 ) -> dict[str, Any]:
-    """The outputs after ONNX Runtime's quantisation of products by weights to 4 or 8 bits."""
+    """The outputs after ONNX Runtime's weight quantisation to 4 or 8 bits."""
     quantizer = MatMulNBitsQuantizer(onnx.load(graph(bundle, file)), block_size=block, bits=bits)
     quantizer.process()
     return changed(lambda path: quantizer.model.save_model_to_file(str(path)), arrays)
 
 
 def halve(bundle: Path, task: str, arrays: dict[str, np.ndarray], file: str) -> dict[str, Any]:
-    """The outputs after onnxconverter-common's conversion to float16; ids stay as they are."""
+    """The outputs after onnxconverter-common's conversion to float16; ids keep their type."""
     model = float16.convert_float_to_float16(copy.deepcopy(onnx.load(graph(bundle, file))))
     return changed(lambda path: onnx.save(model, path), arrays)
 
 
 def run_graph(bundle: Path, task: str, arrays: dict[str, np.ndarray], file: str) -> dict[str, np.ndarray]:
-    """The outputs of a graph as it is."""
+    """The outputs of a graph without changes."""
     return run(graph(bundle, file), arrays)

@@ -1,4 +1,4 @@
-"""tract: a graph as it lies in a bundle, its inputs' shapes told before, as its documentation has it."""
+"""tract: a graph of a bundle, with the shapes of inputs set first, as its documentation says."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ TYPES = {"int64": "i64", "float32": "f32"}
 
 
 def forward(bundle: Path, task: str, arrays: dict[str, np.ndarray], file: str) -> dict[str, Any]:
-    """The outputs of a graph for inputs by name: by their places, "0" and so on, for it has other names."""
+    """The outputs of a graph for inputs by name; outputs by position, as "0", since tract renames them."""
     model = tract.onnx().load(bundle / file)
     names = [model.input_name(i) for i in range(model.input_count())]
     for i, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""Triton's model repository, as its own protobuf reads it; the server itself is no package."""
+"""Triton's model repository, read by its own protobuf; the server is no Python package."""
 
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ TYPES = {protobuf.TYPE_INT64: "int64", protobuf.TYPE_FP32: "float", protobuf.TYP
 
 
 def ports(bundle: Path, task: str, arrays: dict[str, np.ndarray], model: str) -> dict[str, Any]:
-    """`inputs` and `outputs` of a model of the repository, each a name, a type and dimensions, -1 for any.
+    """`inputs` and `outputs` of a model of the repository: name, type and dimensions, -1 for any.
 
-    `batch` is how many rows Triton puts together, whose number is then the first of the dimensions; 0 for
-    none. `preferred` are the sizes it likes best, `delay` the microseconds that a request waits.
+    `batch` is the maximum number of rows that Triton batches, as the first dimension; 0 for none. `preferred`
+    are preferred batch sizes, `delay` the microseconds that a request may wait.
     """
     text = (bundle / model / "config.pbtxt").read_text(encoding="utf-8")
     config = text_format.Parse(text, protobuf.ModelConfig())

@@ -1,8 +1,8 @@
-"""Run by a client's interpreter: `worker.py NAME` calls functions of NAME_client.py, which lies beside it.
+"""The process of a client: `worker.py NAME` calls functions of NAME_client.py beside it.
 
-Each line of the standard input names a folder, whose request.json names the bundle, its task and the calls;
-request.npz has the arrays of call i as `i/NAME`. answer.json and answer.npz get the packages' versions and
-what each call returned or the error it raised; then a line on the standard output says that they are there.
+Each line of the standard input names a folder. Its request.json has the bundle, its task and the calls;
+request.npz the arrays of call i as `i/NAME`. The worker writes the packages' versions and the result or error
+of each call to answer.json and answer.npz, and then a line to the standard output.
 """
 
 import importlib
@@ -19,7 +19,7 @@ import numpy as np
 
 
 def versions(packages: list[str]) -> dict[str, str]:
-    """The versions of those packages that are installed."""
+    """The versions of the installed ones of those packages."""
     result = {}
     for package in packages:
         try:
@@ -48,7 +48,7 @@ def answer(client: ModuleType, folder: Path) -> None:
     for i, (call, inputs) in enumerate(zip(calls, read_arrays(folder, len(calls)), strict=True)):
         try:
             values = getattr(client, call["function"])(bundle, task, inputs, **call["options"])
-        except Exception as error:  # of the client's own, of any kind
+        except Exception as error:  # of the client
             results.append({"values": {}, "error": f"{type(error).__name__}: {error}"})
             continue
         arrays |= {f"{i}/{key}": value for key, value in values.items() if isinstance(value, np.ndarray)}
@@ -60,7 +60,7 @@ def answer(client: ModuleType, folder: Path) -> None:
 
 
 def main(name: str) -> None:
-    """Answer until the input ends; what the client prints goes to the standard error."""
+    """Answer requests until the input ends; the client's prints go to the standard error."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""A bundle against another export of the same checkpoint, by the cases that verify has for it."""
+"""A bundle against another export of the same checkpoint, by the cases of verify."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -20,13 +20,13 @@ from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 from txexport.verification import environment
+from txexport.verification.attempt import CaseProgress, attempt
 from txexport.verification.bounds import tolerance
 from txexport.verification.checks import INPUTS_AND_OUTPUTS, CaseReport, TensorCheck
 from txexport.verification.comparison.models import Arrays, one_sided, one_sided_outputs
 from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.counts import CACHES
 from txexport.verification.result import Report
-from txexport.verification.verify_run import CaseProgress, attempt
 
 with needed_for("comparing with a bundle"):
     from txexport.parts.cases import EncoderCase
@@ -37,13 +37,13 @@ with needed_for("comparing with a bundle"):
     from txexport.verification.judgement import judge
     from txexport.verification.references.originals import Source
 
-CHOSEN = {"tokens", "beam scores", "beam tokens"}  # of the cases that generate: what follows from the logits
+CHOSEN = {"tokens", "beam scores", "beam tokens"}  # outputs of generation, which follow from the logits
 
 
 def compare_with_bundle(a: Path, b: Path, options: CompareOptions, progress: CaseProgress | None) -> Report:
-    """The bundle's cases against the other of the two, which may be a bundle too.
+    """Run the bundle's cases against the other side, which may be a bundle too.
 
-    Raises InputError where the two do not take the same inputs.
+    Raises InputError if the two have different inputs.
     """
     out, other = (a, b) if (a / MANIFEST).is_file() else (b, a)
     loaded = open_bundle(out, device=options.device, check=False)
@@ -86,7 +86,7 @@ def compare_with_bundle(a: Path, b: Path, options: CompareOptions, progress: Cas
 
 
 def _check_inputs(loaded: LoadedBundle, reference: "Bundled | Exported") -> None:
-    """Raise InputError where the two are given different things, or are for different tasks."""
+    """Raise InputError if the two have different inputs or tasks."""
     if isinstance(reference, Exported):
         if loaded.manifest.cache is not None:
             reference.check_decoder()
@@ -102,7 +102,7 @@ def _check_inputs(loaded: LoadedBundle, reference: "Bundled | Exported") -> None
 
 
 class _Pair:
-    """A bundle, its reference, and the outputs of both that are wanted."""
+    """A bundle, its reference, and the outputs to compare."""
 
     def __init__(self, loaded: LoadedBundle, reference: "Bundled | Exported", options: CompareOptions):
         self.loaded, self.reference = loaded, reference
@@ -111,18 +111,18 @@ class _Pair:
         self.bound = tolerance(size) if options.tolerance is None else options.tolerance
         self.ours, theirs = output_names(loaded.manifest), reference.outputs
         both = self.ours & theirs
-        self.said = (
+        self.one_sided = (
             ""
             if options.outputs
             else one_sided_outputs(str(loaded.folder), self.ours, reference.name, theirs)
         )
-        lost = [name for name in options.outputs if name not in both]
-        if lost:
-            raise InputError(f"--output names {', '.join(lost)}; both have {', '.join(sorted(both))}")
+        unknown = [name for name in options.outputs if name not in both]
+        if unknown:
+            raise InputError(f"--output names {', '.join(unknown)}; both have {', '.join(sorted(both))}")
         self.common = both & set(options.outputs or both)
-        own = {n for n in self.ours if cache_names.is_present(n) and not cache_names.is_cross(n)}
+        caches = {n for n in self.ours if cache_names.is_present(n) and not cache_names.is_cross(n)}
         self.lacks: Mapping[str, str] = (
-            {} if own <= theirs else {CACHES: f"{reference.name} gives no keys and values"}
+            {} if caches <= theirs else {CACHES: f"{reference.name} gives no keys and values"}
         )
         sources = loaded.manifest.graphs.get(roles.ENCODER)
         lacking = [port.name for port in sources.outputs if port.name not in theirs] if sources else []
@@ -130,13 +130,13 @@ class _Pair:
             raise InputError(f"{reference.name} gives no {', '.join(lacking)}: export it with its past")
 
     def names(self) -> list[TensorCheck]:
-        """Raise AssertionError for an output that only one of the two has."""
-        if self.said:
-            raise AssertionError(self.said)
+        """Raise AssertionError for an output of one side alone."""
+        if self.one_sided:
+            raise AssertionError(self.one_sided)
         return [TensorCheck(name, 1, 0.0, 0.0) for name in sorted(self.common)]
 
     def cases(self, planned: "list[plan.Planned]", progress: CaseProgress | None) -> Iterator[CaseReport]:
-        """A report a case."""
+        """The report of each case."""
         for case in planned:
             if case.run is None:
                 yield CaseReport(case.name, self.reference.name, skipped=case.skipped)
@@ -146,7 +146,7 @@ class _Pair:
             yield attempt(case.name, self.reference.name, partial(self.run, case))
 
     def run(self, planned: "plan.Planned") -> list[TensorCheck]:
-        """The checks of one case of both outputs; padded batches are padded for the reference too."""
+        """The checks of one case; padded batches are padded for the reference too."""
         case, runner = planned.case, runner_of(self.loaded)
         if isinstance(case, EncoderCase):
             case = replace(case, alone=False)
@@ -156,22 +156,22 @@ class _Pair:
             runner = replace(runner, run=self.without_layers)
         assert planned.run is not None
         checks = judge(planned.run, runner, _Narrow(self), case, self.bound)
-        kept = self.common | (CHOSEN if LOGITS in self.common else set())
-        return [check for check in checks if check.output in kept]
+        wanted = self.common | (CHOSEN if LOGITS in self.common else set())
+        return [check for check in checks if check.output in wanted]
 
     def narrowed(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
-        """Of what the bundle's graph gives, the outputs that are wanted."""
+        """The wanted outputs of the bundle's graph."""
         result = self.loaded.run(graph, **inputs)
         return {name: array for name, array in result.items() if name in self.common}
 
     def without_layers(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
-        """What the bundle's graph gives, without outputs of every layer that are not wanted."""
+        """The outputs of the bundle's graph, without those of every layer that are not wanted."""
         result = self.loaded.run(graph, **inputs)
         return {name: a for name, a in result.items() if kind_of(name) is None or name in self.common}
 
 
 class _Narrow:
-    """A reference that gives only what the bundle has."""
+    """A reference with only the outputs of the bundle."""
 
     def __init__(self, pair: _Pair):
         self.pair, self.name = pair, pair.reference.name

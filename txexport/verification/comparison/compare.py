@@ -1,8 +1,8 @@
-"""`compare`: two models over the same inputs, whatever made them."""
+"""`compare`: two models over the same inputs, whichever tools made them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,110 +11,131 @@ from typing import Any
 from txexport import bundle
 from txexport.contracts import roles
 from txexport.errors import InputError
-from txexport.support.arguments import checked
+from txexport.support.arguments import arguments_from
 from txexport.support.progress import naming
 from txexport.verification import environment
+from txexport.verification.attempt import CaseProgress, attempt
 from txexport.verification.bounds import tolerance
-from txexport.verification.checks import TensorCheck
+from txexport.verification.checks import Reach, TensorCheck
 from txexport.verification.comparison import pairs
 from txexport.verification.comparison.inputs import Choices
 from txexport.verification.comparison.models import Graph, Module, Renamed, Side, module_of, one_sided
 from txexport.verification.comparison.options import CompareOptions
 from txexport.verification.process_state import undisturbed
-from txexport.verification.result import COMPARISON, Reach, Report
-from txexport.verification.verify_run import CaseProgress, attempt
+from txexport.verification.result import COMPARISON, Report
 
-Given = Any  # a path, "package.module:function", or a torch.nn.Module
+ModelOrPath = Any  # a path, "package.module:function", or a torch.nn.Module
 Run = Callable[[], list[TensorCheck]]
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-@checked
+@dataclass(frozen=True)
+class CompareArguments:
+    """The arguments of `compare`, whose docstring describes them."""
+
+    a: ModelOrPath
+    b: ModelOrPath
+    _: KW_ONLY
+    inputs: Sequence[str | Path | Mapping[str, Any]] = ()
+    match: Mapping[str, str] | None = None
+    outputs: Sequence[str] = ()
+    ranges: Mapping[str, tuple[int, int]] | None = None
+    dims: Mapping[str, int] | None = None
+    lengths: Sequence[int] = ()
+    tolerance: float | None = None
+    cases: str | Sequence[str] = "full"
+    device: str = "cpu"
+    progress: CaseProgress | bool | None = None
+
+    @property
+    def options(self) -> CompareOptions:
+        """The options without None."""
+        return CompareOptions(
+            inputs=self.inputs,
+            match=self.match or {},
+            outputs=self.outputs,
+            choices=Choices(self.ranges or {}, self.dims or {}, self.lengths),
+            tolerance=self.tolerance,
+            cases=self.cases,
+            device=self.device,
+        )
+
+
+@arguments_from(CompareArguments)
 @undisturbed
-def compare(
-    a: Given,
-    b: Given,
-    *,
-    inputs: Sequence[str | Path | Mapping[str, Any]] = (),
-    match: Mapping[str, str] | None = None,
-    outputs: Sequence[str] = (),
-    ranges: Mapping[str, tuple[int, int]] | None = None,
-    dims: Mapping[str, int] | None = None,
-    lengths: Sequence[int] = (),
-    tolerance: float | None = None,
-    cases: str | Sequence[str] = "full",
-    device: str = "cpu",
-    progress: CaseProgress | bool | None = None,
-) -> Report:
-    """Hold two models against each other: whole tensors, every output, by names that both have.
+def compare(arguments: CompareArguments) -> Report:
+    """Compare two models by names that both have: whole tensors, every output.
 
     Each is an ONNX file, a bundle, a folder of another tool's export, "package.module:function" that returns
-    a torch.nn.Module, or such a module. A bundle is tried by the cases of `verify`, where the other one, by
-    the names of the ecosystem's contract, is the reference. Else both read the same `inputs`, .npz files or
-    arrays by name; without these, seeded ones made from what the graphs declare: batches of 1, 2, 3 and
-    9, padding right and left, lengths of the past, rows of 384 tokens or as many as they take, and further
-    `lengths`. `ranges` are of integers (low, high excluded) where no embedding tells them, `dims` sizes of
-    symbolic dimensions. `match` are names of `a` and what `b` calls them. An output that only one of them has
-    is a failure, unless `outputs` are named, which alone are compared then. `tolerance` is the bound, by
-    default that of float32 for the model's size. `progress` is told each case's name; True shows it.
-    Raises InputError, BundleError, UnsupportedError where the two cannot be compared.
+    a torch.nn.Module, or such a module.
+
+    A bundle is compared by the cases of `verify`, with the other side as the reference, by the names of the
+    ecosystem's contract. Otherwise both read the same `inputs`, .npz files or arrays by name; without them,
+    seeded inputs for the declared ports: batches of 1, 2, 3 and 9, padding right and left, several lengths of
+    the past, rows of 384 tokens or the most that they accept, and further `lengths`.
+
+    `ranges` are those of integers (low, high excluded) that no embedding limits, `dims` are sizes of symbolic
+    dimensions. `match` maps names of `a` to those of `b`. An output of one side alone is a failure, unless
+    `outputs` are named, which alone are compared then. `tolerance` is the bound, by default float32's for the
+    model's size. `progress` is called with each case's name; True prints it.
+
+    Raises InputError, BundleError, UnsupportedError if the two cannot be compared.
     """
-    choices = Choices(ranges or {}, dims or {}, lengths)
-    options = CompareOptions(inputs, match or {}, outputs, choices, tolerance, cases, device)
-    kinds = [_kind(given) for given in (a, b)]
+    a, b, options = arguments.a, arguments.b, arguments.options
+    kinds = [_kind(model) for model in (a, b)]
     reach: Reach = {}
-    tell = naming(progress)
+    progress = naming(arguments.progress)
     if "bundle" in kinds and "module" not in kinds:
         from txexport.verification.comparison.against_bundle import compare_with_bundle  # which needs PyTorch
 
         _refuse(options)
-        report = compare_with_bundle(Path(a), Path(b), options, tell)
+        report = compare_with_bundle(Path(a), Path(b), options, progress)
     elif kinds == ["folder", "folder"]:
-        report = _report(a, b, _of_folders(Path(a), Path(b), options, reach), options, reach, tell)
+        report = _report(a, b, _of_folders(Path(a), Path(b), options, reach), options, reach, progress)
     elif "folder" in kinds:
         raise InputError(
             f"{a} and {b}: a folder is compared with a folder or a bundle; name one of its files"
         )
     else:
-        sides = [_side(given, kind, device) for given, kind in zip((a, b), kinds, strict=True)]
-        report = _report(a, b, _of_sides(sides[0], sides[1], options, reach), options, reach, tell)
+        sides = [_side(model, kind, options.device) for model, kind in zip((a, b), kinds, strict=True)]
+        report = _report(a, b, _of_sides(sides[0], sides[1], options, reach), options, reach, progress)
     return replace(report, command=_command(a, b, options))
 
 
-def _kind(given: Given) -> str:
-    """In a word: module, file, folder or bundle."""
-    if not isinstance(given, str | Path):
-        if not hasattr(given, "forward"):
+def _kind(model: ModelOrPath) -> str:
+    """The kind of a side: module, file, folder or bundle."""
+    if not isinstance(model, str | Path):
+        if not hasattr(model, "forward"):
             raise InputError(
-                f"a {type(given).__name__} is not compared; expected a path or a torch.nn.Module"
+                f"a {type(model).__name__} is not compared; expected a path or a torch.nn.Module"
             )
         return "module"
-    path = Path(given)
+    path = Path(model)
     if bundle.is_bundle(path):
         return "bundle"
     if path.is_dir():
         return "folder"
     if path.is_file():
         return "file"
-    if FUNCTION.fullmatch(str(given)):
+    if FUNCTION.fullmatch(str(model)):
         return "module"
-    raise InputError(f"{given} is neither a file nor a folder, nor a function as package.module:function")
+    raise InputError(f"{model} is neither a file nor a folder, nor a function as package.module:function")
 
 
-def _side(given: Given, kind: str, device: str) -> Side:
+def _side(model: ModelOrPath, kind: str, device: str) -> Side:
     if kind == "module":
-        return module_of(given) if isinstance(given, str) else Module(given, type(given).__name__)
+        return module_of(model) if isinstance(model, str) else Module(model, type(model).__name__)
     if kind == "file":
-        return Graph(given, device)
-    graphs = list(bundle.read(given).graphs.values())
+        return Graph(model, device)
+    graphs = list(bundle.read(model).graphs.values())
     if len(graphs) > 1:
-        files = " or ".join(str(Path(given) / graph.file) for graph in graphs)
-        raise InputError(f"{given} has several graphs; name one of them: {files}")
-    return Graph(Path(given) / graphs[0].file, device)
+        files = " or ".join(str(Path(model) / graph.file) for graph in graphs)
+        raise InputError(f"{model} has several graphs; name one of them: {files}")
+    return Graph(Path(model) / graphs[0].file, device)
 
 
 def _refuse(options: CompareOptions) -> None:
-    """Raise InputError for what a comparison by a bundle's own cases has no use for."""
+    """Raise InputError for options that a comparison by a bundle's own cases cannot use."""
     if options.inputs or options.match or options.choices != Choices():
         raise InputError(
             "a bundle has its own cases; name its .onnx file to give inputs, names, ranges, sizes or lengths"
@@ -122,7 +143,7 @@ def _refuse(options: CompareOptions) -> None:
 
 
 def _of_sides(a: Side, b: Side, options: CompareOptions, reach: Reach) -> dict[str, Run]:
-    """The cases of two sides by name, which tell `reach` how far they look."""
+    """The cases of two sides by name; they fill `reach` as they run."""
     if isinstance(a, Module) and isinstance(b, Module):
         raise InputError("two PyTorch modules declare no inputs; one of the two must be an ONNX file")
     pairs.check_names(a, b, options.match, options.outputs)
@@ -133,7 +154,7 @@ def _of_sides(a: Side, b: Side, options: CompareOptions, reach: Reach) -> dict[s
 
 
 def _of_folders(a: Path, b: Path, options: CompareOptions, reach: Reach) -> dict[str, Run]:
-    """The cases of every graph that both folders have, and one that tells which only one has."""
+    """The cases of every graph that both folders have, and one for files of one folder alone."""
     ours, theirs = ({file.name for file in folder.glob(f"*{roles.SUFFIX}")} for folder in (a, b))
     if not ours & theirs:
         raise InputError(f"{a} and {b} have no .onnx file of the same name")
@@ -146,7 +167,7 @@ def _of_folders(a: Path, b: Path, options: CompareOptions, reach: Reach) -> dict
 
 
 def _files(a: Path, b: Path, ours: set[str], theirs: set[str]) -> list[TensorCheck]:
-    """Raise AssertionError for a file that only one folder has."""
+    """Raise AssertionError for a file of one folder alone."""
     message = one_sided(str(a), ours, str(b), theirs)
     if message:
         raise AssertionError(message)
@@ -154,14 +175,14 @@ def _files(a: Path, b: Path, ours: set[str], theirs: set[str]) -> list[TensorChe
 
 
 def _report(
-    a: Given,
-    b: Given,
+    a: ModelOrPath,
+    b: ModelOrPath,
     runs: dict[str, Run],
     options: CompareOptions,
     reach: Reach,
     progress: CaseProgress | None,
 ) -> Report:
-    """What every case that is wanted comes to."""
+    """The report of the wanted cases."""
     name, other = label(a), label(b)
     cases = []
     for case in _selected(runs, options.cases):
@@ -195,14 +216,14 @@ def _selected(runs: Mapping[str, Run], cases: str | Sequence[str]) -> list[str]:
     return [case for case in runs if case in cases]
 
 
-def label(given: Given) -> str:
-    """What a report calls one of the two."""
-    return str(given) if isinstance(given, str | Path) else type(given).__name__
+def label(model: ModelOrPath) -> str:
+    """The name of a side in a report."""
+    return str(model) if isinstance(model, str | Path) else type(model).__name__
 
 
-def _command(a: Given, b: Given, options: CompareOptions) -> list[str]:
-    """The words that repeat the comparison in a shell; none where it was of what no shell can name."""
-    if not all(isinstance(given, str | Path) for given in (a, b, *options.inputs)):
+def _command(a: ModelOrPath, b: ModelOrPath, options: CompareOptions) -> list[str]:
+    """The command that repeats the comparison; empty if a shell cannot name the models."""
+    if not all(isinstance(model, str | Path) for model in (a, b, *options.inputs)):
         return []
     words = ["txexport", "compare", label(a), label(b)]
     for file in options.inputs:

@@ -1,6 +1,6 @@
-"""Another export as a bundle's reference: another tool's graphs by the ecosystem's contract, or a bundle.
+"""References for a bundle that are exports too: another tool's graphs, or another bundle.
 
-A row is read by its prompt, then by its last token over the cache, so that both parts of a decoder are tried.
+A row is read as its prompt, then its last token over the cache, so that both parts of a decoder run.
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ GRAPHS = f"*{roles.SUFFIX}"
 
 
 class Exported:
-    """Graphs of another tool: one model, or an encoder and its decoder in one, two, or merged.
+    """Graphs of another tool: one model, or an encoder with a decoder in one graph, two, or merged.
 
-    `place` is a folder, or the decoder's or only file of one. Raises InputError where a file is missing or
-    a decoder takes something that the contract does not have.
+    `place` is a folder, or the file of the decoder or only model. Raises InputError if a file is missing or a
+    decoder has an input that the contract lacks.
     """
 
     def __init__(self, place: Path, device: str):
@@ -57,28 +57,28 @@ class Exported:
         self.encoder = Graph(folder / ENCODER, device) if crossed or ENCODER in chosen else None
         self.graphs = [Graph(folder / name, device) for name in chosen if name != ENCODER]
         self.model = self.graphs[0]
-        self.again = self.graphs[-1]  # reads what comes after the first tokens
-        self.past = [name for name in self.again.inputs if cache_names.is_past(name)]
+        self.with_past = self.graphs[-1]  # reads the tokens after the first ones
+        self.past = [name for name in self.with_past.inputs if cache_names.is_past(name)]
 
     @property
     def inputs(self) -> set[str]:
-        """What its first graph takes; of an encoder-decoder the encoder."""
+        """The inputs of the first graph, the encoder if there is one."""
         return set((self.encoder or self.model).inputs)
 
     @property
     def outputs(self) -> set[str]:
-        """What all its graphs give, without a decoder's outputs of every layer, which are not asked."""
-        own = {name for graph in self.graphs for name in graph.outputs}
+        """The outputs of all graphs, without those of every layer of a decoder, which are not requested."""
+        outputs = {name for graph in self.graphs for name in graph.outputs}
         if self.past or self.encoder is not None:
-            own = {name for name in own if kind_of(name) is None}
-        return own | set(self.encoder.outputs if self.encoder is not None else ())
+            outputs = {name for name in outputs if kind_of(name) is None}
+        return outputs | set(self.encoder.outputs if self.encoder is not None else ())
 
     def check_decoder(self) -> None:
-        """Raise InputError for an input of a decoder that the contract does not have."""
+        """Raise InputError for an input of a decoder that the contract lacks."""
         for graph in self.graphs:
-            odd = [n for n in graph.inputs if n not in DECODER_INPUTS and not cache_names.is_past(n)]
-            if odd:
-                raise InputError(f"{graph.name} takes {', '.join(odd)}, which no contract has")
+            unknown = [n for n in graph.inputs if n not in DECODER_INPUTS and not cache_names.is_past(n)]
+            if unknown:
+                raise InputError(f"{graph.name} takes {', '.join(unknown)}, which no contract has")
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
@@ -86,21 +86,22 @@ class Exported:
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
-        given, result = self._read(source) if source is not None else ({}, {})
-        most = len(tokens) - 1 if self.past and len(tokens) > 1 else len(tokens)
-        first = self.model.run(self._feeds(self.model, tokens[:most], 0, {}) | given)
-        own = {name: first[name] for name in first if cache_names.is_present(name)}
-        if most < len(tokens):
-            past = {cache_names.to_past(name): array for name, array in own.items()}
-            last = self.again.run(self._feeds(self.again, tokens[most:], most, past) | given)
+        cross, result = self._read(source) if source is not None else ({}, {})
+        prompt = len(tokens) - 1 if self.past and len(tokens) > 1 else len(tokens)
+        first = self.model.run(self._feeds(self.model, tokens[:prompt], 0, {}) | cross)
+        present = {name: first[name] for name in first if cache_names.is_present(name)}
+        if prompt < len(tokens):
+            past = {cache_names.to_past(name): array for name, array in present.items()}
+            last = self.with_past.run(self._feeds(self.with_past, tokens[prompt:], prompt, past) | cross)
             logits = np.concatenate([first[LOGITS], last[LOGITS]], axis=1)
-            own |= {name: last[name] for name in last if name in own and not cache_names.is_cross(name)}
+            updated = present.keys() & last.keys()
+            present |= {name: last[name] for name in updated if not cache_names.is_cross(name)}
         else:
             logits = first[LOGITS]
-        return result | {name: array[0] for name, array in own.items()} | {LOGITS: logits[0]}
+        return result | {name: array[0] for name, array in present.items()} | {LOGITS: logits[0]}
 
     def _read(self, source: Source) -> tuple[Arrays, Arrays]:
-        """What the encoder leaves for the decoder, and its outputs without batch axis."""
+        """The encoder's inputs for the decoder, and its outputs without batch axis."""
         if self.encoder is None:
             raise InputError(f"{self.name} has no {ENCODER}")
         if isinstance(source, np.ndarray):
@@ -110,11 +111,11 @@ class Exported:
             feeds = {INPUT_IDS: ids, ATTENTION_MASK: np.ones_like(ids)}
         outputs = self.encoder.run(feeds)
         hidden = outputs[LAST_HIDDEN_STATE]
-        given = {ENCODER_HIDDEN_STATES: hidden, ENCODER_ATTENTION_MASK: np.ones(hidden.shape[:2], int)}
-        return given, {name: array[0] for name, array in outputs.items()}
+        cross = {ENCODER_HIDDEN_STATES: hidden, ENCODER_ATTENTION_MASK: np.ones(hidden.shape[:2], int)}
+        return cross, {name: array[0] for name, array in outputs.items()}
 
     def _feeds(self, graph: Graph, tokens: Sequence[int], before: int, past: Arrays) -> Arrays:
-        """The inputs of a decoder for one row's next tokens."""
+        """The inputs of a decoder for the next tokens of one row."""
         ids, total = np.array([tokens]), before + len(tokens)
         feeds = {
             INPUT_IDS: ids,
@@ -126,7 +127,7 @@ class Exported:
 
 
 def _chosen(files: set[str]) -> list[str]:
-    """The files of a folder that make one model."""
+    """The files of a folder that form one model."""
     for layout in LAYOUTS:
         if set(names := [roles.file(role) for role in layout]) <= files:
             return names
@@ -134,13 +135,13 @@ def _chosen(files: set[str]) -> list[str]:
 
 
 def _empty(graph: Graph, name: str) -> np.ndarray:
-    """A cache of nothing, as the input `name` declares it."""
+    """An empty cache for the input `name`."""
     port = graph.inputs.get(name)
     if port is None:
         return np.zeros((1, 1, 0, 1), np.float32)
     heads, size = port.shape[1], port.shape[-1]
     if cache_names.to_present(name) in graph.outputs and isinstance(heads, str) and isinstance(size, str):
-        _, heads, _, size = graph.outputs[cache_names.to_present(name)].shape  # a merged decoder takes any
+        _, heads, _, size = graph.outputs[cache_names.to_present(name)].shape  # a merged decoder accepts any
     if len(port.shape) != 4 or not isinstance(heads, int) or not isinstance(size, int):
         raise InputError(
             f"{graph.name}: input '{name}' is {declared(port)}, expected (batch, heads, past, size)"
@@ -156,12 +157,12 @@ class Bundled:
 
     @property
     def inputs(self) -> set[str]:
-        """What the first graph takes."""
+        """The inputs of the graphs that read."""
         return input_names(self.runner.manifest)
 
     @property
     def outputs(self) -> set[str]:
-        """What all graphs give."""
+        """The outputs of all graphs."""
         return output_names(self.runner.manifest)
 
     def encode(self, inputs: Arrays) -> Arrays:
@@ -197,12 +198,12 @@ class Bundled:
             parts.append(steps.run([new])[0])
             of_layers.append({n: layers.read(n, a, steps.filled(0)) for n, a in steps.layers(0).items()})
         present = {name: array[0][:, steps.filled(0)] for name, array in steps.present.items()}
-        whole = {name: layers.joined(name, [one[name] for one in of_layers]) for name in of_layers[0]}
-        return result | present | whole | {LOGITS: np.concatenate(parts)}
+        joined = {name: layers.joined(name, [step[name] for step in of_layers]) for name in of_layers[0]}
+        return result | present | joined | {LOGITS: np.concatenate(parts)}
 
 
 def input_names(manifest: bundle.Manifest) -> set[str]:
-    """What a bundle is given from outside: the inputs of the graphs that read."""
+    """The inputs of a bundle's graphs that read texts or signals."""
     readers = manifest.graphs.keys() & roles.READERS
     return {port.name for role in readers for port in manifest.graphs[role].inputs}
 

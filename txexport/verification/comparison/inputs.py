@@ -1,4 +1,4 @@
-"""Inputs made from what a graph declares: seeded, of several sizes, ragged where there is a mask."""
+"""Seeded inputs for the ports that a graph declares: several sizes, ragged if there is a mask."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,13 +23,13 @@ from txexport.runtime.arrays import MAX_BYTES
 from txexport.verification.comparison.models import dtype_of
 
 MASK = ATTENTION_MASK
-SPARE = 3  # slots of a static cache beyond those that are filled
+SPARE = 3  # unfilled slots of a static cache
 IDS = (INPUT_IDS, "decoder_input_ids", "inputs_embeds", "decoder_inputs_embeds")
 
 
 @dataclass(frozen=True)
 class Feed:
-    """One case: a name, and inputs by name; `shorter` makes those to try where neither side takes these."""
+    """One case: a name and inputs; `shorter` gives a shorter case to try if neither side accepts this one."""
 
     name: str
     inputs: dict[str, np.ndarray]
@@ -38,7 +38,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class Sizes:
-    """A batch of `rows`, each of `new` tokens after `past` ones; `side` is that of padding in ragged rows."""
+    """A batch of `rows` with `new` tokens after `past` ones; `side` is that of the padding of ragged rows."""
 
     name: str
     rows: int
@@ -58,13 +58,12 @@ SIZES = (
     Sizes("a token after three ragged rows, left padding", 3, 1, 6, "left"),
     Sizes("nine rows", 9, 13),
 )
-LONGEST, SHORTEST = 384, 6  # tokens of the long cases: halved until one of the two takes them
+LONGEST, SHORTEST = 384, 6  # tokens of the long cases, halved until one of the two sides accepts them
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a person decides about inputs: ranges of integers by input (low, high excluded), sizes of symbolic
-    dimensions, and lengths of further cases."""
+    """Ranges of integer inputs (low, high excluded), sizes of dimensions, and further lengths."""
 
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -72,40 +71,40 @@ class Choices:
 
 
 def make(ports: Mapping[str, Port], choices: Choices, limits: Mapping[str, int], seed: int = 0) -> list[Feed]:
-    """Cases for those inputs; `limits` say how many rows the tables have that an input picks from.
+    """Cases for those inputs; `limits` are the numbers of rows of the tables that inputs index.
 
     Raises InputError for a dimension without a size and for integers without a range.
     """
     dims = {dim for port in ports.values() for dim in port.shape if isinstance(dim, str) and dim}
-    for option, given, known in (("--range", choices.ranges, ports.keys()), ("--dim", choices.dims, dims)):
-        unknown = ", ".join(sorted(given.keys() - known))
+    for option, chosen, known in (("--range", choices.ranges, ports.keys()), ("--dim", choices.dims, dims)):
+        unknown = ", ".join(sorted(chosen.keys() - known))
         if unknown:
             raise InputError(f"{option} names {unknown}, expected some of {', '.join(sorted(known))}")
-    remembers = any(map(is_past, ports))
+    has_past = any(map(is_past, ports))
     masked = any(name.endswith(MASK) for name in ports)
     side = "right" if masked else None
     long = [Sizes("two long rows", 2, LONGEST, side=side), Sizes("one token after many", 1, 1, LONGEST)]
-    asked = [Sizes(f"two rows of {n}", 2, n, side=side) for n in choices.lengths]
-    made, seen = [], set()
-    for one in (*SIZES, *long, *asked):
-        if (one.past and not remembers) or (one.side and not masked):
+    further = [Sizes(f"two rows of {n}", 2, n, side=side) for n in choices.lengths]
+    feeds, known_shapes = [], set()
+    for sizes in (*SIZES, *long, *further):
+        if (sizes.past and not has_past) or (sizes.side and not masked):
             continue
-        maker = _Maker(ports, choices, limits, one, np.random.default_rng(seed))
+        maker = _Maker(ports, choices, limits, sizes, np.random.default_rng(seed))
         shapes = maker.shapes()
         _check_room(shapes)
-        key = (*shapes.values(), one.side, one.past)
-        if key not in seen:
-            seen.add(key)
-            made.append(maker.halving() if one in long else maker.feed())
-    return made
+        key = (*shapes.values(), sizes.side, sizes.past)
+        if key not in known_shapes:
+            known_shapes.add(key)
+            feeds.append(maker.halving() if sizes in long else maker.feed())
+    return feeds
 
 
 def _check_room(shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError for sizes that cannot be, or that are more than a file of inputs may have."""
+    """Raise InputError for negative sizes, or for more bytes than a file of inputs may have."""
     total = sum(8 * math.prod(shape) for shape in shapes.values())
     if total > MAX_BYTES or any(size < 0 for shape in shapes.values() for size in shape):
         raise InputError(
-            f"inputs {dict(shapes)} are not made; choose --dim and --length from 0 to {MAX_BYTES:,} bytes"
+            f"inputs {dict(shapes)} cannot be made; choose --dim and --length from 0 to {MAX_BYTES:,} bytes"
         )
 
 
@@ -129,14 +128,14 @@ class _Maker:
         return Feed(self.sizes.name, self.arrays(self.shapes()))
 
     def halving(self) -> Feed:
-        """The case, and below it the same of half as many tokens, down to SHORTEST."""
+        """The case, whose `shorter` has half as many tokens, down to SHORTEST."""
         sizes = replace(self.sizes, new=max(1, self.sizes.new // 2), past=self.sizes.past // 2)
-        less = _Maker(self.ports, self.choices, self.limits, sizes, self.random)
-        last = max(sizes.new, sizes.past) < SHORTEST or less.shapes() == self.shapes()
-        return replace(self.feed(), shorter=None if last else less.halving)
+        half = _Maker(self.ports, self.choices, self.limits, sizes, self.random)
+        last = max(sizes.new, sizes.past) < SHORTEST or half.shapes() == self.shapes()
+        return replace(self.feed(), shorter=None if last else half.halving)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The sizes of each input's dimensions."""
+        """The shape of each input."""
         return {
             name: tuple(self._size(port, axis, dim) for axis, dim in enumerate(port.shape))
             for name, port in self.ports.items()
@@ -156,7 +155,7 @@ class _Maker:
         return size
 
     def _guess(self, port: Port, axis: int, dim: str) -> int | None:
-        """The size that a dimension's name means, or else its place."""
+        """The size of a dimension by its name, or else by its position."""
         sizes = self.sizes
         if "+" in dim:
             parts = [part.strip() for part in dim.split("+")]
@@ -185,7 +184,7 @@ class _Maker:
         return sizes.past if axis == 2 and is_past(port.name) else None
 
     def arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-        """An array an input."""
+        """An array for each input."""
         masks = {name: self._mask(name, shape) for name, shape in shapes.items() if name.endswith(MASK)}
         result = {}
         for name, shape in shapes.items():
@@ -194,7 +193,7 @@ class _Maker:
         return result
 
     def _mask(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """1 for a token, 0 for padding: on either side of new tokens, or on the left of past ones."""
+        """1 for tokens and 0 for padding: on either side of new tokens, or on the left of past ones."""
         if len(shape) not in (2, 3):
             raise InputError(f"no '{name}' of {len(shape)} dimensions can be made; give inputs with --inputs")
         width, sizes = shape[-1], self.sizes

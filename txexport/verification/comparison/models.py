@@ -1,4 +1,4 @@
-"""What is compared, as named inputs and outputs: an ONNX file in ONNX Runtime, or a module in PyTorch."""
+"""The two sides of a comparison, with named inputs and outputs: an ONNX file, or a PyTorch module."""
 
 import importlib
 import inspect
@@ -29,7 +29,7 @@ TYPES = {
 
 
 def dtype_of(port: Port) -> np.dtype:
-    """The type of an input or output in numpy."""
+    """The numpy type of an input or output."""
     return np.dtype(TYPES[port.dtype])
 
 
@@ -39,31 +39,31 @@ def declared(port: Port) -> str:
 
 
 class Side(Protocol):
-    """One of the two: it says what it takes, and gives its outputs by name."""
+    """One of the two sides."""
 
     name: str
 
     @property
     def inputs(self) -> dict[str, Port | None]:
-        """What it must be given; None where types and shapes are not declared."""
+        """The required inputs; None for undeclared types and shapes."""
         ...
 
     @property
     def outputs(self) -> dict[str, Port]:
-        """What is declared of its outputs, maybe nothing."""
+        """The declared outputs, possibly none."""
         ...
 
     def takes(self, name: str) -> bool:
-        """Whether there is an input of that name, needed or not."""
+        """True if there is an input of that name, required or not."""
         ...
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
-        """Its outputs by name; by position, "0" and on, where they have no names."""
+        """The outputs by name, or by position as "0" if they have no names."""
         ...
 
 
 class Graph:
-    """An ONNX file; weights may lie in files beside it, of any size.
+    """An ONNX file; its weights may lie in other files.
 
     Raises BundleError for a file that ONNX Runtime cannot load, UnsupportedError for a type that numpy lacks.
     """
@@ -81,7 +81,7 @@ class Graph:
 
     @cached_property
     def parameters(self) -> int:
-        """Numbers of its weights."""
+        """The number of its weights."""
         proto = onnx.load(self.path, load_external_data=False)
         return sum(int(np.prod(tensor.dims)) for tensor in proto.graph.initializer)
 
@@ -115,8 +115,8 @@ def _cast(array: np.ndarray, port: Port) -> np.ndarray:
 class Module:
     """A PyTorch module, called with its inputs by name.
 
-    Inputs past_key_values.{i}.key and .value become one cache of transformers, where `forward` has a
-    parameter for one: cache, or past_key_values.
+    Inputs past_key_values.{i}.key and .value become one cache of transformers, if `forward` has a parameter
+    for it: cache, or past_key_values.
     """
 
     def __init__(self, module: Any, name: str):
@@ -156,7 +156,7 @@ def _cache(past: Mapping[str, Any]) -> Any:
 
 
 def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The tensors of what a module returned, by name; of a cache as present.{i}.key and .value."""
+    """The tensors that a module returned, by name; those of a cache as present.{i}.key and .value."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -165,8 +165,8 @@ def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         for key, part in value.items():
             yield from _flatten(part, f"{name}.{key}" if name else str(key))
     elif isinstance(value, tuple | list):
-        for place, part in enumerate(value):
-            yield from _flatten(part, f"{name}.{place}" if name else str(place))
+        for i, part in enumerate(value):
+            yield from _flatten(part, f"{name}.{i}" if name else str(i))
     elif hasattr(value, "layers"):
         for layer, pair in enumerate(value.layers):
             yield from zip(cache_names.present(layer), (pair.keys, pair.values), strict=True)
@@ -177,27 +177,27 @@ def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 def module_of(place: str) -> Module:
     """The module that a function returns, named as package.module:function.
 
-    The current folder is searched too. Raises InputError where there is no such function, where it fails, and
-    where it returns something else.
+    The current folder is searched too. Raises InputError if there is no such function, if it fails, or if it
+    returns something else.
     """
     home, _, function = place.partition(":")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        made = getattr(importlib.import_module(home), function)()
-    except Exception as error:  # whatever code of the user's raises
+        module = getattr(importlib.import_module(home), function)()
+    except Exception as error:  # of the user's code
         raise InputError(f"{place} cannot be called: {type(error).__name__}: {first_line(error)}") from error
-    if not hasattr(made, "forward") or not hasattr(made, "eval"):
-        raise InputError(f"{place} returned a {type(made).__name__}, expected a torch.nn.Module")
-    return Module(made, place)
+    if not hasattr(module, "forward") or not hasattr(module, "eval"):
+        raise InputError(f"{place} returned a {type(module).__name__}, expected a torch.nn.Module")
+    return Module(module, place)
 
 
 class Renamed:
-    """A side whose inputs and outputs go by other names: `names` are from its own to those."""
+    """A side with other names of inputs and outputs; `names` map its own names to them."""
 
     def __init__(self, side: Side, names: Mapping[str, str]):
         self.side, self.names, self.name = side, dict(names), side.name
-        self.own = {given: own for own, given in names.items()}
+        self.own_names = {other: own for own, other in names.items()}
 
     @property
     def inputs(self) -> dict[str, Port | None]:
@@ -211,26 +211,26 @@ class Renamed:
 
     def takes(self, name: str) -> bool:
         """See Side."""
-        return self.side.takes(self.own.get(name, name))
+        return self.side.takes(self.own_names.get(name, name))
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """See Side."""
-        result = self.side.run({self.own.get(name, name): array for name, array in feeds.items()})
+        result = self.side.run({self.own_names.get(name, name): array for name, array in feeds.items()})
         return {self.names.get(name, name): array for name, array in result.items()}
 
 
 def one_sided_outputs(a: str, ours: Iterable[str], b: str, theirs: Iterable[str]) -> str:
-    """`one_sided` of outputs, and how to have those compared that both have."""
+    """`one_sided` for outputs, with the options that compare the common ones."""
     message, both = one_sided(a, ours, b, theirs), sorted(set(ours) & set(theirs))
     advice = " ".join(f"--output {name}" for name in both if not LAYER.search(name))
     return f"{message}; to compare what both have: {advice}" if message and advice else message
 
 
 def one_sided(a: str, ours: Iterable[str], b: str, theirs: Iterable[str], verb: str = "has") -> str:
-    """What only one of two has, in words, a name for all layers; nothing where they have the same."""
+    """The names that only one side has, in words, one name for all layers; empty if both have the same."""
     sides = (a, set(ours), set(theirs)), (b, set(theirs), set(ours))
     return "; ".join(
-        f"only {side} {verb} {', '.join(sorted({LAYER.sub('.{i}.', name) for name in own - other}))}"
-        for side, own, other in sides
-        if own - other
+        f"only {side} {verb} {', '.join(sorted({LAYER.sub('.{i}.', name) for name in names - other}))}"
+        for side, names, other in sides
+        if names - other
     )

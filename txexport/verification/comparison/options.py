@@ -1,4 +1,4 @@
-"""What may be asked of a comparison."""
+"""The options of a comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from txexport.verification.comparison.inputs import Choices
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """How two models are compared; see `compare`."""
+    """The normalised options of `compare`."""
 
     inputs: Sequence[str | Path | Mapping[str, np.ndarray]] = ()
     match: Mapping[str, str] = field(default_factory=dict)

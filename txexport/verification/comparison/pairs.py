@@ -1,4 +1,4 @@
-"""Two sides over the same inputs, case by case: names matched, padding left out, every number compared."""
+"""Two sides over the same inputs: names matched, padding left out, every number compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from txexport.contracts import Port, cache_names
 from txexport.contracts.names import ENCODER_ATTENTION_MASK
 from txexport.errors import InputError
 from txexport.runtime.arrays import KINDS, read_npz
-from txexport.verification.checks import INPUTS_AND_OUTPUTS, TensorCheck, check_of
+from txexport.verification.checks import INPUTS_AND_OUTPUTS, Reach, TensorCheck, check_of
 from txexport.verification.comparison.inputs import IDS, MASK, Choices, Feed, make
 from txexport.verification.comparison.models import (
     Arrays,
@@ -24,13 +24,12 @@ from txexport.verification.comparison.models import (
     one_sided_outputs,
 )
 from txexport.verification.comparison.ranges import index_limits
-from txexport.verification.result import Reach
 
 
 def merged(a: Side, b: Side) -> dict[str, Port]:
-    """The inputs that both must be given, as they declare them together.
+    """The inputs that both sides need, with the more specific of their declarations.
 
-    Raises InputError for an input that only one side knows, or of which the two say different things.
+    Raises InputError for an input of one side alone, or with contradictory declarations.
     """
     ours = {name for name in a.inputs if not b.takes(name)}
     theirs = {name for name in b.inputs if not a.takes(name)}
@@ -42,12 +41,12 @@ def merged(a: Side, b: Side) -> dict[str, Port]:
         ports = [port for port in (a.inputs.get(name), b.inputs.get(name)) if port is not None]
         assert ports, "a graph declares all that it takes"
         result[name] = ports[0] if len(ports) == 1 else _joined(a.name, b.name, *ports)
-    given = {**b.outputs, **a.outputs}
-    return {name: _with_heads(port, given) for name, port in result.items()}
+    outputs = {**b.outputs, **a.outputs}
+    return {name: _with_heads(port, outputs) for name, port in result.items()}
 
 
 def _with_heads(port: Port, outputs: Mapping[str, Port]) -> Port:
-    """A past of any heads with those of what comes out in its place: a merged decoder leaves them open."""
+    """A past port with heads and size of its present output, if a merged decoder leaves them open."""
     present = outputs.get(cache_names.to_present(port.name))
     if not cache_names.is_past(port.name) or present is None or len(present.shape) != len(port.shape):
         return port
@@ -75,14 +74,14 @@ def _is_float(port: Port) -> bool:
 def feeds(
     a: Side, b: Side, files: Sequence[str | Path | Mapping[str, np.ndarray]], choices: Choices
 ) -> list[Feed]:
-    """The given inputs, or inputs made from what the graphs declare. Raises InputError."""
+    """The user's inputs, or seeded ones for the declared ports. Raises InputError."""
     ports = merged(a, b)
     if not files:
         return make(ports, choices, _limits([a, b]))
     result = []
-    for place, file in enumerate(files, 1):
+    for number, file in enumerate(files, 1):
         if isinstance(file, Mapping):
-            feed = Feed(f"inputs {place}", {name: _numbers(name, array) for name, array in file.items()})
+            feed = Feed(f"inputs {number}", {name: _numbers(name, array) for name, array in file.items()})
         else:
             feed = Feed(str(file), read_npz(file, InputError))
         missing, unknown = ports.keys() - feed.inputs.keys(), feed.inputs.keys() - ports.keys()
@@ -110,31 +109,31 @@ def _limits(sides: Sequence[Side]) -> dict[str, int]:
     for side in sides:
         names = side.names if isinstance(side, Renamed) else {}
         graph = side.side if isinstance(side, Renamed) else side
-        for own, rows in index_limits(graph.path).items() if isinstance(graph, Graph) else ():
-            name = names.get(own, own)
+        for own_name, rows in index_limits(graph.path).items() if isinstance(graph, Graph) else ():
+            name = names.get(own_name, own_name)
             result[name] = min(rows, result.get(name, rows))
     return result
 
 
 class Pair:
-    """Two sides and what is compared of them."""
+    """The comparison of two sides."""
 
-    def __init__(self, a: Side, b: Side, wanted: Sequence[str], bound: float, reach: Reach):
-        self.a, self.b, self.wanted, self.bound = a, b, wanted, bound
-        self.reach = reach  # how far the cases that ran have looked; filled here
+    def __init__(self, a: Side, b: Side, outputs: Sequence[str], bound: float, reach: Reach):
+        self.a, self.b, self.outputs, self.bound = a, b, outputs, bound
+        self.reach = reach  # filled by the cases that run
 
     def names(self, feed: Feed) -> list[TensorCheck]:
-        """Raise AssertionError for an output that only one side has, unless others are wanted."""
+        """Raise AssertionError for an output of one side alone, unless outputs were named."""
         ours, theirs = self._run(feed)
         alone = one_sided_outputs(self.a.name, ours, self.b.name, theirs)
-        if alone and not self.wanted:
+        if alone and not self.outputs:
             raise AssertionError(alone)
         return [TensorCheck(name, 1, 0.0, 0.0) for name in self._common(ours, theirs)]
 
     def case(self, feed: Feed) -> list[TensorCheck]:
-        """Every output that both have and that is wanted; those without numbers are equal by their shape.
+        """Check every common output; outputs without numbers are equal if their shapes are.
 
-        What neither side takes is made shorter; what only one takes is a failure.
+        Inputs that neither side accepts are shortened; inputs that only one side accepts are a failure.
         """
         while feed.shorter is not None and not any(_takes(side, feed) for side in (self.a, self.b)):
             feed = feed.shorter()
@@ -146,30 +145,30 @@ class Pair:
             if array.size or array.shape != expected.shape
         ]
 
-    def runs(self, made: Sequence[Feed]) -> dict[str, partial[list[TensorCheck]]]:
+    def runs(self, feeds: Sequence[Feed]) -> dict[str, partial[list[TensorCheck]]]:
         """The cases by name, that of the names first."""
-        return {INPUTS_AND_OUTPUTS: partial(self.names, made[0])} | {
-            feed.name: partial(self.case, feed) for feed in made
+        return {INPUTS_AND_OUTPUTS: partial(self.names, feeds[0])} | {
+            feed.name: partial(self.case, feed) for feed in feeds
         }
 
     def _common(self, ours: Arrays, theirs: Arrays) -> list[str]:
-        for name in self.wanted:
+        for name in self.outputs:
             for side, result in ((self.a, ours), (self.b, theirs)):
                 if name not in result:
                     raise AssertionError(f"{side.name} has no output {name}; it has {', '.join(result)}")
-        return [name for name in self.wanted or ours if name in theirs]
+        return [name for name in self.outputs or ours if name in theirs]
 
     def _run(self, feed: Feed) -> tuple[Arrays, Arrays]:
         ours, theirs = self.a.run(feed.inputs), self.b.run(feed.inputs)
         for name, size in _dynamic(merged(self.a, self.b), feed.inputs):
             self.reach[name] = max(size, self.reach.get(name, (0,))[0]), None
-        return _by_place(ours, theirs), _by_place(theirs, ours)
+        return _by_position(ours, theirs), _by_position(theirs, ours)
 
     def _check(self, name: str, found: np.ndarray, expected: np.ndarray, feed: Feed) -> TensorCheck:
         if found.shape == expected.shape:
             ports = [port for side in (self.a, self.b) if (port := side.outputs.get(name)) is not None]
-            kept = real(name, found.shape, ports, feed.inputs)
-            found, expected = found[kept], expected[kept]
+            mask = not_padding(name, found.shape, ports, feed.inputs)
+            found, expected = found[mask], expected[mask]
         return check_of(name, [(found, expected)], self.bound)
 
 
@@ -184,7 +183,7 @@ def _takes(side: Side, feed: Feed) -> bool:
 
 
 def _dynamic(ports: Mapping[str, Port], inputs: Arrays) -> Iterator[tuple[str, int]]:
-    """The dimensions that a graph leaves open, by name, and their sizes here; that of a batch is "rows"."""
+    """The dimensions that a graph leaves open, by name, with their sizes; that of a batch is "rows"."""
     for name, port in ports.items():
         for axis, (dim, size) in enumerate(zip(port.shape, inputs[name].shape, strict=False)):
             if isinstance(dim, int) or dim.isdigit() or "+" in dim:
@@ -193,18 +192,18 @@ def _dynamic(ports: Mapping[str, Port], inputs: Arrays) -> Iterator[tuple[str, i
             yield "rows" if rows else dim or f"{name}[{axis}]", size
 
 
-def _by_place(found: Arrays, other: Arrays) -> Arrays:
-    """Outputs without names by those of the other side, in order, where there are as many."""
+def _by_position(found: Arrays, other: Arrays) -> Arrays:
+    """Outputs without names by those of the other side, in order, if there are as many."""
     unnamed = all(name.replace(".", "").isdigit() for name in found)
     return dict(zip(other, found.values(), strict=True)) if unnamed and len(found) == len(other) else found
 
 
-def real(
+def not_padding(
     name: str, shape: tuple[int, ...], ports: Sequence[Port], inputs: Mapping[str, np.ndarray]
 ) -> np.ndarray | tuple:
-    """Where an output's numbers are not of padding: of each token, or of each slot of a cache.
+    """The mask of an output's numbers outside of padding: of each token, or of each slot of a cache.
 
-    As verify, which leaves out the padding positions of a row and nothing else.
+    As in verify, only padding positions of a row are left out.
     """
     everything: tuple = ()
     if cache_names.is_present(name) and len(shape) == 4:
@@ -226,18 +225,18 @@ def real(
 
 
 def _is_size(dim: int | str) -> bool:
-    """Whether a dimension is declared as something else than tokens: a number, or a batch."""
+    """True if a dimension is declared as something other than tokens: a number, a batch, or choices."""
     return isinstance(dim, int) or "batch" in dim or "choices" in dim
 
 
 def parameters(*sides: Side) -> int:
-    """Numbers of the weights of the first of the sides that is a graph."""
+    """The number of weights of the first side that is a graph."""
     plain = [side.side if isinstance(side, Renamed) else side for side in sides]
     return next((side.parameters for side in plain if isinstance(side, Graph)), 0)
 
 
 def check_names(a: Side, b: Side, match: Mapping[str, str], outputs: Sequence[str]) -> None:
-    """Raise InputError for a name that is matched or wanted and that a graph does not have."""
+    """Raise InputError for a matched or wanted name that a side lacks."""
     theirs = [match.get(name, name) for name in outputs]
     for side, names, wanted in ((a, match.keys(), outputs), (b, match.values(), theirs)):
         if isinstance(side, Module):

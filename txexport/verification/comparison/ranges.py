@@ -1,4 +1,4 @@
-"""Which integers an input may hold: the rows of the tables that it picks from."""
+"""The range of integer inputs: the number of rows of the tables that they index."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 import onnx
 from onnx import inliner
 
-# What hands on the integers of its first input, and what hands on the rows of a table.
+# Operators that pass on the integers of their first input, and those that pass on the rows of a table.
 SAME_INDICES = {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand"}
 SAME_ROWS = {"Cast", "CastLike", "Identity", "DequantizeLinear"}
 
 
 def index_limits(path: Path) -> dict[str, int]:
-    """Of each input that picks rows of stored tables, how many the smallest of them has."""
+    """For each input that indexes stored tables, the number of rows of the smallest."""
     proto = inliner.inline_local_functions(onnx.load(path, load_external_data=False))
     tables = {name: int(dims[0]) for name, dims in _stored(proto.graph) if dims}
     origins = {port.name: port.name for port in proto.graph.input}
@@ -34,7 +34,7 @@ def _axis(gather: onnx.NodeProto) -> int:
 
 
 def _stored(graph: onnx.GraphProto) -> Iterator[tuple[str, list[int]]]:
-    """Names and dimensions of initializers and constants, in branches too."""
+    """Names and dimensions of initialisers and constants, in branches too."""
     for tensor in graph.initializer:
         yield tensor.name, list(tensor.dims)
     for node in graph.node:

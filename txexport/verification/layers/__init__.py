@@ -1,1 +1,1 @@
-"""Where a bundle goes wrong: every component of its graphs beside its PyTorch module, on the same inputs."""
+"""Comparison of every component of the graphs with its PyTorch module, on the same inputs."""

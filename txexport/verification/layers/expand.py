@@ -1,4 +1,4 @@
-"""A graph taken apart into components: which of its calls is which module of the twin."""
+"""A graph split into its components: each call of a function matched with a module of the twin."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Names = dict[str, str]
 
 @dataclass(frozen=True)
 class Place:
-    """A module's argument or output: which call of the module, and which of its values."""
+    """An argument or output of a module: the module, which of its calls, and which value."""
 
     module: str
     call: int
@@ -21,11 +21,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Point:
-    """A value to compare with the twin's at `place`, or at the graph's output where that is None.
+    """A value to compare with the twin's at `place`, or with the graph's output if that is None.
 
-    `source` is the graph's value, `component` and `name` say what is wrong where it is; `kind` as in
-    ComponentCheck. What comes from a call or a graph input as it is has no `maker`, and else the component
-    and the name of the value that make it.
+    `source` is the graph's value. `component`, `kind` and `name` are those of ComponentCheck, if the value is
+    wrong. `maker` is the component and value that computed it; None for a value that comes unchanged from a
+    call or a graph input.
     """
 
     source: str
@@ -38,20 +38,20 @@ class Point:
 
 @dataclass
 class Scope:
-    """The body of a call: its values under the names of the whole graph, and which of them are parameters."""
+    """The body of a call: its values by their names in the graph, and its parameters."""
 
     module: str | None = None
     prefix: str = ""
     names: Names = field(default_factory=dict)
-    parameters: Names = field(default_factory=dict)  # by formal name, those of the module, with their dots
+    parameters: Names = field(default_factory=dict)  # names in the module by formal name
 
 
 class Expansion:
     """The nodes of a model with every call of a module replaced by its function's body.
 
-    Where `cut`, whatever reads a module's output reads the twin's instead, and a body reads the twin's
-    arguments: `fed` are those new inputs, and each component is alone with true numbers. `points` are what to
-    compare, in the order of computing.
+    If `cut`, readers of a module's output read the twin's instead, and bodies read the twin's arguments:
+    `fed` are these new inputs, and each component runs alone on true numbers. `points` are the values to
+    compare, in the order of execution.
     """
 
     def __init__(self, model: onnx.ModelProto, modules: Mapping[str, nn.Module], cut: bool):
@@ -62,7 +62,7 @@ class Expansion:
         self.fed: dict[str, Place] = {}
         self._calls: dict[str, int] = {}
         self._makers: dict[str, tuple[str, str] | None] = {}
-        # What depends on no input of the graph: weights, and what is computed of them.
+        # Values that depend on an input of the graph; the others are weights and constants.
         self._live = {value.name for value in model.graph.input}
         top = Scope()
         for node in model.graph.node:
@@ -76,7 +76,7 @@ class Expansion:
 
     @property
     def matched(self) -> set[str]:
-        """The modules that calls were found for."""
+        """The modules for which calls were found."""
         return set(self._calls)
 
     def _visit(self, node: onnx.NodeProto, scope: Scope) -> None:
@@ -96,7 +96,7 @@ class Expansion:
             self._call(node, function, scope, module)
 
     def _part(self, node: onnx.NodeProto, scope: Scope) -> str | None:
-        """The module whose parameters a call takes, which may be the scope's own; None if it takes none."""
+        """The module whose parameters a call takes, possibly the scope's own; None if it takes none."""
         paths = [scope.parameters[name].split(".")[:-1] for name in node.input if name in scope.parameters]
         if not paths:
             return None
@@ -108,7 +108,7 @@ class Expansion:
         return ".".join([str(scope.module), *common])
 
     def _copy(self, node: onnx.NodeProto, scope: Scope) -> None:
-        """A node as it is, under names of the whole graph."""
+        """Copy a node, with the graph's names of its values."""
         copied = onnx.NodeProto()
         copied.CopyFrom(node)
         copied.name = f"{scope.prefix}{node.name}"
@@ -134,18 +134,18 @@ class Expansion:
         return node.output if function is None else function.output[: len(node.output)]
 
     def _helper(self, node: onnx.NodeProto, function: onnx.FunctionProto, scope: Scope) -> None:
-        """The body of a function that is part of a module, with its parameters."""
+        """Insert the body of a function that is part of a module, with its parameters."""
         inner = self._inner(node, function, scope, str(scope.module))
         pairs = zip(function.input, node.input, strict=False)
         inner.parameters = {
-            formal: scope.parameters[given] for formal, given in pairs if given in scope.parameters
+            formal: scope.parameters[name] for formal, name in pairs if name in scope.parameters
         }
         self._body(function, inner)
         for formal, name in zip(function.output, node.output, strict=False):
             scope.names[name] = inner.names[formal]
 
     def _call(self, node: onnx.NodeProto, function: onnx.FunctionProto, scope: Scope, path: str) -> None:
-        """The body of a module's function, what arrives at it and what comes out of it."""
+        """Insert the body of a module's function, with points for its arguments and outputs."""
         module, number = self.modules[path], self._calls.get(path, 0)
         self._calls[path] = number + 1
         inner = self._inner(node, function, scope, path)
@@ -161,17 +161,17 @@ class Expansion:
                 self.points.append(Point(source, place, path, "input", formal, maker))
                 inner.names[formal] = self._feed(f"{path}#{number}:{formal}", place, source)
         self._body(function, inner)
-        whole = parameters.keys() <= set(formals)  # or else it is one of the calls that make up the module
+        complete = parameters.keys() <= set(formals)  # else it is one of several calls of the module
         for index, (formal, name) in enumerate(zip(function.output, node.output, strict=False)):
             source = inner.names[formal]
-            if whole and name:
+            if complete and name:
                 place = Place(path, number, "output", index)
                 self.points.append(Point(source, place, path, "output", formal))
                 source = self._feed(f"{path}#{number}>{formal}", place, source)
             scope.names[name] = source
 
     def _feed(self, name: str, place: Place, source: str) -> str:
-        """The name under which the twin's value is read in place of the graph's, which is `source`."""
+        """The name of the twin's value in place of the graph's `source`, if cut."""
         if not self.cut:
             return source
         self.fed[name] = place
@@ -179,9 +179,9 @@ class Expansion:
         return name
 
     def _inner(self, node: onnx.NodeProto, function: onnx.FunctionProto, scope: Scope, module: str) -> Scope:
-        given = [scope.names.get(name, name) for name in node.input]
-        given += [""] * (len(function.input) - len(given))
-        names = dict(zip(function.input, given, strict=True))
+        inputs = [scope.names.get(name, name) for name in node.input]
+        inputs += [""] * (len(function.input) - len(inputs))
+        names = dict(zip(function.input, inputs, strict=True))
         return Scope(module, f"{scope.prefix}{node.name or len(self.nodes)}/{len(self.nodes)}/", names)
 
     def _body(self, function: onnx.FunctionProto, scope: Scope) -> None:
@@ -190,12 +190,12 @@ class Expansion:
 
 
 def _nests(node: onnx.NodeProto) -> bool:
-    """Whether a node holds a graph of its own, whose names would have to be followed too."""
+    """True if a node holds a graph of its own, whose names would have to be followed too."""
     return any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in node.attribute)
 
 
 def unmatched(modules: Iterable[str], matched: set[str]) -> list[str]:
-    """Layers of the twin that no call of the graph, nor any part of them, was found for."""
+    """The layers of the twin for which neither a call nor a call of a part was found."""
     return [
         name
         for name in modules

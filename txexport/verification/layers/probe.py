@@ -1,4 +1,4 @@
-"""Which component is wrong: every one held against its module while the cases run."""
+"""Every component compared with its module while the cases run."""
 
 import dataclasses
 import math
@@ -24,10 +24,10 @@ from txexport.verification.references.originals import Arrays, Reference, Twin
 
 
 class Probe:
-    """Components compared over all cases that run through it.
+    """Comparison of components over all cases that run through it.
 
-    `files` are graphs that round no activations, by role. Where products of the bundle's own do, by the
-    `formats` of their matrices, these graphs are compared too, with modules that round as well.
+    `files` are graphs by role that quantise no activations. If the bundle's own graphs do, by the `formats`
+    of their matrices, these are compared too, with modules that round alike.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Probe:
         self.rounded = RoundedModules(self.trace.modules, formats)
         self.refused: list[str] = []
         self.graphs = self._components(files, loaded.device)
-        rounds = any(one.rounding is not None for one in formats.values())
-        own = {role: loaded.folder / graph.file for role, graph in self.manifest.graphs.items()}
-        self.rounding = self._components(own, loaded.device) if rounds else {}
-        self.found: list[ComponentCheck] = []
+        rounds = any(number_format.rounding is not None for number_format in formats.values())
+        stored = {role: loaded.folder / graph.file for role, graph in self.manifest.graphs.items()}
+        self.rounding = self._components(stored, loaded.device) if rounds else {}
+        self.checks: list[ComponentCheck] = []
         self.probed: set[str] = set()
 
     def _components(self, files: Mapping[str, Path], device: str) -> dict[str, Components]:
-        """Those of each graph; which cannot be told apart is said once."""
+        """The components of each graph; the reason why a graph has none is recorded."""
         result = {}
         for role, file in files.items():
             try:
@@ -60,7 +60,7 @@ class Probe:
         return result
 
     def through(self, planned: Sequence[Planned]) -> list[Planned]:
-        """The cases, each of which is probed once it has run."""
+        """The cases, each of which is probed after it has run."""
         return [
             case
             if case.run is None
@@ -69,9 +69,9 @@ class Probe:
         ]
 
     def report(self) -> LayerReport:
-        """What was found, graph by graph."""
-        order = {role: place for place, role in enumerate(self.manifest.graphs)}
-        result = sorted(merge(self.found), key=lambda check: (check.rounds, order[check.graph]))
+        """The checks of all cases, graph by graph."""
+        order = {role: position for position, role in enumerate(self.manifest.graphs)}
+        result = sorted(merge(self.checks), key=lambda check: (check.rounds, order[check.graph]))
         return LayerReport(result, "; ".join(dict.fromkeys(self.refused)) or None)
 
     def _run(
@@ -89,15 +89,15 @@ class Probe:
             return runner.run(graph, **inputs)
 
         outcomes = run(dataclasses.replace(runner, run=recorded), reference, case)
-        again = name in self.probed  # in float64, where the case needs that
-        for role, feeds in runs if not again else ():
+        repeated = name in self.probed  # in float64
+        for role, feeds in runs if not repeated else ():
             if role in self.graphs:
-                self.found += self._compare(name, role, feeds)
+                self.checks += self._compare(name, role, feeds)
         self.probed.add(name)
         return outcomes
 
     def _compare(self, case: str, role: str, feeds: Arrays) -> list[ComponentCheck]:
-        """One run of one graph."""
+        """The checks of one run of one graph."""
         graph, traced = self.graphs[role], self.trace.run(role, feeds)
         together = graph.run(feeds, traced, cut=False)
         drifts = {
@@ -119,7 +119,7 @@ class Probe:
         graph: Components,
         drifts: Mapping[Place | str, float] | None,
     ) -> list[ComponentCheck]:
-        """Each component on the twin's numbers; `drifts` are None where it rounds them."""
+        """The checks of components on the twin's numbers; `drifts` are None if they round activations."""
         alone, points = graph.run(feeds, traced, cut=True), graph.alone.points
         rounded = None if drifts is not None else self.rounded
         errors = [_error(point, alone, traced, self.bound, rounded) for point in points]
@@ -143,7 +143,7 @@ class Probe:
 
 
 def _key(point: Point) -> Place | str:
-    """What an output has in common in both expansions."""
+    """The key of an output that both expansions share."""
     return point.place or point.name
 
 
@@ -151,14 +151,14 @@ def _error(
     point: Point, values: Arrays, traced: Traced, bound: float, rounded: RoundedModules | None
 ) -> TensorCheck:
     truth = expected(traced, point)
-    if truth is None:  # the graph brings something where the module takes nothing
+    if truth is None:  # the graph passes a value that the module does not take
         return TensorCheck(point.name, 0, math.inf, bound)
     found = values[point.source]
     if rounded is not None and point.kind == "output" and point.place is not None:
-        seen = traced.calls[point.place.module][point.place.call]
-        ends = rounded.ends(point.place.module, seen)
+        call = traced.calls[point.place.module][point.place.call]
+        ends = rounded.ends(point.place.module, call)
         if ends is not None:
-            low, high = (one[point.place.index] for one in ends)
+            low, high = (end[point.place.index] for end in ends)
             truth = found.clip(low, high) if found.shape == low.shape else low
     return check_of(point.name, [(found, truth)], bound)
 
@@ -166,9 +166,10 @@ def _error(
 def _makers(
     points: Sequence[Point], checks: Sequence[TensorCheck], bound: float
 ) -> list[tuple[str, str, str] | None]:
-    """Component, kind and value that an arriving value is laid to, where not to what it arrives at.
+    """Component, kind and value that computed a wrong input; None if its receiver took the wrong value.
 
-    A value that is wrong wherever it arrives was made wrong; if it is right somewhere, a wrong one was taken.
+    A value that is wrong wherever it arrives was computed wrongly. If it is right elsewhere, another one was
+    taken.
     """
     right = {p.source for p, check in zip(points, checks, strict=True) if check.error <= bound}
     result: list[tuple[str, str, str] | None] = []

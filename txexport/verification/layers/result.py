@@ -1,4 +1,4 @@
-"""What the comparison of components found; no model is needed to read it."""
+"""The checks of components, and their report; reading it needs no model."""
 
 import dataclasses
 import math
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from txexport.formats import DEFAULT
 
-# The columns of a report: the parts of a layer, every other part among its norms, and last the layer without
-# its parts, or what is of no layer.
+# The columns of a report: the parts of a layer, other parts as norms, and last the layer itself or components
+# outside of layers.
 COLUMNS = ("attention", "cross_attention", "feed_forward", "norms", "itself")
 STACKS = ("encoder", "decoder", "text", "vision")
 
@@ -19,13 +19,12 @@ class ComponentCheck:
     """One value of one component: the worst of all cases.
 
     `component` is the module's name in the twin, as encoder.layers.5.attention.q, or that of the graph's call
-    where the component has no parameters, as mask. `error` is the component's own: its module and it were
-    given the same numbers, the twin's. `accumulated` is that of the value in the whole graph, with what the
-    components before it add; None where it is not a component's output. `kind` is "output", "inside" for a
-    value that a component passes on to a part of itself, or "input" for one that the graph brings to it
-    from elsewhere. `case` is the one with the largest own error. `dtype` is what the graph's numbers are, and
-    `rounds` whether it rounded activations as it does, and was held against the module doing so; else it
-    computed with the numbers that are stored, and nothing else was rounded.
+    if it has no parameters, as mask. `error` is the component's own: module and component had the twin's
+    numbers as inputs. `accumulated` is the error of the value in the whole graph, with those of earlier
+    components; None unless the value is an output. `kind` is "output", "inside" for a value that a component
+    passes to a part of itself, or "input" for one that the graph passes to it from elsewhere. `case` has the
+    largest own error. `dtype` is that of the graph. `rounds` is true if component and module both quantised
+    activations as the format does; otherwise they computed with the stored numbers, and quantised nothing.
     """
 
     graph: str
@@ -42,27 +41,27 @@ class ComponentCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether the component's own error is within tolerance."""
+        """True if the component's own error is within tolerance."""
         return self.error <= self.tolerance
 
     @property
     def drifted(self) -> bool:
-        """Whether the value is known to be beyond the budget in the whole graph."""
+        """True if the value is over the tolerance in the whole graph."""
         return self.accumulated is not None and self.accumulated > self.tolerance
 
     @property
     def stack(self) -> str | None:
-        """The stack that the component is of: encoder, decoder, text or vision; None for what is of none."""
+        """The component's stack: encoder, decoder, text or vision; None if it is in none."""
         return self._place[0]
 
     @property
     def layer(self) -> int | None:
-        """The number of its layer, from 0; None for what is of no layer."""
+        """The number of its layer, from 0; None if it is in none."""
         return self._place[1]
 
     @property
     def part(self) -> str:
-        """Its name within the layer, as attention.q; "block" for the layer itself; or its whole name."""
+        """Its name within the layer, as attention.q; "block" for the layer itself; else its full name."""
         return self._place[2]
 
     @property
@@ -71,13 +70,13 @@ class ComponentCheck:
         if match is not None:
             return match[1], int(match[2]), match[3] or "block"
         match = re.fullmatch(r"cross\.(\d+)(\..+)?", self.component)
-        if match is not None:  # what an encoder's graph computes for a layer of the decoder
+        if match is not None:  # keys and values that an encoder's graph computes for a layer of the decoder
             return "decoder", int(match[1]), self.component.replace(match[1], "key_value", 1)
         return None, None, self.component
 
     @property
     def column(self) -> str:
-        """Which of COLUMNS it belongs to."""
+        """The one of COLUMNS that it belongs to."""
         first = self.part.split(".")[0]
         if self.layer is None or first == "block":
             return "itself"
@@ -87,7 +86,7 @@ class ComponentCheck:
 
     @property
     def where(self) -> str:
-        """Layer and component, in words."""
+        """Layer and component in words."""
         if self.layer is None:
             return self.component
         part = "the block itself" if self.part == "block" else self.part
@@ -95,17 +94,17 @@ class ComponentCheck:
 
     @property
     def what(self) -> str:
-        """Which value of it, in words."""
+        """The value in words."""
         value = f"{self.kind} {self.value}" if self.kind != "inside" else f"{self.value} inside"
         return f"{value} with activations rounded" if self.rounds else value
 
     @property
     def of(self) -> str:
-        """Which graph, and the dtype where that is not float32."""
+        """The graph, with the dtype unless it is float32."""
         return self.graph if self.dtype == DEFAULT else f"{self.graph}, {self.dtype}"
 
     def merged(self, other: "ComponentCheck") -> "ComponentCheck":
-        """The worst of both, which are of one value over several cases."""
+        """The worst of two checks of one value in different cases."""
         worse = other if other.error > self.error else self
         both = [check.accumulated for check in (self, other) if check.accumulated is not None]
         return dataclasses.replace(
@@ -115,9 +114,9 @@ class ComponentCheck:
 
 @dataclass(frozen=True)
 class LayerReport:
-    """Every component's errors, in the order in which the graphs compute them; or why there are none.
+    """The checks of every component, in the order in which the graphs compute them.
 
-    `skipped` says why components could not be compared, or which graph's could not.
+    `skipped` says why components could not be compared, or those of which graph.
     """
 
     checks: list[ComponentCheck] = field(default_factory=list)
@@ -125,17 +124,17 @@ class LayerReport:
 
     @property
     def beyond(self) -> list[ComponentCheck]:
-        """What exceeds its budget, in the order of computing."""
+        """The checks over their tolerance, in the order of execution."""
         return [check for check in self.checks if not check.ok]
 
     @property
     def first(self) -> ComponentCheck | None:
-        """The first that exceeds its budget."""
+        """The first check over its tolerance."""
         return next(iter(self.beyond), None)
 
     @property
     def summary(self) -> str:
-        """In a line: the first component that is wrong, or that none is."""
+        """The first wrong component in a line, or that there is none."""
         first = self.first
         if first is not None:
             more = len({check.component for check in self.beyond}) - 1
@@ -157,11 +156,11 @@ class LayerReport:
 
     @property
     def drifted(self) -> ComponentCheck | None:
-        """The first value that is beyond the budget in the whole graph."""
+        """The first value over the tolerance in the whole graph."""
         return next((check for check in self.checks if check.drifted), None)
 
     def rows(self) -> dict[str, list[ComponentCheck]]:
-        """Checks by a label for their layer, or for their component where it is of no layer."""
+        """Checks by a label for their layer, or for their component if it is in none."""
         result: dict[str, list[ComponentCheck]] = {}
         for check in self.checks:
             names = check.component.split(".")
@@ -175,7 +174,7 @@ class LayerReport:
         return result
 
     def to_dict(self) -> dict:
-        """Plain JSON values, as schema.json describes."""
+        """The report as JSON values, as in schema.json."""
         checks = []
         for check in self.checks:
             values = dataclasses.asdict(check)
@@ -187,35 +186,35 @@ class LayerReport:
 
     @classmethod
     def from_dict(cls, values: dict) -> "LayerReport":
-        """The report that `to_dict` gave."""
+        """The report of the values of `to_dict`."""
         names = [entry.name for entry in dataclasses.fields(ComponentCheck)]
         checks = []
         for record in values["checks"]:
-            own = {name: record[name] for name in names}
-            own["error"] = math.inf if own["error"] is None else own["error"]
-            if own["accumulated"] is None and record.get("drifted"):
-                own["accumulated"] = math.inf
-            checks.append(ComponentCheck(**own))
+            fields = {name: record[name] for name in names}
+            fields["error"] = math.inf if fields["error"] is None else fields["error"]
+            if fields["accumulated"] is None and record.get("drifted"):
+                fields["accumulated"] = math.inf
+            checks.append(ComponentCheck(**fields))
         return cls(checks, values["skipped"])
 
 
 def joined(reports: Iterable[LayerReport]) -> LayerReport | None:
-    """The reports of several dtypes as one; None where there are none."""
-    several = [*reports]
-    if not several:
+    """The reports of several dtypes as one; None for none."""
+    reports = [*reports]
+    if not reports:
         return None
-    skipped = dict.fromkeys(report.skipped for report in several if report.skipped is not None)
-    checks = [check for report in several for check in report.checks]
+    skipped = dict.fromkeys(report.skipped for report in reports if report.skipped is not None)
+    checks = [check for report in reports for check in report.checks]
     return LayerReport(checks, "; ".join(skipped) or None)
 
 
 def digits(error: float) -> str:
-    """An error, in a digit."""
+    """An error with one digit."""
     return f"{error:.0e}" if math.isfinite(error) else "not finite"
 
 
 def merge(checks: Iterable[ComponentCheck]) -> list[ComponentCheck]:
-    """One check a value, in the order in which they first came."""
+    """One check for each value, in the order in which they first came."""
     result: dict[tuple, ComponentCheck] = {}
     for check in checks:
         key = (check.dtype, check.rounds, check.graph, check.component, check.kind, check.value)

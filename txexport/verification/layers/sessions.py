@@ -18,10 +18,10 @@ FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 class Components:
-    """The components of one graph, compared run by run with what the twin's modules took and gave.
+    """The components of one graph, compared run by run with the values of the twin's modules.
 
-    Nothing is rounded but by nodes of the graph. Raises UnsupportedError for a graph without functions, in
-    which no component can be told from another.
+    Only nodes of the graph quantise. Raises UnsupportedError for a graph without functions, whose components
+    cannot be told apart.
     """
 
     def __init__(self, file: Path, modules: Mapping[str, nn.Module], device: str):
@@ -39,50 +39,50 @@ class Components:
         self._sessions: dict[bool, ort.InferenceSession] = {}
 
     def run(self, feeds: Mapping[str, np.ndarray], traced: Traced, cut: bool) -> dict[str, np.ndarray]:
-        """Values of the graph by name: each component's alone on the twin's numbers where `cut`."""
+        """Values of the graph by name; if `cut`, each component runs alone on the twin's numbers."""
         expansion = self.alone if cut else self.together
-        given = dict(feeds)
+        values = dict(feeds)
         for name, place in expansion.fed.items():
             value = truth(traced, place)
             if value is not None:
-                given[name] = np.ascontiguousarray(value)
+                values[name] = np.ascontiguousarray(value)
         if cut not in self._sessions:
-            self._sessions[cut] = self._session(expansion, given)
+            self._sessions[cut] = self._session(expansion, values)
         session = self._sessions[cut]
-        taken = {port.name: given[port.name] for port in session.get_inputs()}
+        inputs = {port.name: values[port.name] for port in session.get_inputs()}
         names = [port.name for port in session.get_outputs()]
-        return given | dict(zip(names, session.run(names, taken), strict=True))
+        return values | dict(zip(names, session.run(names, inputs), strict=True))
 
-    def _session(self, expansion: Expansion, given: Mapping[str, np.ndarray]) -> ort.InferenceSession:
-        made = {name for node in expansion.nodes for name in node.output}
-        wanted = dict.fromkeys(p.source for p in expansion.points if p.source in made)
+    def _session(self, expansion: Expansion, values: Mapping[str, np.ndarray]) -> ort.InferenceSession:
+        computed = {name for node in expansion.nodes for name in node.output}
+        outputs = dict.fromkeys(p.source for p in expansion.points if p.source in computed)
         model = onnx.ModelProto()
         model.CopyFrom(self._model)
         graph = model.graph
         del graph.node[:], graph.output[:], graph.value_info[:]
         graph.node.extend(expansion.nodes)
-        own = {value.name for value in graph.input}
-        for name, array in given.items():
-            if name not in own:
+        declared = {value.name for value in graph.input}
+        for name, array in values.items():
+            if name not in declared:
                 kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
                 shape = [f"{name}_{axis}" for axis in range(array.ndim)]
                 graph.input.append(onnx.helper.make_tensor_value_info(name, kind, shape))
-        graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
         options = session_options(UNROUNDED)
         options.add_session_config_entry(FOLDER, str(self._file.parent))
         return ort.InferenceSession(model.SerializeToString(), options, providers=providers(self._device))
 
 
 def truth(traced: Traced, place: Place) -> np.ndarray | None:
-    """The twin's value at a place; None where its module has none."""
+    """The twin's value at a place; None if its module has none."""
     calls = traced.calls.get(place.module, [])
     if place.call >= len(calls):
         return None
-    seen = calls[place.call]
-    values = seen.arguments if place.kind == "argument" else seen.outputs
+    call = calls[place.call]
+    values = call.arguments if place.kind == "argument" else call.outputs
     return values[place.index] if place.index < len(values) else None
 
 
 def expected(traced: Traced, point: Point) -> np.ndarray | None:
-    """What the twin has in place of a point's value."""
+    """The twin's value for a point."""
     return traced.outputs.get(point.name) if point.place is None else truth(traced, point.place)

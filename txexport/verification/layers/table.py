@@ -13,7 +13,7 @@ TITLES = {"cross_attention": "cross", "feed_forward": "feed-forward"}
 
 
 def render(layers: LayerReport, rows: bool = True) -> Group:
-    """The first component that is wrong, then, with `rows`, a line a layer and a column a component."""
+    """The first wrong component, and with `rows` a table by layer and component."""
     parts: list[RenderableType] = [Text(line(layers.summary), "bold red" if layers.first else "")]
     if layers.checks and layers.skipped is not None:
         parts.append(Text(line(layers.skipped)))
@@ -23,12 +23,12 @@ def render(layers: LayerReport, rows: bool = True) -> Group:
 
 
 def _table(layers: LayerReport) -> FittedTable:
-    held = [name for name in COLUMNS if any(check.column == name for check in layers.checks)]
-    titles = [TITLES.get(name, name) for name in held]
+    columns = [name for name in COLUMNS if any(check.column == name for check in layers.checks)]
+    titles = [TITLES.get(name, name) for name in columns]
     table = FittedTable("layer or component", *map(number, titles), number("in the whole"))
     for label, checks in layers.rows().items():
         drifts = [check.accumulated for check in checks if check.accumulated is not None]
-        cells = [_cell([check for check in checks if check.column == name]) for name in held]
+        cells = [_cell([check for check in checks if check.column == name]) for name in columns]
         table.add_row(Text(line(label)), *cells, digits(drifts[-1]) if drifts else "")
     return table
 

@@ -1,4 +1,4 @@
-"""What every module of the twin takes and gives while it runs on a graph's inputs."""
+"""A record of every module's arguments and outputs while the twin runs on a graph's inputs."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -29,8 +29,8 @@ Values = list[np.ndarray | None]
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One call of a module: forward's arguments in order, None where absent, and what it returned."""
+class ModuleCall:
+    """One call of a module: forward's arguments in order, None for absent ones, and its outputs."""
 
     arguments: Values
     outputs: Values
@@ -38,19 +38,19 @@ class Seen:
 
 @dataclass(frozen=True)
 class Traced:
-    """One run of the twin: the calls of each module by its name, and the outputs by a graph's names."""
+    """One run of the twin: the calls of each module by name, and the outputs by a graph's names."""
 
-    calls: dict[str, list[Seen]]
+    calls: dict[str, list[ModuleCall]]
     outputs: Arrays
 
 
 class Trace:
-    """The twin with the bundle's kind of cache, so that its modules take what the graph's functions take."""
+    """The twin with the bundle's kind of cache: its modules take what the graph's functions take."""
 
     def __init__(self, twin: Twin, cache: str | None):
         self.model: Any = twin.model
         if cache == Cache.STATIC and isinstance(twin.model, Model):
-            with torch.device("meta"):  # the parameters are the twin's own, held once
+            with torch.device("meta"):  # the parameters stay the twin's
                 self.model = model(twin.model.spec, Cache.STATIC, twin.model.outputs)
             self.model.load_state_dict(twin.model.state_dict(), assign=True)
             self.model.eval()
@@ -62,54 +62,54 @@ class Trace:
 
     @torch.inference_mode()
     def run(self, role: str, feeds: Mapping[str, np.ndarray]) -> Traced:
-        """The twin on what the graph `role` was fed, by the graph's names of inputs."""
-        given = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in feeds.items()}
-        with self._heard() as calls:
-            outputs = self._forward(role, given)
+        """Run the twin on the inputs of the graph `role`, by their names."""
+        inputs = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in feeds.items()}
+        with self._recorded() as calls:
+            outputs = self._forward(role, inputs)
         return Traced(calls, {name: value.numpy() for name, value in outputs.items()})
 
     @contextmanager
-    def _heard(self) -> Iterator[dict[str, list[Seen]]]:
-        calls: dict[str, list[Seen]] = {}
+    def _recorded(self) -> Iterator[dict[str, list[ModuleCall]]]:
+        calls: dict[str, list[ModuleCall]] = {}
         hooks = []
         for name, module in self.modules.items():
 
-            def hear(module, arguments, named, output, name=name):
+            def record(module, arguments, named, output, name=name):
                 bound = inspect.signature(module.forward).bind(*arguments, **named)
                 bound.apply_defaults()
                 results = output if isinstance(output, tuple) else (output,)
-                given = (*bound.args, *bound.kwargs.values())
-                calls.setdefault(name, []).append(Seen(_arrays(given), _arrays(results)))
+                values = (*bound.args, *bound.kwargs.values())
+                calls.setdefault(name, []).append(ModuleCall(_arrays(values), _arrays(results)))
 
-            hooks.append(module.register_forward_hook(hear, with_kwargs=True))
+            hooks.append(module.register_forward_hook(record, with_kwargs=True))
         try:
             yield calls
         finally:
             for hook in hooks:
                 hook.remove()
 
-    def _forward(self, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _forward(self, role: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         if isinstance(self.model, DualEncoder):
-            return self._tower(self.model, role, given)
-        if any(map(cache_names.is_past, given)):
-            return self._decode(self.model, given)
-        if INPUT_IDS in given:
-            return self.model.encode(**given)
-        return self.model.encode_signal(*given.values())
+            return self._tower(self.model, role, inputs)
+        if any(map(cache_names.is_past, inputs)):
+            return self._decode(self.model, inputs)
+        if INPUT_IDS in inputs:
+            return self.model.encode(**inputs)
+        return self.model.encode_signal(*inputs.values())
 
-    def _tower(self, towers: DualEncoder, role: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _tower(self, towers: DualEncoder, role: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         if role == roles.TEXT:
-            return towers.texts(**given)
+            return towers.texts(**inputs)
         if role == roles.VISION:
-            return towers.images(**given)
-        per_text, per_image = towers.similarity(given[TEXT_EMBEDS], given[IMAGE_EMBEDS])
+            return towers.images(**inputs)
+        per_text, per_image = towers.similarity(inputs[TEXT_EMBEDS], inputs[IMAGE_EMBEDS])
         return {LOGITS_PER_TEXT: per_text, LOGITS_PER_IMAGE: per_image}
 
-    def _decode(self, model: Any, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        caches = {name: value for name, value in given.items() if cache_names.is_past(name)}
-        inputs = {name: value for name, value in given.items() if name not in caches}
+    def _decode(self, model: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        caches = {name: value for name, value in inputs.items() if cache_names.is_past(name)}
+        others = {name: value for name, value in inputs.items() if name not in caches}
         crossed = any(map(cache_names.is_cross, caches))
-        own = cache_names.DECODER if crossed else None
+        part = cache_names.DECODER if crossed else None
         layers = range(model.decoder.spec.num_layers)
 
         def pairs(part: str | None) -> list[tuple[Tensor, Tensor]]:
@@ -117,14 +117,14 @@ class Trace:
             return [(caches[key], caches[value]) for key, value in names]
 
         cross = pairs(cache_names.ENCODER) if crossed else None
-        logits, present, of_layers = model.decode_layers(past=pairs(own), cross=cross, **inputs)
+        logits, present, of_layers = model.decode_layers(past=pairs(part), cross=cross, **others)
         outputs = {LOGITS: logits, **of_layers}
         for layer, pair in enumerate(present):
-            outputs |= zip(cache_names.present(layer, own), pair, strict=True)
+            outputs |= zip(cache_names.present(layer, part), pair, strict=True)
         return outputs
 
 
 def _arrays(values) -> Values:
-    """Tensors as arrays; a dict of them, as a graph's function takes it, one by one."""
+    """Tensors as arrays; those of a dict one by one, as a graph's function takes them."""
     flat = [part for value in values for part in (value.values() if isinstance(value, dict) else [value])]
     return [value.numpy() if isinstance(value, Tensor) else None for value in flat]

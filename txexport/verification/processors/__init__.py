@@ -1,15 +1,15 @@
-"""What stands before and behind the graphs, beside transformers: tokenizer, chat template, images, sounds.
+"""Checks of a bundle's processors against transformers: tokenizer, chat template, images, sounds.
 
-Every module here has one function of this shape, and a line in CHECKS:
+Every module here has one function of this shape, and an entry in CHECKS:
 
     def check(folder, manifest, checkpoint, *, quick) -> list[TensorCheck]
 
-`folder` is the bundle, read by the code that users run (`runtime.bundle_files.BundleFiles`), `checkpoint`
-what transformers reads, by `original.original`. `quick` asks for a smaller seeded set. It returns one
-TensorCheck for each kind of answer, by `original.equal`, whose `elements` are how many answers were compared.
-It raises AssertionError, by `original.differs`, for the first input whose answers differ, which it names; and
-SkipError where there is nothing to compare, or nothing to compare it with. verifier.py runs them as it runs
-the checks of contents: a case of the report by the name in CHECKS.
+`folder` is the bundle, read by the code that users run (`runtime.bundle_files.BundleFiles`); `checkpoint` is
+read by transformers through `original.original`. `quick` asks for fewer seeded inputs. The function returns a
+TensorCheck for each kind of answer, by `original.equal`, with the count of compared answers as `elements`. It
+raises AssertionError, by `original.differs`, for the first input with different answers, which it names; and
+SkipError if there is nothing to compare, or to compare with. `verify` runs these checks like those of
+contents, as cases of the report by their names in CHECKS.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from txexport.verification.processors import chat, signals, tokenizer
 
 
 class Check(Protocol):
-    """A processor of a bundle beside transformers' own; see the module."""
+    """A check of one processor; see the module."""
 
     def __call__(
         self, folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool
@@ -42,11 +42,11 @@ class Check(Protocol):
 
 
 def _chats(manifest: Manifest) -> bool:
-    """Tell whether a bundle answers conversations: it writes tokens, and reads them alone."""
+    """True if a bundle answers conversations: it generates, and reads tokens alone."""
     return TASKS[manifest.task].methods[0] == "generate"
 
 
-# By the name of the case in a report: whether it is of a bundle, and what tries it.
+# By the name of the case in a report: whether it applies to a bundle, and the check.
 CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), tokenizer.check),
     CHAT_TEMPLATE: (_chats, chat.check),
@@ -56,7 +56,7 @@ CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
 
 
 def checks(manifest: Manifest, *, quick: bool) -> dict[str, Callable[..., list[TensorCheck]]]:
-    """The checks that apply to a bundle, by the names of their cases, called as those of contents."""
+    """The checks that apply to a bundle, by the names of their cases, called like those of contents."""
 
     def called(check: Check) -> Callable[..., list[TensorCheck]]:
         def run(
@@ -70,5 +70,5 @@ def checks(manifest: Manifest, *, quick: bool) -> dict[str, Callable[..., list[T
 
 
 def _reads(manifest: Manifest, *inputs: str) -> bool:
-    """Tell whether any graph takes one of these inputs."""
+    """True if a graph has one of these inputs."""
     return any(port.name in inputs for graph in manifest.every_graph for port in graph.inputs)

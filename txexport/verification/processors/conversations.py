@@ -1,4 +1,4 @@
-"""A seeded set of conversations: what clients send, and what templates trip over."""
+"""A seeded set of conversations: usual requests of clients, and unusual ones that break templates."""
 
 import random
 from dataclasses import dataclass, field
@@ -38,8 +38,8 @@ ARGUMENTS: tuple[Any, ...] = ({"where": "<Käse>", "times": 2, "on": True, "x": 
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A conversation of the set, called `name`, with what is put beside its messages."""
+class ChatCase:
+    """A conversation of the set, with tools and other values for its template."""
 
     name: str
     messages: list[Message]
@@ -49,12 +49,12 @@ class Asked:
 
 
 def call(arguments: Any, number: str = "call00001") -> Message:
-    """A call of a tool as OpenAI's API has it."""
+    """A call of a tool in the format of OpenAI's API."""
     return {"id": number, "type": "function", "function": {"name": "look", "arguments": arguments}}
 
 
-def usual() -> list[Asked]:
-    """One conversation for each thing that clients send."""
+def _usual_messages() -> dict[str, list[Message]]:
+    """The messages of the usual conversations, by name."""
     system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": TEXTS[3]}
     answer, more = (
         {"role": "assistant", "content": "On the mat."},
@@ -104,38 +104,48 @@ def usual() -> list[Asked]:
         "reasoning in the text": [user, answer | {"content": TEXTS[7]}, more],
         "a name": [user | {"name": "Ann"}, answer],
     }
-    made = [Asked(name, messages) for name, messages in rows.items()]
+    return rows
+
+
+def usual() -> list[ChatCase]:
+    """One conversation for each usual request of clients."""
+    rows = _usual_messages()
+    user, reasoning = rows["one message"], rows["reasoning"]
+    conversations = [ChatCase(name, messages) for name, messages in rows.items()]
     for name in ("a system", "turns", "a call", "two calls", "one message", "an assistant last"):
-        made.append(Asked(f"{name}, with tools", rows[name], TOOLS))
-    made += [Asked("no tools", [user], []), Asked("bare tools", [user], [LOOK])]
+        conversations.append(ChatCase(f"{name}, with tools", rows[name], TOOLS))
+    conversations += [
+        ChatCase("no tools", user, []),
+        ChatCase("bare tools", user, [LOOK]),
+    ]
     for name in ("an assistant last", "parts", "reasoning in the text", "one message", "a call", "text 2"):
-        made.append(Asked(f"{name}, which goes on", rows[name], continues=True))
-    made.append(Asked("reasoning that goes on", [user, thought], continues="reasoning_content"))
+        conversations.append(ChatCase(f"{name}, which goes on", rows[name], continues=True))
+    conversations.append(ChatCase("reasoning that goes on", reasoning[:2], continues="reasoning_content"))
     for value in (True, False):
         for name in ("turns", "reasoning"):
             thinking = {"enable_thinking": value}
-            made.append(Asked(f"{name}, enable_thinking={value}", rows[name], values=thinking))
-    made.append(Asked("documents", rows["a system"], values={"documents": DOCUMENTS}))
-    return made
+            conversations.append(ChatCase(f"{name}, enable_thinking={value}", rows[name], values=thinking))
+    conversations.append(ChatCase("documents", rows["a system"], values={"documents": DOCUMENTS}))
+    return conversations
 
 
-def seeded(count: int, seed: int = 0) -> list[Asked]:
-    """Conversations of any messages in any order; the same for one seed on every machine."""
-    draw, made = random.Random(seed), []
+def seeded(count: int, seed: int = 0) -> list[ChatCase]:
+    """Random conversations, the same for one seed on every machine."""
+    draw, conversations = random.Random(seed), []
     for number in range(count):
         messages = [_message(draw) for _ in range(1 + draw.randrange(6))]
-        if draw.random() < 0.5:  # half of them in the order that most templates ask for
-            for place, one in enumerate(messages):
-                one["role"] = ("user", "assistant")[place % 2]
+        if draw.random() < 0.5:  # half of them in the order that most templates require
+            for turn, message in enumerate(messages):
+                message["role"] = ("user", "assistant")[turn % 2]
         tools = draw.choice([None, None, TOOLS, TOOLS[1:]])
         values: Message = draw.choice([{}, {}, {"enable_thinking": False}, {"documents": DOCUMENTS}])
         continues = draw.random() < 0.1
-        made.append(Asked(f"seeded {number}", messages, tools, values, continues))
-    return made
+        conversations.append(ChatCase(f"seeded {number}", messages, tools, values, continues))
+    return conversations
 
 
 def _message(draw: random.Random) -> Message:
-    """A message of any role, with content of any kind, and what may stand beside it."""
+    """A message of any role with content of any kind, and further keys."""
     text = "".join(draw.choice(TEXTS) for _ in range(draw.randrange(3)))
     content = draw.choice([text, text, text, text, None, [{"type": "text", "text": text}]])
     message: Message = {"role": draw.choice(ROLES), "content": content}

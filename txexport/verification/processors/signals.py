@@ -1,4 +1,4 @@
-"""What the bundle makes of images and sounds, as users run it, beside transformers' processors."""
+"""Checks of the bundle's processors of images and sounds against transformers'."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -18,33 +18,40 @@ from txexport.runtime.preprocessing.preprocessor import ALONE, TOGETHER
 from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import original
 
-SIZES = ((37, 53), (53, 37), (224, 224), (225, 301), (500, 19), (1, 7))  # height and width; `quick` takes two
-# Of an image by its Pillow mode; of those without alpha, the file of a client has no other colours.
+SIZES = (
+    (37, 53),
+    (53, 37),
+    (224, 224),
+    (225, 301),
+    (500, 19),
+    (1, 7),
+)  # height, width; two if `quick`
+# Pillow's modes of images.
 MODES = ("RGB", "L", "RGBA", "LA", "P", "CMYK", "1")
-VALUES = 1e-5  # of values that PyTorch resizes; those of Pillow's processors are equal
-FEATURES = 1e-4  # of logarithms that transformers takes in float32
+VALUES = 1e-5  # for processors that resize with PyTorch; those of Pillow are equal
+FEATURES = 1e-4  # for logarithms, which transformers computes in float32
 
 
 def check_images(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool
 ) -> list[TensorCheck]:
-    """Pixel values of images of every mode and of several sizes. Raises SkipError."""
+    """Compare pixel values of images of every mode and several sizes. Raises SkipError."""
     _check_there(folder, "image processor")
     if find_spec("PIL") is None:
         raise SkipError("Pillow is not installed")
     if isinstance(checkpoint, Resized):
-        raise SkipError("images are of the size that export was asked for, not the checkpoint's")
+        raise SkipError("export changed the size of images, so that it is not the checkpoint's")
     try:
         ours = BundleFiles(folder).images
-    except (BundleError, UnsupportedError) as why:
-        raise SkipError(str(why)) from None
+    except (BundleError, UnsupportedError) as error:
+        raise SkipError(str(error)) from None
     tolerance = VALUES if ours.resizes_values else 0.0
     with original("AutoImageProcessor", checkpoint, manifest.model_type, backend="pil") as theirs:
         checks = []
         for name, image in _images(quick):
             found = ours.pixels(image)
-            given = image if theirs.do_convert_rgb else image.convert("RGB")
-            expected = theirs(given, return_tensors="np")
+            converted = image if theirs.do_convert_rgb else image.convert("RGB")
+            expected = theirs(converted, return_tensors="np")
             checks.append(_check(f"pixel values of {name}", found, expected["pixel_values"], tolerance))
         return checks
 
@@ -52,20 +59,20 @@ def check_images(
 def check_sounds(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool
 ) -> list[TensorCheck]:
-    """Features of sounds of several kinds and lengths. Raises SkipError."""
+    """Compare features of sounds of several kinds and lengths. Raises SkipError."""
     _check_there(folder, "feature extractor")
     files, banks = BundleFiles(folder), _reads_banks(manifest)
     try:
         ours = files.filter_bank if banks else files.audio
-    except (BundleError, UnsupportedError) as why:
-        raise SkipError(str(why)) from None
+    except (BundleError, UnsupportedError) as error:
+        raise SkipError(str(error)) from None
     if banks and find_spec("torchaudio") is not None:
-        raise SkipError("with torchaudio transformers makes filter banks in another way")
+        raise SkipError("with torchaudio transformers computes filter banks differently")
     with original("AutoFeatureExtractor", checkpoint, manifest.model_type) as theirs:
         checks = []
         for name, sound in _sounds(ours.rate, quick):
-            made = theirs(sound, sampling_rate=ours.rate, return_tensors="np")
-            expected = made["input_values" if banks else "input_features"]
+            features = theirs(sound, sampling_rate=ours.rate, return_tensors="np")
+            expected = features["input_values" if banks else "input_features"]
             checks.append(
                 _check(f"features of {name}", ours.features(sound, truncate=True), expected, FEATURES)
             )
@@ -82,7 +89,7 @@ def _reads_banks(manifest: Manifest) -> bool:
 
 
 def _check(what: str, found: np.ndarray, expected: Any, tolerance: float) -> TensorCheck:
-    """The largest difference of arrays of one shape. Raises AssertionError for others."""
+    """The largest difference of arrays of one shape. Raises AssertionError for different shapes."""
     wanted = np.asarray(expected)
     if found.shape != wanted.shape:
         raise AssertionError(f"{what} are {found.shape}, in transformers {wanted.shape}")
@@ -90,7 +97,7 @@ def _check(what: str, found: np.ndarray, expected: Any, tolerance: float) -> Ten
 
 
 def _images(quick: bool) -> Iterator[tuple[str, Any]]:
-    """Noise on a slope, so that a filter, an offset and a swap of axes all show, by what it is."""
+    """Noise on a gradient, by its description; filters, offsets and swapped axes all show in it."""
     from PIL import Image
 
     for number, (height, width) in enumerate(SIZES[: 2 if quick else None]):
@@ -108,14 +115,14 @@ def _images(quick: bool) -> Iterator[tuple[str, Any]]:
 
 @cache
 def _sounds(rate: int, quick: bool) -> list[tuple[str, np.ndarray]]:
-    """Sounds (N,) float32 by what they are."""
+    """Sounds (N,) float32 by their description."""
     draw, time = np.random.default_rng(0), np.arange(rate) / rate
-    made = {"noise": 0.3 * draw.standard_normal(rate // 2), "a tone": np.sin(2 * np.pi * 440 * time)}
+    sounds = {"noise": 0.3 * draw.standard_normal(rate // 2), "a tone": np.sin(2 * np.pi * 440 * time)}
     if not quick:
-        made |= {
+        sounds |= {
             "faint noise": 1e-4 * draw.standard_normal(rate),
             "silence": np.zeros(rate // 3),
             "an offset": 0.4 + 1e-4 * np.cos(900 * time),
             "a long noise": 0.1 * draw.standard_normal(31 * rate),
         }
-    return [(name, samples.astype(np.float32)) for name, samples in made.items()]
+    return [(name, samples.astype(np.float32)) for name, samples in sounds.items()]

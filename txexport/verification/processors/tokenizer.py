@@ -1,4 +1,4 @@
-"""The bundle's tokenizer, as users run it, beside transformers'."""
+"""Check of the bundle's tokenizer against transformers'."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,13 @@ from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import differs, equal, original
 from txexport.verification.processors.texts import SEED, pairs, texts
 
-LENGTHS = (9, 17)  # that texts are cut to, or with `quick` the first
-ROWS = 60  # of ids at random that are decoded, or with `quick` a third of them
-# Methods that only write text, and all that write any; what joins tokens to words.
+LENGTHS = (9, 17)  # that texts are truncated to; the first if `quick`
+ROWS = 60  # of random ids; a third of them if `quick`
+# Methods that only decode text, all that decode it, and the one that joins tokens to words.
 WRITERS = {"transcribe", "image_to_text"}
 DECODERS = WRITERS | {"generate", "fill_mask"}
 JOINER = "tag"
-# What an Encoding has, and transformers' name for it.
+# The parts of an Encoding, with their names in transformers.
 PARTS = {
     "ids": "input_ids",
     "type_ids": "token_type_ids",
@@ -36,30 +36,30 @@ PARTS = {
 
 
 def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool) -> list[TensorCheck]:
-    """Texts, pairs, cut ones, and ids back to text. Raises AssertionError, SkipError."""
+    """Compare texts, pairs, truncated ones, and decoded ids. Raises AssertionError, SkipError."""
     if TOKENIZER not in manifest.companions:
         raise SkipError("no tokenizer there")
     files = BundleFiles(folder)
     ours = files.text
     with original("AutoTokenizer", checkpoint, manifest.model_type) as theirs:
         _check_reads(theirs)
-        given = _texts(ours, theirs, quick)
+        seeded = _texts(ours, theirs, quick)
         methods, checks = {*TASKS[manifest.task].methods}, []
         if not WRITERS & methods:
-            checks += [*_encoded(ours, theirs, given, quick), _limit(files, folder, theirs)]
-            _types(files, theirs, given)
+            checks += [*_encoded(ours, theirs, seeded, quick), _limit(files, folder, theirs)]
+            _types(files, theirs, seeded)
         if DECODERS & methods:
-            checks.append(_decoded(ours, theirs, given, quick))
+            checks.append(_decoded(ours, theirs, seeded, quick))
         if JOINER in methods:
-            checks.append(_joined(ours, theirs, given))
+            checks.append(_joined(ours, theirs, seeded))
         return checks
 
 
 def _check_reads(theirs: Any) -> None:
-    """Raise SkipError where transformers' own reads nothing that its vocabulary lacks, as of a toy's."""
+    """Raise SkipError if transformers' own tokenizer cannot read text, as that of a toy."""
     try:
         theirs(LETTERS)
-    except BaseException as error:  # of tokenizers, which has no class of its own
+    except BaseException as error:  # of tokenizers, which has no base class
         if not is_failure(error):
             raise
         raise SkipError(f"transformers' own reads no text: {first_line(error)}") from None
@@ -76,29 +76,29 @@ def _texts(ours: Text, theirs: Any, quick: bool) -> list[str]:
     return texts(known, [word for word in plain if word], quick=quick)
 
 
-def _encoded(ours: Text, theirs: Any, given: Sequence[str], quick: bool) -> Iterator[TensorCheck]:
-    """Of texts and pairs, whole and cut, all that a model, an answer or a window is made of."""
-    joined = pairs(given, quick=quick)
-    items: list[Item] = [*given, *joined]
+def _encoded(ours: Text, theirs: Any, singles: Sequence[str], quick: bool) -> Iterator[TensorCheck]:
+    """Every part of the encodings of texts and pairs, complete and truncated."""
+    joined = pairs(singles, quick=quick)
+    items: list[Item] = [*singles, *joined]
     for what, part, length in (
-        ("texts", given, None),
+        ("texts", singles, None),
         ("pairs of texts", joined, None),
         *((f"texts cut to {length} tokens", items, length) for length in LENGTHS[: 1 if quick else None]),
     ):
         found = ours.encode(part, length)
-        for one in (str, tuple):
-            places = [place for place, item in enumerate(part) if isinstance(item, one)]
-            expected = _theirs(theirs, [part[place] for place in places], length)
-            for row, place in enumerate(places):
-                _compare(part[place], found[place], {name: expected[name][row] for name in expected})
+        for kind in (str, tuple):
+            indices = [i for i, item in enumerate(part) if isinstance(item, kind)]
+            expected = _theirs(theirs, [part[i] for i in indices], length)
+            for row, i in enumerate(indices):
+                _compare(part[i], found[i], {name: expected[name][row] for name in expected})
         yield equal(what, len(part))
 
 
 def _theirs(theirs: Any, items: Sequence[Item], length: int | None) -> dict[str, list]:
-    """What transformers makes of texts alone or of pairs alone, by an Encoding's names."""
+    """The encodings of transformers for texts alone or pairs alone, by an Encoding's names."""
     if not items:
         return {}
-    alone = isinstance(items[0], str)
+    single = isinstance(items[0], str)
     first = [item if isinstance(item, str) else item[0] for item in items]
     options: dict[str, Any] = {
         "return_special_tokens_mask": True,
@@ -106,9 +106,9 @@ def _theirs(theirs: Any, items: Sequence[Item], length: int | None) -> dict[str,
         "verbose": False,
     }
     options |= {"return_offsets_mapping": True} if theirs.is_fast else {}
-    cut = {} if length is None else {"truncation": "longest_first", "max_length": length}
-    made = theirs(first, None if alone else [item[1] for item in items], **options, **cut)
-    return {name: made[key] for name, key in PARTS.items() if key in made}
+    truncation = {} if length is None else {"truncation": "longest_first", "max_length": length}
+    encodings = theirs(first, None if single else [item[1] for item in items], **options, **truncation)
+    return {name: encodings[key] for name, key in PARTS.items() if key in encodings}
 
 
 def _compare(item: Item, ours: Any, theirs: dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ def _compare(item: Item, ours: Any, theirs: dict[str, Any]) -> None:
 
 
 def _limit(files: BundleFiles, folder: Path, theirs: Any) -> TensorCheck:
-    """The longest text, where sentence-transformers has not one of its own."""
+    """The maximum length, unless sentence-transformers sets its own."""
     if sentence_settings(folder).get("max_seq_length") is None:
         limit = theirs.model_max_length
         expected = None if limit is None or limit > UNLIMITED else int(limit)
@@ -134,18 +134,18 @@ def _limit(files: BundleFiles, folder: Path, theirs: Any) -> TensorCheck:
     return equal("longest text", 1)
 
 
-def _types(files: BundleFiles, theirs: Any, given: Sequence[str]) -> None:
-    """Tell whether a model is told which text of a pair a token is of. Raises AssertionError."""
-    told = "token_type_ids" in theirs(given[5], given[6])
-    if files.config and gives_types(files.text.settings, files.config) != told:
-        differs("whether there are token types", "a pair", not told, told)
+def _types(files: BundleFiles, theirs: Any, items: Sequence[str]) -> None:
+    """Compare whether the model gets token types. Raises AssertionError."""
+    expected = "token_type_ids" in theirs(items[5], items[6])
+    if files.config and gives_types(files.text.settings, files.config) != expected:
+        differs("whether there are token types", "a pair", not expected, expected)
 
 
-def _decoded(ours: Text, theirs: Any, given: Sequence[str], quick: bool) -> TensorCheck:
-    """Ids of texts, and ids at random, as text with special tokens and without them."""
+def _decoded(ours: Text, theirs: Any, items: Sequence[str], quick: bool) -> TensorCheck:
+    """Ids of texts and random ids, decoded with special tokens and without."""
     draw = random.Random(SEED)
     known = min(ours.tokenizer.get_vocab_size(), len(theirs))
-    rows = [encoding.ids for encoding in ours.encode(given)]
+    rows = [encoding.ids for encoding in ours.encode(items)]
     rows += [draw.choices(range(known), k=draw.randint(0, 20)) for _ in range(ROWS // 3 if quick else ROWS)]
     for special in (False, True):
         found = ours.decode(rows, special=special)
@@ -157,9 +157,9 @@ def _decoded(ours: Text, theirs: Any, given: Sequence[str], quick: bool) -> Tens
     return equal("rows of ids as text", 2 * len(rows))
 
 
-def _joined(ours: Text, theirs: Any, given: Sequence[str]) -> TensorCheck:
-    """Tokens as the words that they make, as a tagger's entities are written."""
-    rows = [encoding.tokens for encoding in ours.encode(given)]
+def _joined(ours: Text, theirs: Any, items: Sequence[str]) -> TensorCheck:
+    """Tokens joined to words, as in a tagger's entities."""
+    rows = [encoding.tokens for encoding in ours.encode(items)]
     for row in rows:
         found, expected = ours.join(row), theirs.convert_tokens_to_string(row)
         if found != expected:

@@ -1,1 +1,1 @@
-"""The originals that a bundle is held against."""
+"""The references that a bundle is compared with."""

@@ -1,4 +1,4 @@
-"""A third opinion: PyTorch's own exporter makes a graph of the twin, which shares nothing with ours."""
+"""The twin as PyTorch's own exporter writes it, as a reference with no graph code of txexport."""
 
 import contextlib
 import io
@@ -15,21 +15,24 @@ from txmodels.architectures import DualEncoderModel as DualEncoder
 from txmodels.model import Transformer as Model
 
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS
+from txexport.contracts import ONE_PASS
+from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS, NUM_CHOICES
+from txexport.contracts.roles import MODEL
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
-from txexport.parts import input_of
+from txexport.parts import input_of, signatures
+from txexport.parts.inputs import reads_tokens
 from txexport.parts.stacks import TOKENS as ROWS
 from txexport.runtime.engines.onnxruntime import FATAL_ONLY
-from txexport.spec import DecoderSpec, HeadKind, SignalStackSpec, TextStackSpec
-from txexport.verification.references.originals import Arrays, Source, Twin, one_pass, read, source_tensors
+from txexport.spec import StackSpec, TextStackSpec
+from txexport.verification.references.originals import Arrays, Source, Twin, encoded, one_pass, source_tensors
 
-BATCH, TOKENS = 2, 7  # of the example that is traced; neither stays in the graph
-Examples = dict[str, tuple[Tensor, dict]]  # inputs by name, and which of their axes are free
+BATCH, TOKENS = 2, 7  # of the traced example; both are dynamic in the graph
+Examples = dict[str, tuple[Tensor, dict]]  # inputs by name, and their dynamic axes
 
 
 class _Traced(nn.Module):
-    """What the exporter follows: `call`, which uses `model`. `outputs` are named once it has run."""
+    """The module to trace: `call` on `model`. `outputs` are the names of its outputs once it has run."""
 
     def __init__(self, model: nn.Module, call: Callable[..., dict[str, Tensor]], inputs: list[str]):
         super().__init__()
@@ -37,18 +40,17 @@ class _Traced(nn.Module):
         self.outputs: list[str] = []
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
-        """Inputs in the order of `inputs`."""
+        """Compute the outputs from values in the order of `inputs`."""
         result = self.call(self.model, **dict(zip(self.inputs, values, strict=True)))
         self.outputs = list(result)
         return tuple(result.values())
 
 
-class Third:
-    """The twin as torch.onnx.export writes it, in ONNX Runtime.
+class TorchOnnxReference:
+    """The twin in ONNX Runtime, exported by torch.onnx.export.
 
-    An encoder, or two towers, with all their outputs; a decoder in one pass from an empty cache, with its
-    encoder in the same graph where it has one. Raises UnsupportedError with the exporter's reason where it
-    cannot.
+    An encoder, or both towers, with all outputs; a decoder in one pass from an empty cache, in one graph
+    with its encoder where it has one. Raises UnsupportedError with the exporter's reason if it fails.
     """
 
     name = "torch.onnx"
@@ -60,7 +62,7 @@ class Third:
         self._traced = _Traced(model, call, list(examples)).eval()
         values = tuple(value for value, _ in examples.values())
         with torch.inference_mode():
-            self._traced(*values)  # which tells the outputs' names; the exporter traces a copy
+            self._traced(*values)  # sets the names of the outputs; the exporter traces a copy
         self._session = _exported(self._traced, values, (tuple(axes for _, axes in examples.values()),))
 
     def encode(self, inputs: Arrays) -> Arrays:
@@ -72,24 +74,27 @@ class Third:
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
-        given = {name: value.numpy() for name, value in source_tensors(source).items()}
-        result = self.encode(given | {"decoder_input_ids": np.array([tokens])})
+        inputs = {name: value.numpy() for name, value in source_tensors(source).items()}
+        result = self.encode(inputs | {"decoder_input_ids": np.array([tokens])})
         return {name: array[0] for name, array in result.items()}
 
 
 def _traced(model: Model | DualEncoder) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
-    """What of the model is exported, and from which inputs."""
+    """The function to export and examples of its inputs."""
     if isinstance(model, DualEncoder):
-        return read, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
+        return encoded, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
     spec = model.spec
-    if not isinstance(spec, DecoderSpec) and not spec.generates:
-        if isinstance(spec.encoder, SignalStackSpec):
-            return read, _signal(spec.encoder, BATCH)
-        return read, _texts(spec.encoder, choices=spec.head.kind == HeadKind.CHOICES)
+    encoder = spec.stacks.get("encoder")
+    if not spec.generates:
+        assert encoder is not None
+        if not reads_tokens(encoder):
+            return encoded, _signal(encoder, BATCH)
+        inputs = signatures(spec, ONE_PASS)[MODEL].inputs
+        return encoded, _texts(encoder, choices=NUM_CHOICES in inputs[0].shape)
     examples: Examples = {"decoder_input_ids": (torch.full((1, TOKENS), 5), {1: Dim.DYNAMIC})}
-    if not isinstance(spec, DecoderSpec):
-        if isinstance(spec.encoder, SignalStackSpec):
-            examples |= {name: (value, {}) for name, (value, _) in _signal(spec.encoder, 1).items()}
+    if encoder is not None:
+        if not reads_tokens(encoder):
+            examples |= {name: (value, {}) for name, (value, _) in _signal(encoder, 1).items()}
         else:
             ids, axes = torch.full((1, TOKENS + 2), 5), {1: Dim.DYNAMIC}
             examples |= {INPUT_IDS: (ids, axes), ATTENTION_MASK: (torch.ones_like(ids), axes)}
@@ -97,7 +102,7 @@ def _traced(model: Model | DualEncoder) -> tuple[Callable[..., dict[str, Tensor]
 
 
 def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
-    """A batch of texts, or of several for each row."""
+    """A batch of texts, or with `choices` of three texts a row."""
     size = (BATCH, 3, TOKENS) if choices else (BATCH, TOKENS)
     axes = dict.fromkeys(range(len(size)), Dim.DYNAMIC)
     return {
@@ -106,22 +111,27 @@ def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
     }
 
 
-def _signal(stack: SignalStackSpec, batch: int) -> Examples:
+def _signal(stack: StackSpec, batch: int) -> Examples:
     """A batch of images or sounds."""
     (port,) = input_of(stack).ports(stack, ROWS)
     axes = {axis: Dim.DYNAMIC for axis, size in enumerate(port.shape) if isinstance(size, str)}
-    return {port.name: (torch.ones(batch, *stack.embedding.shape), axes)}
+    return {
+        port.name: (
+            torch.from_numpy(np.stack(input_of(stack).rows(stack, np.random.default_rng(0), [1] * batch))),
+            axes,
+        )
+    }
 
 
 def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.InferenceSession:
-    """The exporter's graph in a session, and its chatter nowhere."""
-    before, nowhere = logging.root.manager.disable, io.StringIO()
-    logging.disable(logging.CRITICAL)  # several of PyTorch's loggers tell a failure, and at length
+    """A session of the exported graph; whatever the exporter prints or logs is discarded."""
+    before, discarded = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.CRITICAL)  # several of PyTorch's loggers report a failure at length
     try:
         with (
             warnings.catch_warnings(action="ignore"),
-            contextlib.redirect_stdout(nowhere),
-            contextlib.redirect_stderr(nowhere),
+            contextlib.redirect_stdout(discarded),
+            contextlib.redirect_stderr(discarded),
             torch.inference_mode(),
         ):
             program = torch.onnx.export(module, example, dynamo=True, dynamic_shapes=shapes, verbose=False)
@@ -131,14 +141,14 @@ def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.Inference
         return ort.InferenceSession(
             program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-    except Exception as error:  # whatever the exporter or the runtime says of what it cannot do
-        raise UnsupportedError(f"torch.onnx.export cannot: {_reason(error)}") from error
+    except Exception as error:  # of the exporter or the runtime
+        raise UnsupportedError(f"torch.onnx.export failed: {_reason(error)}") from error
     finally:
         logging.disable(before)
 
 
 def _reason(error: Exception) -> str:
-    """The innermost cause's first line."""
+    """The first line of the innermost cause."""
     while error.__cause__ is not None and isinstance(error.__cause__, Exception):
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -18,9 +18,9 @@ FORMS: dict[str, Callable[[Report | Sequence[Report]], str]] = {
 
 
 def check(path: str | Path, form: str | None = None) -> str:
-    """The form, a key of FORMS, of a report at `path`: that of its suffix unless given.
+    """The format of a report at `path`, a key of FORMS: by its suffix unless given.
 
-    Raises InputError where the suffix means no form, or where no file can be.
+    Raises InputError for an unknown suffix, or for a path where no file can be written.
     """
     path = Path(path)
     form = path.suffix.lower() if form is None else form

@@ -1,4 +1,4 @@
-"""A report as one page of its own: no script, no other file, light and dark, for a desk or a phone."""
+"""A report as one HTML page without scripts or other files, in light and dark, for desktop and phone."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,17 +8,26 @@ from txexport.support.markup import page, plain, table, text
 from txexport.verification import counts
 from txexport.verification.checks import CHECKPOINT, CaseReport, TensorCheck
 from txexport.verification.reports import layer_plot, plot
-from txexport.verification.reports.common import facts, hashes, listed, number, outcome, together
+from txexport.verification.reports.common import hashes, joint_verdict, listed, number, outcome, run_facts
+from txexport.verification.reports.facts import facts_line
+from txexport.verification.reports.repeat import repeat_command
+from txexport.verification.reports.views import (
+    behaviours,
+    graph_results,
+    has_rounding,
+    reference_and_runtime,
+    rows_by_runtime,
+)
 from txexport.verification.result import Report
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 
 def render(reports: Report | Sequence[Report]) -> str:
-    """The page: for several reports a table of them first."""
+    """The page; several reports begin with a table of them."""
     every = listed(reports)
     ok = bool(every) and all(report.ok for report in every)
-    verdict = together(every)
+    verdict = joint_verdict(every)
     about = every[0].bundle if len(every) == 1 else f"{len(every)} bundles"
     body = [_overview(every)] if len(every) > 1 else []
     body += ["\n".join(_section(place, report, len(every) > 1)) for place, report in enumerate(every, 1)]
@@ -39,25 +48,25 @@ def _overview(reports: Sequence[Report]) -> str:
 
 
 def _section(place: int, report: Report, named: bool) -> Iterator[str]:
-    """What one report says; `named` where the page's title does not name it."""
+    """The section of one report; `named` repeats its name where the page has several."""
     yield f'<section id="report-{place}">'
     if named:
         yield f"<h2>{text(report.bundle)} {_badge(report.verdict, report.ok)}</h2>"
-    yield f"<p>{text(report.verdict)} {text(report.scope)}. {text(report.facts)}.</p>"
+    yield f"<p>{text(report.verdict)} {text(report.scope)}. {text(facts_line(report))}.</p>"
     if report.failed:
-        commands = dict.fromkeys(filter(None, map(report.repeat, report.failed)))
+        commands = dict.fromkeys(filter(None, (repeat_command(report, case) for case in report.failed)))
         lines = "".join(f"<code>{_command(command)}\n</code>" for command in commands)
         yield f"<h3>To repeat what failed</h3><pre>{lines}</pre>" if lines else ""
     if report.graphs:
-        rows = [[f"<code>{text(file)}</code>", text(words)] for file, words in report.of_graphs().items()]
+        rows = [[f"<code>{text(file)}</code>", text(words)] for file, words in graph_results(report).items()]
         yield f"<h3>Graphs</h3>{table([], rows)}"
     if report.runtimes[1:]:
         yield f"<h3>Worst errors by runtime</h3>{_grid(report)}"
     for runtime in report.runtimes:
         yield f"<h3>Errors by case{f' on {text(runtime)}' if report.runtimes[1:] else ''}</h3>"
         yield plot.render(report, runtime)
-    if report.behaviours():
-        rows = [[text(name), text(total.summary)] for name, total in report.behaviours().items()]
+    if behaviours(report):
+        rows = [[text(name), text(total.summary)] for name, total in behaviours(report).items()]
         yield f"<h3>Choices, ranks and directions</h3>{table([], rows)}"
     if report.layers is not None:
         yield "<h3>Errors by layer</h3>"
@@ -67,9 +76,11 @@ def _section(place: int, report: Report, named: bool) -> Iterator[str]:
             [text(name), *(f"{of.get(kind, 0):,}" for kind in kinds)] for name, of in report.numbers.items()
         ]
         yield f"<h3>Numbers compared</h3>{table(['against', *kinds], rows)}"
-    details = [_case(case, report.against(case), report.rounded) for case in report.cases]
+    details = [
+        _case(case, reference_and_runtime(report, case), has_rounding(report)) for case in report.cases
+    ]
     yield f"<h3>Cases and tensors</h3>{''.join(details)}"
-    rows = [[text(name), text(value)] for name, value in facts(report).items()]
+    rows = [[text(name), text(value)] for name, value in run_facts(report).items()]
     yield f"<h3>Versions and environment</h3>{table([], rows)}"
     if hashes(report):
         rows = [
@@ -80,10 +91,10 @@ def _section(place: int, report: Report, named: bool) -> Iterator[str]:
 
 
 def _grid(report: Report) -> str:
-    """A line a case, and a column a runtime."""
+    """A table with a row for each case and a column for each runtime."""
     rows = [
         [text(name), text(reference), *(_error(cases.get(runtime)) for runtime in report.runtimes)]
-        for (name, reference), cases in report.rows().items()
+        for (name, reference), cases in rows_by_runtime(report).items()
         if reference != CHECKPOINT
     ]
     return table(["case", "against", *map(text, report.runtimes)], rows)
@@ -95,10 +106,10 @@ def _error(case: CaseReport | None) -> str:
     return number(case.worst.error) if case.ok else f'<b class="fail">{number(case.worst.error)}</b>'
 
 
-def _case(case: CaseReport, against: str, rounded: bool) -> str:
+def _case(case: CaseReport, reference: str, rounded: bool) -> str:
     word, worst = outcome(case), case.worst
     error = f'<span class="error">{number(worst.error)}</span>' if worst is not None else ""
-    title = f"{error}{_badge(word, case.ok)} {text(case.name)} <i>{text(against)}</i>"
+    title = f"{error}{_badge(word, case.ok)} {text(case.name)} <i>{text(reference)}</i>"
     start = f"<details{' open' if word == 'FAILED' else ''}>"
     if worst is None:
         inside = f"<p>{text(case.skipped or case.exception or case.summary)}</p>"
@@ -118,7 +129,7 @@ def _checks(checks: Sequence[TensorCheck], rounded: bool, several: bool) -> str:
 
 
 def _check(check: TensorCheck, rounded: bool, several: bool) -> list[str]:
-    """A line of a case, which names the graph where it ran `several`."""
+    """A row of a check; it names the graph if the case ran `several`."""
     error = number(check.error) if check.ok else f'<b class="fail">{number(check.error)}</b>'
     choices = "" if check.behaviour is None else f"<small>{text(check.behaviour.summary)}</small>"
     graph = f"<small>{text(check.graph)}</small>" if several and check.graph is not None else ""
@@ -129,12 +140,12 @@ def _check(check: TensorCheck, rounded: bool, several: bool) -> list[str]:
 
 
 def _command(command: str) -> str:
-    """A command whose options stay whole; browsers break lines after hyphens."""
+    """A command whose options are not wrapped; browsers break lines after hyphens."""
     return re.sub(r"(?<= )--[a-z-]+", r"<span>\g<0></span>", text(command))
 
 
 def _digest(digest: str) -> str:
-    """A hash that may go on in the next line after every eight characters."""
+    """A hash that may be wrapped after every eight characters."""
     return "<wbr>".join(plain(digest[at : at + 8]) for at in range(0, len(digest), 8))
 
 

@@ -1,4 +1,4 @@
-"""A report for CI servers: JUnit's XML, a testcase for each case, reference and runtime."""
+"""A report as JUnit XML: a testcase for each case, reference and runtime."""
 
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -6,12 +6,13 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from txexport.support.printable import clean
 from txexport.verification import counts
 from txexport.verification.checks import CALIBRATED, NATIVE, RUNTIME, CaseReport
-from txexport.verification.reports.common import facts, hashes, listed, number, outcome
+from txexport.verification.reports.common import hashes, listed, number, outcome, run_facts
+from txexport.verification.reports.repeat import repeat_command
 from txexport.verification.result import Report
 
 
 def render(reports: Report | Sequence[Report]) -> str:
-    """A testsuite a report; a case that raised is a failure too."""
+    """One testsuite a report; a case that raised counts as a failure."""
     suites = [_suite(report) for report in listed(reports)]
     counts = ("tests", "failures", "errors", "skipped")
     totals = {name: str(sum(int(suite.attrib[name]) for suite in suites)) for name in counts}
@@ -36,7 +37,7 @@ def _suite(report: Report) -> Element:
         },
     )
     properties = SubElement(suite, "properties")
-    values = {"verdict": f"{report.verdict} {report.scope}", **facts(report)}
+    values = {"verdict": f"{report.verdict} {report.scope}", **run_facts(report)}
     values |= {f"numbers compared with {name}": counts.words(of) for name, of in report.numbers.items()}
     if report.layers is not None:
         values["layers"] = report.layers.summary
@@ -71,12 +72,12 @@ def _testcase(report: Report, case: CaseReport) -> Element:
         ]
         if case.exception is not None:
             lines = [case.exception]
-        if command := report.repeat(case):
+        if command := repeat_command(report, case):
             lines.append(f"repeat: {command}")
         failure.text = clean("\n".join(lines))
     return element
 
 
 def _unproved(report: Report, case: CaseReport) -> bool:
-    """Tell whether a case was left out that the verdict needs."""
+    """True if the verdict needs a case that was skipped."""
     return bool(report.unproved) and case.name == CALIBRATED and case.skipped is not None

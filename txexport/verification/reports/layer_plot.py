@@ -1,4 +1,4 @@
-"""Errors by layer as an inline SVG: a track a layer in the order of computing, a mark a component."""
+"""Errors by layer as an inline SVG: a row for each layer in order, a mark for each component."""
 
 from collections.abc import Sequence
 from html import escape
@@ -10,7 +10,7 @@ from txexport.verification.reports.plot import HEAD, LINE, TRACK, axis, bounds, 
 
 
 def render(layers: LayerReport) -> str:
-    """What the components say in words, and the plot with its legend."""
+    """The summary and the plot, with its legend."""
     message = f"<p>{escape(clean(layers.summary))}.</p>"
     if layers.checks and layers.skipped is not None:
         message += f"<p>{escape(clean(layers.skipped))}.</p>"
@@ -32,7 +32,7 @@ def render(layers: LayerReport) -> str:
 
 
 def _marks(checks: Sequence[ComponentCheck], y: int, first: int, last: int) -> list[str]:
-    """A mark a component's own error, what failed on top, and one for what has come together by its end."""
+    """A mark for each component's own error, failed ones on top, and one for the accumulated error."""
     result = []
     drifts = [check for check in checks if check.accumulated is not None]
     for check in drifts[-1:]:
@@ -45,9 +45,9 @@ def _marks(checks: Sequence[ComponentCheck], y: int, first: int, last: int) -> l
     return result
 
 
-def _sign(kind: str, said: str) -> str:
+def _sign(kind: str, label: str) -> str:
     shape = f'<use href="#{kind}" class="{kind}" x="7" y="7"/>'
-    return f'<span><svg width="14" height="14">{shape}</svg>{said}</span>'
+    return f'<span><svg width="14" height="14">{shape}</svg>{label}</span>'
 
 
 SIGNS = {

@@ -1,12 +1,21 @@
-"""A report for a pull request: short, with what failed and how to repeat it."""
+"""A report in Markdown, short enough for a pull request, with commands to repeat failed cases."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from txexport.support.printable import clean
 from txexport.verification import counts
-from txexport.verification.checks import EVERY, TensorCheck
-from txexport.verification.reports.common import facts, hashes, listed, number
+from txexport.verification.checks import ALL_CASES, TensorCheck
+from txexport.verification.reports.common import hashes, listed, number, run_facts
+from txexport.verification.reports.repeat import repeat_command
+from txexport.verification.reports.views import (
+    behaviours,
+    graph_results,
+    has_rounding,
+    lacking,
+    reference_and_runtime,
+    worst_outputs,
+)
 from txexport.verification.result import Report
 
 ICONS = ("✅", "❌", "❓", "⚠️")  # by a report's exit code
@@ -14,19 +23,19 @@ MOST = 10  # failed cases written out
 
 
 def render(reports: Report | Sequence[Report]) -> str:
-    """A section a report, in GitHub's Markdown."""
+    """One section a report, in GitHub's Markdown."""
     sections = ["\n".join(_section(report)) for report in listed(reports)]
     return "\n\n".join(sections or ["No bundle was compared."]) + "\n"
 
 
 def _section(report: Report) -> Iterator[str]:
     yield f"### {ICONS[report.exit_code]} {_code(report.bundle)}: {report.verdict}"
-    choices = "; ".join(f"{name}: {total.summary}" for name, total in report.behaviours().items())
+    choices = "; ".join(f"{name}: {total.summary}" for name, total in behaviours(report).items())
     about = ", ".join(map(_code, (report.model_type, report.task, report.scope)))
     yield f"\n{about}.{f' {_code(choices)}' if choices else ''}"
     if report.graphs:
         yield "\n| graph | |\n|---|---|"
-    for file, words in report.of_graphs().items():
+    for file, words in graph_results(report).items():
         yield f"| {_cell(file)} | {_cell(words)} |"
     yield from _outputs(report)
     yield from _numbers(report)
@@ -35,7 +44,7 @@ def _section(report: Report) -> Iterator[str]:
         yield f"\n**By layer**: {_code(report.layers.summary)}"
     yield from _untried(report)
     yield "\n<details><summary>versions, environment, hashes</summary>\n\n| | |\n|---|---|"
-    for name, value in facts(report).items():
+    for name, value in run_facts(report).items():
         yield f"| {_cell(name)} | {_cell(value)} |"
     for place, file, digest in hashes(report):
         yield f"| {_cell(f'{place} {file}')} | {_cell(digest)} |"
@@ -43,15 +52,15 @@ def _section(report: Report) -> Iterator[str]:
 
 
 def _outputs(report: Report) -> Iterator[str]:
-    """The worst errors: a line an output, and a column a runtime where there are several."""
+    """The worst error of each output, with a column for each of several runtimes."""
     several = report.runtimes[1:] != []
     columns = (
-        [report.worst_outputs(name) for name in report.runtimes] if several else [report.worst_outputs()]
+        [worst_outputs(report, name) for name in report.runtimes] if several else [worst_outputs(report)]
     )
     outputs = {output: check for column in reversed(columns) for output, check in column.items()}
     if outputs:
         heads = [_cell(name) for name in report.runtimes] if several else ["worst error"]
-        heads += ["bound", *(["PyTorch in float32"] * report.rounded)]
+        heads += ["bound", *(["PyTorch in float32"] * has_rounding(report))]
         yield f"\n| output | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}"
     for output, check in outputs.items():
         errors = [_error(column.get(output)) for column in columns]
@@ -61,7 +70,7 @@ def _outputs(report: Report) -> Iterator[str]:
 
 
 def _numbers(report: Report) -> Iterator[str]:
-    """How many numbers were compared: a line a reference, and a column a kind of output."""
+    """The count of compared numbers, by reference and kind of output."""
     kinds = counts.totals(report.numbers)
     if kinds:
         yield f"\n| numbers compared | {' | '.join(kinds)} |\n|---|{'---:|' * len(kinds)}"
@@ -74,20 +83,20 @@ def _error(check: TensorCheck | None) -> str:
 
 
 def _untried(report: Report) -> Iterator[str]:
-    """Which runtimes and references were left out, and why."""
+    """The runtimes and references that did not run, with the reasons."""
     reasons = {
         (f"on {_code(case.runtime)}" if case.runtime else f"against {_code(case.reference)}"): case.skipped
         for case in report.cases
-        if case.name == EVERY and case.skipped is not None
+        if case.name == ALL_CASES and case.skipped is not None
     }
-    for left_out, why in reasons.items():
-        yield f"\nNot tried {left_out}: {_code(why)}"
-    for name, kind, why in report.lacking:
-        yield f"\nNot compared: {kind} of {_code(name)}: {_code(why)}"
+    for missing, reason in reasons.items():
+        yield f"\nNot tried {missing}: {_code(reason)}"
+    for name, kind, reason in lacking(report):
+        yield f"\nNot compared: {kind} of {_code(name)}: {_code(reason)}"
 
 
 def _rounding(report: Report, check: TensorCheck) -> str:
-    if not report.rounded:
+    if not has_rounding(report):
         return ""
     return f" {'' if check.rounding is None else number(check.rounding)} |"
 
@@ -100,10 +109,11 @@ def _failed(report: Report) -> Iterator[str]:
         return
     yield f"\n**{len(failed)} of {len(report.cases)} cases failed**\n"
     for case in failed[:MOST]:
-        yield f"- {_code(case.name)} against {_code(report.against(case))}: {_code(case.summary)}"
+        reference = _code(reference_and_runtime(report, case))
+        yield f"- {_code(case.name)} against {reference}: {_code(case.summary)}"
     if len(failed) > MOST:
         yield f"\nand {len(failed) - MOST} more."
-    commands = clean("\n".join(filter(None, map(report.repeat, failed[:MOST]))))
+    commands = clean("\n".join(filter(None, (repeat_command(report, case) for case in failed[:MOST]))))
     fence = "`" * max(3, _ticks(commands) + 1)
     if commands:
         yield f"\nTo repeat them:\n\n{fence}sh\n{commands}\n{fence}"
@@ -115,14 +125,14 @@ def _ticks(text: str) -> int:
 
 
 def _code(text: str) -> str:
-    """Text that is read literally: no markup, no mention, no link."""
+    """Text as inline code, without markup, mentions or links."""
     line = " ".join(clean(text).split()) or " "
     fence = "`" * (_ticks(line) + 1)
     return f"{fence} {line} {fence}" if "`" in line else f"{fence}{line}{fence}"
 
 
 def _cell(text: str) -> str:
-    """The same in a table, where a bar after a backslash ends the cell, escaped or not, but as a number."""
+    """The same in a cell of a table, where a bar after a backslash must be a character reference."""
     line = " ".join(clean(text).split())
     if "\\|" not in line:
         return _code(line).replace("|", "\\|")

@@ -1,6 +1,6 @@
-"""Errors by case as an inline SVG: a track a case, a mark a tensor, a logarithmic axis with the bound.
+"""Errors by case as an inline SVG: a row for each case, a mark for each tensor, a logarithmic axis.
 
-Positions across are percentages, so that the plot fits any width and its letters stay as large as the page's.
+Horizontal positions are percentages: the plot fits any width, and its text has the page's size.
 """
 
 import math
@@ -13,11 +13,11 @@ from txexport.verification.reports.common import number
 from txexport.verification.result import Report
 
 LEFT, FIRST, LAST, RIGHT = 2.0, 12.0, 90.0, 98.0  # per cent: zero, first and last decade, not finite
-HEAD, TRACK, LINE = 34, 38, 26  # pixels; of a row, where its line is
-NAME = 48  # letters of a row's name
+HEAD, TRACK, LINE = 34, 38, 26  # pixels: header, height of a row, its line
+NAME = 48  # characters of a row's name
 
 REFERENCES = ("twin", "transformers", "float64", "torch.onnx")
-# One mark a reference, by shape and colour, and one for what failed.
+# A mark for each reference, by shape and colour, and one for failures.
 SHAPES = """<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>
 <circle id="twin" r="4"/>
 <path id="transformers" d="M0-5 5 0 0 5-5 0Z"/>
@@ -30,7 +30,7 @@ SHAPES = """<svg class="shapes" width="0" height="0" aria-hidden="true"><defs>
 
 
 def render(report: Report, runtime: str) -> str:
-    """The plot of one runtime and its legend."""
+    """The plot of one runtime, with its legend."""
     cases = [case for case in report.cases if case.runtime == runtime and case.skipped is None]
     names = list(dict.fromkeys(case.name for case in cases))
     if not names:
@@ -52,7 +52,7 @@ def render(report: Report, runtime: str) -> str:
 
 
 def decades(numbers: Iterable[float]) -> tuple[int, int]:
-    """The powers of ten that hold every error and bound."""
+    """The exponents of the powers of ten around all errors and bounds."""
     known = [number for number in numbers if 0 < number < math.inf]
     if not known:
         return -8, -4
@@ -61,7 +61,7 @@ def decades(numbers: Iterable[float]) -> tuple[int, int]:
 
 
 def across(error: float, first: int, last: int) -> str:
-    """Where an error is: zero on the left, what is not finite on the right."""
+    """The horizontal position of an error: zero on the left, not finite on the right."""
     if not math.isfinite(error):
         return f"{RIGHT}%"
     if error == 0:
@@ -79,7 +79,7 @@ def axis(first: int, last: int, height: int) -> Iterator[str]:
 
 
 def track(name: str, y: int) -> Iterator[str]:
-    """The name of a row, which stays within a phone's page, and its line."""
+    """The name of a row, short enough for a phone, and its line."""
     name = clean(name)
     short = name if len(name) <= NAME else f"{name[: NAME - 1]}…"
     yield f'<text x="0" y="{y + 12}">{escape(short)}<title>{escape(name)}</title></text>'
@@ -87,33 +87,33 @@ def track(name: str, y: int) -> Iterator[str]:
 
 
 def bounds(tolerances: Iterable[float], y: int, first: int, last: int) -> Iterator[str]:
-    """A stroke through a row's line for each of its bounds."""
+    """A mark on a row's line for each of its bounds."""
     for bound in sorted(set(tolerances)):
         x = across(bound, first, last)
         yield f'<line class="bound" x1="{x}" x2="{x}" y1="{y + LINE - 9}" y2="{y + LINE + 9}"/>'
 
 
 def _marks(case: CaseReport, y: int, first: int, last: int) -> Iterator[str]:
-    """A mark a tensor, the failed ones on top; of a case that raised, one."""
+    """A mark for each tensor, failed ones on top; a single one for a case that raised."""
     if not case.checks:
         yield mark("failed", math.inf, f"{case.reference}: {case.summary}", y, first, last)
     for check in sorted(case.checks, key=lambda check: not check.ok):
         kind = _kind(case.reference) if check.ok else "failed"
-        yield mark(kind, check.error, _said(case, check), y, first, last)
+        yield mark(kind, check.error, _title(case, check), y, first, last)
 
 
-def mark(kind: str, error: float, said: str, y: int, first: int, last: int) -> str:
-    """One mark, which says what it is where it is pointed at."""
+def mark(kind: str, error: float, title: str, y: int, first: int, last: int) -> str:
+    """One mark with a title, which is shown when the mouse points at it."""
     x = across(error, first, last)
-    return f'<use href="#{kind}" class="{kind}" x="{x}" y="{y}"><title>{escape(clean(said))}</title></use>'
+    return f'<use href="#{kind}" class="{kind}" x="{x}" y="{y}"><title>{escape(clean(title))}</title></use>'
 
 
-def _said(case: CaseReport, check: TensorCheck) -> str:
+def _title(case: CaseReport, check: TensorCheck) -> str:
     return f"{case.reference}: {check.output}, error {number(check.error)} of {number(check.tolerance)}"
 
 
 def _kind(reference: str) -> str:
-    """The mark of a reference; what a comparison was with has any name."""
+    """The mark of a reference; references of `compare` have any name."""
     return reference if reference in REFERENCES else "other"
 
 

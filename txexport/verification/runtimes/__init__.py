@@ -1,4 +1,4 @@
-"""The runtimes that verify knows, and the choice among them."""
+"""The runtimes of verify, and the choice among them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,10 +26,10 @@ RUNTIMES = {
 def choose(
     wanted: str | Sequence[str], folder: Path, views: Mapping[str, Manifest], device: str | None
 ) -> dict[str, dict[Runtime, str | None]]:
-    """The wanted runtimes for each kind of graphs, and, where one cannot run those here, why.
+    """The chosen runtimes for each variant, with the reason why one cannot run.
 
-    Raises InputError for a name that is not known and for a device that a runtime has not, UnsupportedError
-    for a named runtime that is not installed or can take none of the graphs.
+    Raises InputError for an unknown name and for a device that a runtime lacks, UnsupportedError for a named
+    runtime that is not installed or can run none of the graphs.
     """
     everything = wants_all(wanted)
     on_cpu = device is None or device_name(device) == "cpu"
@@ -39,12 +39,12 @@ def choose(
             raise InputError(f"runtime '{name}' is not known; expected {ALL} or one of {', '.join(RUNTIMES)}")
         runtime = RUNTIMES[name]
         missing = runtime.missing()
-        why = {graphs: missing or runtime.refuses(folder, view) for graphs, view in views.items()}
-        if not everything and None not in why.values():
-            raise UnsupportedError(f"{folder} cannot be tried on {name}: {next(iter(why.values()))}")
+        reasons = {graphs: missing or runtime.refuses(folder, view) for graphs, view in views.items()}
+        if not everything and None not in reasons.values():
+            raise UnsupportedError(f"{folder} cannot be tried on {name}: {next(iter(reasons.values()))}")
         if not everything and not on_cpu and not runtime.devices:
             raise InputError(f"runtime '{name}' runs on the CPU only; leave out --device {device}")
-        for graphs, reason in why.items():
+        for graphs, reason in reasons.items():
             result[graphs][runtime] = reason
     if not any(result.values()):
         raise InputError(f"no runtime is named; expected {ALL} or some of {', '.join(RUNTIMES)}")
@@ -52,12 +52,12 @@ def choose(
 
 
 def wants_all(wanted: str | Sequence[str]) -> bool:
-    """Whether all runtimes are meant, of which some may be missing."""
+    """True if all installed runtimes are meant."""
     return ALL in _names(wanted)
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:
-    """The versions of what was installed for these runtimes."""
+    """The versions of the packages of these runtimes."""
     return {key: value for name in names for key, value in RUNTIMES[name].versions().items()}
 
 

@@ -1,6 +1,6 @@
-"""Messages to runtimes in JavaScript: JSON and tensors' bytes in one piece; js/frames.mjs is the same there.
+"""Messages to runtimes in JavaScript: JSON and the bytes of tensors in one frame; js/frames.mjs is its twin.
 
-A frame is the length of its JSON in 4 bytes, little-endian, the JSON, and each tensor's numbers in the order
+A frame is the length of its JSON in 4 bytes, little-endian; the JSON; and each tensor's numbers in the order
 of the JSON's `tensors`.
 """
 
@@ -20,7 +20,7 @@ Send = Callable[[bytes], bytes]
 
 
 def encode(message: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> bytes:
-    """A frame of a message and tensors of float32, int64 or bool."""
+    """A frame of a message and of tensors of float32, int64 or bool."""
     listed = [
         {"name": name, "type": array.dtype.name, "dims": list(array.shape)} for name, array in tensors.items()
     ]
@@ -41,9 +41,9 @@ def decode(frame: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def builder(send: Send, about: Callable[[Path], dict[str, Any]]) -> Callable[[Path], Compute]:
-    """What loads a graph at the other end of `send`, which takes a frame and gives the answer's.
+    """A function that loads a graph in another process; `send` takes a frame and returns the answer's.
 
-    `about` says of a graph what is to be known there. Raises RuntimeError for what the other end refuses.
+    `about` gives the properties of a graph to send. Raises RuntimeError if the other process refuses.
     """
 
     def ask(message: dict[str, Any], tensors: Arrays) -> tuple[dict[str, Any], Arrays]:

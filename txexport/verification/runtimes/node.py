@@ -32,7 +32,7 @@ def _versions() -> dict[str, str]:
 
 
 def _send(process: subprocess.Popen, errors: IO[bytes], frame: bytes) -> bytes:
-    """The answer to a frame. Raises RuntimeError where the process has ended, with what it said."""
+    """The answer to a frame. Raises RuntimeError with the error output if the process has ended."""
     assert process.stdin is not None
     try:
         process.stdin.write(LENGTH.pack(len(frame)) + frame)

@@ -1,4 +1,4 @@
-"""Packages of npm: where they lie, and which version."""
+"""Installed packages of npm."""
 
 import json
 import os
@@ -6,15 +6,15 @@ from pathlib import Path
 
 
 def find(package: str) -> Path | None:
-    """The folder of an installed package: in node_modules here or above, or in one that NODE_PATH names."""
+    """The folder of an installed package: in node_modules here or above, or in a folder of NODE_PATH."""
     here = Path.cwd()
-    places = [folder / "node_modules" for folder in (here, *here.parents)]
-    places += [Path(place) for place in os.environ.get("NODE_PATH", "").split(os.pathsep) if place]
-    return next((place / package for place in places if (place / package / "package.json").is_file()), None)
+    folders = [folder / "node_modules" for folder in (here, *here.parents)]
+    folders += [Path(name) for name in os.environ.get("NODE_PATH", "").split(os.pathsep) if name]
+    return next((one / package for one in folders if (one / package / "package.json").is_file()), None)
 
 
 def missing(package: str) -> str | None:
-    """Why a package cannot be used, where it is not installed."""
+    """The reason why a package cannot be used; None if it is installed."""
     if find(package) is not None:
         return None
     return f"{package} is in no node_modules here, above or in NODE_PATH; npm install {package}"

@@ -1,4 +1,4 @@
-"""ONNX Runtime in this process, as applications use it, and without its rewriting of graphs."""
+"""ONNX Runtime in this process, as applications use it, and without graph optimisations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

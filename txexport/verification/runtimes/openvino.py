@@ -21,7 +21,7 @@ def _missing() -> str | None:
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:
-    """What OpenVINO 2026.4 does not know: functions of a model, lengths of rows given to Attention, links."""
+    """The reason for graphs that OpenVINO 2026.4 cannot load: functions, opset 24's static cache, links."""
     if bundle.has_linked_weights(folder, manifest):
         from txexport.runtime.engines.openvino import LINKED
 

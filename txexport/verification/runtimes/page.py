@@ -1,4 +1,4 @@
-"""A page on 127.0.0.1 that asks for frames and gives back answers."""
+"""A page on 127.0.0.1 that fetches frames and returns answers."""
 
 import queue
 import secrets
@@ -9,30 +9,30 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-START = 120  # seconds that a browser may take to show the page
+START = 120  # seconds for a browser to open the page
 POLL = 20  # seconds after which the page asks again
 
 
 class Page:
-    """What a server and a page say to each other."""
+    """The queues between a server and its page."""
 
     def __init__(self, shown: Mapping[str, Path]):
         self.work: queue.Queue[bytes] = queue.Queue()
         self.answers: queue.Queue[bytes | RuntimeError] = queue.Queue()
         self.started = threading.Event()
-        # Others on this machine could ask too; they do not know the path.
+        # Other users of this machine do not know the path.
         self.root = f"/{secrets.token_urlsafe(16)}/"
         self.shown = {self.root + name: path for name, path in shown.items()}
         self.url = ""
 
     def send(self, frame: bytes) -> bytes:
-        """The page's answer to a frame. Raises RuntimeError where there is no page, or not any more."""
+        """The page's answer to a frame. Raises RuntimeError if there is no page, or no longer."""
         if not self.started.wait(START):
             raise RuntimeError(f"the browser did not open the page within {START} seconds")
         self.work.put(frame)
         answer = self.answers.get()
         if isinstance(answer, RuntimeError):
-            self.answers.put(answer)  # for the next one who asks
+            self.answers.put(answer)  # for the next call
             raise answer
         return answer
 
@@ -43,20 +43,20 @@ class _Handler(SimpleHTTPRequestHandler):
         super().__init__(*arguments)
 
     def translate_path(self, path: str) -> str:
-        """The files that are shown, and no others."""
+        """The path of a served file; none for others."""
         return str(self.page.shown.get(path, ""))
 
     def end_headers(self) -> None:
-        """With what a page needs to have several threads."""
+        """Add the headers that a page needs for threads."""
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")
         self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
         super().end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
-        """Files, work, and a line that stays open as long as the page lives."""
+        """Serve files, work, and a stream that stays open while the page lives."""
         if self.path == self.page.root + "alive":
             self._answer(content="text/event-stream")
             self.wfile.flush()
@@ -73,7 +73,7 @@ class _Handler(SimpleHTTPRequestHandler):
             super().do_GET()
 
     def do_POST(self) -> None:
-        """Answers, and why the page could not start."""
+        """Receive answers, or why the page could not start."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.path == self.page.root + "answer":
             self.page.answers.put(body)
@@ -92,7 +92,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def serve(shown: Mapping[str, Path]) -> Iterator[Page]:
-    """A page whose address is in `url`; `shown` are files by their path there, the page itself by none."""
+    """A page at its `url`; `shown` are files by their path there, the page itself by an empty one."""
     page = Page(shown)
 
     def handle(*arguments: Any) -> None:
@@ -100,7 +100,7 @@ def serve(shown: Mapping[str, Path]) -> Iterator[Page]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), handle) as server:  # type: ignore[arg-type]
         page.url = f"http://127.0.0.1:{server.server_port}{page.root}"
-        server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a browser that has gone
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a closed browser
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield page

@@ -1,4 +1,4 @@
-"""ONNX's own reference evaluator: every operator as its specification says it, in numpy."""
+"""ONNX's reference evaluator: every operator as specified, in numpy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,13 +24,13 @@ from txexport.spec import ModelSpec
 from txexport.verification.linked import loaded
 from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 
-MOST = 3e11  # operations of a case: a minute or so, at what one core does here
+MOST = 3e11  # operations of a case: about a minute on one core
 
 Case = EncoderCase | DecoderCase | GreedyCase | SignalCase | DualEncoderCase
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:
-    """What the standard has and the evaluator of onnx 1.23 has not: Pad that crops, Flatten of no rows."""
+    """The reason for graphs that the evaluator of onnx 1.23 cannot run: negative pads, empty Flatten."""
     for graph in manifest.graphs.values():
         proto = onnx.load(folder / graph.file, load_external_data=False)
         for part in (proto.graph, *proto.functions):
@@ -53,8 +53,7 @@ def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[
 def _build(path: Path) -> Compute:
     from onnx.reference import ReferenceEvaluator  # takes a second
 
-    # Within functions it knows no types, which it needs for operators that are themselves functions, as Gelu,
-    # and it wants functions in the order of their use.
+    # In functions it lacks types, which operators as Gelu need; and functions must come in the order of use.
     evaluator = ReferenceEvaluator(inline_local_functions(loaded(path)))
 
     def compute(feeds: Arrays) -> Arrays:
@@ -64,7 +63,7 @@ def _build(path: Path) -> Compute:
 
 
 def operations(spec: ModelSpec, case: Case) -> int:
-    """About how many floating-point operations a case takes."""
+    """An estimate of the floating-point operations of a case."""
     if isinstance(case, DecoderCase):
         rows, length = len(case.rows), int(case.steps.sum(axis=0).max())
     elif isinstance(case, GreedyCase):
@@ -76,7 +75,7 @@ def operations(spec: ModelSpec, case: Case) -> int:
         rows, length = case.input_ids.shape
     read = sum(one.total for one in flops.prefill(spec, length, rows).values())
     step = flops.step(spec, length, rows)
-    # Before a decoder it is the encoder that reads; a decoder alone is counted twice, which does no harm.
+    # Of an encoder-decoder this is the encoder; a decoder alone is counted twice, which is harmless.
     return read + (length * step.total if step is not None else 0)
 
 

@@ -1,4 +1,4 @@
-"""What verify knows of a runtime, and a session over any that computes outputs from inputs."""
+"""The interface of a runtime, and a session over any function that computes outputs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -28,11 +28,10 @@ def _nothing(*_: object) -> None:
 class Runtime:
     """A runtime by the name that verify takes.
 
-    `open` gives, for files, a wanted device and the options that decide which numbers come out, the device
-    and a session a file, until its context ends; it raises BundleError for a graph that cannot be loaded. Of
-    the others each says why not, or None: `missing` where the runtime is not installed, `refuses` of a bundle
-    that it cannot take in this form, `skips` of a case that would take it too long. `versions` are those of
-    what was installed for it, `devices` whether it has others than the CPU.
+    `open` yields the device and a session for each file, for a wanted device and session options; it raises
+    BundleError for a graph that cannot be loaded. `missing`, `refuses` and `skips` return a reason or None:
+    if the runtime is not installed, if it cannot run a bundle in this form, and if a case would take too
+    long. `versions` are those of its packages; `devices` is true if it has others than the CPU.
     """
 
     name: str
@@ -45,9 +44,9 @@ class Runtime:
 
 
 def load(path: Path, name: str, build: Callable[[Path], Compute]) -> Session:
-    """A session of the runtime `name` over what `build` makes of the file.
+    """A session of the runtime `name` for the function that `build` returns for the file.
 
-    Raises BundleError where it cannot.
+    Raises BundleError if the file cannot be loaded.
     """
     try:
         compute = build(path)

@@ -1,4 +1,4 @@
-"""onnxruntime-web's WebAssembly, on a page in headless Chromium that a server on 127.0.0.1 gives work."""
+"""onnxruntime-web's WebAssembly in headless Chromium, on a page of a server on 127.0.0.1."""
 
 import os
 import shutil
@@ -26,20 +26,20 @@ MEMORY = 2**32  # bytes that WebAssembly can address
 
 
 def browser() -> str | None:
-    """The browser's command: what CHROME_BIN says, or one of the usual names."""
+    """The browser's command: CHROME_BIN, or one of the usual names."""
     return next(filter(None, map(shutil.which, (os.environ.get("CHROME_BIN", ""), *BROWSERS))), None)
 
 
 def _missing() -> str | None:
     if browser() is None:
-        return "Chromium is not installed; install it, or say in CHROME_BIN where it is"
+        return "Chromium is not installed; install it, or set CHROME_BIN to its path"
     return npm.missing(PACKAGE)
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:
     size, graphs = sum(data.bytes for data in manifest.data.values()), len(manifest.graphs)
-    if npm.find(PACKAGE) is not None and (why := manifest.refused_by(npm.version(PACKAGE))) is not None:
-        return why
+    if npm.find(PACKAGE) is not None and (reason := manifest.refused_by(npm.version(PACKAGE))) is not None:
+        return reason
     if size * graphs < MEMORY:
         return None
     return f"{graphs} graphs with weights of {size:,} bytes do not fit into WebAssembly's {MEMORY:,}"
@@ -52,11 +52,11 @@ def _versions() -> dict[str, str]:
 
 @contextmanager
 def chromium(url: str) -> Iterator[None]:
-    """A headless browser at a page, with a profile of its own."""
+    """A headless browser at a page, with its own profile."""
     options = ["--headless=new", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage"]
     options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
     if os.name == "posix" and os.geteuid() == 0:
-        options.append("--no-sandbox")  # which root cannot have
+        options.append("--no-sandbox")  # which does not work for root
     with tempfile.TemporaryDirectory(prefix="txexport-", ignore_cleanup_errors=True) as profile:
         command = [browser() or "", *options, f"--user-data-dir={profile}", url]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -91,7 +91,7 @@ def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[
 
 
 def _weights(path: Path) -> list[str]:
-    """The files that a graph points into."""
+    """The weights files of a graph."""
     return sorted(weight_files(onnx.load(path, load_external_data=False)))
 
 

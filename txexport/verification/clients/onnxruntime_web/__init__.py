@@ -1,4 +1,4 @@
-"""onnxruntime-web alone, in a process of Node: a graph from bytes, and its weights as bytes beside it."""
+"""onnxruntime-web alone, in a process of Node: a graph and its weights as bytes."""
 
 import re
 import shutil
@@ -13,16 +13,16 @@ from txexport.verification.runtimes.frames import decode, encode
 
 PACKAGE = "onnxruntime-web"
 SCRIPT = Path(__file__).with_name("answer.mjs")
-PATIENCE = 240  # seconds that an answer may take
+PATIENCE = 240  # seconds for an answer
 
 
 def missing() -> str | None:
-    """Why it cannot be asked here, or None."""
+    """The reason why it cannot run here, or None."""
     return npm.missing(PACKAGE) if shutil.which("node") else "node is not installed"
 
 
 def run(graph: Path, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs by name of a graph, whose weights lie beside it. Raises RuntimeError with what it says."""
+    """Outputs of a graph by name; its weights lie beside it. Raises RuntimeError with the error message."""
     command = ["node", str(SCRIPT), str(npm.find(PACKAGE)), str(graph.resolve())]
     process = subprocess.run(command, input=encode({}, feeds), capture_output=True, timeout=PATIENCE)
     if process.returncode != 0:

@@ -1,4 +1,4 @@
-"""transformers.js, in a process of Node or on a page in headless Chromium, asked one thing after the other.
+"""transformers.js, in a process of Node or on a page in headless Chromium, one request after another.
 
     with node() as client:
         client.pipeline("text-classification", folder, "It works.")
@@ -25,13 +25,13 @@ from txexport.verification.runtimes.page import serve
 
 PACKAGE = "@huggingface/transformers"
 SCRIPTS = Path(__file__).parent
-PATIENCE = 240  # seconds that an answer may take
+PATIENCE = 240  # seconds for an answer
 
 Ask = Callable[[dict[str, Any]], str]
 
 
 class ClientError(RuntimeError):
-    """transformers.js refused, or ended."""
+    """An error of transformers.js, or the end of its process."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ Bundle = Path | Remote
 
 
 class Client:
-    """What transformers.js answers; `warnings` are those of the last request."""
+    """Requests to transformers.js; `warnings` are those of the last one."""
 
     def __init__(
         self, ask: Ask, locate: Callable[[Path], tuple[str, dict[str, Any]]], settings: dict[str, Any]
@@ -56,7 +56,7 @@ class Client:
         self.warnings: list[str] = []
 
     def pipeline(self, task: str, bundle: Bundle, *arguments: Any) -> Any:
-        """The pipeline's answer to `arguments`; an object as the last one holds its options."""
+        """The pipeline's answer to `arguments`; an object as the last one has its options."""
         return self._send("pipeline", bundle, task=task, arguments=encoded(arguments))
 
     def forward(self, architecture: str, bundle: Bundle, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -66,7 +66,7 @@ class Client:
     def generate(
         self, architecture: str, bundle: Bundle, feeds: Mapping[str, Any], **generation: Any
     ) -> list[list[int]]:
-        """The token ids of each row, with the prompt's or the decoder's first ones."""
+        """The token ids of each row, with those of the prompt or the decoder's start."""
         return self._send(
             "generate", bundle, architecture=architecture, feeds=encoded(feeds), generation=generation
         )
@@ -76,7 +76,7 @@ class Client:
         return self._send("files", bundle, task=task)
 
     def _send(self, call: str, bundle: Bundle, **request: Any) -> Any:
-        """Raises ClientError where transformers.js does."""
+        """Send a request. Raises ClientError if transformers.js does."""
         options: dict[str, Any] = {}
         if isinstance(bundle, Remote):
             model, env = bundle.name, {"remoteHost": bundle.host, "allowLocalModels": False}
@@ -85,8 +85,8 @@ class Client:
         else:
             model, env = self._locate(bundle)
             env |= {"allowLocalModels": True, "allowRemoteModels": False}
-        whole = {"call": call, "model": model, "env": env, "options": options, **request}
-        answer = json.loads(self._ask(whole))
+        message = {"call": call, "model": model, "env": env, "options": options, **request}
+        answer = json.loads(self._ask(message))
         self.warnings = answer["warnings"]
         if "error" in answer:
             raise ClientError("\n".join([answer["error"], *self.warnings]))
@@ -94,7 +94,7 @@ class Client:
 
 
 def encoded(value: Any) -> Any:
-    """Arrays as JSON: integers and floats as tensors."""
+    """Arrays as JSON tensors, recursively."""
     if isinstance(value, np.ndarray):
         kind = "int64" if value.dtype.kind in "iub" else "float32"
         return {"tensor": {"type": kind, "dims": list(value.shape), "data": value.ravel().tolist()}}
@@ -116,7 +116,7 @@ def audio(samples: np.ndarray) -> dict[str, Any]:
 
 
 def decoded(value: Any) -> Any:
-    """What `encoded` made of arrays, as arrays."""
+    """The arrays of `encoded`, recursively."""
     if isinstance(value, dict) and value.keys() == {"tensor"}:
         listed = value["tensor"]
         return np.array(listed["data"], listed["type"]).reshape(listed["dims"])
@@ -126,20 +126,20 @@ def decoded(value: Any) -> Any:
 
 
 def missing_in_node() -> str | None:
-    """Why it cannot be asked in Node, or None."""
+    """The reason why it cannot run in Node, or None."""
     return npm.missing(PACKAGE) if shutil.which("node") else "node is not installed"
 
 
 def missing_in_chromium() -> str | None:
-    """Why it cannot be asked in Chromium, or None."""
+    """The reason why it cannot run in Chromium, or None."""
     if web.browser() is None:
-        return "Chromium is not installed; install it, or say in CHROME_BIN where it is"
+        return "Chromium is not installed; install it, or set CHROME_BIN to its path"
     return npm.missing(PACKAGE)
 
 
 @contextmanager
 def node() -> Iterator[Client]:
-    """transformers.js with onnxruntime-node; what it fetches from a hub is gone at the end."""
+    """transformers.js with onnxruntime-node; downloads are deleted at the end."""
     command = ["node", str(SCRIPTS / "node.mjs"), str(npm.find(PACKAGE))]
     with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory(prefix="txexport-") as cache:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
@@ -152,7 +152,7 @@ def node() -> Iterator[Client]:
 
 
 def _lines(process: subprocess.Popen, errors: IO[bytes]) -> Ask:
-    """What asks a process by lines. Raises ClientError where it ends, or is silent for too long."""
+    """A function that sends requests by lines. Raises ClientError if the process ends or takes too long."""
     answers: queue.Queue[bytes] = queue.Queue()
 
     def read() -> None:
@@ -183,7 +183,7 @@ def _lines(process: subprocess.Popen, errors: IO[bytes]) -> Ask:
 
 @contextmanager
 def chromium() -> Iterator[Client]:
-    """transformers.js with onnxruntime-web's WebAssembly, nothing of it from elsewhere than this machine."""
+    """transformers.js with onnxruntime-web's WebAssembly, all of it served from this machine."""
     package = npm.find(PACKAGE)
     assert package is not None
     shown = {"": SCRIPTS / "page.html", "answer.mjs": SCRIPTS / "answer.mjs"}
@@ -213,9 +213,9 @@ def chromium() -> Iterator[Client]:
 
 
 def runtime_of(package: Path) -> Path:
-    """The folder of the onnxruntime-web that transformers.js is made for: its own, or the one beside it."""
-    places = [
+    """The folder of transformers.js' onnxruntime-web: its own dependency, or a package beside it."""
+    folders = [
         package / "node_modules",
         *(folder for folder in package.parents if folder.name == "node_modules"),
     ]
-    return next(place / web.PACKAGE for place in places if (place / web.PACKAGE / "package.json").is_file())
+    return next(one / web.PACKAGE for one in folders if (one / web.PACKAGE / "package.json").is_file())

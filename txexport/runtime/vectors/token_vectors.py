@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from txexport.bundle import module_folder, read_json
 from txexport.errors import BundleError, shown
-from txexport.runtime.tasks.pooling import TOKENS, Dense, dense_layer, is_late, lower_case, read_prompts
+from txexport.runtime.vectors.pooling import TOKENS, Dense, dense_layer, is_late, lower_case, read_prompts
 from txexport.support.arguments import is_whole
 
 FILE = "config_sentence_transformers.json"

@@ -1,7 +1,7 @@
 """Random directions that are the same on every machine.
 
-No library's generator is asked, nor its logarithm: bits are SHA-256's, logarithms are decimal's, which are
-correctly rounded, and sums are exact before they are rounded.
+No library's generator or logarithm is used: bits come from SHA-256, logarithms from decimal, which rounds
+correctly, and sums are exact before they are rounded.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ DIGITS = Context(prec=25)
 
 
 def orthogonal(count: int, size: int) -> list[list[float]]:
-    """`count` vectors of `size`, each of normal numbers, at right angles to others of its block of `size`.
+    """`count` Gaussian vectors of `size`, orthogonal within each block of `size`.
 
-    Such blocks let sums of features vary less than independent vectors do (Choromanski et al. 2021, 2.4).
+    Orthogonal blocks have a lower variance than independent vectors (Choromanski et al. 2021, 2.4).
     """
     normal = _normal()
     result: list[list[float]] = []
@@ -29,7 +29,10 @@ def orthogonal(count: int, size: int) -> list[list[float]]:
 
 
 def _apart(vector: list[float], others: list[list[float]]) -> list[float]:
-    """What of a vector is at right angles to `others`, of length 1; twice, which leaves rounding alone."""
+    """The component of a vector orthogonal to `others`, L2-normalised.
+
+    Computed twice to remove rounding errors.
+    """
     for _ in range(2):
         for other in others:
             share = math.fsum(a * b for a, b in zip(vector, other, strict=True))
@@ -43,7 +46,7 @@ def _length(vector: list[float]) -> float:
 
 
 def _normal() -> Iterator[float]:
-    """Normal numbers, by the polar method (Marsaglia and Bray 1964)."""
+    """Standard normal numbers, by the polar method (Marsaglia and Bray 1964)."""
     uniform = _uniform()
     while True:
         x, y = next(uniform), next(uniform)
@@ -55,7 +58,7 @@ def _normal() -> Iterator[float]:
 
 
 def _uniform() -> Iterator[float]:
-    """Numbers between -1 and 1, of 53 bits each."""
+    """Uniform numbers between -1 and 1, of 53 bits each."""
     number = 0
     while True:
         digest = hashlib.sha256(number.to_bytes(8, "little")).digest()

@@ -1,11 +1,11 @@
-"""How a bundle is to be written: the options that were asked for, checked alone and together."""
+"""The options of an export, checked one by one and in combination."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from txgraphs._lowering import IR_VERSIONS
 
-from txexport.bundle.manifest import Form
+from txexport.bundle.manifest import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import OUTPUTS, Contract, roles
 from txexport.errors import InputError, UnsupportedError, shown
@@ -17,42 +17,42 @@ from txexport.tasks import Task
 ONLY = ("native", "hub")
 
 
-def check_asked(form: Form, checkpoint: Checkpoint) -> None:
-    """Raise InputError for an option that is not known, or that is not for that checkpoint."""
-    if form.opset not in IR_VERSIONS:
+def check_options(options: ExportOptions, checkpoint: Checkpoint) -> None:
+    """Raise InputError for an unknown value, or for one that does not apply to the checkpoint."""
+    if options.opset not in IR_VERSIONS:
         raise InputError(
-            f"opset {form.opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
+            f"opset {options.opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
         )
-    if form.only not in (None, *ONLY):
-        raise InputError(f"only is '{form.only}', expected {' or '.join(ONLY)}")
-    if form.client not in (None, *roles.CLIENTS):
-        raise InputError(f"client is '{form.client}', expected {', '.join(roles.CLIENTS)}")
-    check_dtypes(form.dtypes, form.opset)
-    check_stored(form.dtypes, checkpoint)
-    for name in form.outputs:
+    if options.only not in (None, *ONLY):
+        raise InputError(f"only is '{options.only}', expected {' or '.join(ONLY)}")
+    if options.client not in (None, *roles.CLIENTS):
+        raise InputError(f"client is '{options.client}', expected {', '.join(roles.CLIENTS)}")
+    check_dtypes(options.dtypes, options.opset)
+    check_stored(options.dtypes, checkpoint)
+    for name in options.outputs:
         if name not in OUTPUTS:
             raise InputError(f"outputs has {shown(name)}, expected {' or '.join(OUTPUTS)}")
 
 
-def written_form(task: Task, asked: Form) -> Form:
-    """How the bundle is written. Raises InputError for options that do not go together."""
-    asked = replace(asked, outputs=[name for name in OUTPUTS if name in asked.outputs])
-    others = asked.single_file or asked.client is not None
-    if others and asked.only == "native":
-        what = "a single file is" if asked.single_file else f"'{asked.client}' is"
+def resolved_options(task: Task, options: ExportOptions) -> ExportOptions:
+    """The options with their defaults for the task. Raises InputError for options that exclude each other."""
+    options = replace(options, outputs=[name for name in OUTPUTS if name in options.outputs])
+    others = options.single_file or options.client is not None
+    if others and options.only == "native":
+        what = "a single file is" if options.single_file else f"'{options.client}' is"
         raise InputError(f"{what} for other clients, and native graphs are not; leave out one of them")
-    if asked.only != "hub" and not others:
-        cache = contract_of(task, asked.cache).cache
-        return replace(asked, cache=cache and cache.value)
-    if asked.cache == Cache.STATIC and task.caches:
+    if options.only != "hub" and not others:
+        cache = contract_of(task, options.cache).cache
+        return replace(options, cache=cache and cache.value)
+    if options.cache == Cache.STATIC and task.caches:
         raise InputError("other clients know no static cache; leave it out")
-    cache = contract_of(task, asked.cache or (Cache.DYNAMIC.value if task.caches else None)).cache
-    opset = asked.opset if asked.client == roles.GENAI else min(asked.opset, HUB_OPSET)
-    return replace(asked, cache=cache and cache.value, opset=opset, inline=True, only="hub")
+    cache = contract_of(task, options.cache or (Cache.DYNAMIC.value if task.caches else None)).cache
+    opset = options.opset if options.client == roles.GENAI else min(options.opset, HUB_OPSET)
+    return replace(options, cache=cache and cache.value, opset=opset, inline=True, only="hub")
 
 
 def check_dtypes(names: list[str], opset: int) -> list[str]:
-    """The dtypes that were asked for. Raises InputError for one that is not known, or not in that opset."""
+    """Return `names`. Raises InputError for a dtype that is unknown, repeated or not in that opset."""
     for name in names:
         if name not in DTYPES:
             raise InputError(f"dtype {shown(name)} is not known; expected one of {', '.join(DTYPES)}")
@@ -66,14 +66,14 @@ def check_dtypes(names: list[str], opset: int) -> list[str]:
 
 
 def check_stored(dtypes: Iterable[str], checkpoint: Checkpoint) -> None:
-    """Raise InputError for integers of a checkpoint that has none."""
+    """Raise InputError for a stored dtype of a checkpoint that is not quantised."""
     stored = next((name for name in dtypes if DTYPES[name].stored), None)
     if stored is not None and not checkpoint.quantised:
         raise InputError(f"dtype {stored} is for quantised checkpoints, and {checkpoint.folder} is not")
 
 
 def contract_of(task: Task, cache: str | None) -> Contract:
-    """The task's contract with the cache that was asked for, or its first."""
+    """The task's contract with this kind of cache; None is its first contract."""
     if cache is None:
         return task.contracts[0]
     if not task.caches:

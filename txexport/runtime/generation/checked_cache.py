@@ -1,4 +1,4 @@
-"""A cache as searches have it: what it gives is looked at, and who leaves it is told."""
+"""A cache that checks logits for NaN and infinity, and reports finished rows."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,17 @@ import numpy as np
 
 from txexport.contracts.names import LOGITS
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
-from txexport.runtime.generation.prefixes import Leavers
+from txexport.runtime.generation.prefixes import FinishedRowRecorder
 from txexport.runtime.session import finite
 
 
 @dataclass(frozen=True)
-class WatchedCache:
-    """`cache`, whose logits are finite unless any are `valid`, and of whose rows `leavers` hear."""
+class CheckedCache:
+    """`cache` whose logits are checked unless `allow_invalid`; `recorder` is told which rows are kept."""
 
     cache: StaticCache | DynamicCache
-    valid: bool
-    leavers: Leavers | None = None
+    allow_invalid: bool
+    recorder: FinishedRowRecorder | None = None
 
     @property
     def lengths(self) -> np.ndarray:
@@ -37,7 +37,7 @@ class WatchedCache:
         return self._checked(self.cache.read(input_ids, counts))
 
     def _checked(self, logits: np.ndarray) -> np.ndarray:
-        if not self.valid:
+        if not self.allow_invalid:
             finite({LOGITS: logits})
         return logits
 
@@ -47,8 +47,8 @@ class WatchedCache:
 
     def select(self, rows: np.ndarray) -> None:
         """See search.Decoder."""
-        if self.leavers is not None:
-            self.leavers.select(rows)
+        if self.recorder is not None:
+            self.recorder.select(rows)
         self.cache.select(rows)
 
     def reorder(self, rows: np.ndarray) -> None:

@@ -1,0 +1,73 @@
+"""Media in prompts: images and sounds whose features stand behind placeholder token ids."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeAlias
+
+import numpy as np
+
+from txexport.errors import InputError
+
+HIDDEN = -1  # the largest id that stands for a medium; each place has one of its own
+
+
+@dataclass(frozen=True)
+class Medium:
+    """An image or a sound at the token ids `position` to `position + length - 1` of a prompt.
+
+    Two media with equal `digest`, from `digest_of`, are the same medium.
+    """
+
+    position: int
+    length: int
+    digest: bytes
+
+    @property
+    def end(self) -> int:
+        """The position after its last token id."""
+        return self.position + self.length
+
+
+Media: TypeAlias = tuple[Medium, ...]  # of one prompt, by position
+
+
+def digest_of(features: np.ndarray) -> bytes:
+    """The SHA-256 of an array's dtype, shape and elements."""
+    header = f"{features.dtype.str} {features.shape}".encode()
+    return hashlib.sha256(header + b"\0" + features.tobytes()).digest()
+
+
+def check_media(media: Media, length: int) -> None:
+    """Raise InputError unless media lie in order, and apart, within a prompt of `length` token ids."""
+    end = 0
+    for medium in media:
+        if medium.length < 1 or medium.position < end or medium.end > length:
+            raise InputError(
+                f"a medium is at position {medium.position} with length {medium.length}, expected a place of "
+                f"its own from {end} to {length}"
+            )
+        end = medium.end
+
+
+def shared_length(length: int, first: Media, second: Media) -> int:
+    """The length of the common prefix of two prompts whose first `length` token ids are equal.
+
+    It ends before the first medium that is not in both, and never within a medium.
+    """
+    for one, other in zip_longest(first, second):
+        if one == other and one.end <= length:
+            continue
+        return min([length, *(medium.position for medium in (one, other) if medium is not None)])
+    return length
+
+
+def hide(token_ids: Sequence[int], media: Media) -> Sequence[int]:
+    """Token ids with a different negative number at each place of a medium, which equals no other id."""
+    if not media:
+        return token_ids
+    hidden = list(token_ids)
+    for medium in media:
+        hidden[medium.position : medium.end] = [HIDDEN - i for i in range(medium.position, medium.end)]
+    return hidden

@@ -1,0 +1,46 @@
+"""Functions of a loaded bundle as methods, with their arguments, docstrings and types of results."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from txexport.runtime.loaded_bundle import LoadedBundle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type)
+
+
+class HasBundle(Protocol):
+    """An object with a loaded bundle."""
+
+    bundle: LoadedBundle
+
+
+def on_bundle(function: Callable[Concatenate[LoadedBundle, P], R]) -> Callable[Concatenate[HasBundle, P], R]:
+    """Make a method of a function whose first argument is a bundle; the method passes that of its object."""
+
+    def method(self: HasBundle, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(self.bundle, *args, **kwargs)
+
+    return like(function, method)
+
+
+def like(function: Callable, method: Callable[P, R]) -> Callable[P, R]:
+    """Give `method` the name, docstring and signature of a function of a bundle, whose place `self` takes."""
+    functools.update_wrapper(method, function)
+    signature = inspect.signature(function)
+    bundle, *others = signature.parameters.values()
+    own = bundle.replace(name="self", annotation=inspect.Parameter.empty)
+    method.__signature__ = signature.replace(parameters=[own, *others])  # type: ignore[attr-defined]
+    return method
+
+
+def attached(owner: C) -> C:
+    """Give the methods that are functions of a bundle their name in the class, as pickle needs."""
+    for name, method in vars(owner).items():
+        if inspect.isfunction(method) and hasattr(method, "__wrapped__"):
+            named: Any = method
+            named.__module__, named.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
+    return owner

@@ -1,0 +1,55 @@
+"""Generation of text from texts, speech and images."""
+
+from txexport.spec import Architecture, HeadKind
+from txexport.tasks.task import CACHED, Method, Task
+
+STREAMS = ("stream", "score", "chat")
+
+METHODS = (
+    Method("generate", ("text",), "generated", "string", first_place=True, endpoint="/v1/completions"),
+    Method(
+        "transcribe",
+        ("sound",),
+        "transcript",
+        "string",
+        first_place=True,
+        endpoint="/v1/audio/transcriptions",
+    ),
+    Method("image_to_text", ("image",), "generated", "string", first_place=True),
+)
+ROWS = (
+    Task(
+        "text-generation",
+        (Architecture.DECODER,),
+        HeadKind.CAUSAL_LM,
+        "AutoModelForCausalLM",
+        ("generate",),
+        CACHED,
+        related=STREAMS,
+    ),
+    Task(
+        "text2text-generation",
+        (Architecture.ENCODER_DECODER,),
+        HeadKind.CAUSAL_LM,
+        "AutoModelForSeq2SeqLM",
+        ("generate",),
+        CACHED,
+        related=("stream", "score"),
+    ),
+    Task(
+        "automatic-speech-recognition",
+        (Architecture.ENCODER_DECODER,),
+        HeadKind.CAUSAL_LM,
+        "AutoModelForSpeechSeq2Seq",
+        ("transcribe", "generate"),
+        CACHED,
+    ),
+    Task(
+        "image-to-text",
+        (Architecture.ENCODER_DECODER,),
+        HeadKind.CAUSAL_LM,
+        "AutoModelForImageTextToText",
+        ("image_to_text", "generate"),
+        CACHED,
+    ),
+)

@@ -1,0 +1,232 @@
+"""The original in the transformers library as a reference."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from txexport import families
+from txexport.checkpoints import transformers_loading
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.image_size import Resized
+from txexport.checkpoints.stored import FLOATS, Stored
+from txexport.contracts import cache_names
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    ATTENTIONS,
+    INPUT_IDS,
+    LAST_HIDDEN_STATE,
+    LOGITS,
+    POOLER_OUTPUT,
+    TEXT,
+    VISION,
+    of_layer,
+)
+from txexport.errors import UnsupportedError, install
+from txexport.families import Resolved
+from txexport.parts import architecture_of
+from txexport.tasks import row_of
+from txexport.verification.counts import CACHES
+from txexport.verification.references.dequantised import DequantisedCheckpoint
+from txexport.verification.references.originals import Arrays, Source, source_tensors, tensors
+from txexport.verification.references.precision import in_float64, perturbed
+
+
+class Transformers:
+    """The unpatched original in the transformers library."""
+
+    name = "transformers"
+
+    def __init__(self, checkpoint: Checkpoint, resolved: Resolved, outputs: Collection[str] = ()):
+        try:
+            import transformers
+        except ImportError:
+            raise UnsupportedError(
+                f"the reference 'transformers' is not installed; {install('verify')}"
+            ) from None
+        spec = resolved.spec
+        self.centred = isinstance(checkpoint, DequantisedCheckpoint) and checkpoint.centred
+        self.pooler = architecture_of(spec).vector_output(spec) is not None
+        decoder = spec.stacks.get("decoder")
+        self.kv_heads = [block.masked.cache_shapes[0][0] for block in decoder.layers] if decoder else []
+        self.new_cache = transformers.DynamicCache
+        row = row_of(resolved.task, resolved.spec.architecture)
+        name = resolved.original or row.judge(resolved.model_type)
+        self.layer_outputs = {f"output_{kind}": True for kind in outputs}
+        self.arguments: dict[str, bool] = dict(self.layer_outputs)
+        if isinstance(checkpoint, Resized) and checkpoint.interpolated:
+            checkpoint, self.arguments = (
+                checkpoint.whole,
+                self.layer_outputs | {"interpolate_pos_encoding": True},
+            )
+        config = _plain_config(checkpoint, resolved, "eager" if ATTENTIONS in outputs else None)
+        family = families.module(resolved.model_type)
+        renamed = getattr(family, "LIBRARY_NAMES", {}) if resolved.translated is not None else {}
+        if checkpoint.in_safetensors and not checkpoint.quantised and not renamed:
+            model = transformers_loading.model_from_pretrained(
+                name, checkpoint.folder, dtype=torch.float32, config=config
+            )
+        else:
+            model = _filled(name, config, checkpoint, renamed)
+        self.model = model.eval()
+        reason = families.WITHOUT_CACHE.get(resolved.model_type)
+        self.lacks = {} if reason is None else {CACHES: reason}
+
+    @contextmanager
+    def in_float64(self) -> Iterator[None]:
+        """Compute in float64 within the context, except where the library itself casts to float32."""
+        with in_float64(self.model):
+            yield
+
+    @contextmanager
+    def perturbed(self, seed: int) -> Iterator[None]:
+        """Compute with random errors within the context; see `precision.perturbed`."""
+        with perturbed(self.model, seed, self.centred):
+            yield
+
+    @torch.inference_mode()
+    def encode(self, inputs: Arrays) -> Arrays:
+        """See Reference."""
+        outputs = self.model(**tensors(inputs), **self.arguments)
+        named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+        named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder with its head on the decoder
+        if not self.pooler:
+            named.pop(POOLER_OUTPUT, None)  # of a layer that the checkpoint lacks and the library initialises
+        if self.pooler and LAST_HIDDEN_STATE not in named:  # DPR gives it with output_hidden_states alone
+            states = self.model(**tensors(inputs), output_hidden_states=True).hidden_states
+            named[LAST_HIDDEN_STATE] = states[-1]
+        named |= _of_layers(outputs, self.layer_outputs)
+        return {name: value.numpy() for name, value in named.items()}
+
+    @torch.inference_mode()
+    def decode(self, tokens: list[int], source: Source) -> Arrays:
+        """See Reference."""
+        ids = torch.tensor([tokens])
+        if source is None:
+            cached = {} if CACHES in self.lacks else self._empty_cache()
+            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
+            outputs = self.model(**inputs, **cached, **self.layer_outputs)
+            past = self._own_heads(_cache(transformers_loading.cache_of(outputs))) if cached else {}
+            return {LOGITS: outputs.logits[0].numpy(), **past, **self._rows(outputs)}
+        encoder_inputs = source_tensors(source)
+        outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **self.layer_outputs)
+        cache = transformers_loading.cache_of(outputs)
+        return {
+            LOGITS: outputs.logits[0].numpy(),
+            LAST_HIDDEN_STATE: outputs.encoder_last_hidden_state[0].numpy(),
+            **_cache(cache.self_attention_cache, cache_names.DECODER),
+            **_cache(cache.cross_attention_cache, cache_names.ENCODER),
+            **self._rows(outputs),
+        }
+
+    def _empty_cache(self) -> dict[str, Any]:
+        """Arguments with an empty cache. Raises AssertionError for a model that has no parameter for it.
+
+        A cache that is created without the config keeps every token, also beyond a sliding window.
+        """
+        name = transformers_loading.cache_parameter(self.model.forward)
+        if name is None:
+            names = " or ".join(transformers_loading.CACHE_NAMES)
+            raise AssertionError(f"{type(self.model).__name__}.forward has no parameter {names}")
+        return {name: self.new_cache(), "use_cache": True}
+
+    def _rows(self, outputs: Any) -> Arrays:
+        """The outputs of layers for one row, without the batch axis."""
+        return {name: value[0].numpy() for name, value in _of_layers(outputs, self.layer_outputs).items()}
+
+    def _own_heads(self, caches: Arrays) -> Arrays:
+        """Caches (K,T,H) without the repeated key/value heads that some models store."""
+        result = {}
+        for name, array in caches.items():
+            heads = self.kv_heads[cache_names.layer_of(name)]
+            result[name] = array[:: len(array) // heads]
+        return result
+
+
+def _of_layers(outputs: Any, arguments: Collection[str]) -> dict[str, Tensor]:
+    """The outputs of every layer by a graph's names; `arguments` asked the library for them."""
+    towers = {TEXT: outputs.get("text_model_output"), VISION: outputs.get("vision_model_output")}
+    result: dict[str, Tensor] = {}
+    kinds = tuple(name.removeprefix("output_") for name in arguments)  # some models give one unasked
+    for tower, values_by_kind in (towers if towers[TEXT] is not None else {None: outputs}).items():
+        for kind, values in values_by_kind.items():
+            if isinstance(values, tuple) and kind.endswith(kinds):
+                result |= {of_layer(kind, layer, tower): value for layer, value in enumerate(values)}
+    return result
+
+
+def _filled(auto: str, config: Any, checkpoint: Checkpoint, renamed: Mapping[str, tuple[str, ...]]) -> Any:
+    """The original with a checkpoint's tensors, dequantised here.
+
+    The library's own quantised loaders need kernels for a GPU, and it is never given pickles. Packed
+    matrices are (out,in); those of Conv1D modules and of some experts are transposed for the library.
+    `renamed` maps parts of tensor names to the library's. A tensor with several new names is split evenly.
+    """
+    from transformers.pytorch_utils import Conv1D
+
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    with torch.device("meta"):
+        empty = transformers_loading.model_of_config(auto, config)
+    transposed = [
+        f".{name}.{leaf}"
+        for name, module in empty.named_modules()
+        if isinstance(module, Conv1D) or getattr(module, "is_transposed", False)
+        for leaf, _ in module.named_parameters(recurse=False)
+        if not leaf.endswith("bias")
+    ]
+    state: dict[str, Tensor] = {}
+    for name, tensor in checkpoint.tensors.items():
+        packed = not isinstance(tensor, Stored)
+        if packed or tensor.dtype in FLOATS:
+            numbers = torch.from_numpy(checkpoint.read(name))
+            is_transposed = packed and any(one.endswith(f".{name}") for one in transposed)
+            numbers = numbers.mT.contiguous() if is_transposed else numbers
+            names = [name]
+            for old, parts in renamed.items():
+                names = [one.replace(old, part) for one in names for part in parts] if old in name else names
+            state |= dict(zip(names, numbers.chunk(len(names)) if names[1:] else [numbers], strict=True))
+    kind = type(empty).__name__
+    return transformers_loading.model_from_pretrained(
+        kind, None, dtype=torch.float32, config=config, state_dict=state
+    )
+
+
+def _plain_config(checkpoint: Checkpoint, resolved: Resolved, attention: str | None) -> Any:
+    """A checkpoint's config without options of PyTorch alone: tuples, chunks, kernels.
+
+    `attention` is the attention kernel; only "eager" returns weights. Experts are "eager" too, the only
+    kernel that computes in float64.
+    """
+    values = resolved.translated or resolved.spelt_out
+    if values is None and checkpoint.as_published and checkpoint.config.get("model_type") is not None:
+        config = transformers_loading.from_pretrained("AutoConfig", checkpoint.folder)
+    else:
+        values = values or checkpoint.config | {"model_type": resolved.model_type}
+        config = transformers_loading.config_of(values)
+    # config.json may name a kernel that is not installed here; all of them compute the same attention.
+    config._attn_implementation = attention or ("eager" if config._attn_implementation == "eager" else None)
+    for part in filter(None, (config, *(getattr(config, name, None) for name in config.sub_configs))):
+        part.return_dict = True
+        part._experts_implementation = "eager"
+        if getattr(part, "chunk_size_feed_forward", 0):
+            part.chunk_size_feed_forward = 0
+        if attention is not None and getattr(part, "attention_type", None) == "block_sparse":
+            # BigBird falls back to it for texts as short as a graph takes, but then returns no weights.
+            part.attention_type = "original_full"
+    return config
+
+
+def _cache(cache, part: str | None = None) -> Arrays:
+    """A transformers cache, of version 4 or 5, as arrays (K,T,H) by output name."""
+    if hasattr(cache, "layers"):
+        pairs = [(layer.keys, layer.values) for layer in cache.layers]
+    else:
+        pairs = list(zip(cache.key_cache, cache.value_cache, strict=True))
+    return {
+        name: tensor[0].numpy()
+        for i, pair in enumerate(pairs)
+        for name, tensor in zip(cache_names.present(i, part), pair, strict=True)
+    }

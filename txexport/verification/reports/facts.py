@@ -1,0 +1,74 @@
+"""The facts of a report in one line of text: what was compared, and how near it is, or the first failure."""
+
+from txexport.verification import counts
+from txexport.verification.bounds import RELATIVE
+from txexport.verification.checks import EVERY_WEIGHT, PROCESSORS
+from txexport.verification.reports.views import (
+    format_losses,
+    format_losses_on_texts,
+    lacking,
+    reach_text,
+    reference_and_runtime,
+)
+from txexport.verification.result import EXACT_BUT_LOSES, Report
+
+SCALES_ONLY = "scales are the search's, and each integer is one of the two beside its number"
+NEEDS_TEXTS = "which one the bundle says itself; to prove it, give the texts with --texts"
+CALIBRATED_AGAIN = "made again from its texts, every integer is the same"
+
+
+def facts_line(report: Report) -> str:
+    """The count of numbers compared and their bound, with notes; or the first failure."""
+    subject = f"{report.model_type}, {report.task}"
+    if report.failed:
+        return f"{subject}: {_first_failure(report)}"
+    checks = [check for case in counts.counted(report.cases) for check in case.checks]
+    bound = max((check.tolerance for check in checks), default=0.0)
+    within = f"{bound:.0e}" if report.compared else f"{RELATIVE:.0e} or float32's own rounding"
+    by_kind = counts.totals(report.numbers)
+    kinds = f" ({counts.words(by_kind)})" if len(by_kind) > 1 else ""
+    numbers = f"{sum(by_kind.values()):,} numbers compared{kinds}, each within {within}"
+    numbers = numbers if by_kind else "no numbers compared"
+    return "; ".join([f"{subject}: {numbers}", *_notes(report)])
+
+
+def unproved_reasons(report: Report) -> list[str]:
+    """Why the calibrated integers of each dtype are not proved, and what would prove them."""
+    return [_calibration(report, dtype) for dtype in report.unproved]
+
+
+def _first_failure(report: Report) -> str:
+    first = report.failed[0]
+    message = f"{first.name} ({reference_and_runtime(report, first)}): {first.summary}"
+    text = f"{len(report.failed)} of {len(report.cases)} cases failed, first: {message}"
+    if report.verdict == EXACT_BUT_LOSES:
+        text = f"{first.graphs} {first.summary}; every number is right"
+    blameless = report.layers is not None and report.layers.checks and not report.layers.beyond
+    return f"{text}; yet no component is beyond its budget alone" if blameless else text
+
+
+def _notes(report: Report) -> list[str]:
+    """The reach of the cases, the processors, the losses, and other notes on the verdict."""
+    notes = [reach_text(report)] if report.reach else []
+    for case in report.cases:
+        if case.name in PROCESSORS and case.skipped is None:
+            notes.append(f"{case.name}: {sum(check.elements for check in case.checks):,} compared")
+        elif case.name in PROCESSORS:
+            notes.append(f"not tried: {case.name}, {case.skipped}")
+    notes += [f"no {kind} of {name}: {reason}" for name, kind, reason in lacking(report)]
+    notes += [f"{dtype} loses {loss}" for dtype, loss in format_losses(report).items()]
+    notes += [f"{dtype} loses {loss} on the texts" for dtype, loss in format_losses_on_texts(report).items()]
+    notes += [_calibration(report, dtype) for dtype in report.calibrated]
+    notes += report.notes
+    beyond = report.layers is not None and report.layers.beyond
+    return [*notes, "yet components are beyond their budget alone"] if beyond else notes
+
+
+def _calibration(report: Report, dtype: str) -> str:
+    """The calibration of a dtype, and what was proved of its integers."""
+    proof = CALIBRATED_AGAIN
+    if dtype in report.unproved:
+        compared = {case.name for case in report.cases if case.skipped is None}
+        known = SCALES_ONLY if EVERY_WEIGHT in compared else "nothing was held of that"
+        proof = f"{known}, {NEEDS_TEXTS}"
+    return f"{dtype} is calibrated by {report.calibrated[dtype]}: {proof}"
