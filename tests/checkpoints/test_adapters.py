@@ -22,6 +22,7 @@ from txexport.errors import CheckpointError, TxexportError, UnsupportedError
 from txexport.exporter import export, quantize
 from txexport.inspection import inspect
 from txexport.verification import verify
+from txexport.verification.reports.repeat import repeat_command
 
 HALF = 2.0**-24  # relative error of a rounding to float32
 
@@ -213,7 +214,7 @@ def test_a_bundle_finds_its_adapter_again(checkpoint_of, tmp_path):
         verify(out)
     report = verify(out, adapter=moved, cases="quick")
     assert report.ok
-    assert f"--adapter {moved}" in report.repeat(report.cases[-1])
+    assert f"--adapter {moved}" in repeat_command(report, report.cases[-1])
     quantize(out, "float16", adapter=moved)
     tiny_adapter.write(moved, lora(base, "query"), lora_alpha=6)
     with pytest.raises(CheckpointError, match=r"is not what was exported: adapter_config\.json differ"):

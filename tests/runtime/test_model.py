@@ -28,7 +28,9 @@ ATTACHED = [
 ]
 
 
-@pytest.mark.parametrize(("owner", "name", "method"), ATTACHED, ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("owner", "name", "method"), ATTACHED, ids=lambda value: getattr(value, "__name__", value)
+)
 def test_a_method_looks_like_its_function(owner, name, method):
     """Arguments in their order with types and defaults, result and docstring; `self` for the bundle."""
     function = unwrap(method)

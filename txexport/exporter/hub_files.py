@@ -12,8 +12,9 @@ from txexport.errors import BundleError, CheckpointError, UnsupportedError
 from txexport.exporter import triton
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.formats import DTYPES
-from txexport.parts import signatures
-from txexport.spec import DecoderSpec, EncoderDecoderSpec, LogMelSpec, ModelSpec
+from txexport.parts import input_of, signatures
+from txexport.parts.inputs import reads_tokens
+from txexport.spec import ModelSpec, StackSpec, TextStackSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
 PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
@@ -56,17 +57,9 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
         return {} if told else {CONFIG: _text(config)}
     made = {CONFIG: _config(config, plan)}
     generation = contents.get(GENERATION, contents[CONFIG])
-    match plan.spec:
-        case DecoderSpec() as spec if _keeps_one_size(spec):
-            shared = any(one.role == roles.SHARED for one in plan.hub)
-            file = _file(plan, roles.SHARED if shared else roles.MODEL)
-            graphs = {"type": "decoder", "decoder": {"filename": file, **_session(plan)}}
-            made[GENAI] = _genai(spec, generation, graphs, shared)
-            if not shared and _turns_anew(spec):
-                made[GENAI]["model"]["context_length"] = contents[CONFIG]["max_position_embeddings"]
-        case EncoderDecoderSpec(encoder=encoder) as spec if spec.generates and plan.native:
-            if isinstance(encoder.embedding, LogMelSpec) and encoder.embedding.shape[1] == FRAMES:
-                made[GENAI] = _genai(spec, generation, _whisper(spec, plan))
+    genai = _genai_settings(plan, contents[CONFIG], generation)
+    if genai is not None:
+        made[GENAI] = genai
     inner = contents.get(PROCESSOR, {})
     processor = inner.get("image_processor", inner.get("feature_extractor"))
     if PREPROCESSOR not in own and isinstance(processor, dict):
@@ -84,23 +77,51 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
 
 def check_genai(spec: ModelSpec, task: str) -> None:
     """Raise UnsupportedError where onnxruntime-genai has no such model."""
-    if not isinstance(spec, DecoderSpec):
+    decoder = spec.stacks.get("decoder")
+    if decoder is None or len(spec.stacks) > 1:
         raise UnsupportedError(f"'genai' is for decoders alone, not {task}; leave it out")
-    if not _keeps_one_size(spec):
+    if not _keeps_one_size(decoder):
         raise UnsupportedError(
             "'genai' makes keys and values of one size, and latent attention keeps two; leave it out"
         )
 
 
-def _keeps_one_size(spec: DecoderSpec) -> bool:
+def _genai_settings(
+    plan: BundlePlan, config: Mapping[str, Any], generation: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The settings of onnxruntime-genai; None for a model that it does not run."""
+    encoder, decoder = plan.spec.stacks.get("encoder"), plan.spec.stacks.get("decoder")
+    if decoder is None or not plan.spec.generates or not reads_tokens(decoder):
+        return None
+    if encoder is not None:
+        known = plan.native and _is_whisper(encoder)
+        return _genai(decoder, generation, _whisper(encoder, decoder, plan)) if known else None
+    if not _keeps_one_size(decoder):
+        return None
+    shared = any(one.role == roles.SHARED for one in plan.hub)
+    file = _file(plan, roles.SHARED if shared else roles.MODEL)
+    graphs = {"type": "decoder", "decoder": {"filename": file, **_session(plan)}}
+    settings = _genai(decoder, generation, graphs, shared)
+    if not shared and _has_long_factors(decoder):
+        settings["model"]["context_length"] = config["max_position_embeddings"]
+    return settings
+
+
+def _is_whisper(encoder: StackSpec) -> bool:
+    """Tell whether an encoder reads the spectrograms that onnxruntime-genai makes."""
+    port, *_ = input_of(encoder).ports(encoder, (names.BATCH_SIZE, names.SEQUENCE_LENGTH))
+    return port.name == names.INPUT_FEATURES and port.shape[2] == FRAMES
+
+
+def _keeps_one_size(decoder: StackSpec) -> bool:
     """Tell whether keys and values have one size, as onnxruntime-genai requires."""
-    shapes = (block.masked.cache_shapes for block in spec.decoder.layers)
+    shapes = (block.masked.cache_shapes for block in decoder.layers)
     return all(keys == values for keys, values in shapes)
 
 
-def _turns_anew(spec: DecoderSpec) -> bool:
+def _has_long_factors(decoder: StackSpec) -> bool:
     """Tell whether the graph of a growing cache goes on beyond our own, by the long factors of LongRoPE."""
-    rotaries = (block.masked.rotary for block in spec.decoder.blocks)
+    rotaries = (block.masked.rotary for block in decoder.blocks)
     return any(rotary is not None and rotary.long_frequencies for rotary in rotaries)
 
 
@@ -136,7 +157,7 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
 
 
 def _genai(
-    spec: DecoderSpec | EncoderDecoderSpec,
+    decoder: TextStackSpec,
     generation: Mapping[str, Any],
     graphs: dict[str, Any],
     shared: bool = False,
@@ -145,8 +166,8 @@ def _genai(
 
     Over a `shared` buffer it makes room for `max_length` tokens at once, and has no beams.
     """
-    context = spec.decoder.limit or CONTEXT
-    model = {"vocab_size": spec.vocab_size, "context_length": context, **graphs}
+    context = decoder.limit or CONTEXT
+    model = {"vocab_size": decoder.embedding.vocab_size, "context_length": context, **graphs}
     for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"):
         if _is_id(generation.get(name)):
             model[name] = generation[name]
@@ -176,10 +197,10 @@ def _session(plan: BundlePlan) -> dict[str, Any]:
     return {"session_options": dict(dtype.session_options)} if dtype.blocks else {}
 
 
-def _whisper(spec: EncoderDecoderSpec, plan: BundlePlan) -> dict[str, Any]:
+def _whisper(encoder: StackSpec, decoder: StackSpec, plan: BundlePlan) -> dict[str, Any]:
     """An encoder that makes cross keys, and the decoder that goes on from any past."""
-    attention = spec.decoder.layers[0].dense
-    encoder = next(one.path for one in plan.native if one.role == roles.ENCODER)
+    attention = decoder.layers[0].dense
+    file = next(one.path for one in plan.native if one.role == roles.ENCODER)
     own, cross = (
         {
             kind: dict(zip(("key", "value"), cache_names.pair(kind, "%d", part), strict=True))
@@ -190,12 +211,12 @@ def _whisper(spec: EncoderDecoderSpec, plan: BundlePlan) -> dict[str, Any]:
     return {
         "type": "whisper",
         "encoder": {
-            "filename": encoder,
+            "filename": file,
             **_session(plan),
-            "hidden_size": spec.encoder.hidden_size,
-            "num_hidden_layers": spec.encoder.num_layers,
-            "num_attention_heads": spec.encoder.layers[0].dense.num_heads,
-            "head_size": spec.encoder.layers[0].dense.head_dim,
+            "hidden_size": encoder.hidden_size,
+            "num_hidden_layers": encoder.num_layers,
+            "num_attention_heads": encoder.layers[0].dense.num_heads,
+            "head_size": encoder.layers[0].dense.head_dim,
             "inputs": {"audio_features": names.INPUT_FEATURES},
             "outputs": {
                 names.ENCODER_HIDDEN_STATES: names.LAST_HIDDEN_STATE,
@@ -206,8 +227,8 @@ def _whisper(spec: EncoderDecoderSpec, plan: BundlePlan) -> dict[str, Any]:
         "decoder": {
             "filename": _file(plan, roles.DECODER_WITH_PAST),
             **_session(plan),
-            "hidden_size": spec.decoder.hidden_size,
-            "num_hidden_layers": spec.decoder.num_layers,
+            "hidden_size": decoder.hidden_size,
+            "num_hidden_layers": decoder.num_layers,
             "num_attention_heads": attention.num_heads,
             "num_key_value_heads": attention.num_kv_heads,
             "head_size": attention.head_dim,

@@ -128,6 +128,9 @@ class Architecture(Protocol):
     def shared(self, spec: Any) -> Mapping[str, str]:
         """Second names of shared parameters, each with the name that is stored."""
 
+    def vector_output(self, spec: Any) -> str | None:
+        """The output with one vector of a sequence beside its hidden states; None where there is none."""
+
     def cases(self, spec: Any, view: View) -> Iterator[Any]:
         """The seeded cases of a proof, padding included, or Skipped ones, in the order of a report."""
 

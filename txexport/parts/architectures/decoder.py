@@ -56,6 +56,10 @@ class Decoder:
         """None."""
         return {}
 
+    def vector_output(self, spec: DecoderSpec) -> None:
+        """None."""
+        return None
+
     def cases(self, spec: DecoderSpec, view: View) -> Iterator[Case]:
         """Prompts and steps over a growing past, ragged and padded, and generation from them."""
         decoder, words = spec.decoder, spec.vocab_size

@@ -85,6 +85,10 @@ class DualEncoder:
         """None."""
         return {}
 
+    def vector_output(self, spec: DualEncoderSpec) -> None:
+        """None."""
+        return None
+
     def cases(self, spec: DualEncoderSpec, view: View) -> Iterator[DualEncoderCase]:
         """One, three and nine texts, one, two and nine images; padding on the right has the ending id."""
         random = np.random.default_rng(0)

@@ -43,13 +43,15 @@ class Encoder:
             outputs = (*(floats(name, *outputs[0].shape) for name in both), *outputs)
         return {roles.MODEL: Signature(input_of(spec.encoder).ports(spec.encoder, rows), outputs)}
 
+    def vector_output(self, spec: EncoderSpec) -> str | None:
+        """The pooler's, or that of the spec's vector."""
+        return vector_name(spec) if spec.pooler or spec.vector is not None else None
+
     def _beside(self, spec: EncoderSpec, shape: Shape) -> tuple[Port, ...]:
-        """The vector of a sequence beside its hidden states."""
-        if spec.pooler:
-            return (floats(names.POOLER_OUTPUT, shape[0], shape[-1]),)
-        if spec.vector is not None:
-            return (floats(vector_name(spec), shape[0], spec.vector.size or shape[-1]),)
-        return ()
+        """The port of `vector_output`."""
+        name = self.vector_output(spec)
+        size = spec.vector.size if spec.vector is not None else None
+        return () if name is None else (floats(name, shape[0], size or shape[-1]),)
 
     def layer_ports(
         self, spec: EncoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]

@@ -132,6 +132,10 @@ class EncoderDecoder:
         """The word matrix that serves both stacks."""
         return {DECODER_WORDS: ENCODER_WORDS} if spec.shared_embedding else {}
 
+    def vector_output(self, spec: EncoderDecoderSpec) -> None:
+        """None."""
+        return None
+
     def cases(self, spec: EncoderDecoderSpec, view: View) -> Iterator[Case]:
         """Sources, and the decoder's steps after each; or padded batches where nothing is generated."""
         if not spec.generates:

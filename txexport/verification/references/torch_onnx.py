@@ -15,13 +15,16 @@ from txmodels.architectures import DualEncoderModel as DualEncoder
 from txmodels.model import Transformer as Model
 
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS
+from txexport.contracts import ONE_PASS
+from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS, NUM_CHOICES
+from txexport.contracts.roles import MODEL
 from txexport.errors import UnsupportedError
 from txexport.families import Resolved
-from txexport.parts import input_of
+from txexport.parts import input_of, signatures
+from txexport.parts.inputs import reads_tokens
 from txexport.parts.stacks import TOKENS as ROWS
 from txexport.runtime.engines.onnxruntime import FATAL_ONLY
-from txexport.spec import DecoderSpec, HeadKind, SignalStackSpec, TextStackSpec
+from txexport.spec import StackSpec, TextStackSpec
 from txexport.verification.references.originals import Arrays, Source, Twin, encoded, one_pass, source_tensors
 
 BATCH, TOKENS = 2, 7  # of the traced example; both are dynamic in the graph
@@ -81,14 +84,17 @@ def _traced(model: Model | DualEncoder) -> tuple[Callable[..., dict[str, Tensor]
     if isinstance(model, DualEncoder):
         return encoded, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
     spec = model.spec
-    if not isinstance(spec, DecoderSpec) and not spec.generates:
-        if isinstance(spec.encoder, SignalStackSpec):
-            return encoded, _signal(spec.encoder, BATCH)
-        return encoded, _texts(spec.encoder, choices=spec.head.kind == HeadKind.CHOICES)
+    encoder = spec.stacks.get("encoder")
+    if not spec.generates:
+        assert encoder is not None
+        if not reads_tokens(encoder):
+            return encoded, _signal(encoder, BATCH)
+        inputs = signatures(spec, ONE_PASS)[MODEL].inputs
+        return encoded, _texts(encoder, choices=NUM_CHOICES in inputs[0].shape)
     examples: Examples = {"decoder_input_ids": (torch.full((1, TOKENS), 5), {1: Dim.DYNAMIC})}
-    if not isinstance(spec, DecoderSpec):
-        if isinstance(spec.encoder, SignalStackSpec):
-            examples |= {name: (value, {}) for name, (value, _) in _signal(spec.encoder, 1).items()}
+    if encoder is not None:
+        if not reads_tokens(encoder):
+            examples |= {name: (value, {}) for name, (value, _) in _signal(encoder, 1).items()}
         else:
             ids, axes = torch.full((1, TOKENS + 2), 5), {1: Dim.DYNAMIC}
             examples |= {INPUT_IDS: (ids, axes), ATTENTION_MASK: (torch.ones_like(ids), axes)}
@@ -105,11 +111,16 @@ def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
     }
 
 
-def _signal(stack: SignalStackSpec, batch: int) -> Examples:
+def _signal(stack: StackSpec, batch: int) -> Examples:
     """A batch of images or sounds."""
     (port,) = input_of(stack).ports(stack, ROWS)
     axes = {axis: Dim.DYNAMIC for axis, size in enumerate(port.shape) if isinstance(size, str)}
-    return {port.name: (torch.ones(batch, *stack.embedding.shape), axes)}
+    return {
+        port.name: (
+            torch.from_numpy(np.stack(input_of(stack).rows(stack, np.random.default_rng(0), [1] * batch))),
+            axes,
+        )
+    }
 
 
 def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.InferenceSession:

@@ -26,7 +26,7 @@ from txexport.contracts.names import (
 )
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
-from txexport.spec import EncoderSpec
+from txexport.parts import architecture_of
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.dequantised import DequantisedCheckpoint
@@ -48,7 +48,7 @@ class Transformers:
             ) from None
         spec = resolved.spec
         self.centred = isinstance(checkpoint, DequantisedCheckpoint) and checkpoint.centred
-        self.pooler = isinstance(spec, EncoderSpec) and (spec.pooler or spec.vector is not None)
+        self.pooler = architecture_of(spec).vector_output(spec) is not None
         decoder = spec.stacks.get("decoder")
         self.kv_heads = [block.masked.cache_shapes[0][0] for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
