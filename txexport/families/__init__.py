@@ -197,15 +197,15 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
 def _model_type(config: Config, checkpoint: Checkpoint, asked: str | None) -> str:
     """The family of published code, or config.json's model_type, or that of its architectures, or `asked`."""
     if (published := _published_by(config)) is not None:
-        told = {published}
+        candidates = {published}
     elif config.values.get("model_type") is not None:
-        told = {config.text("model_type")}
+        candidates = {config.text("model_type")}
     else:
         names_of = {name: {c for classes in module(name).TASKS.values() for c in classes} for name in names()}
         architectures = set(config.strings("architectures"))
-        told = {name for name, classes in names_of.items() if classes & architectures}
-    if len(told) == 1:
-        (only,) = told
+        candidates = {name for name, classes in names_of.items() if classes & architectures}
+    if len(candidates) == 1:
+        (only,) = candidates
         if asked not in (None, only):
             raise InputError(f"model_type is '{asked}', but {config.path} is of a {only}; leave it out")
         return only
@@ -220,8 +220,10 @@ def _model_type(config: Config, checkpoint: Checkpoint, asked: str | None) -> st
 def _published_by(config: Config) -> str | None:
     """The family of published code that config.json names, if any: by model_type or config class."""
     code = config.table("auto_map").values.get("AutoConfig")
-    told = (config.values.get("model_type"), code.rpartition(".")[2] if isinstance(code, str) else None)
-    return next((PUBLISHED_BY[name] for name in told if isinstance(name, str) and name in PUBLISHED_BY), None)
+    candidates = (config.values.get("model_type"), code.rpartition(".")[2] if isinstance(code, str) else None)
+    return next(
+        (PUBLISHED_BY[name] for name in candidates if isinstance(name, str) and name in PUBLISHED_BY), None
+    )
 
 
 def _by_names(checkpoint: Checkpoint) -> str:

@@ -10,10 +10,10 @@ def geometric(heads: int, *, rounded: bool = True) -> tuple[float, ...]:
 
     As in Press et al. (2022, 3) and their code. `rounded` computes powers of the first slope in float32.
     """
-    whole = 2 ** (heads.bit_length() - 1)
-    slopes = _powers(8 / whole, range(1, whole + 1), rounded)
-    if whole != heads:
-        slopes += _powers(4 / whole, range(1, 2 * (heads - whole) + 1, 2), rounded)
+    power_of_2 = 2 ** (heads.bit_length() - 1)
+    slopes = _powers(8 / power_of_2, range(1, power_of_2 + 1), rounded)
+    if power_of_2 != heads:
+        slopes += _powers(4 / power_of_2, range(1, 2 * (heads - power_of_2) + 1, 2), rounded)
     return tuple(slopes)
 
 
@@ -28,6 +28,6 @@ def halving(heads: int, longest: float) -> tuple[float, ...]:
 
     Where n is no power of 2, selected as MPT's code does.
     """
-    whole = 2 ** (heads - 1).bit_length()
-    slopes = [power(2, -longest * (i + 1) / whole) for i in range(whole)]
-    return tuple(slopes if whole == heads else [*slopes[1::2], *slopes[::2]][:heads])
+    power_of_2 = 2 ** (heads - 1).bit_length()
+    slopes = [power(2, -longest * (i + 1) / power_of_2) for i in range(power_of_2)]
+    return tuple(slopes if power_of_2 == heads else [*slopes[1::2], *slopes[::2]][:heads])

@@ -107,9 +107,9 @@ def other_heads(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") ->
     """Tensors of other tasks' heads that a checkpoint may hold."""
     if isinstance(spec, DecoderSpec):
         return ()
-    own = {
+    used = {
         HeadKind.SEQUENCE: {"score.*"},
         HeadKind.TOKENS: {"score.*", "classifier.*"},
         HeadKind.SPANS: {"qa_outputs.*"},
     }.get(spec.head.kind, set())
-    return tuple({f"{projection}.*", "score.*", "classifier.*", "qa_outputs.*"} - own)
+    return tuple({f"{projection}.*", "score.*", "classifier.*", "qa_outputs.*"} - used)

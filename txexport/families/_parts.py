@@ -57,19 +57,21 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     """The decoder, attending to the hidden states of the encoder, for `task`."""
     _, encoder = _encoder(config, task, names)
     family, base = _decoder(config, names)
-    source, decoder, own = encoder.encoder, base.stack, config.table("decoder")
+    source, decoder, decoder_config = encoder.encoder, base.stack, config.table("decoder")
     assert isinstance(decoder, TextStackSpec)
-    given, seen = source.hidden_size, own.values.get("cross_attention_hidden_size")
-    if seen is not None and (seen != given or (seen != decoder.hidden_size and family is not _trocr)):
+    source_width, cross_width = source.hidden_size, decoder_config.values.get("cross_attention_hidden_size")
+    if cross_width is not None and (
+        cross_width != source_width or (cross_width != decoder.hidden_size and family is not _trocr)
+    ):
         raise UnsupportedError(
-            f"{config.path}: a {own.text('model_type')} with cross_attention_hidden_size {seen} is not "
-            f"supported over an encoder of {given}; expected null"
+            f"{config.path}: a {decoder_config.text('model_type')} with cross_attention_hidden_size "
+            f"{cross_width} is not supported over an encoder of {source_width}; expected null"
         )
-    projected = seen is None and given != decoder.hidden_size
+    projected = cross_width is None and source_width != decoder.hidden_size
     unmasked = not isinstance(source, TextStackSpec)
 
     def crossed(_: int, block: BlockSpec) -> BlockSpec:
-        wider = None if projected or given == decoder.hidden_size else given
+        wider = None if projected or source_width == decoder.hidden_size else source_width
         cross = replace(block.dense, causal=False, unmasked=unmasked, source_size=wider)
         return replace(block, attention=replace(block.dense, causal=True), cross_attention=cross)
 
@@ -88,15 +90,15 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to tensor names: each part as its family names it."""
     family, encoder = _encoder(config, task, names)
-    own: Table = family.table(encoder)
-    rules = _within("encoder", encoder, own.rules)
-    heads = [key for key in own.rules if not key.startswith("encoder.")]
-    drop = [f"encoder.{pattern}" for pattern in own.drop]
-    drop += [f"encoder.{_take(own.rules[key]).source}".replace("{i}", "*") for key in heads]
+    part: Table = family.table(encoder)
+    rules = _within("encoder", encoder, part.rules)
+    heads = [key for key in part.rules if not key.startswith("encoder.")]
+    drop = [f"encoder.{pattern}" for pattern in part.drop]
+    drop += [f"encoder.{_take(part.rules[key]).source}".replace("{i}", "*") for key in heads]
     family, base = _decoder(config, names)
-    own = family.table(base)
-    rules |= _within("decoder", base, own.rules) | _cross_rules(family, own.rules)
-    drop += [f"decoder.{pattern}" for pattern in own.drop]
+    part = family.table(base)
+    rules |= _within("decoder", base, part.rules) | _cross_rules(family, part.rules)
+    drop += [f"decoder.{pattern}" for pattern in part.drop]
     rules["cross_projection.*"] = "enc_to_dec_proj.*"
     return Table(rules, NAMING, (*drop, *BUFFERS))
 
@@ -141,10 +143,10 @@ def _decoder(config: Config, names: TensorNames) -> tuple[ModuleType, EncoderSpe
             f"{config.path}: the decoder has is_decoder={values.values.get('is_decoder')} and "
             f"add_cross_attention={values.values.get('add_cross_attention')}; expected true for both"
         )
-    alone = {"add_cross_attention": False, "is_decoder": family is bert_generation}
+    defaults = {"add_cross_attention": False, "is_decoder": family is bert_generation}
     writes = "text-generation" in family.TASKS
     task = "text-generation" if writes else "fill-mask"
-    base = _part("decoder", family, task, config, names, **alone)
+    base = _part("decoder", family, task, config, names, **defaults)
     assert isinstance(base, EncoderSpec | DecoderSpec)
     return family, base
 
@@ -153,11 +155,11 @@ def _part(
     side: str, family: ModuleType, task: str, config: Config, names: TensorNames, **values: bool
 ) -> ModelSpec:
     """The spec that `family` reads for `task` from its part of config.json, with `values` replaced."""
-    own = config.table(side).renamed(getattr(family, "ALIASES", {})).replaced(**values)
-    own.check_supported(with_code=False)
+    part_config = config.table(side).renamed(getattr(family, "ALIASES", {})).replaced(**values)
+    part_config.check_supported(with_code=False)
     prefix = f"{side}."
     inner = {key.removeprefix(prefix): full for key, full in names.names.items() if key.startswith(prefix)}
-    part: ModelSpec = family.spec(own, task, TensorNames(names.checkpoint, inner))
+    part: ModelSpec = family.spec(part_config, task, TensorNames(names.checkpoint, inner))
     return part
 
 
@@ -173,12 +175,12 @@ def _within(side: str, part: EncoderSpec | DecoderSpec, rules: Rules) -> Rules:
     segments = embedding.type_vocab_size if isinstance(embedding, EmbeddingSpec) else 0
     result: Rules = {}
     for key, rule in rules.items():
-        own, take = key.startswith(f"{stack}."), _take(rule)
+        in_stack, take = key.startswith(f"{stack}."), _take(rule)
         if key == f"{stack}.embedding.segment.*" and segments > 1:
             take = replace(take, source=take.source.replace("*", "weight"), parts=segments)
             key = key.replace("*", "weight")
-        if own or side == "decoder":
-            result[key.replace(stack, side, 1) if own else key] = _renamed(
+        if in_stack or side == "decoder":
+            result[key.replace(stack, side, 1) if in_stack else key] = _renamed(
                 take, lambda name: f"{side}.{name}"
             )
     return result
@@ -190,14 +192,14 @@ def _cross_rules(family: ModuleType, rules: Rules) -> Rules:
         return {key: _renamed(_take(rule), lambda name: f"decoder.{name}") for key, rule in GPT2.items()}
 
     def beside(name: str) -> str:
-        for own, other in BESIDE.items():
-            name = name.replace(own, other, 1)
+        for self_name, cross_name in BESIDE.items():
+            name = name.replace(self_name, cross_name, 1)
         return f"decoder.{name}"
 
     result: Rules = {}
     for key, rule in rules.items():
-        _, found, part = key.partition(".layers.{i}.attention")
-        if found:
+        _, separator, part = key.partition(".layers.{i}.attention")
+        if separator:
             cross = part.startswith((".k.", ".v."))
             ours = f"cross.{{i}}{part}" if cross else f"decoder.layers.{{i}}.cross_attention{part}"
             result[ours] = _renamed(_take(rule), beside)

@@ -188,8 +188,8 @@ def _yarn(periods: np.ndarray, theta: float, values: Config, config: Config) -> 
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, size - 1)
     ramp = (np.arange(size // 2, dtype=np.float32) - low) / (high - low if high != low else 0.001)
-    kept = 1 - np.clip(ramp, 0, 1)
-    blended = 1 / (np.float32(factor) * periods) * (1 - kept) + 1 / periods * kept
+    unscaled = 1 - np.clip(ramp, 0, 1)
+    blended = 1 / (np.float32(factor) * periods) * (1 - unscaled) + 1 / periods * unscaled
     return blended, values.number("attention_factor", _attention_factor(factor, values))
 
 
@@ -205,6 +205,6 @@ def _grown(factor: float, weight: float) -> float:
 def latent_scale(config: Config, head_dim: int) -> float:
     """DeepSeek's attention scale; with YaRN, `mscale_all_dim` multiplies it."""
     values, kind = scaling(config)
-    every = values.number("mscale_all_dim", 0.0) if kind != "default" else 0.0
-    grown = _grown(values.number("factor"), every) if every else 1.0
+    mscale_all_dim = values.number("mscale_all_dim", 0.0) if kind != "default" else 0.0
+    grown = _grown(values.number("factor"), mscale_all_dim) if mscale_all_dim else 1.0
     return head_dim**-0.5 * grown * grown

@@ -45,15 +45,15 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 def _alone(stack: TextStackSpec) -> TextStackSpec:
     """`stack` without cross-attention."""
 
-    def alone(_: int, block: BlockSpec) -> BlockSpec:
+    def without_cross_attention(_: int, block: BlockSpec) -> BlockSpec:
         return replace(block, cross_attention=None)
 
-    return _causal.each_layer(stack, alone)
+    return _causal.each_layer(stack, without_cross_attention)
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As BART's decoder's, with another name of the projection."""
     projection = "output_projection"
-    words = Take("decoder.embed_tokens.weight", also=_causal.copies(spec, projection))
-    rules: Rules = bart.stack_rules("decoder") | {"decoder.embedding.word.weight": words}
+    word_embedding = Take("decoder.embed_tokens.weight", also=_causal.copies(spec, projection))
+    rules: Rules = bart.stack_rules("decoder") | {"decoder.embedding.word.weight": word_embedding}
     return Table(rules | {"head.weight": f"{projection}.weight"}, NAMING)

@@ -60,10 +60,11 @@ def table(spec: EncoderSpec) -> Table:
 
 def _head_rules(spec: EncoderSpec) -> Rules:
     masked_lm: Rules = {"head.dense.*": "predictions.dense.*", "head.norm.*": "predictions.LayerNorm.*"}
-    words = "embeddings.word_embeddings.weight"
+    word_embedding = "embeddings.word_embeddings.weight"
     return bert.head_rules(
         spec,
         sequence={"head.dense.*": "pooler.*", "head.*": "classifier.*"},
         choices={"head.dense.*": "pooler.*", "head.*": "classifier.*"},
-        masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "predictions.decoder", "predictions.bias"),
+        masked_lm=masked_lm
+        | bert.masked_lm_rules(spec, word_embedding, "predictions.decoder", "predictions.bias"),
     )

@@ -117,9 +117,9 @@ def stack_spec(
     """The stack of one side; the decoder's has cross-attention."""
     width, heads = config.integer("d_model"), config.integer(f"{side}_attention_heads")
     head_dim, norm = config.head_dim(width, heads), NormSpec(width, EPS)
-    words = config.integer("vocab_size")
+    vocab_size = config.integer("vocab_size")
     embedding = EmbeddingSpec(
-        vocab_size=config.integer("decoder_vocab_size", words) if side == "decoder" else words,
+        vocab_size=config.integer("decoder_vocab_size", vocab_size) if side == "decoder" else vocab_size,
         hidden_size=width,
         position=position,
         norm=norm if normed else None,

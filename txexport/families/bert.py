@@ -120,8 +120,8 @@ def pre_norm(spec: EncoderSpec, *, embedding: bool) -> EncoderSpec:
     stack = spec.encoder
     assert isinstance(stack, TextStackSpec)
     block = replace(stack.blocks[0], placement=NormPlacement.PRE)
-    words = stack.embedding if embedding else replace(stack.embedding, norm=None)
-    stack = replace(stack, embedding=words, blocks=(block,), final_norm=block.norm)
+    embedding_spec = stack.embedding if embedding else replace(stack.embedding, norm=None)
+    stack = replace(stack, embedding=embedding_spec, blocks=(block,), final_norm=block.norm)
     return replace(spec, encoder=stack)
 
 
@@ -163,7 +163,7 @@ def stack_rules() -> Rules:
 
 
 def _head_rules(spec: EncoderSpec) -> Rules:
-    words, decoder = "embeddings.word_embeddings.weight", "cls.predictions.decoder"
+    word_embedding, decoder = "embeddings.word_embeddings.weight", "cls.predictions.decoder"
     masked_lm: Rules = {
         "head.dense.*": "cls.predictions.transform.dense.*",
         "head.norm.*": "cls.predictions.transform.LayerNorm.*",
@@ -178,7 +178,7 @@ def _head_rules(spec: EncoderSpec) -> Rules:
     return head_rules(
         spec,
         sequence={"head.dense.*": "pooler.dense.*", "head.*": labels},
-        masked_lm=masked_lm | masked_lm_rules(spec, words, decoder, "cls.predictions.bias"),
+        masked_lm=masked_lm | masked_lm_rules(spec, word_embedding, decoder, "cls.predictions.bias"),
     )
 
 
@@ -197,13 +197,13 @@ def head_rules(spec: EncoderSpec, *, sequence: Rules, masked_lm: Rules, choices:
     return rules.get(spec.head.kind, {})
 
 
-def masked_lm_rules(spec: EncoderSpec, words: str, decoder: str, bias: str) -> Rules:
+def masked_lm_rules(spec: EncoderSpec, word_embedding: str, decoder: str, bias: str) -> Rules:
     """Tensor names of a masked LM's `decoder` and its `bias`, both of which may be stored twice."""
     if spec.head.kind != HeadKind.MASKED_LM:
         return {}
     if spec.head.tied:
         return {
-            "encoder.embedding.word.weight": Take(words, also=(f"{decoder}.weight",)),
+            "encoder.embedding.word.weight": Take(word_embedding, also=(f"{decoder}.weight",)),
             "head.bias": Take(bias, also=(f"{decoder}.bias",)),
         }
     return {"head.weight": f"{decoder}.weight", "head.bias": Take(f"{decoder}.bias", fallback=bias)}

@@ -20,10 +20,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     if causal := task == "text-generation":
         config.expect(is_decoder=True)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
-    own = config.replaced(is_decoder=False) if causal else config
+    encoder_config = config.replaced(is_decoder=False) if causal else config
     activation = config.activation("hidden_act", "gelu")
     stack = bert.encoder_spec(
-        own, "feature-extraction", names, position, activation, type_vocab_size=0
+        encoder_config, "feature-extraction", names, position, activation, type_vocab_size=0
     ).encoder
     assert isinstance(stack, TextStackSpec)
     stack = _causal.each_layer(
@@ -40,8 +40,8 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
         for name, source in bert.stack_rules().items()
         if name.startswith("encoder.")
     }
-    words = "embeddings.word_embeddings.weight"
-    rules[f"{stack}.embedding.word.weight"] = Take(words, also=_causal.copies(spec, projection))
+    word_embedding = "embeddings.word_embeddings.weight"
+    rules[f"{stack}.embedding.word.weight"] = Take(word_embedding, also=_causal.copies(spec, projection))
     if isinstance(spec, DecoderSpec):
         rules["head.weight"] = f"{projection}.weight"
         rules["head.bias"] = Take(f"{projection}.bias", fallback="lm_head.bias")  # tied to the former

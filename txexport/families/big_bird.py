@@ -30,8 +30,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         config.expect(attention_type="block_sparse")
         blocks = 5 + 2 * config.integer("num_random_blocks", 3)
         longest = blocks * config.integer("block_size", 64)
-    places = config.integer("max_position_embeddings", 4096)
-    position = PositionSpec(PositionKind.LEARNED, places, longest=longest)
+    positions = config.integer("max_position_embeddings", 4096)
+    position = PositionSpec(PositionKind.LEARNED, positions, longest=longest)
     activation = config.activation("hidden_act", "gelu_new")
     dense = activation if task == "text-classification" else Activation.TANH
     base = bert.encoder_spec(config, task, names, position, activation, activation=activation, sequence=dense)

@@ -27,5 +27,5 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     base = bart.encoder_decoder_spec(
         config, names, NormPlacement.POST, positions=dict.fromkeys(bart.SIDES, position)
     )
-    words = replace(base.decoder.embedding, norm_first=True, scale=1.0)  # the decoder's are not scaled
-    return replace(base, decoder=replace(base.decoder, embedding=words))
+    embedding = replace(base.decoder.embedding, norm_first=True, scale=1.0)  # the decoder's are not scaled
+    return replace(base, decoder=replace(base.decoder, embedding=embedding))

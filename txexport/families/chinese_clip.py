@@ -19,10 +19,10 @@ def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
     activation = text.activation("hidden_act", "gelu")
     stack = bert.encoder_spec(text, "feature-extraction", names, position, activation).encoder
     assert isinstance(stack, TextStackSpec)
-    words = stack.embedding
-    words = replace(words, type_vocab_size=0, task_type_vocab_size=words.type_vocab_size)
+    embedding = stack.embedding
+    embedding = replace(embedding, type_vocab_size=0, task_type_vocab_size=embedding.type_vocab_size)
     return DualEncoderSpec(
-        text=replace(stack, embedding=words),
+        text=replace(stack, embedding=embedding),
         vision=clip.vision_stack(vision),
         size=config.integer("projection_dim", 512),
         pick=Pick.FIRST,

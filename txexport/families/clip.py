@@ -68,8 +68,10 @@ def ending(config: Config) -> tuple[Pick, int | None]:
 def text_stack(config: Config) -> TextStackSpec:
     """The text encoder."""
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings", 77))
-    words = EmbeddingSpec(config.integer("vocab_size", 49408), config.integer("hidden_size", 512), position)
-    return TextStackSpec(words, *_layers(config, causal=True, size=512, heads=8))
+    embedding = EmbeddingSpec(
+        config.integer("vocab_size", 49408), config.integer("hidden_size", 512), position
+    )
+    return TextStackSpec(embedding, *_layers(config, causal=True, size=512, heads=8))
 
 
 def vision_stack(config: Config) -> SignalStackSpec:

@@ -30,23 +30,23 @@ LATER = {
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(talking_head=False)
-    own = config.replaced(**LATER)
-    terms = deberta_v2.terms_of(own)
+    later = config.replaced(**LATER)
+    terms = deberta_v2.terms_of(later)
     if len(set(terms)) < len(terms):  # the original scales by the number of terms
-        given = shortened(config.values["pos_att_type"])
-        raise UnsupportedError(f"{config.path}: pos_att_type={given} is not supported; expected each once")
-    return deberta_v2.spec(own, task, names)
+        value = shortened(config.values["pos_att_type"])
+        raise UnsupportedError(f"{config.path}: pos_att_type={value} is not supported; expected each once")
+    return deberta_v2.spec(later, task, names)
 
 
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers; query, key and value alternate per head."""
     layer, source = bert.LAYER, f"{bert.SOURCE}.attention.self"
     heads = spec.encoder.blocks[0].attention.num_heads
-    own: Rules = {
+    rules: Rules = {
         f"{layer}.attention.{name}.weight": Take(f"{source}.in_proj.weight", part=part, parts=3, groups=heads)
         for part, name in enumerate("qkv")
     }
-    own |= {
+    rules |= {
         f"{layer}.attention.q.bias": f"{source}.q_bias",
         f"{layer}.attention.k.bias": Take(f"{source}.in_proj.bias", computed=zeros),
         f"{layer}.attention.v.bias": f"{source}.v_bias",
@@ -55,4 +55,4 @@ def table(spec: EncoderSpec) -> Table:
         f"{layer}.attention.q_position.*": f"{source}.pos_q_proj.*",
     }
     base = deberta_v2.table(spec)
-    return replace(base, rules={**own, **base.rules, **own})  # the first name that exists is used
+    return replace(base, rules={**rules, **base.rules, **rules})  # the first name that exists is used

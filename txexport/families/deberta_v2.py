@@ -64,8 +64,10 @@ def _disentangled(config: Config, stack: TextStackSpec, limit: int) -> TextStack
     relative = RelativeVectorsSpec(
         limit if most < 1 else most, buckets if buckets > 0 else None, block.norm if normed else None
     )
-    words = replace(stack.embedding, masked=True)
-    return replace(stack, embedding=words, blocks=(replace(block, attention=attention),), relative=relative)
+    embedding = replace(stack.embedding, masked=True)
+    return replace(
+        stack, embedding=embedding, blocks=(replace(block, attention=attention),), relative=relative
+    )
 
 
 def _names(text: str) -> list[str]:
@@ -117,8 +119,8 @@ def table(spec: EncoderSpec) -> Table:
 
 def _masked_lm(spec: EncoderSpec) -> Rules:
     """The masked LM head under one of its two names, checked by `_legacy`."""
-    (ours, other), words = HEADS, "embeddings.word_embeddings.weight"
-    rules = bert.masked_lm_rules(spec, words, f"{ours}.decoder", f"{ours}.bias")
+    (ours, other), word_embedding = HEADS, "embeddings.word_embeddings.weight"
+    rules = bert.masked_lm_rules(spec, word_embedding, f"{ours}.decoder", f"{ours}.bias")
     if spec.head.kind == HeadKind.MASKED_LM and spec.head.tied:
         again, newer = f"{ours}.decoder.bias", f"{other}.lm_head.bias"
         rules["head.bias"] = Take(f"{ours}.bias", also=(again,), fallback=newer)

@@ -22,8 +22,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     config.expect(use_mask_token=True, apply_layernorm=True)
     hidden, ratio = config.integer("hidden_size"), config.number("mlp_ratio", 4)
     wide = int(hidden * ratio)
-    own = config.replaced(intermediate_size=wide)
-    base = vit.image_spec(own, task, names, tokens=1, any_size=True)
+    widened = config.replaced(intermediate_size=wide)
+    base = vit.image_spec(widened, task, names, tokens=1, any_size=True)
     (height, width), side = vit.image_size(config), vit.patch_size(config)
     if height // side != width // side:
         raise UnsupportedError(

@@ -77,10 +77,11 @@ def table(spec: EncoderSpec) -> Table:
 
 def _head_rules(spec: EncoderSpec) -> Rules:
     masked_lm: Rules = {"head.dense.*": "vocab_transform.*", "head.norm.*": "vocab_layer_norm.*"}
-    words = "embeddings.word_embeddings.weight"
+    word_embedding = "embeddings.word_embeddings.weight"
     return bert.head_rules(
         spec,
         sequence={"head.dense.*": "pre_classifier.*", "head.*": "classifier.*"},
         choices={"head.dense.*": "pre_classifier.*", "head.*": "classifier.*"},
-        masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "vocab_projector", "vocab_projector.bias"),
+        masked_lm=masked_lm
+        | bert.masked_lm_rules(spec, word_embedding, "vocab_projector", "vocab_projector.bias"),
     )

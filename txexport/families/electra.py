@@ -53,11 +53,11 @@ def _head_rules(spec: EncoderSpec) -> Rules:
         "head.dense.*": "generator_predictions.dense.*",
         "head.norm.*": "generator_predictions.LayerNorm.*",
     }
-    words = "embeddings.word_embeddings.weight"
+    word_embedding = "embeddings.word_embeddings.weight"
     return bert.head_rules(
         spec,
         sequence={"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"},
         choices={"head.dense.*": "sequence_summary.summary.*", "head.*": "classifier.*"},
         masked_lm=masked_lm
-        | bert.masked_lm_rules(spec, words, "generator_lm_head", "generator_lm_head.bias"),
+        | bert.masked_lm_rules(spec, word_embedding, "generator_lm_head", "generator_lm_head.bias"),
     )

@@ -28,8 +28,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         return base
     stack = base.encoder
     assert isinstance(stack, TextStackSpec)
-    words = replace(stack.embedding, task_type_vocab_size=config.integer("task_type_vocab_size", 3))
-    return replace(base, encoder=replace(stack, embedding=words))
+    embedding = replace(stack.embedding, task_type_vocab_size=config.integer("task_type_vocab_size", 3))
+    return replace(base, encoder=replace(stack, embedding=embedding))
 
 
 def table(spec: EncoderSpec) -> Table:

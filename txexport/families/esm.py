@@ -80,11 +80,11 @@ def _position(config: Config, rotates: bool) -> PositionSpec:
 
 def _frequencies(config: Config, head_dim: int, names: TensorNames) -> tuple[float, ...]:
     """Inverse frequencies; a checkpoint may store them rounded, and then those are used."""
-    kept = sorted(name for name in names if name.endswith("rotary_embeddings.inv_freq"))
-    if kept:
-        frequencies = names.read(kept[0])
+    stored = sorted(name for name in names if name.endswith("rotary_embeddings.inv_freq"))
+    if stored:
+        frequencies = names.read(stored[0])
         if frequencies.ndim != 1 or not np.isfinite(frequencies).all():
-            raise CheckpointError(f"tensor '{kept[0]}' is no row of finite frequencies")
+            raise CheckpointError(f"tensor '{stored[0]}' is no row of finite frequencies")
         return tuple(frequencies.tolist())
     return plain_frequencies(config.number("rope_theta", 10000.0), head_dim)
 
@@ -99,11 +99,11 @@ def table(spec: EncoderSpec) -> Table:
         "encoder.final_norm.*": "encoder.emb_layer_norm_after.*",
     }
     masked_lm: Rules = {"head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.layer_norm.*"}
-    words = "embeddings.word_embeddings.weight"
+    word_embedding = "embeddings.word_embeddings.weight"
     rules |= bert.head_rules(
         spec,
         sequence={"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"},
-        masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "lm_head.decoder", "lm_head.bias"),
+        masked_lm=masked_lm | bert.masked_lm_rules(spec, word_embedding, "lm_head.decoder", "lm_head.bias"),
     )
     drop: tuple[str, ...] = (
         "embeddings.position_ids",

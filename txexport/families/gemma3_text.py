@@ -27,9 +27,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     if task == "text-generation":
         config.expect(use_bidirectional_attention=False)
     config = config.replaced(hidden_act=config.text("hidden_activation", "gelu_pytorch_tanh"))
-    given, every = config.integer("sliding_window", 4096), config.integer("sliding_window_pattern", 6)
-    window = given if causal else given // 2 + 1
-    local = config.local_layers(lambda layer: bool((layer + 1) % every))
+    width, pattern = config.integer("sliding_window", 4096), config.integer("sliding_window_pattern", 6)
+    window = width if causal else width // 2 + 1
+    local = config.local_layers(lambda layer: bool((layer + 1) % pattern))
     bias, scale = config.flag("attention_bias", False), config.number("query_pre_attn_scalar", 256) ** -0.5
     turns = {kind: _rotary(config, windowed=kind) for kind in set(local)}
 
@@ -62,8 +62,10 @@ def _rotary(config: Config, windowed: bool) -> RotarySpec:
     values = dict(table.values)
     if not windowed:
         values |= config.table("rope_scaling").values
-    own = {"rope_theta": config.number(name, theta)} | {k: v for k, v in values.items() if v is not None}
-    return rotary(config.replaced(rope_parameters=own, rope_scaling=None), config.integer("head_dim"))
+    parameters = {"rope_theta": config.number(name, theta)} | {
+        k: v for k, v in values.items() if v is not None
+    }
+    return rotary(config.replaced(rope_parameters=parameters, rope_scaling=None), config.integer("head_dim"))
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:

@@ -60,7 +60,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers; the gate and up projections have biases of 0."""
     layer, source = "encoder.layers.{i}", "encoder.layer.{i}"
-    words, none = "embeddings.word_embeddings.weight", Take(f"{source}.mlp.up_gate_proj.bias", computed=zeros)
+    word_embedding, zero_bias = (
+        "embeddings.word_embeddings.weight",
+        Take(f"{source}.mlp.up_gate_proj.bias", computed=zeros),
+    )
     rules: Rules = {
         "encoder.embedding.word.*": "embeddings.word_embeddings.*",
         "encoder.embedding.segment.*": "embeddings.token_type_embeddings.*",
@@ -70,12 +73,12 @@ def table(spec: EncoderSpec) -> Table:
         f"{layer}.attention_norm.*": f"{source}.attn_ln.*",
         f"{layer}.feed_forward.up.weight": Take(f"{source}.mlp.up_gate_proj.weight", part=0, parts=2),
         f"{layer}.feed_forward.gate.weight": Take(f"{source}.mlp.up_gate_proj.weight", part=1, parts=2),
-        f"{layer}.feed_forward.up.bias": none,
-        f"{layer}.feed_forward.gate.bias": none,
+        f"{layer}.feed_forward.up.bias": zero_bias,
+        f"{layer}.feed_forward.gate.bias": zero_bias,
         f"{layer}.feed_forward.down.*": f"{source}.mlp.down_proj.*",
         f"{layer}.feed_forward_norm.*": f"{source}.mlp_ln.*",
     }
     masked_lm: Rules = {"head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.norm.*"}
-    masked_lm |= bert.masked_lm_rules(spec, words, "lm_head.decoder", "lm_head.decoder.bias")
+    masked_lm |= bert.masked_lm_rules(spec, word_embedding, "lm_head.decoder", "lm_head.decoder.bias")
     rules |= bert.head_rules(spec, sequence=bert.POOLED, masked_lm=masked_lm)
     return Table(rules, NAMING, drop=("pooler.*", "lm_head.*", "classifier.*"))

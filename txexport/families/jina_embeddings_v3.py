@@ -29,8 +29,8 @@ def published(config: Config) -> Config:
 
     With learned positions, it computes what XLM-RoBERTa does.
     """
-    given = config.with_defaults(layer_norm_eps=1e-5, type_vocab_size=1).values
-    values = {key: value for key, value in given.items() if key not in ("auto_map", "rotary_emb_base")}
+    defaulted = config.with_defaults(layer_norm_eps=1e-5, type_vocab_size=1).values
+    values = {key: value for key, value in defaulted.items() if key not in ("auto_map", "rotary_emb_base")}
     # Its default differs between releases of that code
     if config.text("position_embedding_type") == "absolute":
         return Config(values, config.path, config.room)

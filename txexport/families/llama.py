@@ -59,8 +59,8 @@ def stack_spec(
     partial_rotary_factor.
     """
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    given = config.values.get("head_dim") is not None
-    head_dim = config.integer("head_dim") if given else config.head_dim(width, heads)
+    has_head_dim = config.values.get("head_dim") is not None
+    head_dim = config.integer("head_dim") if has_head_dim else config.head_dim(width, heads)
     eps, most = config.number("rms_norm_eps", 1e-6), longest(config)
     norm = NormSpec(width, eps, NormKind.RMS)
     attention = AttentionSpec(

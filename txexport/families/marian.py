@@ -40,6 +40,6 @@ def table(spec: EncoderDecoderSpec) -> Table:
         for side in bart.SIDES
     }
     if spec.head.tied and not spec.shared_embedding:
-        words = "decoder.embed_tokens.weight"
-        rules["decoder.embedding.word.weight"] = Take(words, also=("lm_head.weight",))
+        word_embedding = "decoder.embed_tokens.weight"
+        rules["decoder.embedding.word.weight"] = Take(word_embedding, also=("lm_head.weight",))
     return Table(inherited.rules | rules, NAMING, inherited.drop)

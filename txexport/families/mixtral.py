@@ -19,8 +19,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     def mixture(expert: FeedForwardSpec) -> ExpertsSpec:
         return ExpertsSpec(expert, num_experts, top_k)
 
-    given = config.values.get("sliding_window") is not None
-    window = config.integer("sliding_window") if given else None
+    has_window = config.values.get("sliding_window") is not None
+    window = config.integer("sliding_window") if has_window else None
     return llama.decoder_spec(config, task, windows=(window,), mixture=mixture)
 
 

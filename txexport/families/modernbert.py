@@ -87,8 +87,8 @@ def _rotary(config: Config, head_dim: int, windowed: bool) -> RotarySpec:
     default = 10_000.0 if windowed else 160_000.0
     theta = config.number(f"{old}_rope_theta", default)
     values = config.table("rope_parameters").table(kind).values
-    own = {"rope_theta": theta} | {key: value for key, value in values.items() if value is not None}
-    return rotary(config.replaced(rope_parameters=own, rope_scaling=None), head_dim)
+    parameters = {"rope_theta": theta} | {key: value for key, value in values.items() if value is not None}
+    return rotary(config.replaced(rope_parameters=parameters, rope_scaling=None), head_dim)
 
 
 def _head(config: Config, task: str, norm: NormSpec | None) -> HeadSpec:
@@ -121,12 +121,16 @@ def _pick(config: Config, first: Pick) -> Pick:
 
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    layer, fused, words = "encoder.layers.{i}", "layers.{i}.attn.Wqkv.*", "embeddings.tok_embeddings.weight"
+    layer, fused, word_embedding = (
+        "encoder.layers.{i}",
+        "layers.{i}.attn.Wqkv.*",
+        "embeddings.tok_embeddings.weight",
+    )
     masked = spec.head.kind == HeadKind.MASKED_LM
     projection = "decoder" if masked else "classifier"
     copies = ("decoder.weight",) if masked and spec.head.tied else ()
     rules: Rules = {
-        "encoder.embedding.word.weight": Take(words, also=copies),
+        "encoder.embedding.word.weight": Take(word_embedding, also=copies),
         "encoder.embedding.norm.*": "embeddings.norm.*",
         f"{layer}.attention.q.*": Take(fused, part=0, parts=3),
         f"{layer}.attention.k.*": Take(fused, part=1, parts=3),

@@ -37,9 +37,9 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
     transform, projection = (
         ("lm_head", "decoder") if spec.head.kind == HeadKind.CAUSAL_LM else ("head", "classifier")
     )
-    words = "embeddings.tok_embeddings.weight"
+    word_embedding = "embeddings.tok_embeddings.weight"
     rules: Rules = {
-        f"{stack}.embedding.word.weight": Take(words, also=_causal.copies(spec, "decoder")),
+        f"{stack}.embedding.word.weight": Take(word_embedding, also=_causal.copies(spec, "decoder")),
         f"{stack}.embedding.norm.*": "embeddings.norm.*",
         f"{layer}.attention.q.*": f"{source}.attn.q_proj.*",
         f"{layer}.attention.k.*": f"{source}.attn.k_proj.*",

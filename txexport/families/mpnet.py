@@ -41,11 +41,11 @@ def table(spec: EncoderSpec) -> Table:
         "encoder.relative.*": "encoder.relative_attention_bias.*",
     }
     masked_lm: Rules = {"head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.layer_norm.*"}
-    words = "embeddings.word_embeddings.weight"
+    word_embedding = "embeddings.word_embeddings.weight"
     rules |= bert.head_rules(
         spec,
         sequence={"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"},
-        masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "lm_head.decoder", "lm_head.bias"),
+        masked_lm=masked_lm | bert.masked_lm_rules(spec, word_embedding, "lm_head.decoder", "lm_head.bias"),
     )
     drop = ("embeddings.position_ids", "pooler.*", "lm_head.*", "classifier.*", "qa_outputs.*")
     return Table(rules, NAMING, drop)

@@ -78,8 +78,8 @@ def encoder_spec(
     """The architecture with the options of related families: biases of attention and feed-forward output."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     norm = NormSpec(width, config.number("layer_norm_eps", 1e-12))
-    given = config.values.get("head_dim") is not None
-    head_dim = config.integer("head_dim") if given else config.head_dim(width, heads)
+    has_head_dim = config.values.get("head_dim") is not None
+    head_dim = config.integer("head_dim") if has_head_dim else config.head_dim(width, heads)
     activation = config.activation("hidden_act")
     block = BlockSpec(
         AttentionSpec(
@@ -112,7 +112,7 @@ def encoder_spec(
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
     layer, source = "encoder.layers.{i}", "encoder.layers.{i}"
-    transform, words = "cls.predictions.transform", "embeddings.word_embeddings.weight"
+    transform, word_embedding = "cls.predictions.transform", "embeddings.word_embeddings.weight"
     rules: Rules = {
         "encoder.embedding.word.*": "embeddings.word_embeddings.*",
         "encoder.embedding.segment.*": "embeddings.token_type_embeddings.*",
@@ -126,7 +126,7 @@ def table(spec: EncoderSpec) -> Table:
         f"{layer}.feed_forward_norm.*": f"{source}.norm2.*",
     }
     masked_lm: Rules = {"head.dense.*": f"{transform}.dense.*", "head.norm.*": f"{transform}.layer_norm.*"}
-    masked_lm |= bert.masked_lm_rules(spec, words, "cls.predictions.decoder", "cls.predictions.bias")
+    masked_lm |= bert.masked_lm_rules(spec, word_embedding, "cls.predictions.decoder", "cls.predictions.bias")
     rules |= bert.head_rules(spec, sequence=bert.POOLED, masked_lm=masked_lm)
     return Table(rules, NAMING, drop=("pooler.*", "cls.*", "classifier.*"))
 

@@ -47,9 +47,9 @@ def spelt_out(config: Config) -> tuple[Mapping[str, Any], str] | None:
     windowed = tables.get("sliding_attention") or {}
     if theta == DEFAULT_THETA or "rope_theta" in windowed or not any(_local(config)):
         return None
-    own = {"rope_type": "default"} | dict(windowed) | {"rope_theta": theta}
+    sliding = {"rope_type": "default"} | dict(windowed) | {"rope_theta": theta}
     full = {"rope_type": "default"} | dict(tables.get("full_attention") or {})  # includes rope_scaling
-    both = {**tables, "sliding_attention": own, "full_attention": full}
+    both = {**tables, "sliding_attention": sliding, "full_attention": full}
     values = dict(config.values) | {"rope_parameters": both}
     note = (
         f"rope_theta {theta:g} is taken for layers with a window too, as in transformers 4, whose spelling "
@@ -67,7 +67,7 @@ def _rotary(config: Config, windowed: bool, head_dim: int) -> RotarySpec:
     values = dict(table.values)
     if not windowed:
         values |= config.table("rope_scaling").values
-    own = {"rope_theta": config.number("rope_theta", DEFAULT_THETA)} | {
+    parameters = {"rope_theta": config.number("rope_theta", DEFAULT_THETA)} | {
         k: v for k, v in values.items() if v is not None
     }
-    return rotary(config.replaced(rope_parameters=own, rope_scaling=None), head_dim)
+    return rotary(config.replaced(rope_parameters=parameters, rope_scaling=None), head_dim)

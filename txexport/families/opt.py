@@ -30,8 +30,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     """The architecture that config.json describes."""
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     config.expect(layer_norm_elementwise_affine=True)
-    words = config.integer("word_embed_proj_dim", width)
-    factored = None if words == width else words
+    embedding_size = config.integer("word_embed_proj_dim", width)
+    factored = None if embedding_size == width else embedding_size
     norm, bias = NormSpec(width, EPS), config.flag("enable_bias", True)
     pre = config.flag("do_layer_norm_before", True)
     closed = pre and not config.flag("_remove_final_layer_norm", False)

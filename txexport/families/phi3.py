@@ -15,8 +15,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     """The architecture that config.json describes."""
     config = config.with_defaults(rms_norm_eps=1e-5, original_max_position_embeddings=4096)
     config.expect(attention_bias=False)
-    given = config.values.get("sliding_window") is not None
-    window = config.integer("sliding_window") if given else None
+    has_window = config.values.get("sliding_window") is not None
+    window = config.integer("sliding_window") if has_window else None
     return llama.decoder_spec(config, task, windows=(window,), fraction="partial_rotary_factor")
 
 

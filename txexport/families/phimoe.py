@@ -33,8 +33,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     def mixture(expert: FeedForwardSpec) -> ExpertsSpec:
         return ExpertsSpec(expert, num_experts, 2, jitter=jitter)
 
-    given = config.values.get("sliding_window") is not None
-    window = config.integer("sliding_window") if given else None
+    has_window = config.values.get("sliding_window") is not None
+    window = config.integer("sliding_window") if has_window else None
     stack = llama.stack_spec(config, bias=bias, output_bias=bias, windows=(window,), mixture=mixture)
     stack = _turned(config, stack)
     return _causal.model(config, task, stack, tied=False, bias=config.flag("lm_head_bias", False))

@@ -228,8 +228,8 @@ def t5(size: str) -> EncoderDecoderSpec:
     def stack(decodes: bool) -> TextStackSpec:
         cross = attention(causal=False, biased=False) if decodes else None
         feed_forward = FeedForwardSpec(width, inner, Activation.RELU, bias=False)
-        own = attention(causal=decodes, biased=True)
-        block = BlockSpec(own, feed_forward, norm, NormPlacement.PRE, cross)
+        self_attention = attention(causal=decodes, biased=True)
+        block = BlockSpec(self_attention, feed_forward, norm, NormPlacement.PRE, cross)
         relative = RelativeSpec(32, 128, bidirectional=not decodes)
         return TextStackSpec(embedding, (block,), layers, final_norm=norm, relative=relative)
 

@@ -24,8 +24,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     read, written = config.integer("input_embedding_size", 256), config.integer("output_embedding_size", 1664)
     activation = config.activation("hidden_act", "gelu")
-    own = config.replaced(tie_word_embeddings=False)
-    base = bert.encoder_spec(own, task, names, position, activation, factored_size=read)
+    untied = config.replaced(tie_word_embeddings=False)
+    base = bert.encoder_spec(untied, task, names, position, activation, factored_size=read)
     if task != "fill-mask":
         return base
     norm = NormSpec(written, config.number("layer_norm_eps", 1e-12))
@@ -34,9 +34,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    words, written = "embeddings.word_embeddings.weight", "cls.predictions"
-    masked_lm: Rules = {"head.dense.*": f"{written}.dense.*", "head.norm.*": f"{written}.LayerNorm.*"}
-    masked_lm |= bert.masked_lm_rules(spec, words, f"{written}.decoder", f"{written}.decoder.bias")
+    word_embedding, head = "embeddings.word_embeddings.weight", "cls.predictions"
+    masked_lm: Rules = {"head.dense.*": f"{head}.dense.*", "head.norm.*": f"{head}.LayerNorm.*"}
+    masked_lm |= bert.masked_lm_rules(spec, word_embedding, f"{head}.decoder", f"{head}.decoder.bias")
     rules = bert.stack_rules() | bert.head_rules(spec, sequence=bert.POOLED, masked_lm=masked_lm)
     rules["encoder.embedding.project.*"] = "encoder.embedding_hidden_mapping_in.*"
     drop = ("embeddings.position_ids", "pooler.*", "cls.*", "classifier.*", "qa_outputs.*")

@@ -32,9 +32,9 @@ def table(spec: EncoderSpec) -> Table:
 
 def _head_rules(spec: EncoderSpec) -> Rules:
     masked_lm: Rules = {"head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.layer_norm.*"}
-    words = "embeddings.word_embeddings.weight"
+    word_embedding = "embeddings.word_embeddings.weight"
     return bert.head_rules(
         spec,
         sequence={"head.dense.*": "classifier.dense.*", "head.*": "classifier.out_proj.*"},
-        masked_lm=masked_lm | bert.masked_lm_rules(spec, words, "lm_head.decoder", "lm_head.bias"),
+        masked_lm=masked_lm | bert.masked_lm_rules(spec, word_embedding, "lm_head.decoder", "lm_head.bias"),
     )

@@ -52,8 +52,8 @@ def _check_sinusoids(config: Config, names: TensorNames, shape: tuple[int, int])
     """Raise UnsupportedError where the checkpoint stores other than the sinusoids of RoPE."""
     if SINUSOIDS in names:
         config.positions(0)
-        kept, own = names.read(SINUSOIDS), _sinusoid.halves(shape)
-        if kept.shape != own.shape or not np.allclose(kept, own, rtol=0, atol=1e-4):
+        stored, computed = names.read(SINUSOIDS), _sinusoid.halves(shape)
+        if stored.shape != computed.shape or not np.allclose(stored, computed, rtol=0, atol=1e-4):
             raise UnsupportedError(
                 f"{config.path.parent}: tensor '{SINUSOIDS}' holds no sinusoids, so it rotates nothing; "
                 "expected those of the paper"
@@ -62,9 +62,9 @@ def _check_sinusoids(config: Config, names: TensorNames, shape: tuple[int, int])
 
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    transform, words = "cls.predictions.transform", "embeddings.word_embeddings.weight"
+    transform, word_embedding = "cls.predictions.transform", "embeddings.word_embeddings.weight"
     masked_lm: Rules = {"head.dense.*": f"{transform}.dense.*", "head.norm.*": f"{transform}.LayerNorm.*"}
-    masked_lm |= bert.masked_lm_rules(spec, words, "cls.predictions.decoder", "cls.predictions.bias")
+    masked_lm |= bert.masked_lm_rules(spec, word_embedding, "cls.predictions.decoder", "cls.predictions.bias")
     rules = bert.stack_rules() | {"encoder.embedding.project.*": "embeddings_project.*"}
     rules |= bert.head_rules(
         spec,

@@ -83,10 +83,10 @@ def pool(images: SignalStackSpec) -> AttentionPoolSpec:
 def table(spec: DualEncoderSpec | EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
     if isinstance(spec, EncoderSpec):
-        alone = clip.vision_rules("encoder", "vision_model.") | {"head.*": "classifier.*"}
-        alone["encoder.final_norm.*"] = "vision_model.post_layernorm.*"
+        image_rules = clip.vision_rules("encoder", "vision_model.") | {"head.*": "classifier.*"}
+        image_rules["encoder.final_norm.*"] = "vision_model.post_layernorm.*"
         drop = ("text_model.*", "logit_*", "vision_model.head.*", "vision_model.embeddings.position_ids")
-        return Table(alone, NAMING, drop)
+        return Table(image_rules, NAMING, drop)
     rules: Rules = clip.text_rules("text", "text_model.") | clip.vision_rules("vision", "vision_model.")
     rules |= pool_rules("vision_pool", "vision_model.head.")
     rules |= {

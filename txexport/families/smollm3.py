@@ -35,7 +35,7 @@ def _rotates(config: Config) -> list[bool]:
     layers, every = config.count("num_hidden_layers"), config.integer("no_rope_layer_interval", 4)
     if config.values.get("no_rope_layers") is None:
         return [bool((layer + 1) % every) for layer in range(layers)]
-    return [bool(kept) for kept in config.each("no_rope_layers", layers, 1)]
+    return [bool(has_rope) for has_rope in config.each("no_rope_layers", layers, 1)]
 
 
 def _windows(config: Config, rotates: list[bool]) -> list[int | None]:

@@ -147,11 +147,11 @@ def _gated(stack: StackSpec) -> bool:
 
 def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    words = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
-    words += ["lm_head.weight"] * (spec.generates and spec.head.tied)
+    copies = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
+    copies += ["lm_head.weight"] * (spec.generates and spec.head.tied)
     cross = "decoder.block.{i}.layer.1"
     rules: Rules = {
-        "encoder.embedding.word.weight": Take("shared.weight", also=tuple(words)),
+        "encoder.embedding.word.weight": Take("shared.weight", also=tuple(copies)),
         **HEADS.get(spec.head.kind, {}),
         "cross.{i}.k.*": f"{cross}.EncDecAttention.k.*",
         "cross.{i}.v.*": f"{cross}.EncDecAttention.v.*",
@@ -162,9 +162,9 @@ def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
     for side, stack in spec.stacks.items():
         last = 2 if side == "decoder" else 1
         layer, source = f"{side}.layers.{{i}}", f"{side}.block.{{i}}.layer"
-        dense, own = f"{source}.{last}.DenseReluDense", f"{side}.block.0.layer.0.SelfAttention"
+        dense, attention = f"{source}.{last}.DenseReluDense", f"{side}.block.0.layer.0.SelfAttention"
         rules |= {
-            f"{side}.relative.weight": f"{own}.relative_attention_bias.weight",
+            f"{side}.relative.weight": f"{attention}.relative_attention_bias.weight",
             f"{side}.relative.{{i}}.*": f"{source}.0.SelfAttention.relative_attention_bias.*",
             f"{layer}.attention.q.*": f"{source}.0.SelfAttention.q.*",
             f"{layer}.attention.k.*": f"{source}.0.SelfAttention.k.*",

@@ -44,9 +44,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Encoder
     encoder = SignalStackSpec(sound, _unmasked(layers.blocks), layers.num_layers, layers.final_norm)
     if task == "audio-classification":
         return EncoderSpec(encoder, _labels(config), layer_sum=config.flag("use_weighted_layer_sum", False))
-    words = bart.stack_spec(config, "decoder", NormPlacement.PRE, position, normed=False)
+    decoder = bart.stack_spec(config, "decoder", NormPlacement.PRE, position, normed=False)
     head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", True))
-    return EncoderDecoderSpec(encoder, replace(words, blocks=_unmasked(words.blocks)), head)
+    return EncoderDecoderSpec(encoder, replace(decoder, blocks=_unmasked(decoder.blocks)), head)
 
 
 def _labels(config: Config) -> HeadSpec:
@@ -75,12 +75,12 @@ def _unmasked(blocks: tuple[BlockSpec, ...]) -> tuple[BlockSpec, ...]:
 def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
     """As BART's; keys have no bias."""
     if isinstance(spec, EncoderSpec):
-        own = _encoder_rules() | {
+        encoder_rules = _encoder_rules() | {
             "layer_sum.weight": "layer_weights",
             "head.narrow.*": "projector.*",
             "head.*": "classifier.*",
         }
-        return Table(own | bart.stack_rules("encoder") | own, NAMING)
+        return Table(encoder_rules | bart.stack_rules("encoder") | encoder_rules, NAMING)
     inherited = bart.table(spec)
     rules: Rules = {
         **_encoder_rules(),
