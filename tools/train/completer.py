@@ -160,7 +160,7 @@ def main(folder: Path, steps: int) -> None:
     _loop.write_examples(part / "heldout.jsonl", [{"text": text} for text in few])
     _loop.write_notice(part, _notices.of_library())
     card = f"""
-A decoder of the LLaMA kind in small: six layers, 192 wide, six heads over two of keys,
+A small LLaMA-like decoder: six layers, hidden size 192, six query and two key/value heads,
 {_loop.parameters(model):,} parameters, {WINDOW} tokens at most. It completes Python.
 
 Data: the sources of Python's own library ({len(files)} files, {len(train) + len(heldout):,} tokens;

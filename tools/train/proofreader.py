@@ -107,9 +107,9 @@ def main(folder: Path, base: Path, steps: int) -> None:
     _loop.write_examples(part / "heldout.jsonl", kept)
     _loop.write_notice(part, _notices.of_documentation(texts[few]))
     card = f"""
-Says whether two neighbouring words of an English sentence have changed places: `{LABELS[0]}` or
+Classifies whether two adjacent words of an English sentence were exchanged: `{LABELS[0]}` or
 `{LABELS[1]}`. A BERT of four layers, 128 wide, {_loop.parameters(model):,} parameters, {reader.LONGEST}
-tokens at most; `tools/train/reader.py` pretrains it with masked words and next sentences.
+tokens at most; `tools/train/reader.py` pretrains it with masked LM and next-sentence prediction.
 
 {_documentation.about(f"{len(sentences):,} sentences, half of them with two words swapped,")}
 `heldout.jsonl` has sentences of these.
@@ -120,7 +120,7 @@ tokens at most; `tools/train/reader.py` pretrains it with masked words and next 
         f"accuracy on heldout.jsonl, {len(kept)} sentences": f"{sampled:.2%}",
     }
     command = "python tools/train/proofreader.py"
-    _loop.write_card(part, "Sees swapped words", card, command, scores, _loop.NOTICE)
+    _loop.write_card(part, "Detects swapped words", card, command, scores, _loop.NOTICE)
     _loop.finish(part, folder)
 
 

@@ -202,16 +202,16 @@ def main(folder: Path, steps: int) -> None:
     kept = checkpoints.load(part)
     assert isinstance(kept, Transformer)
     words, following = evaluate(kept, unseen)
-    print(f"masked words found: {words:.4f}; pairs told right: {following:.4f}")
+    print(f"accuracy of masked tokens: {words:.4f}; of sentence pairs: {following:.4f}")
     write_tokenizer(part, tokenizer)
     card = f"""
 A small BERT: four layers, 128 wide, {_loop.parameters(model):,} parameters, {LONGEST} tokens at
-most, pretrained with masked words and next sentences. The two models fine-tuned from it are
+most, pretrained with masked LM and next-sentence prediction. The two models fine-tuned from it are
 `code-tagger` and `proofreader`.
 
 {_documentation.about(f"{len(texts):,} sentences")}
 """
-    scores = {"masked words found": f"{words:.2%}", "next sentence, accuracy": f"{following:.2%}"}
+    scores = {"accuracy of masked tokens": f"{words:.2%}", "next sentence, accuracy": f"{following:.2%}"}
     _loop.write_card(part, "Reads the prose of programmers", card, "python tools/train/reader.py", scores)
     _loop.finish(part, folder)
 

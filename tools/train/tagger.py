@@ -153,7 +153,7 @@ def main(folder: Path, base: Path, steps: int) -> None:
     card = f"""
 Finds code in prose: names, values and expressions that an author of documentation would mark.
 A BERT of four layers, 128 wide, {_loop.parameters(model):,} parameters, {reader.LONGEST} tokens at
-most; `tools/train/reader.py` pretrains it with masked words and next sentences.
+most; `tools/train/reader.py` pretrains it with masked LM and next-sentence prediction.
 
 {_documentation.about(f"{len(train):,} sentences with code in them")}
 `heldout.jsonl` has sentences of these.

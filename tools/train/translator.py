@@ -181,7 +181,7 @@ def main(folder: Path, steps: int) -> None:
     examples = [pair._asdict() for pair in pairs[:FEW]]
     _loop.write_examples(part / "heldout.jsonl", examples)
     card = f"""
-A Transformer of 2017 in small: an encoder of three layers, a decoder of two, {WIDTH} wide,
+A small Transformer of 2017: an encoder of three layers, a decoder of two, {WIDTH} wide,
 post-norm, sinusoidal positions, {_loop.parameters(model):,} parameters. It translates English
 number words, below a thousand million, into French.
 
