@@ -56,15 +56,15 @@ class _Signature:
         self.returns = _type(node.returns) or "None"
 
     def rows(self) -> list[str]:
-        """A line of a table for each argument."""
+        """A table row for each argument."""
         return [
-            f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'to be given'} |"
+            f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'required'} |"
             for of in self.parameters
             if of.kind != of.VAR_KEYWORD
         ]
 
     def text(self, name: str) -> str:
-        """As it is called, an argument a line where there are many."""
+        """The signature, with one argument per line if it is long."""
         parts, named = list[str](), False
         for of in self.parameters:
             if of.kind == of.KEYWORD_ONLY and not named:
@@ -118,12 +118,12 @@ def _function(name: str, function: Callable[..., Any], text: str) -> list[str]:
 
 
 def _code(text: str) -> str:
-    """Code in a cell of a table; nothing of nothing."""
+    """Text as code in a table cell; an empty text stays empty."""
     return text and f"`{text}`".replace("|", "\\|")
 
 
 def _prose(doc: str) -> str:
-    """A docstring as Markdown: what it says in `ticks` is code there too; a star is a star."""
+    """A docstring as Markdown: `code` stays code, and stars are escaped."""
     return doc.replace("*.", "\\*.").replace("**", "\\*\\*")
 
 
@@ -134,12 +134,12 @@ def error_list() -> str:
         error = getattr(errors, name)
         parents = [base.__name__ for base in error.__bases__]
         lines += [f"### `{name}` {{ #{name} }}", "", inspect.getdoc(error) or "", ""]
-        lines += ["A kind of " + ", ".join(f"`{parent}`" for parent in parents) + ".", ""]
+        lines += ["Subclass of " + ", ".join(f"`{parent}`" for parent in parents) + ".", ""]
     return "\n".join(lines)
 
 
 def generation_options() -> str:
-    """A table a group of options: name, default, what it may be, and what the source says beside it."""
+    """A table for each group of options: name, default, allowed values, and the comment in the source."""
     path = "txexport/runtime/generation/config.py"
     text = source(ROOT / path, "GenerationConfig")
     lines: list[str] = []
@@ -151,7 +151,7 @@ def generation_options() -> str:
                 "",
                 f"### {title[0].upper()}{title[1:]}",
                 "",
-                "| option | default | it may be | |",
+                "| option | default | allowed values | |",
                 "|---|---|---|---|",
             ]
         elif lines and ": " in stripped and " = " in stripped and not stripped.startswith("ignored"):

@@ -1,4 +1,4 @@
-"""Pieces of the code by name, as pages show them: taken when pages are made, so that none goes stale."""
+"""Definitions of the code by name, copied when the pages are built."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 
 class DocumentError(Exception):
-    """A page that names what is not there; the message says where, and what there is."""
+    """A page names something that does not exist; the message says where, and what exists."""
 
 
 def source(path: Path, *names: str) -> str:
@@ -40,7 +40,7 @@ def _text(text: str, node: Definition) -> str:
 
 
 def snake(name: str) -> str:
-    """CamelCase as the graph half writes it."""
+    """CamelCase in snake case, as in the graph half."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
