@@ -1,5 +1,6 @@
 """Whole models, put together from a spec."""
 
+import warnings
 from collections.abc import Collection
 from typing import Any
 
@@ -15,3 +16,10 @@ def model(spec: ModelSpec, cache: Cache = Cache.STATIC, outputs: Collection[str]
     `outputs` of every layer come too, as a contract has them.
     """
     return ARCHITECTURES[type(spec)](spec, cache, outputs)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Model":
+        warnings.warn("txmodels.model.Model is now txmodels.model.model", DeprecationWarning, stacklevel=2)
+        return model
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -340,3 +340,9 @@ def test_decoders_put_together_by_hand(both, tmp_path):
     assert json.loads((tmp_path / "checkpoint/config.json").read_text())["model_type"] == "txexport"
     txexport.export(tmp_path / "checkpoint", tmp_path / "bundle")
     assert txexport.verify(tmp_path / "bundle", cases="quick").ok
+
+
+def test_a_model_is_still_made_by_its_former_name():
+    with pytest.warns(DeprecationWarning, match=r"is now txmodels\.model\.model"):
+        from txmodels.model import Model
+    assert sum(one.numel() for one in Model(bert_like()).parameters()) > 0

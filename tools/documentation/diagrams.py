@@ -1,4 +1,4 @@
-"""Block diagrams."""
+"""Block diagrams: boxes and arrows."""
 
 from documentation.svg import ACCENT, CELL, FAINT, Drawing
 
@@ -20,7 +20,7 @@ def heads() -> Drawing:
 
 
 def norms() -> Drawing:
-    """Placements of norms in a block."""
+    """The position of norms in a block."""
     drawing = Drawing(
         620,
         250,

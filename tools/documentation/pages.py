@@ -1,6 +1,6 @@
 """Pages of docs/ with their directives replaced.
 
-A line {{ DIRECTIVE ARGUMENT ... }} is replaced by generated text when the pages are built: see DIRECTIVES.
+A line {{ DIRECTIVE ARGUMENT ... }} by itself is replaced when pages are built: see DIRECTIVES.
 """
 
 import re
@@ -24,13 +24,13 @@ def _file(path: str) -> str:
 
 
 def _include(path: str) -> str:
-    """{{ include PATH }}: a Markdown file of the root, with its links changed to pages."""
+    """{{ include PATH }}: a Markdown file of the root, with links to other files of the repository."""
     text = _read(path)
     return LINK.sub(lambda link: f"]({_page_of(link.group(1))})", text)
 
 
 def _page_of(target: str) -> str:
-    """The page that shows a linked file."""
+    """The page that shows a file that another one links to."""
     path, _, anchor = target.partition("#")
     shown = {
         "README.md": "index.md",
@@ -52,8 +52,8 @@ def _source(path: str, *names: str) -> str:
 def _twin(file: str, *names: str) -> str:
     """{{ twin FILE NAME ... }}: both halves of components, as tabs.
 
-    NAME is the PyTorch name; the graph's name is the same in snake case. NAME=GRAPH_NAME gives another
-    one, NAME= or =GRAPH_NAME shows only one half.
+    A name is the module's, and the graph's is the same in snake case; NAME=GRAPH_NAME where they differ, and
+    NAME= or =GRAPH_NAME where the other half has none.
     """
     pairs = [name.partition("=")[::2] if "=" in name else (name, snake(name)) for name in names]
     return twin(file, [ours for ours, _ in pairs if ours], [graph for _, graph in pairs if graph])
