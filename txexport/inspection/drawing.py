@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from txexport.inspection.anatomy import LayerGroup, Part, StackParts
+from txexport.inspection.anatomy import CostPart, LayerGroup, StackParts
 from txexport.spec import NormPlacement
 from txexport.support.markup import plain
 
@@ -32,7 +32,7 @@ TITLES = {
 MEASURES = ("parameters", "operations", "cache")
 
 
-def title(part: Part) -> str:
+def title(part: CostPart) -> str:
     """What a part is called."""
     if part.name == "feed_forward" and " experts, " in part.note:
         return "experts"
@@ -47,7 +47,7 @@ class _Canvas:
     y: int = 4
     shapes: list[str] = field(default_factory=list)
 
-    def box(self, part: Part, kind: str, x: int = LEFT) -> int:
+    def box(self, part: CostPart, kind: str, x: int = LEFT) -> int:
         """A part with its bars; gives where it ends."""
         notes = textwrap.wrap(part.note, LETTERS)
         top, height = self.y, max(38, 22 + LINE * len(notes))
@@ -79,7 +79,7 @@ class _Canvas:
         """A line of the stream."""
         self.shapes.append(f'<path class="{kind}" d="{line}"/>')
 
-    def _bars(self, part: Part, y: int) -> Iterator[str]:
+    def _bars(self, part: CostPart, y: int) -> Iterator[str]:
         for place, name in enumerate(MEASURES):
             value, whole = getattr(part, name), self.whole[name]
             if value:
@@ -124,7 +124,7 @@ def draw(stack: StackParts, whole: dict[str, int]) -> str:
     )
 
 
-def parts_of(stack: StackParts) -> list[Part]:
+def parts_of(stack: StackParts) -> list[CostPart]:
     """Every part of a stack, in order."""
     layers = [part for group in stack.groups for part in (*group.sublayers, group.norms)]
     return [stack.before, *layers, *stack.behind]
@@ -149,7 +149,7 @@ def _layers(canvas: _Canvas, group: LayerGroup) -> None:
     canvas.shapes.insert(place, frame)
 
 
-def _branch(canvas: _Canvas, group: LayerGroup, sublayer: Part) -> tuple[int, int]:
+def _branch(canvas: _Canvas, group: LayerGroup, sublayer: CostPart) -> tuple[int, int]:
     """A sublayer with its norms, from the rail and back; gives where it leaves and where it is added."""
     placement, kind = group.placement, group.norms.note
     norm = f"norm ({kind})"

@@ -24,8 +24,9 @@ from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
 from txexport.inspection.summary import outline
-from txexport.parts import limits
-from txexport.spec import EncoderDecoderSpec, ModelSpec, TextStackSpec
+from txexport.parts import architecture_of, limits
+from txexport.parts.inputs import reads_tokens
+from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict, to_dict
 from txexport.support.arguments import checked
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from txexport.runtime.engines.kernels import Kernels
 
 LENGTH = 512
-WORDS = "embedding.word.weight"
 
 
 @dataclass(frozen=True)
@@ -158,13 +158,14 @@ def _of_checkpoint(
 def _written(resolved: Resolved) -> dict[str, int]:
     """The bytes of a bundle's weights by dtype: an encoder before a decoder has a file of its own."""
     spec, weights = resolved.spec, dict(resolved.weights)
-    parts = [set(weights)]
-    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
-        own = {name for name in weights if name.startswith("encoder.")}
-        if spec.shared_embedding:
-            weights[f"decoder.{WORDS}"] = weights[f"encoder.{WORDS}"]
-        parts = [own, weights.keys() - own]
-    return by_dtype(weights, parts)
+    decoding = flops.decoding_of(spec)
+    files = [set(weights)]
+    if decoding is not None and decoding.source is not None:
+        source = {name for name in weights if name.startswith(f"{decoding.source}.")}
+        for second, first in architecture_of(spec).shared(spec).items():
+            weights[second] = weights[first]
+        files = [source, weights.keys() - source]
+    return by_dtype(spec, weights, files)
 
 
 def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> Inspection:
@@ -288,7 +289,7 @@ def _inspection(
 def _fitting(spec: ModelSpec, length: int | None) -> int:
     """`length`, which every stack of text must be able to read, or the default; else that of the signal."""
     stacks = list(spec.stacks.values())
-    if not any(isinstance(stack, TextStackSpec) for stack in stacks):
+    if not any(map(reads_tokens, stacks)):
         if length is not None:
             raise InputError(
                 f"length is {length}, but a model that reads no text has a length of its own; leave it out"

@@ -5,16 +5,11 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import assert_never
 
-from txexport.parts import parameters
+from txexport.parts import input_of, parameters
 from txexport.spec import (
-    EmbeddingSpec,
     ExpertsSpec,
     FeedForwardSpec,
-    LogMelSpec,
     ModelSpec,
-    PatchSpec,
-    PositionKind,
-    SpectrogramSpec,
 )
 
 COMPONENTS = (
@@ -75,10 +70,11 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
 
 def learned(spec: ModelSpec, stored: Container[str] | None = None) -> dict[str, int]:
     """How many numbers each parameter has that is learned and no copy of another, as in `count`."""
+    fixed = _fixed(spec)
     return {
         name: math.prod(shape)
         for name, shape in parameters(spec).items()
-        if (stored is None or name in stored) and not _fixed(spec, name)
+        if (stored is None or name in stored) and name not in fixed
     }
 
 
@@ -114,17 +110,10 @@ def active(spec: ModelSpec, name: str) -> bool:
             assert_never(kind)
 
 
-def _fixed(spec: ModelSpec, name: str) -> bool:
-    """Whether a parameter is a table of sinusoids, which nothing learns."""
-    stack, _, rest = name.partition(".")
-    if rest != "embedding.position.weight":
-        return False
-    match spec.stacks[stack].embedding:
-        case EmbeddingSpec() as embedding:
-            return embedding.position.kind == PositionKind.FIXED
-        case PatchSpec() | SpectrogramSpec():
-            return False
-        case LogMelSpec():
-            return True
-        case kind:
-            assert_never(kind)
+def _fixed(spec: ModelSpec) -> set[str]:
+    """The parameters that are computed and not learned."""
+    return {
+        f"{name}.embedding.{table}"
+        for name, stack in spec.stacks.items()
+        for table in input_of(stack).fixed(stack.embedding)
+    }

@@ -6,11 +6,11 @@ from txexport.contracts import cache_names, roles
 from txexport.contracts.contract import Contract, Port, Signature
 from txexport.errors import SpecError
 from txexport.parts import stacks
-from txexport.parts.architectures import _cached
+from txexport.parts.architectures import _cached, _readouts
 from txexport.parts.architectures._padded import Case
 from txexport.parts.cases import EncoderCase, decoder_cases, generation_cases, one_row, tokens_for_experts
 from txexport.parts.heads import head_of
-from txexport.parts.part import Skipped, View
+from txexport.parts.part import Decoding, Readout, Skipped, View
 from txexport.spec import DecoderSpec
 from txexport.spec.shapes import Shapes, under
 
@@ -55,6 +55,14 @@ class Decoder:
     def shared(self, spec: DecoderSpec) -> Mapping[str, str]:
         """None."""
         return {}
+
+    def decoding(self, spec: DecoderSpec) -> Decoding:
+        """The one stack."""
+        return Decoding("decoder")
+
+    def readouts(self, spec: DecoderSpec, stack: str) -> tuple[Readout, ...]:
+        """The head."""
+        return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 
     def vector_output(self, spec: DecoderSpec) -> None:
         """None."""

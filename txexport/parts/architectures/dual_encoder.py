@@ -10,7 +10,7 @@ from txexport.parts import stacks
 from txexport.parts.architectures.encoder import check_no_cache
 from txexport.parts.cases import MANY, DualEncoderCase, EncoderCase
 from txexport.parts.inputs import input_of
-from txexport.parts.part import View
+from txexport.parts.part import Readout, View
 from txexport.parts.vectors import attention_pool
 from txexport.spec import DualEncoderSpec, Pick
 from txexport.spec.shapes import Shapes, linear, under
@@ -84,6 +84,18 @@ class DualEncoder:
     def shared(self, spec: DualEncoderSpec) -> Mapping[str, str]:
         """None."""
         return {}
+
+    def decoding(self, spec: DualEncoderSpec) -> None:
+        """None: nothing is generated."""
+
+    def readouts(self, spec: DualEncoderSpec, stack: str) -> tuple[Readout, ...]:
+        """The projection or pool of each tower, and behind the second the comparison of both."""
+        note = f"{spec.size:,} numbers"
+        if stack == names.TEXT:
+            return (Readout("text_projection", note),)
+        pooled = Readout("vision_pool", note, pool=spec.vision_pool)
+        vector = Readout("vision_projection", note) if spec.vision_pool is None else pooled
+        return vector, Readout("similarity", "of texts and images")
 
     def vector_output(self, spec: DualEncoderSpec) -> None:
         """None."""

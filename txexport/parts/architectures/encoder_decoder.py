@@ -8,13 +8,13 @@ from txexport.contracts.contract import Contract, Port, Signature, floats, ints
 from txexport.contracts.ecosystem import BRANCH
 from txexport.errors import SpecError
 from txexport.parts import stacks
-from txexport.parts.architectures import _cached
+from txexport.parts.architectures import _cached, _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.architectures.encoder import check_no_cache
 from txexport.parts.cases import EncoderCase, decoder_cases, generation_cases, tokens_for_experts
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Shape, Skipped, View
+from txexport.parts.part import Decoding, Readout, Shape, Skipped, View
 from txexport.spec import EncoderDecoderSpec
 from txexport.spec.attention_parameters import cross_key_value
 from txexport.spec.shapes import Shapes, linear, under
@@ -131,6 +131,19 @@ class EncoderDecoder:
     def shared(self, spec: EncoderDecoderSpec) -> Mapping[str, str]:
         """The word matrix that serves both stacks."""
         return {DECODER_WORDS: ENCODER_WORDS} if spec.shared_embedding else {}
+
+    def decoding(self, spec: EncoderDecoderSpec) -> Decoding | None:
+        """The decoder, which attends to the encoder."""
+        return Decoding("decoder", "encoder") if spec.generates else None
+
+    def readouts(self, spec: EncoderDecoderSpec, stack: str) -> tuple[Readout, ...]:
+        """Of the encoder the keys and values for the decoder, of the decoder the head."""
+        if stack == "decoder":
+            words = self.shared(spec).get(DECODER_WORDS, DECODER_WORDS)
+            return (_readouts.head(spec.head, spec.vocab_size, words),)
+        projection = [Readout("cross_projection", every=True, for_decoder=True)] * spec.projected
+        note = "of the encoder, for the decoder"
+        return (*projection, Readout("cross", note, every=True, for_decoder=True))
 
     def vector_output(self, spec: EncoderDecoderSpec) -> None:
         """None."""
