@@ -13,9 +13,9 @@ from txexport.spec import BlockSpec, ModelSpec, NormPlacement
 
 @dataclass(frozen=True)
 class CostPart:
-    """A sublayer, or what stands before or behind the layers, in all layers of its group together.
+    """A sublayer in all layers of its group together, or a component before or after the layers.
 
-    `operations` are those of the stack's pass, `cache` the bytes that are kept for it.
+    `operations` are those of the stack's pass, `cache` its bytes of keys and values.
     """
 
     name: str
@@ -27,7 +27,7 @@ class CostPart:
 
 @dataclass(frozen=True)
 class LayerGroup:
-    """Layers that are built alike, by their numbers; `norms` are of them all."""
+    """Equal layers, by their numbers; `norms` are the norms of all of them."""
 
     numbers: list[int]
     placement: NormPlacement
@@ -40,9 +40,9 @@ class LayerGroup:
 
 @dataclass(frozen=True)
 class StackParts:
-    """One stack: what comes in, its layers, what stands behind them.
+    """One stack: its embedding, its layers, and the components after them.
 
-    `work` says of which pass the operations are, which are `operations` in all.
+    `work` names the pass that takes `operations` in all.
     """
 
     name: str
@@ -54,15 +54,15 @@ class StackParts:
 
 
 def anatomy(spec: ModelSpec, stored: Container[str], length: int, batch: int) -> list[StackParts]:
-    """Every stack of a model, of whose parameters `stored` names those that are no copy of another.
+    """Every stack of a model; `stored` names the parameters that are no copy of another.
 
-    All parts together have the parameters, operations and cache that `parameter_count` and `flops` tell.
+    All parts together have the parameters, operations and cache of `parameter_count` and `flops`.
     """
     return [_Stack(spec, name, stored, length, batch).parts() for name in spec.stacks]
 
 
 class _Stack:
-    """What the parts of one stack are made of."""
+    """The data that the parts of one stack are made from."""
 
     def __init__(self, spec: ModelSpec, name: str, stored: Container[str], length: int, batch: int):
         self.spec, self.name, self.length, self.batch = spec, name, length, batch
@@ -71,7 +71,7 @@ class _Stack:
         self.operations = flops.by_part(spec, name, length, batch)
 
     def parts(self) -> StackParts:
-        """The whole of it."""
+        """The stack and all its parts."""
         read = flops.prefill(self.spec, self.length, self.batch).get(self.name)
         work = f"next token after {self.length:,}" if read is None else f"reading {read.tokens:,} tokens"
         owners = [f"{self.name}.embedding", f"{self.name}.relative"]
@@ -94,9 +94,11 @@ class _Stack:
         sublayers = []
         for name in flops.SUBLAYERS:
             if getattr(block, name) is not None:
-                own = [f"{owner}.{name}" for owner in owners]
+                sublayer_owners = [f"{owner}.{name}" for owner in owners]
                 sublayers.append(
-                    self._part(name, own, _note(block, name), self._cache(block, name) * len(numbers))
+                    self._part(
+                        name, sublayer_owners, _note(block, name), self._cache(block, name) * len(numbers)
+                    )
                 )
         every = sum(self.sizes[one] for owner in owners for one in self._under(owner))
         norms = CostPart("norms", block.norm.kind, every - sum(part.parameters for part in sublayers), 0, 0)

@@ -1,4 +1,4 @@
-"""Costs at other lengths and in other dtypes than those that were asked for."""
+"""Costs at other lengths and in other dtypes than the requested ones."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -42,10 +42,10 @@ def by_length(spec: ModelSpec, length: int) -> list[LengthCosts]:
 def by_dtype(spec: ModelSpec, weights: Mapping[str, Weight], files: list[set[str]]) -> dict[str, int]:
     """The bytes of a bundle's weights in each dtype that any checkpoint may be exported in.
 
-    `files` are the parameters of each of its files, in which equal numbers lie once.
+    `files` are the parameters of each of its files; equal arrays are stored once in each.
     """
     result, tables = {}, _tables(spec)
-    for name, dtype in DTYPES.items():
+    for dtype_name, dtype in DTYPES.items():
         if dtype.stored:
             continue
         kinds: dict[tuple, NumberFormat] = {}
@@ -54,8 +54,8 @@ def by_dtype(spec: ModelSpec, weights: Mapping[str, Weight], files: list[set[str
             kinds[key] = dtype.choose(shape, {use for one in names for use in _uses(one, tables)}, head)
             if any(one.endswith(".router.weight") for one in names):
                 kinds[key] = FLOAT32_IN_OUT
-        each = [{weights[one].key: weights[one].shape for one in held} for held in files]
-        result[name] = sum(nbytes(kinds[key], shape) for held in each for key, shape in held.items())
+        unique = [{weights[name].key: weights[name].shape for name in file} for file in files]
+        result[dtype_name] = sum(nbytes(kinds[key], shape) for file in unique for key, shape in file.items())
     return result
 
 

@@ -1,4 +1,4 @@
-"""How many numbers a model has learned, told from its spec, by component."""
+"""The number of parameters of a model by component, counted from its spec."""
 
 import math
 from collections.abc import Container
@@ -60,8 +60,8 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
         components[component(spec, name)] += size
         idle += size * (not active(spec, name))
     effective = sum(learned(spec).values())
-    kept = [math.prod(shape) for name, shape in shapes.items() if stored is None or name in stored]
-    fixed = sum(kept) - sum(components.values())
+    sizes = [math.prod(shape) for name, shape in shapes.items() if stored is None or name in stored]
+    fixed = sum(sizes) - sum(components.values())
     total = sum(components.values())
     inner = total - components["embedding"]
     rule = sum(12 * stack.num_layers * stack.hidden_size**2 for stack in spec.stacks.values())
@@ -69,7 +69,7 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
 
 
 def learned(spec: ModelSpec, stored: Container[str] | None = None) -> dict[str, int]:
-    """How many numbers each parameter has that is learned and no copy of another, as in `count`."""
+    """The size of each parameter that is learned and no copy of another, as in `count`."""
     fixed = _fixed(spec)
     return {
         name: math.prod(shape)
@@ -96,7 +96,7 @@ def component(spec: ModelSpec, name: str) -> str:
 
 
 def active(spec: ModelSpec, name: str) -> bool:
-    """Whether one token uses a parameter: of equal experts, the first stand for those that are chosen."""
+    """Tell whether one token uses a parameter: of equal experts, the first represent the chosen ones."""
     stack, _, rest = name.partition(".layers.")
     layer, _, inner = rest.partition(".feed_forward.experts.")
     if not inner:

@@ -1,6 +1,6 @@
 """The parts of models: inputs, heads and architectures, each one object in one file.
 
-Whoever needs to know something of a model asks its part; nobody else tells the members of these unions apart.
+Other code asks the part of a model; only the parts distinguish the members of these unions.
 """
 
 from dataclasses import replace

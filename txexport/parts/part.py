@@ -1,4 +1,4 @@
-"""The questions that an input, a head and an architecture answer: each is one object, in one file."""
+"""Protocols of inputs, heads and architectures; each of them is one object in one file."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -135,7 +135,7 @@ class Head(Protocol):
         """The graph's outputs, made of hidden states of shape `hidden` (B,S,W)."""
 
     def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
-        """Names and shapes of its parameters; a projection tied to the word matrix adds none."""
+        """Names and shapes of its parameters; a projection tied to the word embedding adds none."""
 
     def note(self, head: HeadSpec, vocab_size: int) -> str:
         """Kind, number of scores, and whether the projection is tied; empty where there is no head."""

@@ -25,7 +25,7 @@ def layer_ports(
     keys: int | str,
     source: int | str | None = None,
 ) -> list[Port]:
-    """Hidden states in `shape` (B,S), and weights of so many keys, and of a `source` where there is one."""
+    """Hidden states in `shape` (B,S), and weights of `keys` keys, and of a `source` where there is one."""
     ports: list[Port] = []
     if names.HIDDEN_STATES in outputs:
         for layer in range(stack.num_layers + 1):

@@ -5,9 +5,9 @@ from txexport.parts.part import Readout
 from txexport.spec import HeadSpec
 
 
-def head(spec: HeadSpec, vocab_size: int, words: str) -> Readout:
-    """The head of a spec; `words` is the matrix that it may be tied to."""
+def head(spec: HeadSpec, vocab_size: int, embedding: str) -> Readout:
+    """The head of a spec; `embedding` names the matrix that it may be tied to."""
     kind = head_of(spec)
     note = kind.note(spec, vocab_size)
-    tied = words if note and spec.tied else None
+    tied = embedding if note and spec.tied else None
     return Readout("head", note, every=not kind.per_sequence, tied=tied)

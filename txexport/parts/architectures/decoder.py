@@ -70,15 +70,15 @@ class Decoder:
 
     def cases(self, spec: DecoderSpec, view: View) -> Iterator[Case]:
         """Prompts and steps over a growing past, ragged and padded, and generation from them."""
-        decoder, words = spec.decoder, spec.vocab_size
+        decoder, vocab_size = spec.decoder, spec.vocab_size
         yield from decoder_cases(
-            words,
+            vocab_size,
             view.longest(decoder),
             ragged=True,
             left=not view.static,
             experts=tokens_for_experts(decoder),
         )
-        yield from generation_cases(words, decoder, None)
+        yield from generation_cases(vocab_size, decoder, None)
         if view.static:
             yield Skipped("left padding", "a static cache pads on the right")
         if view.hub:

@@ -22,6 +22,6 @@ def projection(head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
 
 
 def note(kind: str, head: HeadSpec, vocab_size: int) -> str:
-    """The kind of a head, its number of scores, and whether it is tied to the word matrix."""
+    """The kind of a head, its number of scores, and whether it is tied to the word embedding."""
     tied = ", tied to the words" * head.tied
     return f"{kind}, {head.labels or vocab_size:,} scores{tied}"

@@ -82,8 +82,8 @@ class Tokens:
 
     def rows(self, stack: TextStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """Ids of the vocabulary."""
-        words = stack.embedding.vocab_size
-        return [random.integers(0, words, length).tolist() for length in lengths]
+        vocab_size = stack.embedding.vocab_size
+        return [random.integers(0, vocab_size, length).tolist() for length in lengths]
 
     def cases(self, stack: TextStackSpec) -> Iterator[SignalCase]:
         """None: the cases of texts are their architecture's."""
