@@ -373,7 +373,7 @@ def told_apart(path: Path) -> int:
 
 
 def test_only_parts_tell_the_members_of_unions_apart():
-    """What a new input, head or architecture touches: its own files, and none that asks which it is."""
+    """A new input, head or architecture needs its own files only: no other code compares the classes."""
     roots = ("txexport", "models/txmodels", "graphs/txgraphs")
     paths = (path.relative_to(ROOT) for root in roots for path in (ROOT / root).rglob("*.py"))
     counts = {path.as_posix(): told_apart(ROOT / path) for path in paths if not PARTS.search(path.as_posix())}
