@@ -10,6 +10,7 @@ from pathlib import Path
 
 from txexport.bundle.limits import LONG, limited
 from txexport.contracts import Port, roles
+from txexport.contracts.stage import TOKENS, Stage
 from txexport.errors import InputError
 from txexport.formats import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED
 
@@ -19,7 +20,8 @@ MANIFEST = "txexport.json"
 WRITES_IN_PLACE, ATTENDS_IN_PLACE = 24, "1.28"
 UNROUNDED = DTYPES[DEFAULT].session_options
 FOLDED = "session.disable_quant_qdq"  # integers become float32 numbers at load, of any width
-FORMAT, OLDEST = 7, 6  # what export writes, and from which on every one is read: see CONTRIBUTING.md
+FORMAT, OLDEST = 8, 6  # what export writes, and from which on every one is read: see CONTRIBUTING.md
+STAGED = 8  # the first format with stages; for older ones they are derived from the architecture
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class Manifest:
     longest sequences, in tokens, of encoder and decoder, or of the stack of text beside one of images; None
     is no limit. `companions` are the files copied from the checkpoint, or made of it, with their SHA-256.
     `promised` is the longest sequence that config.json promises by its kind of rotary scaling, where that is
-    longer than the limit.
+    longer than the limit. `stages` are the "native" and the "hub" graphs in running order, as a Stage each.
     `proof` is what verify last found, None before.
     """
 
@@ -178,6 +180,7 @@ class Manifest:
     versions: dict[str, str]
     format: int = FORMAT
     promised: dict[str, int] = field(default_factory=dict)
+    stages: dict[str, list[Stage]] = field(default_factory=dict)
     proof: Proof | None = None
 
     @property
@@ -224,6 +227,20 @@ class Manifest:
     def graphs(self) -> dict[str, GraphFile]:
         """The graphs that our runtime runs, by role."""
         return self.native or self.hub
+
+    @property
+    def running_order(self) -> list[Stage]:
+        """The stages of these graphs."""
+        return self.stages["native" if self.native else "hub"]
+
+    @property
+    def text_stage(self) -> Stage:
+        """The first of these that reads texts."""
+        return next(stage for stage in self.running_order if stage.ids_source == TOKENS)
+
+    def max_length(self, stage: Stage) -> int | None:
+        """The longest sequence of a stage, in tokens; None is no limit."""
+        return None if stage.facts.limit is None else self.limits[stage.facts.limit]
 
     @property
     def cache(self) -> str | None:
@@ -291,6 +308,12 @@ class Manifest:
         for place, name in (*asked, (values, "promised")):
             if not place[name]:
                 del place[name]
+        if self.format < STAGED:
+            del values["stages"]
+        else:
+            values["stages"] = {
+                kind: [one.to_dict() for one in stages] for kind, stages in self.stages.items()
+            }
         if not values["form"]["widened"]:
             del values["form"]["widened"]
         for graphs in values["formats"].values():
