@@ -3,10 +3,12 @@
 import ast
 import graphlib
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from helpers import plain_words
 from helpers.project import ROOT, loaded_after
 from onnxscript import OnnxFunction
 
@@ -378,3 +380,57 @@ def test_only_parts_tell_the_members_of_unions_apart():
     counts = {path.as_posix(): told_apart(ROOT / path) for path in paths if not PARTS.search(path.as_posix())}
     allowed = {f"txexport/inspection/{name}.py": count for name, count in STILL.items()}
     assert {path: count for path, count in counts.items() if count > allowed.get(path, 0)} == {}
+
+
+@cache
+def docstrings_and_names() -> tuple[list[str], list[str]]:
+    """The docstrings of the packages, tests and tools, and the names of all variables and parameters."""
+    docstrings, names = [], []
+    roots = ("txexport", "models", "graphs", "tests", "tools")
+    for path in (path for root in roots for path in (ROOT / root).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Name):
+                names += [node.id] if isinstance(node.ctx, ast.Store) else []
+            elif isinstance(node, ast.arg):
+                names.append(node.arg)
+            elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                docstrings.append(ast.get_docstring(node) or "")
+    return docstrings, names
+
+
+def change(name: str, stored: int, count: int) -> str:
+    """Say how a number that may only fall differs from the one stored; empty if it does not."""
+    if count > stored:
+        return f"{name}: {count}, at most {stored}. Use the plain term."
+    return f"{name}: lower {stored} to {count}." if count < stored else ""
+
+
+def test_private_phrases_do_not_come_back():
+    """A reader knows the field's terms; each phrase of `helpers/plain_words.py` has one."""
+    roots = ("txexport", "models", "graphs", "docs", "tests", "tools", "examples")
+    paths = [path for root in roots for ext in ("py", "md") for path in (ROOT / root).rglob(f"*.{ext}")]
+    paths = [path for path in [*paths, ROOT / "README.md"] if path.name != "plain_words.py"]
+    assert len(paths) > 700
+    text = "\n".join(" ".join(path.read_text().split()) for path in paths).lower()
+    changes = [
+        change(f"{phrase!r} ({plain})", stored, len(re.findall(phrase, text)))
+        for phrase, (plain, stored) in plain_words.PHRASES.items()
+    ]
+    assert not any(changes), "\n".join(filter(None, changes))
+
+
+def test_docstrings_state_and_do_not_ask():
+    """One line in the imperative, or naming the thing: not What, Whether or How."""
+    docstrings, _names = docstrings_and_names()
+    assert len(docstrings) > 5000
+    questions = sum(bool(re.match(r"(What|Whether|How)\b", text)) for text in docstrings)
+    message = change("QUESTION_DOCSTRINGS", plain_words.QUESTION_DOCSTRINGS, questions)
+    assert not message, message
+
+
+def test_names_say_what_they_hold():
+    _docstrings, names = docstrings_and_names()
+    assert len(names) > 20000
+    habitual = sum(name in plain_words.HABITUAL_NAMES for name in names)
+    message = change("HABITUAL_BINDINGS", plain_words.HABITUAL_BINDINGS, habitual)
+    assert not message, message

@@ -1,8 +1,8 @@
-"""Print the SHA-256 of every graph that the rows of tests export to; a pure refactoring leaves as it was.
+"""Print the SHA-256 of every graph that the rows of tests export to; a pure refactoring changes none.
 
-    PYTHONPATH=tools:tests python tools/graph_hashes.py --checkpoints FOLDER > before.txt
+PYTHONPATH=tools:tests python tools/graph_hashes.py --checkpoints FOLDER > before.txt
 
-Checkpoints are kept in FOLDER and used again. A line gives a graph's hash, its row and cache, and its file.
+Checkpoints are stored in FOLDER and reused. A line has a graph's hash, its row and cache, and its file.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from txexport.exporter import export
 
 
 def checkpoint(row: Row, folder: Path) -> Path:
-    """The row's checkpoint, written unless it is there."""
+    """The row's checkpoint, written if it does not exist."""
     path = folder / row.id.replace("/", "_").replace(" ", "_")
     if not (path / "config.json").exists():
         path.mkdir(parents=True, exist_ok=True)

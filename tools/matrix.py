@@ -1,10 +1,10 @@
-"""Families by runtimes: a tiny checkpoint of each family, proved on every runtime that is installed.
+"""Families by runtimes: a tiny checkpoint of each family, verified on every installed runtime.
 
-    python tools/matrix.py --write                 into the page of docs/ that has the table
-    python tools/matrix.py --family gpt2 --runtime node --runtime web --cache dynamic
+python tools/matrix.py --write                 into the page of docs/ that has the table
+python tools/matrix.py --family gpt2 --runtime node --runtime web --cache dynamic
 
-Prints a Markdown table of the worst error of `verify --cases quick` against txexport's PyTorch components. A
-runtime that refuses a bundle as `export` writes it gets the first of the older and flat forms that it takes.
+Prints a Markdown table of the worst error of `verify --cases quick` against txexport's PyTorch components.
+A runtime that rejects a bundle as `export` writes it gets the first older or flat form that it accepts.
 """
 
 import sys
@@ -41,9 +41,9 @@ FORMS = {
 
 @dataclass
 class Cell:
-    """What a runtime made of a family: the form of the bundle, the worst error, and why it is red.
+    """A family on a runtime: the form of the bundle, the worst error, and the reason of a failure.
 
-    Where the runtime takes no form, `refused` says why.
+    Where the runtime accepts no form, `refused` gives the reason.
     """
 
     form: str
@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """For a cell of the table."""
+        """The text of the table's cell."""
         if self.refused is not None:
             return "not taken"
         mark = "❌ " if self.said is not None else ""
@@ -63,7 +63,7 @@ class Cell:
 
 
 def tried(folder: Path, form: str, runtime: str) -> Cell:
-    """The bundle on the runtime."""
+    """Verify the bundle on the runtime."""
     try:
         report = verify(folder, runtime=runtime, reference="twin", cases="quick")
     except TxexportError as error:
@@ -75,7 +75,7 @@ def tried(folder: Path, form: str, runtime: str) -> Cell:
 
 
 def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> dict[str, Cell]:
-    """The cells of a family by runtime, each in the first form that the runtime takes."""
+    """The cells of a family by runtime, each in the first form that the runtime accepts."""
     left, cells, why = list(names), dict[str, Cell](), dict[str, str | None]()
     for form, options in FORMS.items():
         out = folder / f"{model_type}-{cache}-{form}"
@@ -90,7 +90,7 @@ def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> d
 
 
 def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
-    """Markdown, with what ran first and what stayed red after it."""
+    """The table as Markdown, followed by the forms used and the failures."""
     found = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, **versions(names)}
     ran = ", ".join(f"{name} {number}" for name, number in found.items())
     lines = [f"| family | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
@@ -113,7 +113,7 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
 @click.option("--cache", "caches", multiple=True, type=click.Choice(["static", "dynamic"]))
 @click.option("--write", is_flag=True, help="Write the table of all families and runtimes into docs/.")
 def main(families: tuple[str, ...], runtimes: tuple[str, ...], caches: tuple[str, ...], write: bool) -> None:
-    """See above."""
+    """Run the command; see the module's docstring."""
     if write and (families or runtimes or caches):
         raise click.UsageError("--write is for the whole table: leave out --family, --runtime and --cache")
     transformers.utils.logging.set_verbosity_error()

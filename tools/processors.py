@@ -1,7 +1,7 @@
-"""Runs the tests as on other processors: .venv/bin/python tools/processors.py [PYTEST_ARGUMENT ...]
+"""Run the tests as on other processors: .venv/bin/python tools/processors.py [PYTEST_ARGUMENT ...]
 
-Each library chooses its code by the vector instructions that it finds, and may be told to overlook some. ONNX
-Runtime cannot be told. PROFILES (as "oldest avx2") chooses among the profiles, which run one after the other.
+Each library selects its code by the vector instructions available, and most have settings that disable some.
+ONNX Runtime has none. PROFILES (as "oldest avx2") selects among the profiles, which run one after the other.
 """
 
 import os
@@ -13,18 +13,18 @@ import numpy as np
 
 ROOT = Path(__file__).parent.parent
 PROFILES = {
-    # Without AVX, as of 2010: what every x86-64 processor that the libraries run on can do; one thread.
+    # Without AVX, as of 2010: supported by every x86-64 processor that the libraries run on; one thread.
     "oldest": {
         "MKL_CBWR": "COMPATIBLE",
         "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
         "ATEN_CPU_CAPABILITY": "default",
         "ONEDNN_MAX_CPU_ISA": "SSE41",
-        "OV_CPU_MAX_ISA": "SSE41",  # OpenVINO's own half; oneDNN's is the other
+        "OV_CPU_MAX_ISA": "SSE41",  # for OpenVINO's own kernels; the other is oneDNN's
         "OPENBLAS_CORETYPE": "Nehalem",
         "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX,-AVX2,-FMA,-FMA4,-AVX512F",
         "OMP_NUM_THREADS": "1",
     },
-    # Most desktops and laptops; more threads than there may be cores.
+    # Most desktops and laptops; more threads than cores, perhaps.
     "avx2": {
         "MKL_CBWR": "AVX2",
         "ATEN_CPU_CAPABILITY": "avx2",
@@ -34,13 +34,13 @@ PROFILES = {
         "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F",
         "OMP_NUM_THREADS": "4",
     },
-    # All that this processor has.
+    # All instructions of this processor.
     "newest": {"OMP_NUM_THREADS": "2"},
 }
 
 
 def environment(profile: str) -> dict[str, str]:
-    """The environment of a process as on that processor."""
+    """The environment variables of a process for that profile."""
     found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     wide = [name for name in found if "512" in name or "V4" in name]
     disabled = {"oldest": found, "avx2": wide, "newest": []}[profile]

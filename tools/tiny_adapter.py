@@ -1,4 +1,4 @@
-"""LoRA adapters as PEFT writes them, of random numbers."""
+"""Random LoRA adapters in PEFT's format."""
 
 import json
 import math
@@ -30,7 +30,7 @@ def write(folder: Path, tensors: dict[str, torch.Tensor], **config: Any) -> Path
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Numbers of about 1 / sqrt(last size), as trained ones are."""
+    """Normal numbers scaled by 1 / sqrt(last size)."""
     generator = torch.Generator().manual_seed(seed * 1009 + sum(shape))
     return torch.randn(*shape, generator=generator) / math.sqrt(shape[-1])
 

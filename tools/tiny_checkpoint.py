@@ -1,8 +1,8 @@
-"""Small random checkpoints, as transformers saves them, with a tokenizer: for tests and demonstrations.
+"""Small random checkpoints in transformers' format, with a tokenizer: for tests and demonstrations.
 
-    python tools/tiny_checkpoint.py gpt2 FOLDER
+python tools/tiny_checkpoint.py gpt2 FOLDER
 
-Weights are drawn so that no term can go missing unseen: no norm scale is 1 and no bias is 0.
+Weights are drawn so that a missing term is always detected: no norm scale is 1 and no bias is 0.
 """
 
 import sys
@@ -244,7 +244,7 @@ CAPTIONS = PAIR | {
     "decoder": GPT2 | CROSSED | {"model_type": "gpt2", "n_layer": 3},
 }
 
-# model_type -> the architecture that a bare name stands for, and its sizes: small and odd.
+# model_type -> the default architecture, and its sizes: small and odd.
 FAMILIES = {
     "bert": ("BertModel", BERT),
     "roberta": ("RobertaModel", BERT | {"type_vocab_size": 1}),
@@ -359,8 +359,8 @@ FAMILIES = {
 }
 
 
-# T5's attention does not scale its scores, and Gemma's norms double what they let through (their scale is
-# 1 + weight): with wide weights both enlarge float32's own rounding.
+# T5's attention does not scale its scores, and Gemma multiplies by 1 + weight in its norms: wide weights
+# would amplify float32's rounding errors in both.
 NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "nemotron")
 
 
@@ -376,7 +376,7 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
     with torch.no_grad():
         for name, tensor in tensors:
             if not tensor.is_floating_point() or (model_type == "roformer" and "embed_positions" in name):
-                continue  # the latter's sinusoids, which nothing learns
+                continue  # the latter are sinusoids, which are not trained
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith("weight")
             tensor.copy_(1 + 0.3 * noise if is_scale else spread * noise)

@@ -1,4 +1,4 @@
-"""GGUF files of tiny checkpoints, written by llama.cpp's rules and by nothing of txexport's.
+"""GGUF files of tiny checkpoints, written by llama.cpp's rules, independently of txexport.
 
 Sources: ggml's docs/gguf.md for the container, llama.cpp's converters (`conversion/`) for names, orders and
 metadata, ggml-common.h for the layouts of blocks.
@@ -14,19 +14,19 @@ import numpy as np
 from safetensors.numpy import load_file
 
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
-NORMAL, CONTROL = 1, 3  # of tokens
-Packed = tuple[int, bytes]  # ggml's type, and bytes
+NORMAL, CONTROL = 1, 3  # token types
+Packed = tuple[int, bytes]  # ggml's type number, and its bytes
 Tensors = Mapping[str, tuple[tuple[int, ...], Packed]]
 
 
 def text(value: str) -> bytes:
-    """A string as the container has it."""
+    """A string in the container's encoding."""
     data = value.encode()
     return struct.pack("<Q", len(data)) + data
 
 
 def typed(value: object) -> bytes:
-    """A value of the metadata, its type before it."""
+    """A metadata value, preceded by its type."""
     if isinstance(value, bool):
         return struct.pack("<I?", BOOL, value)
     if isinstance(value, int):
@@ -43,7 +43,7 @@ def typed(value: object) -> bytes:
 
 
 def write(path: Path, metadata: Mapping[str, object], tensors: Tensors, version: int = 3) -> Path:
-    """A GGUF file of 32 bytes' alignment."""
+    """Write a GGUF file with an alignment of 32 bytes."""
     head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(metadata))
     head += b"".join(text(key) + typed(value) for key, value in metadata.items())
     body = b""
@@ -61,7 +61,7 @@ def floats(name: str, array: np.ndarray) -> Packed:
 
 
 def q8_0(array: np.ndarray) -> bytes:
-    """Rounded to Q8_0: 32 integers of 8 bits behind a scale."""
+    """Rounded to Q8_0: 32 integers of 8 bits after a scale."""
     blocks = array.reshape(-1, 32)
     scales = (np.abs(blocks).max(1, keepdims=True) / 127).astype("<f2")
     integers = np.round(blocks / np.maximum(scales.astype(np.float32), 1e-8)).astype(np.int8)
@@ -69,7 +69,7 @@ def q8_0(array: np.ndarray) -> bytes:
 
 
 def q4_0(array: np.ndarray) -> bytes:
-    """Rounded to Q4_0: 32 integers of 4 bits behind a scale, the second 16 in the upper halves."""
+    """Rounded to Q4_0: 32 integers of 4 bits after a scale, the second 16 in the upper halves."""
     blocks = array.reshape(-1, 32)
     scales = (np.abs(blocks).max(1, keepdims=True) / 7).astype("<f2")
     integers = np.round(blocks / np.maximum(scales.astype(np.float32), 1e-8)).astype(np.int8) + 8
@@ -77,7 +77,7 @@ def q4_0(array: np.ndarray) -> bytes:
     return b"".join(s.tobytes() + i.tobytes() for s, i in zip(scales, halves, strict=True))
 
 
-# Type -> elements and bytes of a block, and where its float16 scales lie.
+# Type -> elements and bytes of a block, and the offsets of its float16 scales.
 LAYOUTS = {
     **{2: (32, 18, (0,)), 3: (32, 20, (0, 2)), 6: (32, 22, (0,)), 7: (32, 24, (0, 2)), 8: (32, 34, (0,))},
     **{10: (256, 84, (80, 82)), 11: (256, 110, (108,)), 12: (256, 144, (0, 2)), 13: (256, 176, (0, 2))},
@@ -88,7 +88,7 @@ TYPICAL |= {20: 1e-3, 23: 6e-5}
 
 
 def noise(kind: int, shape: tuple[int, ...], seed: int) -> bytes:
-    """Random blocks of a type, whose scales make weights of an ordinary size."""
+    """Random blocks of a type, with scales that give weights of an ordinary size."""
     elements, nbytes, places = LAYOUTS[kind]
     rng = np.random.default_rng(seed)
     blocks = rng.integers(0, 256, (int(np.prod(shape)) // elements, nbytes), np.uint8)
@@ -99,7 +99,7 @@ def noise(kind: int, shape: tuple[int, ...], seed: int) -> bytes:
 
 
 def every(kind: int) -> Callable[[str, np.ndarray], Packed]:
-    """Packs matrices whose rows fill blocks as noise of a type, all else as float32."""
+    """Pack matrices whose rows fill blocks as random blocks of a type, all others as float32."""
 
     def pack(name: str, array: np.ndarray) -> Packed:
         if array.ndim == 2 and array.shape[-1] % LAYOUTS[kind][0] == 0:
@@ -154,7 +154,7 @@ def ggml_name(name: str, model_type: str) -> str:
 
 
 def heads_of(config: Mapping) -> tuple[int, int]:
-    """Heads, and key heads."""
+    """The numbers of query and key/value heads."""
     heads = next(config[key] for key in ("num_attention_heads", "n_head", "n_heads") if key in config)
     keys = config.get("num_key_value_heads", heads)
     if config["model_type"] == "falcon":
@@ -163,7 +163,7 @@ def heads_of(config: Mapping) -> tuple[int, int]:
 
 
 def changed(name: str, array: np.ndarray, config: Mapping) -> np.ndarray:
-    """What llama.cpp's converters make of a tensor's numbers."""
+    """A tensor as llama.cpp's converters reorder or shift it."""
     model_type, (heads, keys) = config["model_type"], heads_of(config)
     if model_type in ("llama", "mistral") and re.search(r"\.[qk]_proj\.", name):
         count = heads if ".q_proj." in name else keys
@@ -182,7 +182,7 @@ def changed(name: str, array: np.ndarray, config: Mapping) -> np.ndarray:
 
 
 def metadata(config: Mapping, intermediate: int) -> dict[str, object]:
-    """What llama.cpp's converters say of a config.json of transformers 5."""
+    """The metadata that llama.cpp's converters write for a config.json of transformers 5."""
     model_type, (heads, keys) = config["model_type"], heads_of(config)
     name = ARCHITECTURES.get(model_type, model_type)
 
@@ -240,7 +240,7 @@ def metadata(config: Mapping, intermediate: int) -> dict[str, object]:
 
 
 def factors(config: Mapping) -> dict[str, np.ndarray]:
-    """The tensors of rotary factors that llama.cpp's converters make of a config.json."""
+    """The tensors of rotary factors that llama.cpp's converters write for a config.json."""
     rope = config.get("rope_parameters") or {}
     if rope.get("rope_type") == "longrope":
         return {
@@ -267,7 +267,7 @@ def factors(config: Mapping) -> dict[str, np.ndarray]:
 
 
 def vocabulary(folder: Path, config: Mapping, pre: str) -> dict[str, object]:
-    """What the metadata says of the byte-level tokenizer that lies beside a checkpoint."""
+    """The metadata of the byte-level tokenizer of a checkpoint."""
     model = json.loads((folder / "tokenizer.json").read_text())
     ids = {number: word for word, number in model["model"]["vocab"].items()}
     special = {one["id"] for one in model["added_tokens"]}

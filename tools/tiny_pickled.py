@@ -1,4 +1,4 @@
-"""Checkpoints as they were published before safetensors: pytorch_model.bin, as torch.save writes it."""
+"""Checkpoints in the format before safetensors: pytorch_model.bin, as torch.save writes it."""
 
 import json
 from collections import OrderedDict
@@ -11,9 +11,9 @@ SINGLE = "pytorch_model.bin"
 
 
 def pickled(folder: Path, *, legacy: bool = False, shards: int = 1, trained: bool = False) -> Path:
-    """Have a folder's safetensors in files of torch.save; `legacy` is the form of before PyTorch 1.6.
+    """Replace a folder's safetensors by files of torch.save; `legacy` is the format before PyTorch 1.6.
 
-    `trained` puts them where Lightning does, in an attribute of its module and beside what training needs.
+    `trained` nests them as Lightning does, below an attribute of its module and beside training state.
     """
     file = folder / "model.safetensors"
     tensors = load_file(file)

@@ -1,7 +1,7 @@
 """Quantised checkpoints, packed number by number from each format's own rules; no reader is used.
 
-A packer takes a random source and a matrix's shape (out,in), and gives the tensors that the format has in its
-place, by what follows the module's name, and the float32 numbers (out,in) that they stand for.
+A packer takes a random source and a matrix's shape (out,in), and returns the tensors that the format stores,
+by their suffixes after the module's name, and the float32 values (out,in) that they encode.
 """
 
 import json
@@ -31,27 +31,27 @@ LLAMA = r"self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj"
 
 
 def int32(words: list[list[int]]) -> torch.Tensor:
-    """Words of 32 bits, given without sign."""
+    """Words of 32 bits from unsigned values."""
     return torch.from_numpy(np.array(words, np.uint32).view(np.int32))
 
 
 def half(numbers: np.ndarray) -> np.ndarray:
-    """The nearest numbers of 16 bits, as float32."""
+    """Rounded to float16, as float32."""
     return numbers.astype(np.float16).astype(np.float32)
 
 
 def brain(numbers: np.ndarray) -> np.ndarray:
-    """Nearby numbers of bfloat16, as float32."""
+    """Truncated to bfloat16, as float32."""
     return (numbers.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)
 
 
 def random_scales(random: Random, *shape: int) -> np.ndarray:
-    """Scales that float16 and bfloat16 both hold, as float32, for plausible weights of 4 bits."""
+    """Scales that float16 and bfloat16 both represent, as float32, for plausible weights of 4 bits."""
     return half(brain(random.uniform(0.005, 0.03, shape)))
 
 
 def words_along(integers: list[int], bits: int) -> list[int]:
-    """Integers in words of 32 bits as GPTQ packs them: of 3 bits, 32 in three words, two of them cut."""
+    """Integers packed into 32-bit words as GPTQ does: of 3 bits, 32 in three words, two of them split."""
     words: list[int] = []
     if bits == 3:
         for start in range(0, len(integers), 32):
@@ -82,7 +82,7 @@ def rows_in_words(matrix: np.ndarray, bits: int) -> torch.Tensor:
 
 
 def product(integer: int, zero: int, scale: np.float32) -> np.float32:
-    """What an integer stands for, in float32."""
+    """The dequantised value of an integer, in float32."""
     return np.float32(int(integer) - int(zero)) * np.float32(scale)
 
 
@@ -96,7 +96,7 @@ def gptq(
     g_idx: bool = True,
     bias: bool = False,
 ) -> Packer:
-    """GPTQ; `stored_less` is 1 in v1, whose zeros are stored less 1, and `zero` one for every block."""
+    """GPTQ; `stored_less` is 1 in v1, whose zero points are stored minus 1; `zero` is one for every block."""
 
     def pack(random: Random, outputs: int, inputs: int) -> Packed:
         size = group if group > 0 else inputs
@@ -157,7 +157,7 @@ def awq(group: int = 32) -> Packer:
 
 
 def pack_quantized(bits: int = 4, group: int = 32, symmetric: bool = True, act_order: bool = False) -> Packer:
-    """compressed-tensors' "pack-quantized"; `group` 0 is one scale for each output."""
+    """compressed-tensors' "pack-quantized"; with `group` 0 there is one scale per output."""
 
     def pack(random: Random, outputs: int, inputs: int) -> Packed:
         size, half_range = group or inputs, 1 << bits - 1
@@ -187,7 +187,7 @@ def pack_quantized(bits: int = 4, group: int = 32, symmetric: bool = True, act_o
 
 
 def int_quantized(random: Random, outputs: int, inputs: int) -> Packed:
-    """compressed-tensors' "int-quantized": int8, a scale for each output."""
+    """compressed-tensors' "int-quantized": int8, a scale per output."""
     q = random.integers(-127, 128, (outputs, inputs))
     scales = brain(random.uniform(0.0003, 0.002, (outputs, 1)))
     numbers = np.empty((outputs, inputs), np.float32)
@@ -199,7 +199,7 @@ def int_quantized(random: Random, outputs: int, inputs: int) -> Packed:
 
 
 def e4m3(code: int) -> float:
-    """What a code of 8 bits stands for: sign, 4 bits of exponent less 7, 3 of fraction."""
+    """The value of an 8-bit code: sign, 4 bits of exponent with bias 7, 3 of fraction."""
     exponent, fraction = code >> 3 & 15, code & 7
     size = (1 + fraction / 8) * 2.0 ** (exponent - 7) if exponent else fraction / 8 * 2.0**-6
     return -size if code & 128 else size
@@ -225,7 +225,7 @@ def float8(rows: int = 0, columns: int = 0, scale: str = "weight_scale_inv", sha
 
 
 def llm_int8(random: Random, outputs: int, inputs: int) -> Packed:
-    """bitsandbytes of 8 bits: int8, and the largest number of each output."""
+    """bitsandbytes' 8 bits: int8, and the absolute maximum of each output."""
     q = random.integers(-127, 128, (outputs, inputs))
     largest = random.uniform(0.05, 0.3, outputs).astype(np.float32)
     numbers = np.empty((outputs, inputs), np.float32)
@@ -247,7 +247,7 @@ FP4 = (*POSITIVE, *(-level for level in POSITIVE))
 
 
 def four_bits(kind: str = "nf4", block: int = 64, nested: bool = False) -> Packer:
-    """bitsandbytes of 4 bits: codes in pairs, the first one high, over the rows one after another."""
+    """bitsandbytes' 4 bits: codes in pairs, high nibble first, over the rows one after another."""
 
     def pack(random: Random, outputs: int, inputs: int) -> Packed:
         levels = np.array({"nf4": NF4, "fp4": FP4}[kind], np.float32)
@@ -284,7 +284,7 @@ def four_bits(kind: str = "nf4", block: int = 64, nested: bool = False) -> Packe
 
 
 def torchao(random: Random, outputs: int, inputs: int) -> Packed:
-    """torchao's int8 of weights."""
+    """torchao's int8 weights."""
     tensors, numbers = int_quantized(random, outputs, inputs)
     return {
         "_weight_qdata": tensors["weight"],
@@ -294,7 +294,7 @@ def torchao(random: Random, outputs: int, inputs: int) -> Packed:
 
 
 def mxfp4(random: Random, experts: int, outputs: int, inputs: int) -> Packed:
-    """MXFP4 of stacked experts: a power plus 127 for 32 inputs, and numbers in pairs, the low one first."""
+    """MXFP4 of stacked experts: an exponent with bias 127 per 32 inputs, codes in pairs, low nibble first."""
     levels = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
     levels += [-level for level in levels]
     codes = random.integers(0, 16, (experts, outputs, inputs))
@@ -308,7 +308,7 @@ def mxfp4(random: Random, experts: int, outputs: int, inputs: int) -> Packed:
 
 
 def quantised_experts(source: Path, folder: Path, seed: int = 0) -> dict[str, np.ndarray]:
-    """Write a copy of a gpt-oss checkpoint with experts in MXFP4; what they stand for (experts,out,in)."""
+    """Write a copy of a gpt-oss checkpoint with MXFP4 experts; return their values (experts,out,in)."""
     shutil.copytree(source, folder)
     settle(folder, **MXFP4)
     random = np.random.default_rng(seed)
@@ -324,7 +324,7 @@ def quantised_experts(source: Path, folder: Path, seed: int = 0) -> dict[str, np
 
 
 def tiny_gpt_oss(folder: Path, **config) -> Path:
-    """A float gpt-oss whose experts have sizes that MXFP4 packs; some activations reach their clip."""
+    """A float gpt-oss with experts of sizes that MXFP4 packs; some activations are clipped."""
     tiny_checkpoint.save(folder, "gpt_oss", **SIZES | {"num_hidden_layers": 2} | config)
     return folder
 
@@ -332,7 +332,7 @@ def tiny_gpt_oss(folder: Path, **config) -> Path:
 def quantised(
     source: Path, folder: Path, packer: Packer, settings: dict, modules: str = LLAMA, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Write a copy of a checkpoint whose `modules` (an expression) are packed; what they stand for."""
+    """Write a copy of a checkpoint with `modules` (a regular expression) packed; return their values."""
     shutil.copytree(source, folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
@@ -351,13 +351,13 @@ def quantised(
 
 
 def tiny_llama(folder: Path, **config) -> Path:
-    """A float llama whose matrices have sizes that every format packs."""
+    """A float llama with matrices of sizes that every format packs."""
     tiny_checkpoint.save(folder, "llama", **SIZES | config)
     return folder
 
 
 def compressed(form: str, **weights) -> dict:
-    """compressed-tensors' settings, with activations rounded to int8 where all is."""
+    """compressed-tensors' settings, with activations rounded to int8 where `kind` says so."""
     tokens = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
     activations = tokens if form == "int-quantized" else None
     group = {"targets": ["Linear"], "weights": weights, "input_activations": activations}
@@ -379,7 +379,7 @@ MXFP4 = {
 }
 TORCHAO = {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"}}}
 
-# Of each format a packer, and what config.json says of it.
+# Each format's packer, and its quantization_config.
 FORMATS: dict[str, tuple[Packer, dict]] = {
     "gptq": (gptq(act_order=True, bias=True), GPTQ | {"desc_act": True}),
     "gptq-asymmetric": (gptq(bits=3, symmetric=False), GPTQ | {"bits": 3, "sym": False}),

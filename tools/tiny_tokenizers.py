@@ -39,7 +39,7 @@ def wordpiece() -> PreTrainedTokenizerFast:
 
 
 def byte_level() -> PreTrainedTokenizerFast:
-    """As RoBERTa's: bytes, a space belongs to the word after it, <s> A </s></s> B </s>."""
+    """As RoBERTa's: byte-level, a space belongs to the word after it, <s> A </s></s> B </s>."""
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     tokenizer = Tokenizer(_bpe(special))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -55,13 +55,13 @@ def byte_level() -> PreTrainedTokenizerFast:
         sep_token="</s>",
         unk_token="<unk>",
         mask_token="<mask>",
-        model_max_length=LIMIT - 2,  # positions of RoBERTa begin after that of padding
+        model_max_length=LIMIT - 2,  # position ids of RoBERTa begin after pad_token_id
         model_input_names=["input_ids", "attention_mask"],
     )
 
 
 def clip() -> PreTrainedTokenizerFast:
-    """As CLIP's: lower case, words end in </w>, the mark of a text's end pads too and has the highest id."""
+    """As CLIP's: lower case, words end in </w>, EOS is also the padding and has the highest id."""
     start, end = "<|startoftext|>", "<|endoftext|>"
     model = _bpe([], "</w>")
     tokenizer = Tokenizer(model)
@@ -83,14 +83,14 @@ def clip() -> PreTrainedTokenizerFast:
 
 
 def siglip() -> PreTrainedTokenizerFast:
-    """As CLIP's, but that no mask tells padding from text."""
+    """As CLIP's, without an attention mask."""
     tokenizer = clip()
     tokenizer.model_input_names = tokenizer.init_kwargs["model_input_names"] = ["input_ids"]
     return tokenizer
 
 
 def _bpe(special: list[str], suffix: str = "") -> models.BPE:
-    """Bytes, and merges that make WORDS of them from left to right; `suffix` is of a word's last byte."""
+    """Byte-level BPE with merges that build WORDS from left to right; `suffix` marks a word's last byte."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     ends = [letter + suffix for letter in letters if suffix]
     vocabulary, merges = [*special, *letters, *ends], []

@@ -1,4 +1,4 @@
-"""Serves the page, transformers.js and exported bundles on this machine, with nothing but Python.
+"""Serve the page, transformers.js and exported bundles from this machine, with Python's library alone.
 
 npm install
 txexport export ../../models/pretrained/number-translator bundles/number-translator
@@ -18,7 +18,7 @@ PAGE = ("index.html", "demo.js")
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """The page's files, and what lies in the folders of `shared`."""
+    """Serves the page's files and the folders of `shared`."""
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {
         ".mjs": "text/javascript",
@@ -30,7 +30,7 @@ class Handler(SimpleHTTPRequestHandler):
         super().__init__(*arguments, directory=str(HERE))
 
     def translate_path(self, path: str) -> str:
-        """A file of the page or of a shared folder; nothing else of this machine."""
+        """Map a URL to a file of the page or of a shared folder, and to nothing else on this machine."""
         first, _, rest = path.split("?")[0].lstrip("/").partition("/")
         if first in self.shared:
             folder = self.shared[first].resolve()
@@ -40,7 +40,7 @@ class Handler(SimpleHTTPRequestHandler):
         return str(HERE / name) if name in PAGE and not rest else ""
 
     def do_GET(self) -> None:
-        """A file, or the part of it that is asked for: transformers.js learns sizes from first bytes."""
+        """Send a file or a byte range of it; transformers.js reads a file's size from the first bytes."""
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         path = Path(self.translate_path(self.path))
         if asked is None or not path.is_file():
@@ -55,14 +55,14 @@ class Handler(SimpleHTTPRequestHandler):
         self.wfile.write(part)
 
     def end_headers(self) -> None:
-        """With what a page needs to have several threads, and so that an exported file is seen at once."""
+        """Add the headers that threads in a page require, and disable caching."""
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")
         self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
         self.send_header("Cache-Control", "no-cache")
         super().end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 def main() -> None:

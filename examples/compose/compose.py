@@ -1,8 +1,8 @@
-"""A Transformer put together by hand: trained, exported, proved and run.
+"""A Transformer composed from its parts: trained, exported, verified and run.
 
-    python examples/compose/compose.py [FOLDER]
+python examples/compose/compose.py [FOLDER]
 
-It tags brackets that have no partner, in layers of local attention and full attention by turns.
+It tags unbalanced brackets, with layers of local and full attention in alternation.
 """
 
 import sys
@@ -36,7 +36,7 @@ LENGTH = 24
 
 
 def spec(width: int = 48, heads: int = 4) -> EncoderSpec:
-    """Four layers, of which the second and fourth see everything."""
+    """Four layers; the second and fourth have full attention."""
     norm, feed_forward = NormSpec(width, 1e-5), FeedForwardSpec(width, 4 * width, Activation.GELU)
     local = LocalAttentionSpec(width, heads, width // heads, block_size=4)
     full = AttentionSpec(width, heads, heads, width // heads, causal=False)
@@ -47,7 +47,7 @@ def spec(width: int = 48, heads: int = 4) -> EncoderSpec:
 
 
 def lonely(text: str) -> list[int]:
-    """1 for each bracket without a partner."""
+    """Return 1 for each bracket without a partner."""
     tags, opened = [0] * len(text), []
     for place, character in enumerate(text):
         if character == "(":
@@ -62,14 +62,14 @@ def lonely(text: str) -> list[int]:
 
 
 def examples(seed: int, count: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random texts as ids, and the tags of their characters, (count,LENGTH) both."""
+    """Random texts as ids and the tags of their characters, both (count,LENGTH)."""
     ids = np.random.default_rng(seed).integers(0, len(CHARACTERS), (count, LENGTH))
     tags = [lonely("".join(CHARACTERS[i] for i in row)) for row in ids]
     return torch.from_numpy(ids), torch.tensor(tags)
 
 
 def main(folder: Path, steps: int = 400) -> float:
-    """Make all of it in `folder`; the share of characters tagged right by the bundle, on new texts."""
+    """Train, export and verify in `folder`; return the bundle's accuracy per character on new texts."""
     torch.manual_seed(0)
     model = transformer(spec())
     initialisation.xavier(model)

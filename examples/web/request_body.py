@@ -1,4 +1,4 @@
-"""What a request may ask for: its size, its values by name, their types and ranges. All else is refused."""
+"""Validation of a request: its size, its keys, their types and ranges. Anything else is refused."""
 
 import asyncio
 import json
@@ -8,12 +8,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 BYTES = 65_536  # of a body
-PROMPTS = 16  # of a request
-NEW_TOKENS = 512  # of each
-UPLOAD = 10.0  # seconds that a body may take to arrive
+PROMPTS = 16  # per request
+NEW_TOKENS = 512  # per prompt
+UPLOAD = 10.0  # seconds until a body must have arrived
 
-# Options of generation by their type and range. What is not here cannot be asked for: max_length, say, would
-# get past the limit of new tokens, and lists of token ids are nothing that a stranger needs.
+# Generation options with their types and ranges. Others are refused: max_length would bypass the limit of
+# new tokens, and callers have no use for lists of token ids.
 OPTIONS: dict[str, tuple[type, float, float]] = {
     "max_new_tokens": (int, 1, NEW_TOKENS),
     "min_new_tokens": (int, 0, NEW_TOKENS),
@@ -33,7 +33,7 @@ OPTIONS: dict[str, tuple[type, float, float]] = {
 
 
 async def read(request: Request) -> dict[str, Any]:
-    """The object in a body. Raises HTTPException: 400 where there is none, 408 too slow, 413 too large."""
+    """The JSON object of a body. Raises HTTPException: 400 if there is none, 408 too slow, 413 too large."""
     body = bytearray()
     try:
         async with asyncio.timeout(UPLOAD):
@@ -47,7 +47,7 @@ async def read(request: Request) -> dict[str, Any]:
         asked = json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:
         raise refused("the body is nested too deeply") from None
-    except ValueError as error:  # no UTF-8, no JSON, or a number of thousands of digits
+    except ValueError as error:  # not UTF-8, not JSON, or a number with thousands of digits
         raise refused(f"the body is no JSON in UTF-8: {error}") from None
     if not isinstance(asked, dict):
         raise refused(f"the body is no JSON object but a {type(asked).__name__}")
@@ -55,7 +55,7 @@ async def read(request: Request) -> dict[str, Any]:
 
 
 def options(asked: dict[str, Any]) -> dict[str, Any]:
-    """The options of generation, all of `asked`. Raises HTTPException for what is unknown or out of range."""
+    """The generation options in `asked`. Raises HTTPException for an unknown key or a value out of range."""
     for name, value in asked.items():
         if name not in OPTIONS:
             raise refused(f"no option {name!r:.60}; expected some of {', '.join(OPTIONS)}")
@@ -68,12 +68,12 @@ def options(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def prompt(asked: dict[str, Any]) -> str:
-    """The one prompt, taken out of `asked`. Raises HTTPException."""
+    """Remove the prompt from `asked` and return it. Raises HTTPException."""
     return text(asked.pop("prompt", None))
 
 
 def prompts(asked: dict[str, Any]) -> list[str]:
-    """The prompts, taken out of `asked`. Raises HTTPException."""
+    """Remove the prompts from `asked` and return them. Raises HTTPException."""
     listed = asked.pop("prompts", None)
     if not isinstance(listed, list) or not 1 <= len(listed) <= PROMPTS:
         raise refused(f"prompts is {listed!r:.60}, expected a list of 1 to {PROMPTS} texts")
@@ -81,7 +81,7 @@ def prompts(asked: dict[str, Any]) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """A text that can be written. Raises HTTPException."""
+    """Check that a value is a text that UTF-8 can encode. Raises HTTPException."""
     if not isinstance(value, str):
         raise refused(f"a text is {type(value).__name__}, expected str")
     try:
@@ -92,7 +92,7 @@ def text(value: Any) -> str:
 
 
 def refused(message: str, status: int = 400, **headers: str) -> HTTPException:
-    """An answer of one line that says what was wrong; `retry_after=5` is a header."""
+    """An error response of one line; keyword arguments are headers, as in `retry_after=5`."""
     line = " ".join(message.split())
     names = {name.replace("_", "-").title(): value for name, value in headers.items()}
     return HTTPException(status, f"{line}\n", names)

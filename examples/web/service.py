@@ -1,14 +1,14 @@
-"""A web service over a bundle that generates: text as it is made, or whole.
+"""A web service for a generation bundle: streamed or complete texts.
 
-    pip install 'txexport[cpu]' starlette uvicorn
-    BUNDLE=decoder uvicorn service:app
+pip install 'txexport[cpu]' starlette uvicorn
+BUNDLE=decoder uvicorn service:app
 
-    curl -N localhost:8000/stream -d '{"prompt": "Once upon a time", "max_new_tokens": 40}'
-    curl localhost:8000/generate -d '{"prompts": ["Once upon a time"], "num_beams": 4}'
+curl -N localhost:8000/stream -d '{"prompt": "Once upon a time", "max_new_tokens": 40}'
+curl localhost:8000/generate -d '{"prompts": ["Once upon a time"], "num_beams": 4}'
 
-A request's other values are options of generation, those of `request_body.OPTIONS`. A model is loaded once
-and asked from several threads: by RUNNING requests at a time, while WAITING more may wait before others are
-turned away. A request ends with its client: each step first looks whether that is still there.
+A request's other values are generation options, those of `request_body.OPTIONS`. The model is loaded once and
+used by RUNNING threads; WAITING more requests are queued, and further ones are refused. Generation stops when
+its client disconnects, which is checked before each step.
 """
 
 import asyncio
@@ -34,43 +34,43 @@ SECONDS = 60.0  # that a request may wait, and that it may run
 
 
 class StoppedError(Exception):
-    """A generation was ended before its time."""
+    """A generation was stopped early."""
 
 
 class Job:
-    """One of the requests that run: it ends at its next step when its client has gone or its time is up."""
+    """A running request; it stops at its next step when its client has disconnected or its time is over."""
 
     def __init__(self, slots: asyncio.Semaphore, request: Request):
         self.slots, self.gone, self.until = slots, threading.Event(), time.monotonic() + SECONDS
         self.watching = asyncio.create_task(self.watch(request))
 
     def step(self, tokens, scores):
-        """Before each new token, as a `logits_processor` that changes nothing. Raises StoppedError."""
+        """A `logits_processor` that changes nothing. Raises StoppedError before the next token."""
         if self.gone.is_set() or time.monotonic() > self.until:
             raise StoppedError
         return scores
 
     async def watch(self, request: Request) -> None:
-        """Tell the generation when the client has gone."""
+        """Stop the generation when the client disconnects."""
         while (await request.receive())["type"] != "http.disconnect":
             pass
         self.gone.set()
 
     def end(self) -> None:
-        """Make room for another request."""
+        """Free the slot."""
         self.watching.cancel()
         self.gone.set()
         self.slots.release()
 
 
 class Jobs:
-    """Who runs and who waits."""
+    """Running and queued requests."""
 
     def __init__(self) -> None:
         self.slots, self.waiting = asyncio.Semaphore(RUNNING), 0
 
     async def start(self, request: Request) -> Job:
-        """Wait for a slot. Raises HTTPException where too many wait, or it takes too long."""
+        """Wait for a slot. Raises HTTPException where the queue is full, or the wait too long."""
         if self.slots.locked() and self.waiting >= WAITING:
             raise refused("too many requests are waiting", 503, retry_after="5")
         self.waiting += 1
@@ -88,10 +88,10 @@ class Jobs:
 
 
 class Pieces(StreamingResponse):
-    """Text as it is made. A client that has gone, or reads too slowly, ends the job.
+    """A streamed response. A client that disconnects, or reads too slowly, stops the job.
 
-    It may go long before the next piece: beams give all at their end, half a character waits for its rest.
-    So the job watches it, from before the first piece.
+    The job watches the connection from the start, since the next piece may come late: beam search returns all
+    text at its end, and a partial character waits for its remaining bytes.
     """
 
     def __init__(self, pieces: Iterator[str], job: Job):
@@ -99,7 +99,7 @@ class Pieces(StreamingResponse):
         self.job = job
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them. Where the time is up the connection breaks off, so that nobody takes it for the end."""
+        """Send the pieces. On a timeout the connection is aborted, so that it does not look complete."""
         try:
             async with asyncio.timeout(SECONDS):
                 await self.stream_response(send)
@@ -115,13 +115,13 @@ def service(model: txexport.Model) -> Starlette:
     jobs = Jobs()
 
     async def stream(request: Request) -> Response:
-        """The text of one prompt, in pieces."""
+        """Stream the text of one prompt."""
         asked = await request_body.read(request)
         prompt, options = request_body.prompt(asked), request_body.options(asked)
         job = await jobs.start(request)
         try:
             pieces = model.stream(prompt, logits_processor=job.step, **options)
-            # What cannot be is told before the answer begins.
+            # Errors of arguments are reported before the response begins.
             first = await run_in_threadpool(next, pieces, "")
         except BaseException:
             job.end()
@@ -134,7 +134,7 @@ def service(model: txexport.Model) -> Starlette:
         return Pieces(all_pieces(), job)
 
     async def generate(request: Request) -> Response:
-        """The texts of several prompts, in one batch."""
+        """Generate the texts of several prompts in one batch."""
         asked = await request_body.read(request)
         prompts, options = request_body.prompts(asked), request_body.options(asked)
         job = await jobs.start(request)
@@ -153,12 +153,12 @@ def service(model: txexport.Model) -> Starlette:
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """One line that says what was wrong."""
+    """Report an error in one line."""
     return answer(refused(str(error)))
 
 
 async def stopped(request: Request, error: Exception) -> Response:
-    """A line for who waited too long; who has gone does not read it."""
+    """Report a timeout in one line; a disconnected client does not read it."""
     return answer(refused(f"the answer took more than {SECONDS:g} seconds", 503, retry_after="30"))
 
 

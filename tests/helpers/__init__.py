@@ -1,5 +1,5 @@
-"""What several test modules share: rows, mutations, changes of bundles and graphs, judges."""
+"""Helpers shared by test modules: rows, mutations, edits of bundles and graphs, assertions."""
 
 import pytest
 
-pytest.register_assert_rewrite("helpers.reports", "helpers.twins")  # which judge, and say what they saw
+pytest.register_assert_rewrite("helpers.reports", "helpers.twins")  # pytest rewrites their assertions

@@ -1,4 +1,4 @@
-"""Bundles that are changed: with other files than their checkpoints have, or other numbers."""
+"""Edits of bundles: replaced files, or changed weights."""
 
 import dataclasses
 from pathlib import Path
@@ -12,7 +12,7 @@ from txexport.contracts import roles
 
 
 def relist(folder: Path) -> Path:
-    """Have txexport.json say that all companions are as they lie there, as if they were exported so."""
+    """Update the hashes in txexport.json so that the changed companion files are accepted."""
     manifest = bundle.read_manifest(folder)
     own = {bundle.MANIFEST, *manifest.data, *(graph.file for graph in manifest.every_graph)}
     names = [name for name in bundle.present(folder) if name not in own]
@@ -22,17 +22,17 @@ def relist(folder: Path) -> Path:
 
 
 def weights_path(folder: Path) -> Path:
-    """The bundle's first file of weights, or only one."""
+    """The bundle's first weight file, or its only one."""
     return folder / next(iter(bundle.read_manifest(folder).data))
 
 
 def graph_path(folder: Path, role: str = roles.MODEL) -> Path:
-    """The graph of our runtime's that has that role."""
+    """The graph of the native runtime that has that role."""
     return folder / bundle.read_manifest(folder).graphs[role].file
 
 
 def stored(folder: Path) -> dict[str, np.ndarray]:
-    """What lies in a bundle's files of weights, by name."""
+    """The stored tensors of a bundle's weight files, by name."""
     arrays: dict[str, np.ndarray] = {}
     for path in bundle.read_manifest(folder).data:
         with safe_open(folder / path, "np") as file:
@@ -41,12 +41,12 @@ def stored(folder: Path) -> dict[str, np.ndarray]:
 
 
 def weight_names(folder: Path) -> list[str]:
-    """Names of what is stored."""
+    """The names of the stored tensors."""
     return [*stored(folder)]
 
 
 def tamper(folder: Path, name: str, change) -> None:
-    """Change one tensor's numbers where they lie."""
+    """Change one tensor's values in place."""
     headers = {folder / path: read_header(folder / path) for path in bundle.read_manifest(folder).data}
     place, header = next((path, header) for path, header in headers.items() if name in header)
     found = header[name]

@@ -1,14 +1,14 @@
-"""Chat templates of our own: those like published families', and what else templates may do."""
+"""Chat templates: some modelled on published families, and one-liners for other features of the language."""
 
 # ruff: noqa: E501
 from helpers.project import ROOT
 
-# By what they are like: each uses the statements, tests, filters and methods that the family's template uses.
+# By family: each uses the statements, tests, filters and methods that the family's template uses.
 FAMILIES = {
     path.stem: path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "tests/data/chat_templates").glob("*.jinja"))
 }
-# What templates may do beside, a line each.
+# Further features of the language, one line each.
 FEATURES = {
     "tojson": "{{ messages | tojson }}{{ messages | tojson(indent=2) }}{{ messages | tojson(true) }}"
     "{{ messages | tojson(ensure_ascii=true, separators=(',', ':'), sort_keys=true) }}{{ tools | tojson(none, 1) }}",

@@ -1,6 +1,6 @@
-"""Popular checkpoints by name: small ones with what config.json says, and the table of what becomes of each.
+"""Popular checkpoints by name: tiny ones with the published config.json, and the docs' table of them.
 
-tests/data/checkpoints.json has of each the values that choose its mathematics; sizes are those of the tests.
+tests/data/checkpoints.json has, for each, the values that determine its computation; sizes are the tests'.
 """
 
 import json
@@ -27,10 +27,10 @@ FILE = ROOT / "tests/data/checkpoints.json"
 
 @dataclass(frozen=True)
 class Published:
-    """One checkpoint: its config.json but for sizes; `reason` is why it is not exported, None where it is.
+    """One checkpoint: its config.json without sizes; `reason` tells why it is not exported, None where it is.
 
-    `vectors` says that sentence-transformers' files lie beside it. `library` is the class of transformers
-    with its mathematics where `architecture` is one of its own code.
+    `vectors` tells that it has sentence-transformers' files. `library` is the class of transformers that
+    computes the same where `architecture` is one of the checkpoint's own code.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Published:
 
     @property
     def like(self) -> str:
-        """The same for checkpoints that differ in sizes alone."""
+        """A key that is equal for checkpoints that differ in sizes alone."""
         return json.dumps([self.model_type, self.architecture, self.config, self.vectors])
 
     @property
     def task(self) -> str:
-        """What it is exported for if nothing else is asked: what its architecture implies, or the first."""
+        """The default task of its export: the one that its architecture implies, or the first."""
         if self.vectors:
             return "feature-extraction"
         tasks, name = families.module(self.family).TASKS, self.library or self.architecture
@@ -56,7 +56,7 @@ class Published:
 
     @property
     def code(self) -> str:
-        """Its model_type, the variant of one, or the class of its config where `PUBLISHED_BY` has that."""
+        """Its model_type, the variant of one, or its config's class where `PUBLISHED_BY` has that."""
         named = self.config.get("auto_map", {}).get("AutoConfig", "").rpartition(".")[2]
         if named in families.PUBLISHED_BY:
             return named
@@ -77,7 +77,7 @@ def _classes(model_type: str) -> set[str]:
 
 
 def published() -> list[Published]:
-    """Every checkpoint of the file; those of a `model_type` that is no family's share its reason."""
+    """Every checkpoint of the file; those of an unsupported `model_type` share its reason."""
     values = json.loads(FILE.read_text(encoding="utf-8"))
     reasons = values["not_taken"]
     return [
@@ -87,7 +87,7 @@ def published() -> list[Published]:
 
 
 def save(one: Published, folder: Path) -> None:
-    """Write a small checkpoint with the config.json of `one`; without a family, one of a single tensor."""
+    """Write a tiny checkpoint with the config.json of `one`; without a family, one with a single tensor."""
     folder.mkdir()
     file, written = folder / "config.json", {}
     if one.code in code.WRITERS:
@@ -100,7 +100,7 @@ def save(one: Published, folder: Path) -> None:
         written = json.loads(file.read_text(encoding="utf-8"))
     else:
         save_file({"weight": np.ones(1, np.float32)}, folder / "model.safetensors")
-    if {"rope_theta", "rope_scaling"} & set(one.config):  # as published, before the library renamed them
+    if {"rope_theta", "rope_scaling"} & set(one.config):  # the names before the library renamed them
         written.pop("rope_parameters", None)
     own = {key: value for key, value in one.config.items() if not isinstance(written.get(key), dict)}
     named = {"model_type": one.model_type, "architectures": [one.architecture]}
@@ -116,7 +116,7 @@ def save(one: Published, folder: Path) -> None:
 
 
 def checkpoints_table() -> str:
-    """The table in docs/: a line a checkpoint, with what it is exported for, or why it is not."""
+    """The table in docs/: a row per checkpoint, with its default task, or the reason for not exporting it."""
     every = published()
     taken = sum(one.reason is None for one in every)
     lines = [

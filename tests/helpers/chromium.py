@@ -1,4 +1,4 @@
-"""Headless Chromium: pages are opened, asked and photographed through its DevTools protocol."""
+"""Headless Chromium, driven through the DevTools protocol."""
 
 import base64
 import contextlib
@@ -15,16 +15,16 @@ from typing import Any
 
 from txexport.verification.runtimes import web
 
-READ, WRITE = 3, 4  # the descriptors at which Chromium listens and speaks
+READ, WRITE = 3, 4  # the file descriptors on which Chromium reads and writes
 MISSING = None if web.browser() else "no Chromium is installed to show a page in"
 
 
 class PageError(AssertionError):
-    """A page has failed, or waited in vain."""
+    """A page failed, or a wait timed out."""
 
 
 class Page:
-    """A page that is open; `errors` are those of its scripts and of files that it could not load."""
+    """An open page; `errors` are those of its scripts and of files that failed to load."""
 
     def __init__(self, commands: int, answers: int):
         self._commands, self._answers = os.fdopen(commands, "wb"), os.fdopen(answers, "rb")
@@ -37,7 +37,7 @@ class Page:
             self._call(f"{part}.enable")
 
     def open(self, url: str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Show a page in a window of that size."""
+        """Open a URL in a window of that size."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self._call("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -45,17 +45,17 @@ class Page:
         self._call("Page.navigate", url=url)
 
     def value(self, expression: str) -> Any:
-        """An expression's value on the page."""
+        """Evaluate an expression on the page."""
         result = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise PageError(result["exceptionDetails"]["exception"].get("description", expression))
         return result["result"].get("value")
 
     def until(self, expression: str, seconds: float = 90) -> Any:
-        """The expression's value as soon as it is true. Raises PageError where it does not become so."""
+        """Wait until an expression is true and return it. Raises PageError on timeout."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            # While a page is being opened there is nothing to ask.
+            # While a page is loading, there is no context to evaluate in.
             with contextlib.suppress(PageError):
                 value = self.value(expression)
                 if value:
@@ -64,7 +64,7 @@ class Page:
         raise PageError(f"after {seconds} seconds still not: {expression}\n" + "\n".join(self.errors))
 
     def picture(self, path: Path) -> None:
-        """Write what the window shows to a PNG."""
+        """Write a screenshot as PNG."""
         data = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
 
@@ -103,7 +103,7 @@ class Page:
 
 @contextmanager
 def chromium() -> Iterator[Page]:
-    """A page in a browser of its own, with an empty profile."""
+    """A page in a new browser with an empty profile."""
     options = [
         "--headless=new",
         "--remote-debugging-pipe",
@@ -113,10 +113,10 @@ def chromium() -> Iterator[Page]:
     ]
     options += ["--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update"]
     if os.geteuid() == 0:
-        options.append("--no-sandbox")  # which root cannot have
+        options.append("--no-sandbox")  # root cannot use the sandbox
     heard, commands = os.pipe()
     answers, said = os.pipe()
-    # Beyond the descriptors that they will be, so that neither is overwritten by the other.
+    # Move descriptors out of the way of those that Chromium expects, so that neither is overwritten.
     theirs = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (heard, said)]
 
     def connect() -> None:

@@ -1,4 +1,4 @@
-"""Tiny checkpoints as people save them, with tokenizer and processor, for programs that want them all."""
+"""Tiny checkpoints with tokenizer and processor, for programs that need complete ones."""
 
 import json
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
 SPEECH = ["<|endoftext|>", "<|startoftranscript|>", "<|notimestamps|>", "<|0.00|>", "<|0.02|>"]
-SIDE, SECOND = 30, 16_000  # an image's pixels, a sound's samples
+SIDE, SECOND = 30, 16_000  # an image's pixels, an audio's samples
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint: tools/tiny_checkpoint.py's sizes changed by `config`, and whose tokenizer it has.
+    """One checkpoint: tools/tiny_checkpoint.py's sizes changed by `config`, and the family of its tokenizer.
 
-    `together` saves the processor as transformers 5 does by itself: in processor_config.json alone.
+    `together` saves the processor as transformers 5 does by default: in processor_config.json alone.
     """
 
     model_type: str
@@ -35,7 +35,7 @@ class Checkpoint:
         return f"{self.model_type} {self.architecture}"
 
     def save(self, folder: Path) -> Path:
-        """Write it to a folder, which is returned."""
+        """Write it to a folder, and return that."""
         transformers.utils.logging.disable_progress_bar()
         tokenizer = TOKENIZERS[self.tokenizer]() if self.tokenizer else None
         marks = _marks(self.model_type, tokenizer) if tokenizer else {}
@@ -65,7 +65,7 @@ class Checkpoint:
 
 
 def speech() -> PreTrainedTokenizerFast:
-    """As Whisper's: bytes, then marks of tasks and of times."""
+    """A byte-level tokenizer as Whisper's, with task and timestamp tokens."""
     tokenizer = tiny_tokenizers.byte_level()
     tokenizer.add_special_tokens({"additional_special_tokens": SPEECH[:3]})
     tokenizer.add_tokens([AddedToken(token, special=False) for token in SPEECH[3:]])
@@ -87,7 +87,7 @@ PROCESSORS = {
     "clip": lambda: transformers.CLIPImageProcessor(size={"shortest_edge": SIDE}, crop_size=EDGES),
 }
 
-# What people's files name: transformers.js goes by it, for segments and for how sound's text is put together.
+# transformers.js reads the name, for the timestamps of segments and the joining of chunks.
 CLASSES = {
     "wordpiece": "BertTokenizer",
     "byte_level": "TokenizersBackend",
@@ -97,7 +97,7 @@ CLASSES = {
 
 
 def _marks(model_type: str, tokenizer: PreTrainedTokenizerFast) -> dict:
-    """A config's sizes and ids as the tokenizer has them."""
+    """Set a config's sizes and ids to the tokenizer's."""
     marks = {"pad_token_id": tokenizer.pad_token_id}
     if model_type == "clip":
         marks |= {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id}

@@ -1,4 +1,4 @@
-"""What is tried on other software: rows of rows.py, their inputs, and what transformers makes of them."""
+"""Rows of rows.py for other clients, with their inputs and the outputs of transformers."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -30,13 +30,13 @@ from txexport.contracts import cache_names
 
 TOLERANCE = 1e-4
 NEW_TOKENS = 10
-LENGTHS = (7, 4)  # of a batch's texts
+LENGTHS = (7, 4)  # lengths of a batch's texts
 ENCODER_HEADS = ("bert", "roberta")
 SEQ2SEQ = ("t5", "bart", "marian")
 DECODERS = ("gpt2", "llama", "qwen2")
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 TOKENIZERS = {"bert": tiny_tokenizers.wordpiece, "clip": tiny_tokenizers.clip}
-MEL_BINS, POSITIONS = 80, 1500  # Whisper's: onnxruntime-genai takes 3000 frames only
+MEL_BINS, POSITIONS = 80, 1500  # Whisper's: onnxruntime-genai accepts 3000 frames only
 WHISPER = Row(
     "whisper",
     "WhisperForConditionalGeneration",
@@ -103,7 +103,7 @@ def padded(shape: tuple[int, ...], left: bool = False) -> dict[str, np.ndarray]:
 
 
 def forward_inputs(row: Row) -> dict[str, np.ndarray]:
-    """Inputs of one pass: a batch of two texts of unequal length, padded, or of two images or sounds."""
+    """Inputs of one pass: a padded batch of two texts of unequal length, or two images or sounds."""
     batch, size = len(LENGTHS), max(LENGTHS)
     noise = np.random.default_rng(1)
     images = noise.standard_normal((batch, 3, 30, 30), np.float32)
@@ -134,7 +134,7 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
 
 
 def forward_outputs(row: Row, checkpoint: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The tensors that the task is about, by transformers; caches and encoder's states are left out."""
+    """The output tensors of the task from transformers, without caches and encoder states."""
     model = original(row, checkpoint)
     with torch.no_grad():
         outputs = model(**{name: torch.from_numpy(array) for name, array in inputs.items()})
@@ -145,7 +145,7 @@ def forward_outputs(row: Row, checkpoint: Path, inputs: dict[str, np.ndarray]) -
 
 
 def distance(row: Row, inputs: dict[str, np.ndarray], expected: np.ndarray, actual: np.ndarray) -> float:
-    """The largest difference; of a decoder, at texts alone: clients number what pads in ways of their own."""
+    """The largest difference; for a decoder, on text tokens alone, since clients differ in padding."""
     assert actual.shape == expected.shape
     difference = np.abs(actual.astype(np.float64) - expected)
     if row.task == GENERATE:
@@ -154,7 +154,7 @@ def distance(row: Row, inputs: dict[str, np.ndarray], expected: np.ndarray, actu
 
 
 def assert_outputs(row: Row, checkpoint: Path, inputs: dict[str, np.ndarray], answer: Any) -> None:
-    """Whether a client's outputs, by name, are those of transformers, all of them, within TOLERANCE."""
+    """Assert that a client's outputs, by name, are those of transformers within TOLERANCE."""
     expected = forward_outputs(row, checkpoint, inputs)
     assert expected
     for name, array in expected.items():
@@ -164,9 +164,9 @@ def assert_outputs(row: Row, checkpoint: Path, inputs: dict[str, np.ndarray], an
 def assert_steps(
     row: Row, checkpoint: Path, graph: GraphFile, run: Callable[[dict[str, np.ndarray]], Any]
 ) -> None:
-    """Whether a decoder's logits are those of transformers: of a prompt over no past, and of what follows.
+    """Assert a decoder's logits to be those of transformers, for a prompt without a past and the next step.
 
-    `run` gives the graph's outputs by name; a row is padded on the left.
+    `run` returns the graph's outputs by name; one row is left-padded.
     """
     ids, mask, first = ids_of((2, 8)), np.ones((2, 8), np.int64), 6
     mask[1, :3] = 0
@@ -187,7 +187,7 @@ def assert_steps(
 
 
 def generate_inputs(row: Row) -> dict[str, np.ndarray]:
-    """A batch for `generate`: decoders' prompts are padded on the left."""
+    """A batch for `generate`: decoder prompts are left-padded."""
     if row.task == HEAR:
         return {"input_features": forward_inputs(row)["input_features"]}
     if row.task == DESCRIBE:
@@ -196,9 +196,9 @@ def generate_inputs(row: Row) -> dict[str, np.ndarray]:
 
 
 def generate_settings(row: Row, beams: int) -> dict[str, Any]:
-    """Settings of transformers' generate for NEW_TOKENS tokens without chance."""
+    """Settings of transformers' generate: NEW_TOKENS tokens, greedy."""
     settings: dict[str, Any] = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "num_beams": beams}
-    if row.task == DESCRIBE:  # whose tiny config.json names none
+    if row.task == DESCRIBE:  # the tiny config.json has none
         settings |= {"decoder_start_token_id": 3, "pad_token_id": 1, "eos_token_id": 2}
     return settings
 
@@ -212,7 +212,7 @@ def sequences(
 
 
 def pipeline_inputs(row: Row, folder: Path) -> tuple[Any, dict[str, Any]] | None:
-    """The inputs and settings of the task's pipeline, or None where it has none that a tiny model can run."""
+    """Inputs and settings of the task's pipeline, or None where a tiny model cannot run it."""
     text = "the cat sat on the mat"
     if row.task == FILL:
         return text.replace("sat", "[MASK]" if row.model_type == "bert" else "<mask>"), {"top_k": 3}
@@ -231,7 +231,7 @@ def pipeline_inputs(row: Row, folder: Path) -> tuple[Any, dict[str, Any]] | None
 
 
 def assert_same(actual: Any, expected: Any) -> None:
-    """Whether nested lists and dicts are equal, numbers within TOLERANCE."""
+    """Assert that nested lists and dicts are equal, with numbers within TOLERANCE."""
     assert type(actual) is type(expected), (actual, expected)
     if isinstance(expected, dict):
         assert actual.keys() == expected.keys()

@@ -1,10 +1,10 @@
-"""The README and the pages of docs/ as what they show: commands with answers, and Python with what it prints.
+"""Runs the examples of the README and of docs/: console commands with their output, and Python.
 
-Blocks of `console` and `python` are run, one after another; a block of `text` after one of `python` is what
-that prints. What is titled "not run by the tests: REASON" is not; what is titled "needs PACKAGE" is run where
-that is installed. Blocks of other languages are files.
+Blocks of `console` and `python` are run in order; a `text` block after a `python` block is what it prints. A
+block titled "not run by the tests: REASON" is skipped; one titled "needs PACKAGE" is run where that is
+installed. Blocks of other languages are files.
 
-    tools/docs answers docs/quickstart.md ...    put what is answered today into pages
+tools/docs answers docs/quickstart.md ...    write today's output into pages
 """
 
 import contextlib
@@ -31,11 +31,11 @@ FENCE = re.compile(
 )
 NOT_RUN = "not run by the tests"
 NEEDS = re.compile(r"needs ([\w-]+)")
-PROGRAMS = {"pyspark": "java"}  # which a package is nothing without
+PROGRAMS = {"pyspark": "java"}  # packages that every set-up has
 INSTALLED = {
     one.name for one in distributions() if shutil.which(PROGRAMS.get(one.name, sys.executable)) is not None
 }
-SHOWN = {"json", "yaml", "toml", "javascript", "html", "text"}  # languages of files and of answers
+SHOWN = {"json", "yaml", "toml", "javascript", "html", "text"}  # languages of files and of output
 
 
 @dataclass
@@ -50,12 +50,12 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        """Whether the tests run it."""
+        """Tell whether the tests run it."""
         return self.language in ("console", "python") and not self.title.startswith(NOT_RUN)
 
     @property
     def missing(self) -> str | None:
-        """The package that it needs, which is not installed."""
+        """The package that it needs and that is not installed."""
         needed = NEEDS.fullmatch(self.title)
         return needed[1] if needed is not None and needed[1] not in INSTALLED else None
 
@@ -66,7 +66,7 @@ def pages() -> list[Path]:
 
 
 def blocks(text: str) -> list[Block]:
-    """The fenced blocks of a page in their order."""
+    """The fenced blocks of a page in order."""
     return [
         Block(match["language"], match["title"] or "", match["text"], *match.span("text"))
         for match in FENCE.finditer(text)
@@ -74,7 +74,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def sessions(text: str) -> list[tuple[str, str]]:
-    """Each command of a console block, as it is typed, with its answer."""
+    """Each command of a console block with its output."""
     found = []
     for part in f"\n{text}".split("\n$ ")[1:]:
         lines = part.splitlines()
@@ -85,21 +85,21 @@ def sessions(text: str) -> list[tuple[str, str]]:
 
 @dataclass
 class Reader:
-    """One who types what pages show, each page in a folder of its own under `root`.
+    """Runs the examples of pages, each page in a folder of its own under `root`.
 
-    That holds models/ and small checkpoints in the place of the published ones that the page names, so a page
-    makes what it uses. A command that an earlier page showed is not run again: its answer is the same, and
-    what it exported is put into this page's folder too.
+    The folder contains models/ and small checkpoints in place of the published ones that the page names, so
+    a page creates what it uses. A command that an earlier page ran is not repeated: its output is the same,
+    and what it exported is copied to this page's folder.
     """
 
     root: Path
     answers: dict[str, str] = field(default_factory=dict)
     exported: dict[str, Path] = field(default_factory=dict)
-    folder: Path = Path()  # of the last page
-    names: dict[str, Any] = field(default_factory=dict)  # of its Python
+    folder: Path = Path()  # folder of the last page
+    names: dict[str, Any] = field(default_factory=dict)  # its Python process
 
     def command(self, typed: str) -> str:
-        """What a command answers."""
+        """The output of a command."""
         words = shlex.split(typed)
         assert words[0] == "txexport", typed
         out = Path(words[3]) if words[1] == "export" else None
@@ -114,20 +114,20 @@ class Reader:
         return self.answers[typed]
 
     def python(self, code: str, names: dict[str, Any]) -> str:
-        """What a block prints, with the names of those before it."""
+        """The output of a Python block, run with the names of the blocks before it."""
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.filterwarnings(
                 "ignore", category=DeprecationWarning, module=r"ray\."
-            )  # of its own names
+            )  # a namespace of its own
             exec(compile(code, "<page>", "exec"), names)
         return trimmed(printed.getvalue())
 
     def page(self, text: str) -> list[tuple[int, int, str, str]]:
-        """Of each block that answers: where its answer stands, what is written there, and what was answered.
+        """For each block with output: its position, the output written on the page, and today's output.
 
-        A block of `text` after one of `python` is its answer; one that prints must have it.
+        A `text` block after a `python` block is its output; a block that prints must have one.
         """
         self.folder = folder = self.root / str(len(list(self.root.iterdir())))
         folder.mkdir()
@@ -159,12 +159,12 @@ class Reader:
 
 
 def trimmed(text: str) -> str:
-    """Without the spaces and empty lines in which an answer ends."""
+    """Strip trailing spaces and empty lines."""
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
 
 
 def update(path: Path, reader: Reader) -> None:
-    """Put what is answered today into a page."""
+    """Write today's output into a page."""
     text = path.read_text(encoding="utf-8")
     for start, end, _, answer in reversed(reader.page(text)):
         text = text[:start] + answer + text[end:]

@@ -1,4 +1,4 @@
-"""The rows of encoders that are BERT, CLIP or ViT with something else; `rows.py` has all others."""
+"""Rows of encoders related to BERT, CLIP or ViT; `rows.py` has all others."""
 
 from helpers.jina_bert import QK_NORM
 from helpers.row import (
@@ -151,7 +151,7 @@ BARTS = [
 NORMED, GATED_RELU = {"code": QK_NORM}, {"feed_forward_type": "reglu"}
 EIGHT = {"num_attention_heads": 8}
 SPARSER = {"num_experts": 3, "moe_top_k": 1, "moe_every_n_layers": 3, "rotary_emb_base": 10_000.0}
-# Held to definitions in plain PyTorch, written by `published.WITHOUT_LIBRARY`.
+# Compared with definitions in plain PyTorch, written by `published.WITHOUT_LIBRARY`.
 WITHOUT_LIBRARY = [
     Row("jina_bert", "JinaBertModel", FEATURES),
     Row("jina_bert", "JinaBertModel", FEATURES, "relu gate, 8 heads", GATED_RELU | EIGHT),

@@ -1,4 +1,4 @@
-"""Chat templates by chance: statements and expressions that published ones have, put together."""
+"""Random chat templates, composed of the statements and expressions of published ones."""
 
 import random
 
@@ -31,7 +31,7 @@ OPERATORS = (
 
 
 def generated(seed: int) -> str:
-    """A template; the same for one seed on every machine."""
+    """A template, the same for one seed on every machine."""
     draw = random.Random(seed)
     body = "".join(statement(draw, 2) for _ in range(1 + draw.randrange(3)))
     return (
@@ -43,7 +43,7 @@ def generated(seed: int) -> str:
 
 
 def expression(draw: random.Random, depth: int) -> str:
-    """An expression, at most so deep."""
+    """An expression of at most that depth."""
     kind = draw.choice((0, 0, 1, 2, 2, 3, 4, 5)) if depth and draw.random() < 0.8 else 0
     value = draw.choice(VALUES)
     if kind == 1:
@@ -60,7 +60,7 @@ def expression(draw: random.Random, depth: int) -> str:
 
 
 def statement(draw: random.Random, depth: int) -> str:
-    """A statement, or text, with the marks that take spaces away, or none."""
+    """A statement or text, with or without whitespace control."""
     begin, end = draw.choice(("{%", "{%", "{%-", "{%+")), draw.choice(("%}", "%}", "-%}"))
     space = draw.choice(("", " ", "\n", "\n  ", "t"))
     kind, inner = draw.randrange(9), (lambda: statement(draw, depth - 1) if depth else space)

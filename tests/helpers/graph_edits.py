@@ -1,4 +1,4 @@
-"""Small changes of a graph, of which mutations are made. A `body` is a graph or a function, both of nodes."""
+"""Small edits of a graph, from which mutations are made. A `body` is a graph or a function: it has nodes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def function(model: onnx.ModelProto, name: str) -> onnx.FunctionProto:
 
 
 def node(body: Body, kind: str, place: int = 0) -> onnx.NodeProto:
-    """The node of that operator, or that function, counted from `place`."""
+    """The node of that operator or function, counted from `place`."""
     return [node for node in body.node if node.op_type == kind][place]
 
 
@@ -37,7 +37,7 @@ def set_attribute(of: onnx.NodeProto, name: str, value: Any) -> None:
 
 
 def constant(body: Body, value: Any) -> onnx.NodeProto:
-    """The constant of that value."""
+    """The constant with that name."""
     return next(node for node in body.node if node.op_type == "Constant" and constant_value(node) == value)
 
 
@@ -53,25 +53,25 @@ def set_constant(of: onnx.NodeProto, value: Any) -> None:
 
 
 def become(of: onnx.NodeProto, kind: str, *inputs: str, **attributes: Any) -> None:
-    """Another operator in a node's place, of which the outputs stay."""
+    """Replace a node by another operator with the same outputs."""
     of.CopyFrom(helper.make_node(kind, inputs, of.output, name=of.name, **attributes))
 
 
 def replace_input(of: onnx.NodeProto, old: str, new: str) -> None:
-    """Read another value."""
+    """Replace an input of a node."""
     assert old in of.input
     of.input[:] = [new if name == old else name for name in of.input]
 
 
 def swap_inputs(of: onnx.NodeProto, one: str, other: str) -> None:
-    """Read each of two values in the other's place; they are told by how their names end."""
+    """Exchange two inputs, identified by the ends of their names."""
     names = list(of.input)
     i, j = (next(k for k, name in enumerate(names) if name.endswith(end)) for end in (one, other))
     of.input[i], of.input[j] = names[j], names[i]
 
 
 def through(body: Body, value: str, kind: str, *others: Any, **attributes: Any) -> None:
-    """Every reader of `value` reads `kind`(value, *others) in its place; `others` are numbers, or lists."""
+    """Insert `kind`(value, *others) between `value` and all its readers; `others` are numbers, or lists."""
     made = [node for node in body.node if value in node.output]
     place = list(body.node).index(made[0]) + 1 if made else 0
     changed, names, added = f"{value}.changed", [], []

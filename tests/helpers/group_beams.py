@@ -1,9 +1,9 @@
-"""What diverse beam search is to find: made by transformers 4.55, the last one that had it.
+"""Expected results of diverse beam search, from transformers 4.55, the last version that had it.
 
-    pip install transformers==4.55.4
-    python tests/helpers/group_beams.py
+pip install transformers==4.55.4
+python tests/helpers/group_beams.py
 
-writes data/group_beams.json: by model and case, each prompt's rows and their scores, and the end of sequence.
+writes data/group_beams.json: by model and case, each prompt's sequences with their scores, and the EOS id.
 """
 
 import json
@@ -95,7 +95,7 @@ MODELS = {
 
 
 def make(model_type: str):
-    """A model whose weights any version of the libraries draws alike."""
+    """A model whose weights are the same in all versions of the libraries."""
     architecture, sizes = MODELS[model_type]
     model = getattr(transformers, architecture)(transformers.AutoConfig.for_model(model_type, **sizes))
     with torch.no_grad():
@@ -108,7 +108,7 @@ def make(model_type: str):
 
 
 def expected(model, end: int, options: dict) -> list[dict]:
-    """Each prompt's rows and scores by transformers, the rows to their end of sequence."""
+    """Each prompt's sequences and scores by transformers, each sequence up to EOS."""
     found = []
     for prompt in PROMPTS:
         ids = torch.tensor([prompt])
@@ -139,7 +139,7 @@ def main() -> None:
         greedy = model.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, eos_token_id=None, pad_token_id=1
         )
-        end = greedy[0, -2].item()  # one that these weights do choose
+        end = greedy[0, -2].item()  # a token that this model generates
         written[model_type] = {"end": end} | {name: expected(model, end, CASES[name]) for name in CASES}
     lines = [
         f'  "{model_type}": {{\n'

@@ -1,12 +1,12 @@
-"""A model hub on 127.0.0.1, as far as programs that load a model ask one.
+"""A model hub on 127.0.0.1, with the endpoints that clients use to load a model.
 
-    with serve({"org/model": folder}) as hub:
-        ...  # hub.url as HF_ENDPOINT, HfApi(endpoint=hub.url), or transformers.js's env.remoteHost
-        hub.requests
+with serve({"org/model": folder}) as hub:
+...  # hub.url as HF_ENDPOINT, HfApi(endpoint=hub.url), or transformers.js's env.remoteHost
+hub.requests
 
-Files are under /{org}/{name}/resolve/{revision}/{path}, with the headers by which huggingface_hub knows a
-version, with ranges, and readable from any page; /api/models/... lists them. Each repository has one
-revision, "main", whose commit follows from its files' contents. Nothing can be written, nobody need log in.
+Files are under /{org}/{name}/resolve/{revision}/{path}, with the headers by which huggingface_hub identifies
+a version, with ranges and CORS; /api/models/... lists them. Each repository has one revision, "main", whose
+commit depends on its files' contents. It is read-only and needs no login.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 CHUNK = 1 << 20
-LARGE = re.compile(r"\.(onnx|onnx_data|safetensors)$")  # what a hub keeps beside git
+LARGE = re.compile(r"\.(onnx|onnx_data|safetensors)$")  # files that a hub stores beside git
 EXPOSED = (
     "ETag, Link, Accept-Ranges, Content-Range, X-Repo-Commit, X-Linked-Size, X-Linked-ETag, X-Error-Code"
 )
 
 
 class Repository:
-    """A folder as a repository, as it was when first asked for."""
+    """A folder as a repository, in the state of the first access."""
 
     def __init__(self, name: str, folder: Path):
         self.name, self.folder = name, folder
@@ -52,7 +52,7 @@ class Repository:
 
     @cached_property
     def commit(self) -> str:
-        """The id of the only revision, 40 digits."""
+        """The commit id of the only revision, 40 digits."""
         return hashlib.sha1(json.dumps(self.digests).encode()).hexdigest()
 
     def entry(self, name: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Repository:
         return result
 
     def tree(self, folder: str, recursive: bool) -> list[dict[str, Any]] | None:
-        """What is in a folder, or None where there is no such folder."""
+        """The contents of a folder, or None where it does not exist."""
         prefix = f"{folder}/" if folder else ""
         inside = [name for name in self.files if name.startswith(prefix)]
         if folder and not inside:
@@ -75,7 +75,7 @@ class Repository:
         return [part for part in result if recursive or "/" not in part["path"].removeprefix(prefix)]
 
     def about(self) -> dict[str, Any]:
-        """The repository as the API describes it."""
+        """The repository's description in the API."""
         return {
             "_id": self.commit[:24],
             "id": self.name,
@@ -101,7 +101,7 @@ def _parents(name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked, and the status of the answer."""
+    """A request and the status of its response."""
 
     method: str
     path: str
@@ -110,14 +110,14 @@ class Request:
 
 @dataclass
 class Hub:
-    """Where it is, what it has, and what it was asked."""
+    """The address, the repositories and the requests of a running hub."""
 
     repositories: Mapping[str, Repository]
     url: str = ""
     requests: list[Request] = field(default_factory=list)
 
     def fetched(self, name: str) -> list[str]:
-        """The files of a repository that were asked for, each once, in the order of their names."""
+        """The distinct files that were requested of a repository, sorted by name."""
         start = f"/{name}/resolve/"
         paths = [
             request.path.removeprefix(start) for request in self.requests if request.path.startswith(start)
@@ -130,15 +130,15 @@ class _Handler(BaseHTTPRequestHandler):
     hub: ClassVar[Hub]
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def send_response(self, code: int, message: str | None = None) -> None:
-        """With a note of what was asked."""
+        """Record the request and its status."""
         self.hub.requests.append(Request(self.command, unquote(urlsplit(self.path).path), code))
         super().send_response(code, message)
 
     def do_OPTIONS(self) -> None:
-        """What a page asks before it asks for a range."""
+        """Answer a CORS preflight request."""
         self._answer(204, b"")
 
     def do_HEAD(self) -> None:
@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_POST(self) -> None:
-        """Paths of a repository, described."""
+        """Answer paths-info: descriptions of paths of a repository."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         repository, rest = self._api(urlsplit(self.path).path)
         if repository is None or not rest.startswith("paths-info/"):
@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json([repository.entry(name) for name in asked if name in repository.files])
 
     def do_GET(self) -> None:
-        """A file, or what the API says."""
+        """Send a file, or an answer of the API."""
         parts = urlsplit(self.path)
         path = unquote(parts.path)
         if path.startswith("/api/"):
@@ -173,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._file(repository, match[3])
 
     def _api(self, path: str) -> tuple[Repository | None, str]:
-        """A repository and what is asked of it."""
+        """Answer a request of the API."""
         match = re.fullmatch(r"/api/models/([^/]+/[^/]+)/?(.*)", unquote(path))
         return (self.hub.repositories.get(match[1]), match[2]) if match else (None, "")
 
@@ -244,7 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(folders: Mapping[str, Path]) -> Iterator[Hub]:
-    """A hub with a repository "organisation/model" for each folder, until the context ends."""
+    """Run a hub with a repository "organisation/model" for each folder."""
     hub = Hub({name: Repository(name, folder) for name, folder in folders.items()})
     handler = type("Handler", (_Handler,), {"hub": hub})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

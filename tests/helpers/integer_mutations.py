@@ -1,4 +1,4 @@
-"""Integers that are wrong on purpose: in the file, in the graph, or in how a format makes them."""
+"""Wrong quantised weights: in the file, in the graph, or in how a format encodes them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ WORDS = "encoder.embedding.word.weight"
 
 @dataclass(frozen=True)
 class OfFile:
-    """A change of one part of a parameter where it lies."""
+    """A change of one part of a stored parameter."""
 
     dtype: str
     parameter: str
     part: str
     change: Callable[[np.ndarray], np.ndarray]
-    seen: bool = True  # by a case alone, which reads few rows and forgives a last bit
+    seen: bool = True  # a single case reads few rows and tolerates a last bit
 
     def __call__(self, folder: Path) -> None:
         """Change the file."""
@@ -62,28 +62,28 @@ def next_output(scales):
 
 
 def zero_plus_one(zeros):
-    """Zero points off by one, where there is room."""
+    """Zero points off by one, where the range allows it."""
     low, high = np.minimum((zeros & 15) + 1, 15), np.minimum((zeros >> 4) + 1, 15)
     return low | high << 4
 
 
 def swapped_nibbles(integers):
-    """The upper half of each byte for the lower."""
+    """The upper half of each byte exchanged with the lower."""
     return integers >> 4 | integers << 4
 
 
 def turned(integers):
-    """A square matrix in the layout of another library."""
+    """A square matrix transposed."""
     return integers.T
 
 
 def exchanged_columns(integers):
-    """Two inputs, each for the other."""
+    """Two inputs exchanged."""
     return integers[[1, 0, *range(2, len(integers))]]
 
 
 def exchanged_blocks(integers):
-    """The first 32 inputs of all outputs behind the others; as they are packed, two in a byte."""
+    """The first 32 inputs of all outputs moved to the end; packed, two in a byte."""
     return np.roll(integers, len(integers) // 3)
 
 
@@ -100,7 +100,7 @@ def one_last_bit(scales):
 
 
 def negated(integers):
-    """All of the other sign."""
+    """All signs flipped."""
     return -integers
 
 
@@ -126,7 +126,7 @@ OF_FILE = (
 
 
 def product_bodies(model: onnx.ModelProto) -> list[onnx.FunctionProto]:
-    """The functions in which activations are rounded."""
+    """The functions that quantise activations."""
     return [body for body in model.functions if any(one.op_type == "QuantizeLinear" for one in body.node)]
 
 
@@ -135,13 +135,13 @@ def _made(body: onnx.FunctionProto, name: str) -> onnx.NodeProto:
 
 
 def step_of_128(model):
-    """Activations rounded to 128 steps, of which the last does not fit, there and back."""
+    """Activations rounded to 128 steps, of which the last overflows, and dequantised accordingly."""
     for body in product_bodies(model):
         set_constant(_made(body, node(body, "QuantizeLinear").input[1]), 1 / 128)
 
 
 def step_of_128_back(model):
-    """Rounded to 127 steps, and read as if there were 128."""
+    """Activations rounded to 127 steps, and dequantised as if there were 128."""
     for body in product_bodies(model):
         body.node.insert(0, helper.make_node("Constant", [], ["other_step"], value_float=1 / 128))
         back = next(one for one in body.node if one.output[0].startswith("rounded"))
@@ -149,14 +149,14 @@ def step_of_128_back(model):
 
 
 def without_slice(model):
-    """The largest number as it is, which differs where there are no rows."""
+    """The row maximum without its slice, which differs where there are no rows."""
     for body in product_bodies(model):
         cut = node(body, "Slice")
         become(cut, "Identity", cut.input[0])
 
 
 def without_maximum(model):
-    """Rows divided by what is none of their largest: the first number, or one with the middle still in it."""
+    """Rows divided by a number other than their maximum: the first one, or an uncentred one."""
     for body in product_bodies(model):
         most = node(body, "ReduceMax")
         centred = [one for one in body.node if one.op_type == "Sub" and one.output[0].startswith("largest")]
@@ -167,7 +167,7 @@ def without_maximum(model):
 
 
 def without_middle(model):
-    """Products that do not get back what was taken off their rows."""
+    """Products without the correction for the rows' mid-range."""
     for body in product_bodies(model):
         for one in body.node:
             if one.op_type == "Mul" and one.output[0].startswith("taken"):
@@ -175,7 +175,7 @@ def without_middle(model):
 
 
 def one_middle_for_all(model):
-    """Rows centred by the smallest number of the whole batch: an answer then depends on the others."""
+    """Rows centred by the minimum of the whole batch, so that a result depends on the other rows."""
     for body in product_bodies(model):
         for one in body.node:
             if one.op_type == "ReduceMin":
@@ -183,7 +183,7 @@ def one_middle_for_all(model):
 
 
 def one_scale_for_all(model):
-    """A scale for the whole batch, as DynamicQuantizeLinear has: an answer then depends on the others."""
+    """One scale for the batch, as DynamicQuantizeLinear has, so that a result depends on the other rows."""
     for body in product_bodies(model):
         most = node(body, "ReduceMax")
         become(most, "ReduceMax", most.input[0], keepdims=1)
@@ -192,7 +192,7 @@ def one_scale_for_all(model):
 
 
 def without_return(model):
-    """Products that are not multiplied with what rows were divided by."""
+    """Products that are not multiplied by the rows' scales."""
     for body in product_bodies(model):
         scaled = next(
             one for one in body.node if one.op_type == "Mul" and one.output[0].startswith("products")
@@ -201,7 +201,7 @@ def without_return(model):
 
 
 def scales_of_inputs(model):
-    """Scales along the inputs, where a matrix is square; the outputs' elsewhere."""
+    """Scales along the inputs where a matrix is square; elsewhere along the outputs."""
     call = blocks(model)[0]
     own = [
         name for name in call.input if name.endswith(("attention.q.weight.scale", "attention.k.weight.scale"))
@@ -217,14 +217,14 @@ def without_zero(model):
 
 
 def rows_without_scale(model):
-    """A table's integers as they are."""
+    """An embedding's integers without scales."""
     body = function(model, "embedding")
     rows = next(one for one in body.node if one.op_type == "Mul" and one.output[0].startswith("rows"))
     become(rows, "Identity", rows.input[0])
 
 
 def another_layer_s(model):
-    """The second layer's products with the first one's integers, and its own scales."""
+    """The second layer's products with the first layer's integers and its own scales."""
     name, other = (f"encoder.layers.{i}.attention.v.weight" for i in (1, 0))
     for part in ("", ".numbers"):
         for call in blocks(model):
@@ -233,7 +233,7 @@ def another_layer_s(model):
 
 
 def zero_point_of_one(model):
-    """Activations rounded around one, and read as if around none."""
+    """Activations quantised around one, and dequantised as if around zero."""
     for body in product_bodies(model):
         one = numpy_helper.from_array(np.array(1, np.int8))
         body.node.insert(0, helper.make_node("Constant", [], ["one_off"], value=one))
@@ -242,7 +242,7 @@ def zero_point_of_one(model):
 
 @dataclass(frozen=True)
 class OfGraph:
-    """A change of our graph, and whether a case sees it: without rounding, or by what is lost."""
+    """A change of the native graph, and the case that detects it: without rounding, or by accuracy."""
 
     dtype: str
     change: Callable[[Any], None]
@@ -269,7 +269,7 @@ OF_GRAPH = (
 
 
 def untied_head(model):
-    """The head multiplies with another copy of the words."""
+    """The head multiplies by another copy of the word embedding."""
     head = named(model, "head")
     own = next(name for name in head.input if name.endswith("word.weight"))
     model.graph.node.insert(0, helper.make_node("Abs", [own], ["older"]))

@@ -1,7 +1,7 @@
-"""Jina BERT written plainly in PyTorch's functions, from its papers and its files' names.
+"""Jina BERT in plain PyTorch, from its papers and the names of its files.
 
-Günther et al. 2023, *Jina Embeddings 2*, 2; Mohr et al. 2024, 3.1, for the form that normalises queries
-and keys.
+Günther et al. 2023, *Jina Embeddings 2*, 2; Mohr et al. 2024, 3.1, for the form that normalises queries and
+keys.
 """
 
 import math
@@ -16,7 +16,7 @@ NETWORKS = {"geglu": functional.gelu, "reglu": functional.relu}
 
 
 def slopes(heads: int) -> list[float]:
-    """How fast each head's scores fall with distance, as the code of Press et al. (2022) gives them."""
+    """ALiBi slopes of the heads, as the code of Press et al. (2022) computes them."""
     if math.log2(heads).is_integer():
         first = 2 ** (-(2 ** -(math.log2(heads) - 3)))
         return [first ** (i + 1) for i in range(heads)]
@@ -27,7 +27,7 @@ def slopes(heads: int) -> list[float]:
 def hidden_states(
     tensors: Mapping[str, Tensor], config: Mapping, input_ids: Tensor, attention_mask: Tensor
 ) -> Tensor:
-    """Both (B,S) -> last_hidden_state (B,S,W), of tensors by their published names without a prefix."""
+    """Both (B,S) -> last_hidden_state (B,S,W), from tensors by their published names without a prefix."""
 
     def norm(name: str, x: Tensor) -> Tensor:
         weight, bias = tensors[f"{name}.weight"], tensors[f"{name}.bias"]

@@ -1,4 +1,4 @@
-"""What originals say, kept: of equal inputs it is the same, whichever graph is held against it."""
+"""A cache of originals and their outputs, which depend on the inputs and not on the graph compared."""
 
 import hashlib
 from collections import OrderedDict
@@ -17,13 +17,13 @@ from txexport.verification.references.selection import originals_of
 from txexport.verification.references.transformers_reference import Transformers
 
 KINDS = (Twin, Transformers)
-MOST = 256 << 20  # bytes of weights and answers
+MOST = 256 << 20  # bytes of weights and outputs
 
 
 class KeptOriginals:
-    """Originals by what they were made of, with their answers; the least recently asked are forgotten.
+    """Originals by their source, with their outputs; the least recently used are evicted.
 
-    Those of numbers that a format keeps, which no file holds, are kept for one verification alone.
+    Originals with weights rounded by a format, which no file holds, are cached for one verification alone.
     """
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ def _fresh(kind: Callable, *given: Any) -> Any:
 
 
 def _counts_experts(original: Any) -> bool:
-    """Whether a report says which experts were at work, which it hears as they compute."""
+    """Tell whether a report lists the experts that were used, which is recorded as they compute."""
     return isinstance(original, Twin) and has_experts(original.model)
 
 
 class _Kept:
-    """An original that answers from what it has said; the answers are read-only."""
+    """An original that returns cached outputs; they are read-only."""
 
     def __init__(self, original: Any):
         self.original, self.answers = original, {}
@@ -86,7 +86,7 @@ class _Kept:
 
     @contextmanager
     def _perturbed(self, seed: int) -> Iterator[None]:
-        """Numbers that are off by chance are drawn anew for each question."""
+        """Random perturbations are drawn anew on each call."""
         for name in ("encode", "decode"):
             setattr(self.original, name, self.plain[name])
         try:

@@ -1,11 +1,11 @@
-"""Exports that are killed at every place, each in a fork of this process, which has imported all they need.
+"""Kill exports at every step, each in a fork of this process, which has imported all they need.
 
-    python tests/helpers/kills.py FOLDER random COUNT SEED          at random moments
-    python tests/helpers/kills.py FOLDER steps exchange|renames     before every system call beside the bundle
+python tests/helpers/kills.py FOLDER random COUNT SEED          at random moments
+python tests/helpers/kills.py FOLDER steps exchange|renames     before every system call on the bundle
 
-FOLDER has two checkpoints, `a` and `b`; `out` holds a bundle of one of them when an export of the other is
-killed. After each kill a third process must find one of both, whole; the next export must leave nothing
-beside it. What was seen is printed as JSON; anything else is an AssertionError. POSIX only.
+FOLDER has two checkpoints, `a` and `b`; `out` is a bundle of one of them when an export of the other is
+killed. After each kill a third process must find a complete bundle of either; the next export must leave no
+other files. Results are printed as JSON; any other outcome is an AssertionError. POSIX only.
 """
 
 import json
@@ -26,7 +26,7 @@ from txexport.bundle import swap
 
 
 def fork(action: Callable[[], object]) -> int:
-    """The id of a child that does `action` and ends with 0, or with 1 where it raises."""
+    """Fork a child that runs `action` and exits with 0, or with 1 where it raises; return its id."""
     child = os.fork()
     if child:
         return child
@@ -39,12 +39,12 @@ def fork(action: Callable[[], object]) -> int:
 
 
 def ended(child: int) -> int:
-    """The exit code of a child, once it has ended; minus the signal that ended it."""
+    """Wait for a child; its exit code, or minus the signal that ended it."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def whole(out: Path) -> None:
-    """Raise unless the bundle at `out` is byte for byte one that an export wrote, and loads."""
+    """Raise unless the bundle at `out` equals one that an export wrote, byte for byte, and loads."""
     manifest = bundle.read(out)
     bundle.check(out, manifest)
     graphs = {graph.file: graph.sha256 for graph in manifest.every_graph}
@@ -56,7 +56,7 @@ def whole(out: Path) -> None:
 
 
 def standing(folder: Path) -> str:
-    """Which checkpoint the bundle at `out` was made of: as `whole`, and as its manifest says."""
+    """The checkpoint of the bundle at `out`, by `whole` and by its manifest."""
     assert ended(fork(partial(whole, folder / "out"))) == 0, sorted(folder.iterdir())
     return Path(bundle.read(folder / "out").source.path).name
 
@@ -70,7 +70,7 @@ def export(folder: Path, name: str) -> None:
 
 
 def export_and_look(folder: Path, name: str) -> float:
-    """Export undisturbed, which must leave nothing beside the bundle; the seconds that it took."""
+    """Export undisturbed, which must leave no other files; return the seconds it took."""
     begun = time.monotonic()
     assert ended(fork(partial(export, folder, name))) == 0
     taken = time.monotonic() - begun
@@ -80,7 +80,7 @@ def export_and_look(folder: Path, name: str) -> float:
 
 
 def killed_at_random(folder: Path, count: int, seed: int) -> Counter[str]:
-    """Kill `count` exports after a random time, up to a little more than one takes."""
+    """Kill `count` exports after a random time, up to slightly more than one takes."""
     seen: Counter[str] = Counter()
     draw = random.Random(seed)
     before = "a"
@@ -94,7 +94,7 @@ def killed_at_random(folder: Path, count: int, seed: int) -> Counter[str]:
         after = standing(folder)
         seen["old" if after == before else "new"] += 1
         before = after
-        if draw.random() < 0.5:  # else the next one that is killed has this one's leftovers to remove
+        if draw.random() < 0.5:  # else the next export to be killed has leftovers to remove
             before = other(before)
             export_and_look(folder, before)
     export_and_look(folder, before)
@@ -102,9 +102,9 @@ def killed_at_random(folder: Path, count: int, seed: int) -> Counter[str]:
 
 
 def kill_before(step: int, folder: Path, name: str) -> None:
-    """Export, and be killed before the `step`-th call about the lock, the bundle or what stands beside it.
+    """Export, and be killed before the `step`-th call on the lock, the bundle or its neighbours.
 
-    Calls within the folder that is being written are left out: they are many, and all alike.
+    Calls within the folder being written are not counted: they are many, and equivalent.
     """
     beside = re.compile(rf"{re.escape(str(folder))}(/\.?out.*)?")
     within = re.compile(rf"{re.escape(str(folder))}/\.out\.txexport-partial-[^/]*/.*")
@@ -150,7 +150,7 @@ def swap_works(folder: Path) -> bool:
 
 if __name__ == "__main__":
     place, mode, *rest = sys.argv[1:]
-    export(Path(place), "a")  # which imports all
+    export(Path(place), "a")  # imports everything
     whole(Path(place) / "out")
     if mode == "random":
         found = killed_at_random(Path(place), int(rest[0]), int(rest[1]))

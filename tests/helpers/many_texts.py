@@ -1,4 +1,4 @@
-"""Many texts of unlike lengths, and what equal answers to them are."""
+"""Many texts of different lengths, and assertions on their results."""
 
 import os
 import signal
@@ -9,11 +9,11 @@ import numpy as np
 from txexport.batch import Predictor
 
 NAMES = ["np.sum", "os.path.join", "the cat", "dict.items", "json.dumps(x)", "a mat"]
-TOLERANCE = 1e-5  # a batch of other rows adds up in another order
+TOLERANCE = 1e-5  # a batch of other rows sums in another order
 
 
 def many(count: int) -> list[str]:
-    """So many texts, no two alike."""
+    """That number of texts, all different."""
     rng = np.random.default_rng(7)
     picks = rng.integers(0, len(NAMES), (count, 6))
     lengths = rng.integers(1, 7, count)
@@ -29,7 +29,7 @@ def assert_same_vectors(found, expected) -> None:
 
 
 def assert_same_entities(found, expected) -> None:
-    """Each row's entities, in order: words and places equal, scores within the tolerance."""
+    """Assert equal entities for each row: words and offsets equal, scores within the tolerance."""
     assert len(found) == len(expected)
     assert sum(map(len, expected)) > len(expected) / 2
     for ours, theirs in zip(found, expected, strict=True):
@@ -43,7 +43,7 @@ def plain(entity: dict) -> dict:
 
 
 def mortal(mark: Path) -> type[Predictor]:
-    """A Predictor whose process is killed at its second batch, once in all: it leaves `mark`."""
+    """A Predictor whose process is killed at its second batch, once: it leaves `mark`."""
 
     class Mortal(Predictor):
         calls = 0

@@ -1,4 +1,4 @@
-"""The one table of mutations, each of which verify must catch."""
+"""The table of mutations, each of which verify must detect."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from helpers.row import FEATURES, SOUNDS, Row
 
 Mutate = Callable[[onnx.ModelProto], None]
 
-# What the table names that is not the usual checkpoint of a family.
+# Rows that differ from the usual checkpoint of a family.
 SUMMED = {"num_labels": 5, "classifier_proj_size": 26, "use_weighted_layer_sum": True}
 OTHERS: dict[str, Row] = {
     "jina_bert": Row("jina_bert", "JinaBertModel", FEATURES),
@@ -21,7 +21,7 @@ OTHERS: dict[str, Row] = {
     "whisper, labels": Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
 }
 
-# Family or one of OTHERS, kind of cache and graph, and what is changed there.
+# Family or one of OTHERS, kind of cache and graph, and the mutations.
 TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("bert", None, "model"): (
         common.ignore_mask,

@@ -1,4 +1,4 @@
-"""Graphs that are wrong on purpose: what an export of any family can get wrong."""
+"""Wrong graphs: mistakes that an export of any family can make."""
 
 from onnx import helper
 
@@ -20,7 +20,7 @@ from helpers.graph_edits import (
 
 
 def ignore_mask(model):
-    """Every key counts as real; where there are two masks, every key of the encoder."""
+    """Ignore the padding mask; where there are two masks, the encoder's."""
     names = "padding_mask", "causal_mask", "mutual_mask"
     mask = next(f for name in names for f in model.functions if f.name == name)
     cast = node(mask, "Cast")
@@ -28,12 +28,12 @@ def ignore_mask(model):
 
 
 def ignore_causality(model):
-    """A query sees keys after itself."""
+    """Ignore causality: a query attends to later keys."""
     set_attribute(node(function(model, "cached_attention"), "Attention"), "is_causal", 0)
 
 
 def shift_positions(model):
-    """Every position is one too high, where the table has room."""
+    """Positions one too high, where the table has room."""
     body = function(model, "positions")
     through(body, node(body, "Range").output[0], "Add", 1)
 
@@ -45,13 +45,13 @@ def larger_epsilon(model):
 
 
 def other_gelu(model):
-    """The other of the two forms of GELU."""
+    """GELU exact for tanh, or the reverse."""
     gelu = next(node(f, "Gelu") for f in model.functions if f.name.startswith("gelu"))
     set_attribute(gelu, "approximate", "none" if attribute(gelu, "approximate") else "tanh")
 
 
 def other_activation(model):
-    """GELU in place of SiLU."""
+    """GELU instead of SiLU."""
     become(node(function(model, "silu"), "Swish"), "Gelu", "x")
 
 
@@ -64,28 +64,28 @@ def unscaled(model):
 
 
 def mixing(body):
-    """What mixes values over a static cache: of heads that share keys a function, else the operator."""
+    """Attention over a static cache: a function where heads share keys, else the operator."""
     return next(part for part in body.node if part.op_type in ("Attention", "filled_mix", "shared_mix"))
 
 
 def scaled_twice(model):
-    """Scores divided by head_dim, not by its root."""
+    """Scores divided by head_dim instead of its square root."""
     mix = mixing(function(model, "cached_attention"))
     set_attribute(mix, "scale", attribute(mix, "scale") ** 2)
 
 
 def swap_heads(model):
-    """Heads and their numbers in the wrong order."""
+    """Heads and head dimensions transposed."""
     set_attribute(node(function(model, "merge"), "Transpose"), "perm", [0, 2, 3, 1])
 
 
 def swap_queries_and_keys(model):
-    """The first layer reads each for the other."""
+    """The first layer's query and key weights exchanged."""
     swap_inputs(blocks(model)[0], ".attention.q.weight", ".attention.k.weight")
 
 
 def swap_layers(model):
-    """The first two layers' weights, each for the other."""
+    """The first two layers' weights exchanged."""
     for block, (old, new) in zip(blocks(model), (("0", "1"), ("1", "0")), strict=False):
         for i, name in enumerate(block.input):
             if name.endswith((".weight", ".bias")):
@@ -99,12 +99,12 @@ def drop_layer(model):
 
 
 def swap_norms(model):
-    """The two norms of a layer, each for the other."""
+    """The two norms of a layer exchanged."""
     swap_inputs(blocks(model)[0], ".attention_norm.weight", ".feed_forward_norm.weight")
 
 
 def drop_final_norm(model):
-    """The last layer's states as they are."""
+    """No final norm."""
     norm = next(n for n in model.graph.node if n.name.endswith("final_norm"))
     become(norm, "Identity", norm.input[0])
 
@@ -121,27 +121,27 @@ def drop_head_bias(model):
 
 
 def transpose_square(model):
-    """A square matrix in the layout of another library."""
+    """A square matrix transposed."""
     weight = next(name for name in blocks(model)[1].input if name.endswith(".attention.o.weight"))
     through(model.graph, weight, "Transpose", perm=[1, 0])
 
 
 def drop_residual(model):
-    """A layer's attention without what it was given."""
+    """Attention without its residual."""
     body = next(f for f in model.functions if f.name.endswith("_block"))
     residual = node(body, "Add")
     become(residual, "Identity", residual.input[1])
 
 
 def drop_positions(model):
-    """Words without their places."""
+    """Embeddings without positions."""
     body = function(model, "embedding")
     table = next(n for n in body.node if n.op_type == "Gather" and n.input[0] == "position_weight")
     through(body, table.output[0], "Mul", 0.0)
 
 
 def drop_segments(model):
-    """Words without their segments."""
+    """Embeddings without token types."""
     body = function(model, "embedding")
     table = next(n for n in body.node if n.op_type == "Gather" and n.input[0] == "segment_weight")
     through(body, table.output[0], "Mul", 0.0)
@@ -154,14 +154,14 @@ def plain_pooler(model):
 
 
 def second_token_pooled(model):
-    """The pooler reads the token after the first, where there is one."""
+    """The pooler reads the second token, where there is one."""
     body = function(model, "pooler")
     first = node(body, "Gather")
     through(body, first.input[1], "Sub", 1)  # the last one
 
 
 def untied_head(model):
-    """The vocabulary projection reads an older copy of the words."""
+    """The vocabulary projection reads a stale copy of the word embedding."""
     head = named(model, "head")
     old = helper.make_node("Abs", [head.input[2]], ["older"])
     model.graph.node.insert(0, old)
@@ -169,39 +169,39 @@ def untied_head(model):
 
 
 def last_logits_only(model):
-    """The vocabulary projection ignores which positions were asked for."""
+    """The vocabulary projection ignores logits_indices."""
     through(function(model, "picked"), "picks", "Mul", 0)
 
 
 def swap_gate_and_up(model):
-    """A gated feed-forward with its two matrices in each other's place."""
+    """Gate and up projections exchanged."""
     for call in model.graph.node:
         if any(name.endswith(".gate.weight") for name in call.input):
             swap_inputs(call, ".gate.weight", ".up.weight")
 
 
 def later_edge(model):
-    """A query sees one key after itself."""
+    """A query attends to one later key."""
     through(function(model, "filled_then"), "cache_lengths", "Add", 1)
 
 
 def later_mask(model):
-    """The same where there is a mask."""
+    """As `later_edge`, where there is a mask."""
     through(function(model, "cache_mask"), "own", "Add", 1)
 
 
 def wider_window(model):
-    """A query sees one key more in the past."""
+    """A window one key wider."""
     node(function(model, "cache_mask"), "Less").op_type = "LessOrEqual"
 
 
 def late_write(model):
-    """New keys and values one slot too late in the cache."""
+    """New keys and values written one slot too late."""
     through(function(model, "cached_attention"), "cache_lengths", "Add", 1)
 
 
 def new_before_past(model):
-    """A growing cache with new keys in front."""
+    """A growing cache with new keys first."""
     for place in (0, 1):
         concat = node(function(model, "cached_attention"), "Concat", place)
         concat.input[:] = reversed(concat.input)
@@ -222,62 +222,62 @@ def stale_cross_cache(model):
 
 
 def swap_cross_keys_and_values(model):
-    """A layer reads the encoder's values for keys."""
+    """Keys and values of the encoder exchanged."""
     swap_inputs(blocks(model)[1], ".encoder.key", ".encoder.value")
 
 
 def other_layer_s_cross_weights(model):
-    """The encoder makes the first layer's keys for the second."""
+    """Every layer's cross-attention keys computed with the first layer's weights."""
     call = named(model, "cross.1")
     call.input[:] = [name.replace("cross.1.k", "cross.0.k") for name in call.input]
 
 
 def unscaled_embedding(model):
-    """Words that are not multiplied by the root of their width."""
+    """Word embeddings not multiplied by the square root of the width."""
     scale = node(function(model, "embedding"), "Mul")
     become(scale, "Identity", scale.input[0])
 
 
 def unscaled_logits(model):
-    """A tied head that does not divide by the root of its width."""
+    """A tied head that does not divide by the square root of its width."""
     scale = node(function(model, "causal_lm_head"), "Mul")
     become(scale, "Identity", scale.input[0])
 
 
 def truncated_rotary(model):
-    """The last pair of a head is not turned."""
+    """No rotation of the last dimension pair of a head."""
     frequencies = node(function(model, "rotation"), "Constant")
     set_constant(frequencies, [*constant_value(frequencies)[:-1], 0.0])
 
 
 def interleaved_rotary(model):
-    """Pairs of neighbours are turned, not halves."""
+    """Interleaved RoPE instead of rotated halves."""
     for found in function(model, "cached_attention").node:
         if found.op_type == "RotaryEmbedding":
             set_attribute(found, "interleaved", 1)
 
 
 def keys_not_turned(model):
-    """Rotary positions for queries only."""
+    """RoPE on queries only."""
     turn = node(function(model, "cached_attention"), "RotaryEmbedding", 1)
     become(turn, "Identity", turn.input[0])
 
 
 def other_rotary_base(model):
-    """The frequencies of half the base's logarithm."""
+    """RoPE with the square root of the base."""
     frequencies = node(function(model, "rotation"), "Constant")
     set_constant(frequencies, [value**0.5 for value in constant_value(frequencies)])
 
 
 def unmasked_step(model):
-    """A step of one token sees every slot of the cache."""
+    """A step of one token attends to every slot of the cache."""
     mix = next(f for f in model.functions if f.name in ("filled_mix", "shared_mix"))
     [step] = [a.g for a in node(mix, "If").attribute if a.name == "then_branch"]
     del node(step, "Attention").input[3:]
 
 
 def other_groups(model):
-    """Query heads share key heads in turn, not in groups."""
+    """Query heads assigned to key heads in turn, not in groups."""
     body = function(model, "cached_attention")
     [past] = [value for value in model.graph.input if value.name == "past_key_values.0.key"]
     size = past.type.tensor_type.shape.dim[3].dim_value
@@ -287,13 +287,13 @@ def other_groups(model):
 
 
 def drop_head_norm(model):
-    """Keys that are not normalised."""
+    """Keys without their norm."""
     norm = node(function(model, "cached_attention"), "norm", 1)
     become(norm, "Identity", norm.input[0])
 
 
 def padding_counted(model):
-    """Padding counts as a position."""
+    """Padding counted as a position."""
     body = function(model, "token_positions")
     assert constant(body, 1)
     through(body, "real", "Max", 1)

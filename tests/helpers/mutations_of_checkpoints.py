@@ -1,4 +1,4 @@
-"""Mutations of what only some checkpoints of a family have, and of families that no library has."""
+"""Mutations for some checkpoints of a family, and for families that no library has."""
 
 from onnx import helper
 
@@ -6,26 +6,26 @@ from helpers.graph_edits import become, blocks, function, node, set_attribute, s
 
 
 def last_layer_alone(model):
-    """What the last layer gives, in place of the sum of all."""
+    """The last layer's output instead of the weighted sum of all."""
     summed = node(model.graph, "layer_sum")
     become(summed, "Identity", summed.input[-2])
 
 
 def shares_as_stored(model):
-    """Shares of layers that do not add up to 1."""
+    """Layer weights that are not normalised to a sum of 1."""
     shares = node(function(model, "layer_sum"), "Softmax")
     become(shares, "Identity", shares.input[0])
 
 
 def next_layer_s_share(model):
-    """Every layer by the share of the next one."""
+    """Every layer weighted by the next one's weight."""
     body = function(model, "layer_sum")
-    count = len(body.input) - 1  # beside the weights
+    count = len(body.input) - 1  # stored with the weights
     through(body, "shares", "Gather", [*range(1, count), 0], axis=0)
 
 
 def sum_over_time(model):
-    """The sum of all moments' vectors for their mean."""
+    """The sum over time instead of the mean."""
     mean = node(function(model, "pick"), "Div")
     become(mean, "Identity", mean.input[0])
 
@@ -36,27 +36,27 @@ def drop_projection_bias(model):
 
 
 def keys_as_projected(model):
-    """Keys that are not normalised."""
+    """Keys without their norm."""
     norm = node(function(model, "attention"), "norm", 1)
     assert norm.input[1] == "k_norm_weight"
     become(norm, "Identity", norm.input[0])
 
 
 def drop_second_norm(model):
-    """What attention gives and what it read, added and not normalised once more."""
+    """No second norm after attention's residual."""
     norm = node(function(model, "encoder_block"), "norm", 1)
     assert norm.input[1] == "attention_post_norm_weight"
     become(norm, "Identity", norm.input[0])
 
 
 def drop_second_residual(model):
-    """The norm behind attention without what attention read."""
+    """The second norm after attention without the residual."""
     again = node(function(model, "encoder_block"), "Add", 1)
     become(again, "Identity", again.input[1])
 
 
 def shares_of_chosen(model):
-    """The chosen experts' shares, which add up to 1."""
+    """Routing weights of the selected experts renormalised."""
     body = function(model, "router")
     best = node(body, "TopK")
     share = best.output[0]
@@ -71,19 +71,19 @@ def shares_of_chosen(model):
 
 
 def drop_bias_of_experts(model):
-    """What experts give without the bias behind their sum."""
+    """No bias after the sum of the experts."""
     last = node(function(model, "experts"), "Add")
     assert last.input[1] == "bias"
     become(last, "Identity", last.input[0])
 
 
 def swap_plain_experts(model):
-    """The first two experts, each for the other."""
+    """The first two experts exchanged."""
     for part in ("up", "down"):
         swap_inputs(blocks(model)[1], f".experts.0.{part}.weight", f".experts.1.{part}.weight")
 
 
 def neighbours_turned(model):
-    """Pairs of neighbours are turned, not halves."""
+    """Interleaved RoPE instead of rotated halves."""
     for turn in (node(function(model, "attention"), "RotaryEmbedding", place) for place in (0, 1)):
         set_attribute(turn, "interleaved", 1)

@@ -1,4 +1,4 @@
-"""Mutations of what only some families have: experts, caps, slopes, buckets, patches, towers, windows."""
+"""Mutations for some families: experts, soft caps, slopes, buckets, patches, dual encoders, windows."""
 
 import numpy as np
 
@@ -18,80 +18,80 @@ from helpers.graph_edits import (
 
 
 def router_before_choice(model):
-    """Shares of all experts, which the chosen ones' do not add up to 1."""
+    """Routing weights of the softmax over all experts, not renormalised."""
     body = function(model, "router")
     through(body, "scores", "Softmax", axis=-1)
     become(node(body, "Softmax", 1), "Identity", "best")
 
 
 def worst_experts(model):
-    """The least likely experts."""
+    """The experts with the lowest scores."""
     set_attribute(node(function(model, "router"), "TopK"), "largest", 0)
 
 
 def swap_experts(model):
-    """The first two experts, each for the other."""
+    """The first two experts exchanged."""
     for part in ("up", "gate", "down"):
         swap_inputs(blocks(model)[0], f".experts.0.{part}.weight", f".experts.1.{part}.weight")
 
 
 def shares_of_all(model):
-    """Each chosen expert's share among all that are left, however far behind it."""
+    """Each selected expert weighted against all that remain, however low their scores."""
     body = function(model, "router")
     for far in [node(body, "Where", place) for place in (0, 1)]:
         become(far, "Identity", far.input[2])
 
 
 def uncorrected_choice(model):
-    """The likeliest experts, whatever their corrections."""
+    """Experts selected without e_score_correction_bias."""
     ranked = node(function(model, "router"), "Add")
     become(ranked, "Identity", ranked.input[0])
 
 
 def any_group(model):
-    """The best experts of all groups."""
+    """Experts selected from all groups."""
     within = node(function(model, "router"), "Where")
     become(within, "Identity", within.input[1])
 
 
 def drop_norm_of_latents(model):
-    """A cache keeps latents as they are projected."""
+    """Latents cached without their norm."""
     norm = node(function(model, "cached_latent_attention"), "norm")
     become(norm, "Identity", norm.input[0])
 
 
 def latents_not_turned(model):
-    """Rotary positions for queries only."""
+    """RoPE on queries only."""
     turn = node(function(model, "cached_latent_attention"), "RotaryEmbedding")
     become(turn, "Identity", turn.input[0])
 
 
 def drop_positions_of_latents(model):
-    """Scores of contents alone."""
+    """Scores of the content part alone."""
     scores = node(function(model, "cached_latent_attention"), "Add")
     become(scores, "Identity", scores.input[0])
 
 
 def drop_sinks(model):
-    """Heads all of whose shares go to keys."""
+    """No attention sinks."""
     through(function(model, "sunk_softmax"), "column", "Sub", 1e9)
 
 
 def unclipped_gate(model):
-    """Gates of any size."""
+    """Gates that are not clipped."""
     least = node(function(model, "feed_forward"), "Min")
     become(least, "Identity", least.input[0])
 
 
 def nothing_added(model):
-    """What a gate opens, without the 1 that is added to it."""
+    """The gated value without the added 1."""
     body = function(model, "feed_forward")
     more = next(one for one in body.node if node(body, "Clip").output[0] in one.input)
     become(more, "Identity", more.input[0])
 
 
 def wrong_softcap(model):
-    """Scores capped a tenth higher."""
+    """Scores capped 10 % higher."""
     mix = node(function(model, "cached_attention"), "capped_mix")
     set_attribute(mix, "softcap", 1.1 * attribute(mix, "softcap"))
 
@@ -103,7 +103,7 @@ def uncapped_logits(model):
 
 
 def local_for_global(model):
-    """A layer of full attention looks at a window."""
+    """A sliding window in a layer of full attention."""
     first, second = blocks(model)[:2]
     mask = list(function(model, "decoder_block").input).index("mask")
     assert first.input[mask] != second.input[mask]
@@ -111,7 +111,7 @@ def local_for_global(model):
 
 
 def drop_post_norm(model):
-    """What a layer's attention gives, not normalised."""
+    """No norm after attention."""
     norm = node(function(model, "decoder_block"), "norm", 1)
     assert norm.input[1] == "attention_post_norm_weight"
     become(norm, "Identity", norm.input[0])
@@ -123,13 +123,13 @@ def _slopes(model):
 
 
 def halved_slopes(model):
-    """Half of what distance costs."""
+    """ALiBi slopes halved."""
     slopes = _slopes(model)
     set_constant(slopes, [value / 2 for value in constant_value(slopes)])
 
 
 def other_slopes(model):
-    """Slopes in the order of size, which is not that of the heads where these are no power of two."""
+    """ALiBi slopes sorted, which is not the heads' order where their number is no power of two."""
     slopes = _slopes(model)
     values = constant_value(slopes)
     assert sorted(values) != values
@@ -137,12 +137,12 @@ def other_slopes(model):
 
 
 def drop_alibi(model):
-    """Distance costs nothing."""
+    """No ALiBi."""
     through(model.graph, "v_alibi.bias", "Mul", 0.0)
 
 
 def one_sided_buckets(model):
-    """What comes after counts as what came before, as in a decoder."""
+    """Later keys in the buckets of earlier ones, as in a decoder."""
     body = function(model, "relative_bias")
     later = node(body, "Greater")
     through(body, node(body, "Cast").output[0], "Mul", 0)
@@ -150,7 +150,7 @@ def one_sided_buckets(model):
 
 
 def early_buckets(model):
-    """Distances that share a bucket begin one too early."""
+    """Logarithmic buckets that begin one distance too early."""
     table = node(function(model, "relative_bias"), "Constant")
     values = constant_value(table)
     assert len(values) > 4
@@ -158,7 +158,7 @@ def early_buckets(model):
 
 
 def early_vectors(model):
-    """Distances that share a vector begin one too early."""
+    """Logarithmic distances that begin one too early."""
     tables = [n for n in function(model, "near_vectors").node if n.op_type == "Constant"]
     table = max(tables, key=lambda n: np.size(constant_value(n)))
     values = constant_value(table)
@@ -167,40 +167,40 @@ def early_vectors(model):
 
 
 def one_segment(model):
-    """Every key counts as of the query's own segment."""
+    """Every key counted as of the query's segment."""
     chosen = node(function(model, "transformer_xl_attention"), "Where")
     become(chosen, "Identity", chosen.input[2])
 
 
 def one_bias(model):
-    """Queries meet distances with the bias that is for contents."""
+    """Position scores with the content bias."""
     body = function(model, "transformer_xl_attention")
     contents, distances = (node(body, "Add", number) for number in (0, 1))
     distances.input[1] = contents.input[1]
 
 
 def distances_reversed(model):
-    """Keys before a query count as behind it."""
+    """Distances of the opposite sign."""
     vectors = function(model, "sinusoid_vectors")
     places = node(vectors, "Sub", 1)
     places.input[:] = reversed(places.input)
 
 
 def swap_places(model):
-    """Contents of a query meet positions where those of a key should, and the other way round."""
+    """Content-to-position and position-to-content terms exchanged."""
     body = function(model, "disentangled_attention")
     first, second = (node(body, "at_places", number) for number in (0, 1))
     first.input[2], second.input[2] = second.input[2], first.input[2]
 
 
 def drop_norm_of_vectors(model):
-    """Vectors of positions as they are stored."""
+    """Relative position embeddings without their norm."""
     norm = node(function(model, "relative_vectors"), "norm")
     become(norm, "Identity", norm.input[0])
 
 
 def unscaled_positions(model):
-    """Products with positions not scaled as the others are."""
+    """Position terms without the scale of the others."""
     for number in (0, 1):
         product = node(function(model, "disentangled_attention"), "at_places", number)
         set_attribute(product, "scale", 1.0)
@@ -214,79 +214,79 @@ def halves_of_sinusoids(model):
 
 
 def mark_last(model):
-    """The class token after the patches."""
+    """CLS after the patches."""
     joined = node(function(model, "patch_embedding"), "Concat", 1)
     joined.input[:] = reversed(joined.input)
 
 
 def patches_by_column(model):
-    """Patches read down, not across."""
+    """Patches in column order."""
     through(function(model, "patch_embedding"), "grid", "Transpose", perm=[0, 1, 3, 2])
 
 
 def blue_first(model):
-    """Blue, green, red."""
+    """Channels in the order BGR."""
     through(model.graph, "pixel_values", "Gather", [2, 1, 0], axis=1)
 
 
 def drop_patch_places(model):
-    """Patches without their places."""
+    """Patches without position embeddings."""
     through(function(model, "patch_embedding"), "position_weight", "Mul", 0.0)
 
 
 def low_bands_last(model):
-    """A spectrogram from its highest band down."""
+    """Spectrogram bands in reverse order."""
     bands = model.graph.input[0].type.tensor_type.shape.dim[2].dim_value
     through(model.graph, "input_values", "Gather", list(reversed(range(bands))), axis=2)
 
 
 def drop_spectrogram_places(model):
-    """Patches of a spectrogram without their places."""
+    """Spectrogram patches without position embeddings."""
     through(function(model, "spectrogram_embedding"), "position_weight", "Mul", 0.0)
 
 
 def other_token_first(model):
-    """The distilled token in the class token's place."""
+    """Distillation token and CLS exchanged."""
     joined = node(function(model, "spectrogram_embedding"), "Concat", 1)
     joined.input[:2] = reversed(joined.input[:2])
 
 
 def other_bicubic(model):
-    """Places between those of the table by another cubic, that of most image software."""
+    """Bicubic interpolation of positions with a = -0.5 instead of -0.75."""
     set_attribute(node(function(model, "interpolation"), "Resize"), "cubic_coeff_a", -0.5)
 
 
 def corners_to_corners(model):
-    """Places between those of the table, whose corners keep theirs."""
+    """Interpolation of positions with aligned corners."""
     resize = node(function(model, "interpolation"), "Resize")
     set_attribute(resize, "coordinate_transformation_mode", "align_corners")
 
 
 def first_token(model):
-    """A text's vector from its first token, not from its mark."""
+    """A text's vector from its first token instead of EOS."""
     through(function(model, "pick"), "place", "Mul", 0)
 
 
 def first_patch(model):
-    """An image's vector from its first patch, not from the class token."""
+    """An image's vector from its first patch instead of CLS."""
     body = function(model, "pick")
     through(body, node(body, "Gather").input[1], "Add", 1)
 
 
 def not_of_unit_length(model):
-    """A text's vector as long as it came out."""
+    """A text's vector without L2 normalisation."""
     unit = named(model, "text.unit")
     become(unit, "Identity", unit.input[0])
 
 
 def other_quick_gelu(model):
-    """1.7 for 1.702."""
+    """1.7 instead of 1.702."""
     factor = node(function(model, "quick_gelu"), "Constant")
     set_constant(factor, 1.7)
 
 
 def plain_logit_scale(model):
-    """The scale's logarithm taken for the scale."""
+    """The logit scale without exp."""
     body = function(model, "similarity")
     become(node(body, "Exp"), "Identity", "scale")
 
@@ -300,11 +300,11 @@ def ignore_global_tokens(model):
 
 
 def narrower_window(model):
-    """A token sees one less on either side."""
+    """A window one token narrower on either side."""
     for body in [f for f in model.functions if f.name.startswith("longformer_near")]:
         node(body, "LessOrEqual").op_type = "Less"
 
 
 def global_as_local(model):
-    """Global tokens' queries through the matrix of the others."""
+    """Global queries projected by the local matrix."""
     swap_inputs(blocks(model)[0], ".attention.q.weight", ".attention.q_global.weight")

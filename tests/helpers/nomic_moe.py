@@ -1,7 +1,7 @@
-"""Nomic BERT with experts written plainly in PyTorch's functions (Nussbaum and Duderstadt 2025, 3).
+"""Nomic BERT MoE in plain PyTorch (Nussbaum and Duderstadt 2025, 3).
 
-The names and shapes are those of its files; that nothing is normalised once more over the chosen experts, and
-that one bias follows their sum, is what every reader of them agrees on (text-embeddings-inference, vLLM).
+Names and shapes are those of its files. text-embeddings-inference and vLLM agree that the selected experts'
+weights are not renormalised, and that one bias follows their sum.
 """
 
 import math
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 
 def turned(x: Tensor, base: float) -> Tensor:
-    """x (B,N,S,H) with halves of every head rotated by its place (Su et al. 2021, 3.4.2)."""
+    """x (B,N,S,H) with RoPE on rotated halves (Su et al. 2021, 3.4.2)."""
     half = x.shape[-1] // 2
     frequencies = base ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * frequencies  # (S, H / 2)
@@ -23,7 +23,7 @@ def turned(x: Tensor, base: float) -> Tensor:
 
 
 def mixture(tensors: Mapping[str, Tensor], config: Mapping, name: str, x: Tensor) -> Tensor:
-    """What a layer's experts make of x (B,S,W)."""
+    """The output of a layer's experts for x (B,S,W)."""
     count, inner = config["num_experts"], config["n_inner"]
     w1, w2 = (tensors[f"{name}.experts.mlp.{part}"].view(count, inner, -1) for part in ("w1", "w2"))
     shares = torch.softmax(x @ tensors[f"{name}.router.layer.weight"].T, dim=-1)  # (B, S, experts)

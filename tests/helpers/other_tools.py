@@ -1,4 +1,4 @@
-"""Exports as other tools write them, made on the spot: by PyTorch's exporter, or in optimum's layout."""
+"""Exports in the form of other tools: by PyTorch's exporter, or in optimum's layout."""
 
 import shutil
 import warnings
@@ -11,18 +11,18 @@ from txexport.bundle import read_manifest
 from txexport.contracts import roles
 
 AXES = ("batch_size", "sequence_length")
-EXPORTING = (2, 13)  # of the versions of PyTorch that were tried, the first whose exporter takes transformers
+EXPORTING = (2, 13)  # the first version tested whose exporter accepts transformers
 
 
 def check_exporter() -> None:
-    """Skip the test where PyTorch's own exporter is an older one, which stops at free dimensions."""
+    """Skip the test where PyTorch's exporter is older and fails on dynamic dimensions."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < EXPORTING:
         first = ".".join(map(str, EXPORTING))
         pytest.skip(f"PyTorch's own exporter takes these models from {first} on, not in {torch.__version__}")
 
 
 def torch_export(module: torch.nn.Module, path: Path, inputs: dict, outputs: list[str]) -> Path:
-    """`module` by torch.onnx.export, with batch and sequence free; inputs (B,S)."""
+    """Export `module` with torch.onnx.export, batch and sequence dynamic; inputs (B,S)."""
     check_exporter()
     dims = {0: torch.export.Dim(AXES[0]), 1: torch.export.Dim(AXES[1], min=2, max=40)}
     with warnings.catch_warnings():
@@ -42,7 +42,7 @@ def torch_export(module: torch.nn.Module, path: Path, inputs: dict, outputs: lis
 
 
 def as_optimum(bundle: Path, folder: Path) -> Path:
-    """A bundle's graphs for other clients as other tools lay them out: alone, with their weights."""
+    """A bundle's ecosystem graphs in the layout of other tools: alone, with their weights."""
     shutil.copytree(bundle / roles.FOLDER, folder)
     for graph in read_manifest(bundle).native.values():
         (folder / Path(graph.file).name).unlink()

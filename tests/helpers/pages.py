@@ -1,10 +1,10 @@
-"""What a page that we write must keep to, in its text and as Chromium shows it."""
+"""Checks of HTML pages, of their source and as Chromium renders them."""
 
 import re
 from html.parser import HTMLParser
 
-# What reaches beyond the window, what must be scrolled sideways though it is no table, and words of up to 15
-# letters or digits that stand on two lines. Parts of longer names are words of their own.
+# Elements beyond the window, elements other than tables that scroll sideways, and words of up to 15
+# characters that are broken over two lines. Parts of longer names count as words.
 LAYOUT = """(() => {
   if (document.readyState !== "complete") return null;
   const all = [...document.querySelectorAll("main, main *")];
@@ -34,7 +34,7 @@ LAYOUT = """(() => {
 })()"""
 
 
-# Texts of a drawing that lie over each other, and those that reach out of it.
+# Overlapping texts of a drawing, and texts beyond its edge.
 OVERLAPS = """(() => {
   const result = [];
   for (const svg of document.querySelectorAll("main svg[role=img]")) {
@@ -56,7 +56,7 @@ OVERLAPS = """(() => {
 
 
 class Page(HTMLParser):
-    """An HTML page that must be well formed: tags nest, and those that name a place name one on the page."""
+    """A parser that checks that tags nest and that fragment links have a target."""
 
     VOID = frozenset({"meta", "br", "wbr"})
 
@@ -88,7 +88,7 @@ class Page(HTMLParser):
 
 
 def check_alone(text: str, page: Page) -> None:
-    """Assert that a page needs no other file, no script and no network, and knows phones and darkness."""
+    """Assert that a page needs no other file, script or network, and supports phones and dark mode."""
     for tag, attributes in page.tags:
         assert tag not in ("link", "script", "img", "iframe", "object", "base")
         for name in ("href", "src", "xlink:href", "action"):

@@ -1,4 +1,4 @@
-"""Where the project lies, and what a new process of it loads."""
+"""The project's root, and the modules that a new process loads."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ DATA = ROOT / "tests/data"
 
 
 def loaded_after(statement: str) -> set[str]:
-    """The modules that a new process has after a statement."""
+    """The modules that a new process has loaded after a statement."""
     code = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
     return set(
         subprocess.run(

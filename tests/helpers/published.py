@@ -1,4 +1,4 @@
-"""Checkpoints as they were published with code of their own, written from models that transformers has."""
+"""Checkpoints in the form of published custom code, written from models of transformers."""
 
 import json
 import re
@@ -41,7 +41,7 @@ NEW |= {"type_vocab_size": 1, "rope_theta": 300.0, "rope_scaling": None}
 
 
 def original(model_type: str, architecture: str, **config) -> torch.nn.Module:
-    """A model that transformers has, with the numbers of `tiny_checkpoint` but for those that it computes."""
+    """A model of transformers with the weights of `tiny_checkpoint`, except those that it computes."""
     drawn = tiny_checkpoint.build(model_type, architecture, **config)
     model = type(drawn)(drawn.config).eval()
     model.load_state_dict(drawn.state_dict())
@@ -49,7 +49,7 @@ def original(model_type: str, architecture: str, **config) -> torch.nn.Module:
 
 
 def renamed(tensors: Mapping[str, torch.Tensor], names: Mapping[str, str]) -> Tensors:
-    """Tensors under other names: in each, the parts that `names` has are replaced in turn."""
+    """Rename tensors: the parts of a name listed in `names` are replaced in order."""
     result = {}
     for name, tensor in tensors.items():
         for ours, theirs in names.items():
@@ -59,7 +59,7 @@ def renamed(tensors: Mapping[str, torch.Tensor], names: Mapping[str, str]) -> Te
 
 
 def joined(tensors: Mapping[str, torch.Tensor], parts: tuple[str, ...], whole: str) -> Tensors:
-    """Of every module that has them, the tensors of `parts` one after another as those of `whole`."""
+    """Concatenate the tensors of `parts` as those of `whole`, in every module that has them."""
     result = dict(tensors)
     for name in tensors:
         if parts[0] in name:
@@ -69,7 +69,7 @@ def joined(tensors: Mapping[str, torch.Tensor], parts: tuple[str, ...], whole: s
 
 
 def write(folder: Path, tensors: Mapping[str, torch.Tensor], config: Mapping) -> Path:
-    """A checkpoint folder of these tensors and that config.json."""
+    """Write a checkpoint folder of these tensors and that config.json."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(dict(tensors), folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -77,7 +77,7 @@ def write(folder: Path, tensors: Mapping[str, torch.Tensor], config: Mapping) ->
 
 
 def new(folder: Path, architecture: str, prefix: str = "new.", **config) -> torch.nn.Module:
-    """A GTE as Alibaba-NLP/new-impl has it, with values of its config.json; gives the library's model."""
+    """Write a GTE in the form of Alibaba-NLP/new-impl; return the library's model."""
     values = tiny_checkpoint.BERT | NEW | config
     head_dim, theta = values["hidden_size"] // values["num_attention_heads"], values["rope_theta"]
     rope = {"rope_type": "default", "rope_theta": theta}
@@ -106,7 +106,7 @@ def new(folder: Path, architecture: str, prefix: str = "new.", **config) -> torc
 
 
 def jina_bert(folder: Path, architecture: str, code: str = JINA, **config) -> Callable:
-    """A BERT as jinaai's `code` has it; gives a function as `jina_bert.outputs`."""
+    """Write a BERT in the form of jinaai's `code`; return a function such as `jina_bert.outputs`."""
     config = {"auto_map": {"AutoConfig": f"{code}--configuration_bert.JinaBertConfig"}} | config
     kept = tiny_checkpoint.BERT | {key: value for key, value in config.items() if key != "auto_map"}
     drawn = tiny_checkpoint.build("bert", architecture.removeprefix("Jina"), **kept)
@@ -139,7 +139,7 @@ def jina_bert(folder: Path, architecture: str, code: str = JINA, **config) -> Ca
 
 
 def jina_v3(folder: Path, architecture: str, **config) -> torch.nn.Module:
-    """XLM-RoBERTa as jinaai/xlm-roberta-flash-implementation has it; gives the library's model."""
+    """Write an XLM-RoBERTa as jinaai/xlm-roberta-flash-implementation has it; return the library's model."""
     values = tiny_checkpoint.BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "hidden_act": "gelu"}
     values |= {"rotary_emb_base": 300.0, "position_embedding_type": "rotary", "lora_rank": 4, "lora_alpha": 1}
     values |= {"auto_map": FLASH_CODE} | config
@@ -173,13 +173,13 @@ def jina_v3(folder: Path, architecture: str, **config) -> torch.nn.Module:
 
 
 def flash(folder: Path, architecture: str, **config) -> torch.nn.Module:
-    """What jinaai/xlm-roberta-flash-implementation is by `config`: with rotations, or learned positions."""
+    """Select the form of jinaai/xlm-roberta-flash-implementation by `config`: RoPE or learned positions."""
     learned = config.get("position_embedding_type") == "absolute"
     return (flash_xlm_roberta if learned else jina_v3)(folder, architecture, **config)
 
 
 def flash_xlm_roberta(folder: Path, architecture: str, **config) -> torch.nn.Module:
-    """XLM-RoBERTa by the names of jinaai/xlm-roberta-flash-implementation; gives the library's model."""
+    """Write an XLM-RoBERTa by the names of jinaai's flash implementation; return the library's model."""
     values = tiny_checkpoint.BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "hidden_act": "gelu"}
     values |= {"auto_map": FLASH_CODE} | config
     kept = {key: value for key, value in values.items() if key not in ("auto_map", "position_embedding_type")}
@@ -196,7 +196,7 @@ def flash_xlm_roberta(folder: Path, architecture: str, **config) -> torch.nn.Mod
 
 
 def nomic_moe(folder: Path, architecture: str, **config) -> Callable:
-    """Nomic BERT with experts as its code has it; gives a function as `nomic_moe.outputs`."""
+    """Write a Nomic BERT MoE in the form of its code; return a function such as `nomic_moe.outputs`."""
     values = NOMIC_MOE | config
     width, inner, count = values["n_embd"], values["n_inner"], values["num_experts"]
     shapes = {"embeddings.word_embeddings.weight": (values["vocab_size"], width)}
@@ -225,7 +225,7 @@ def nomic_moe(folder: Path, architecture: str, **config) -> Callable:
     return partial(nomic.outputs, tensors, values)
 
 
-# Families that no library has: each writes a checkpoint, and gives its definition in plain PyTorch.
+# Families that no library has: each writes a checkpoint and returns its definition in plain PyTorch.
 WITHOUT_LIBRARY = {"jina_bert": jina_bert, "nomic_bert_moe": nomic_moe}
 # By model_type, or by the class of config.json's code.
 WRITERS = {

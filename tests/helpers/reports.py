@@ -1,4 +1,4 @@
-"""The schema that reports fit, and a report that is made to break out of its form."""
+"""The JSON schema of reports, and a report with hostile names."""
 
 import json
 import math
@@ -12,7 +12,7 @@ TYPES = {"string": str, "boolean": bool, "integer": int, "number": (int, float),
 
 
 def hostile() -> Report:
-    """A report of names that mean something else in every form, and of errors that are no numbers."""
+    """A report with names that are special in every output format, and with NaN errors."""
     checks = [TensorCheck(HOSTILE, 3, math.inf, 1e-5), TensorCheck("y", 0, 0.0, 1e-5)]
     cases = [
         CaseReport(HOSTILE, "twin", checks, runtime="onnxruntime"),
@@ -28,7 +28,7 @@ def hostile() -> Report:
 
 
 def valid(value, schema: dict, at: str = "report") -> None:
-    """Assert that a value is as the schema says; the keywords that it uses, and no others."""
+    """Assert that a value matches the schema; supports the keywords that it uses, and no others."""
     known = {"$ref", "$defs", "$schema", "title", "description", "anyOf", "type", "required", "properties"}
     known |= {"additionalProperties", "items", "enum", "const", "minimum"}
     assert schema.keys() <= known
@@ -54,7 +54,7 @@ def valid(value, schema: dict, at: str = "report") -> None:
 
 
 def is_valid(value, schema: dict, at: str) -> bool:
-    """Whether `valid` asserts."""
+    """Tell whether `valid` passes."""
     try:
         valid(value, schema, at)
     except AssertionError:
@@ -63,7 +63,7 @@ def is_valid(value, schema: dict, at: str) -> bool:
 
 
 def check_schema(values: dict) -> None:
-    """Assert that a report, or a collection of some, is as the schema says."""
+    """Assert that a report, or a collection of reports, matches the schema."""
     try:
         import jsonschema
     except ImportError:

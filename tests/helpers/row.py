@@ -1,4 +1,4 @@
-"""One tiny checkpoint that is proved, and the usual ones of an encoder and of a decoder."""
+"""A row: one tiny checkpoint to verify, and the usual rows of an encoder and of a decoder."""
 
 from dataclasses import dataclass, field, replace
 
@@ -15,9 +15,9 @@ GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 @dataclass(frozen=True)
 class Row:
-    """One tiny checkpoint: `architecture` with tools/tiny_checkpoint.py's sizes changed by `config`.
+    """A tiny checkpoint: `architecture` with the sizes of tools/tiny_checkpoint.py changed by `config`.
 
-    One that claims nothing but what cheaper rows do, as a head of BERT's on another stack, is `slow`.
+    A row that covers nothing beyond cheaper rows, such as BERT's head on another stack, is `slow`.
     """
 
     model_type: str
@@ -43,7 +43,7 @@ UNTIED, TIED = {"tie_word_embeddings": False}, {"tie_word_embeddings": True}
 
 
 def encoder(model_type: str, name: str, choices: bool = True) -> list[Row]:
-    """An encoder with every head that BERT and its children share."""
+    """An encoder with every head that BERT and its descendants share."""
     return [
         Row(model_type, f"{name}Model", FEATURES),
         Row(model_type, f"{name}ForMaskedLM", FILL),
@@ -56,7 +56,7 @@ def encoder(model_type: str, name: str, choices: bool = True) -> list[Row]:
 
 
 def labelled(model_type: str, *, slow: bool = True) -> list[Row]:
-    """The heads that score each token of a family, which are one component on any stack."""
+    """The token classification heads of a family, which are one component on any stack."""
     classes = families.module(model_type).TASKS
     rows = [Row(model_type, *classes[TAG], TAG, "5 labels", LABELS, slow)] if TAG in classes else []
     answers = [Row(model_type, *classes[ANSWER], ANSWER, slow=slow)] if ANSWER in classes else []
@@ -64,7 +64,7 @@ def labelled(model_type: str, *, slow: bool = True) -> list[Row]:
 
 
 def decoder(model_type: str, name: str) -> list[Row]:
-    """A decoder-only model: its text, its hidden states, and labels of sequences and of tokens."""
+    """A decoder-only model: text generation, hidden states, sequence and token classification."""
     return [
         *labelled(model_type),
         Row(model_type, f"{name}ForCausalLM", GENERATE),
@@ -74,5 +74,5 @@ def decoder(model_type: str, name: str) -> list[Row]:
 
 
 def heads(rows: list[Row]) -> list[Row]:
-    """Rows of which the first alone is tried each time: its heads are another family's, under other names."""
+    """Rows of which the fast tests run only the first: the heads are another family's, renamed."""
     return [rows[0], *(replace(row, slow=True) for row in rows[1:])]

@@ -1,6 +1,6 @@
-"""What is proved: each row is exported and held against transformers, whole tensors, every cache.
+"""The rows to verify: each is exported and compared with transformers, whole tensors, every cache.
 
-A family is supported when each of its tasks has a row here; the table of families in docs/ is made from them.
+A family is supported when each of its tasks has a row here; docs/ has the table of families made from them.
 """
 
 from dataclasses import replace
@@ -97,7 +97,7 @@ ROPE = {
     "llama3": {"rope_type": "llama3", "factor": 8.0, "rope_theta": 1e4} | LENGTH | BANDS,
     "yarn": {"rope_type": "yarn", "factor": 2.5, "rope_theta": 1e4} | LENGTH,
 }
-# As model cards say for long texts: factor times the original length, which may be all that config.json says.
+# As model cards advise for long texts: a factor times the original length, which config.json may hold alone.
 CARD = {"rope_type": "yarn", "factor": 6.0, "rope_theta": 1e4, "original_max_position_embeddings": 10}
 EXACT = CARD | {"truncate": False, "beta_fast": 0.5, "beta_slow": 0.01, "mscale": 0.7, "mscale_all_dim": 1.3}
 FACTORS = {"short_factor": [1.0, 1.1, 1.5, 2.0], "long_factor": [1.0, 3.0, 5.0, 9.0]}
@@ -446,7 +446,7 @@ ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS, *OTHERS, *BARTS, *BERTS, *TOWER
 
 
 def families_table() -> str:
-    """The table of proved families in docs/: a line a family, with its tasks and what its rows vary."""
+    """The table of verified families in docs/: per family, its tasks and the variations of its rows."""
     own, others = ({row.model_type for row in rows} for rows in (ROWS, WITHOUT_LIBRARY))
     lines = [f"{len(own)} model types of transformers, and at the end {len(others)} that no library has.", ""]
     lines += ["| family | tasks | variants with a row of their own |", "|---|---|---|"]

@@ -1,4 +1,4 @@
-"""A server of bundles in this process, for tests."""
+"""A bundle server in this process, for tests."""
 
 import contextlib
 import socket
@@ -16,10 +16,10 @@ LIMITS = Limits(cache_tokens=2048, max_new_tokens=200, max_waiting=32, max_body=
 
 @contextlib.contextmanager
 def running(folders, limits=LIMITS, keys=(), send_buffer=None, most=512):
-    """A server of bundles at a port of its own: its address, and what it serves.
+    """Run a bundle server on a free port; return its address and the server.
 
-    `most` is how many connections it has; `send_buffer` is how many bytes of an answer the system holds for
-    a client that does not read.
+    `most` is the maximum number of connections; `send_buffer` is the number of bytes of a response that the
+    system buffers for a client that does not read.
     """
     served = open_all([f"{name}={folder}" for name, folder in folders.items()], limits, device="cpu",
                       threads=1, dtype=None)  # fmt: skip

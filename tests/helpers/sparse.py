@@ -10,7 +10,7 @@ LENGTHS = [1, 2, 3, 4, 5, 13, 21, 40]
 
 
 def padding(length: int) -> torch.Tensor:
-    """A whole row, one padded on the right, one padded on the left and in its middle."""
+    """A row without padding, one padded on the right, one padded on the left and in its middle."""
     mask = torch.ones(3, length, dtype=torch.int64)
     mask[1, (length + 1) // 2 :] = 0
     mask[2, : length // 3] = 0
@@ -27,7 +27,7 @@ def marks(length: int) -> torch.Tensor:
 
 
 def session_of(model: onnx.ModelProto, optimised: bool = True) -> ort.InferenceSession:
-    """A session of a graph, which keeps its nodes as they are unless it is optimised."""
+    """A session of a graph, unoptimised by default."""
     options = ort.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 3, 1
     if not optimised:

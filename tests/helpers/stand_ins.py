@@ -1,7 +1,6 @@
-"""Small checkpoints under the names of published ones that a page tells its readers to take.
+"""Small checkpoints under the names of published ones that a page uses.
 
-What comes out of the first two is of no use to anybody, so pages do not show it. The third has learned one
-conversation by heart.
+The output of the first two is meaningless, so pages do not show it. The third has memorised one conversation.
 """
 
 import json
@@ -17,7 +16,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 LENGTH = 1024  # tokens
 MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
-# Like that of Qwen2.5: tools as JSON before the conversation.
+# As Qwen2.5's: tools as JSON before the conversation.
 TEMPLATE = (
     "{% if tools %}<|im_start|>system\nYou may call functions:"
     "{% for tool in tools %}\n{{ tool | tojson }}{% endfor %}<|im_end|>\n{% endif %}"
@@ -46,13 +45,13 @@ MESSAGES = [
 
 
 def reranker(folder: Path) -> None:
-    """A cross-encoder of sentence-transformers: how well a passage answers a question."""
+    """A cross-encoder of sentence-transformers, which scores how well a passage answers a question."""
     settings = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}
     _encoder(folder, "bert", "BertForSequenceClassification", num_labels=1, **settings)
 
 
 def reader(folder: Path) -> None:
-    """One that marks the answer to a question in a passage."""
+    """An extractive question answering model."""
     _encoder(folder, "distilbert", "DistilBertForQuestionAnswering")
 
 
@@ -65,7 +64,7 @@ def _encoder(folder: Path, model_type: str, architecture: str, **config) -> None
 
 
 def assistant(folder: Path) -> None:
-    """A chat model that has learned MESSAGES by heart."""
+    """A chat model that has memorised MESSAGES."""
     tokenizer = _chat_tokenizer()
     told = {"tools": [TOOL], "return_tensors": "pt"}
     prompt = tokenizer.apply_chat_template(MESSAGES[:1], add_generation_prompt=True, **told).input_ids
@@ -80,13 +79,13 @@ def assistant(folder: Path) -> None:
 
 
 def _learn(model: Qwen2ForCausalLM, ids: torch.Tensor, first: int) -> None:
-    """Train until each token of ids (1,S) from the place `first` on is certain from those before it."""
+    """Train until each token of ids (1,S) from position `first` on is predicted with certainty."""
     labels = ids.clone()
-    labels[:, :first] = -100  # nothing is to be said there
+    labels[:, :first] = -100  # no prediction is required there
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     for _ in range(1000):
         loss = model(input_ids=ids, labels=labels).loss
-        if loss < 0.5 / (ids.shape[1] - first):  # even if one token had all of it, e^-0.5 > 1/2
+        if loss < 0.5 / (ids.shape[1] - first):  # even with all the rest on one token, e^-0.5 > 1/2
             return
         optimizer.zero_grad()
         loss.backward()
@@ -95,7 +94,7 @@ def _learn(model: Qwen2ForCausalLM, ids: torch.Tensor, first: int) -> None:
 
 
 def _chat_tokenizer() -> PreTrainedTokenizerFast:
-    """As Qwen2's: pieces of bytes, marks of turns that are special, and tags of calls that are not."""
+    """A byte-level tokenizer as Qwen2's, with special tokens for turns and ordinary ones for tool calls."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

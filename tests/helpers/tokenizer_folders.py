@@ -1,4 +1,4 @@
-"""Small tokenizers of every kind, in folders as they are published, with settings that contradict them."""
+"""Small tokenizers of every kind, in the layout of published folders, with conflicting settings."""
 
 import json
 import random
@@ -15,7 +15,7 @@ LETTERS = sorted({*string.printable.strip(), *"ÀÉÎàéîöüïßñ漢字仮�
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 LLAMA = ["<unk>", "<s>", "</s>"]
-# Tokens of each class at the places where it looks for them, and what kind of model it has.
+# The special tokens of each class under the keys where it reads them, and the kind of its model.
 KINDS = {
     "BertTokenizer": ("words", BERT),
     "DistilBertTokenizer": ("words", BERT),
@@ -67,7 +67,7 @@ def _words() -> list[str]:
 
 
 def _merges(pieces: list[str], words: list[str]) -> list[tuple[str, str]]:
-    """Pairs by which letters become the words, shortest first, and the pieces that they need."""
+    """The byte-pair merges that build the words from letters, shortest first, and the tokens they need."""
     merges = []
     for word in words:
         left = word[0]
@@ -81,7 +81,7 @@ def _merges(pieces: list[str], words: list[str]) -> list[tuple[str, str]]:
 
 
 def tokenizer_of(kind: str, special: list[str]) -> Tokenizer:
-    """A small tokenizer of a kind of model, as its file would have it."""
+    """A small tokenizer of a kind of model, as its file would define it."""
     words = _words()
     if kind == "words":
         pieces = [*special, *LETTERS, *(f"##{letter}" for letter in LETTERS), *words]
@@ -147,7 +147,7 @@ def tokenizer_of(kind: str, special: list[str]) -> Tokenizer:
 
 
 def settings_of(kind: str, special: list[str], draw: random.Random) -> dict[str, dict]:
-    """Files beside tokenizer.json, of settings that may contradict it."""
+    """Files beside tokenizer.json, with settings that may contradict it."""
     flags = (
         "do_lower_case",
         "strip_accents",
@@ -211,7 +211,7 @@ def settings_of(kind: str, special: list[str], draw: random.Random) -> dict[str,
 
 
 def write(folder: Path, tokenizer: Tokenizer, files: dict[str, dict], model_type: str | None) -> None:
-    """A folder as a checkpoint's, without weights."""
+    """Write a checkpoint folder without weights."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {} if model_type is None else {"model_type": model_type}

@@ -1,4 +1,4 @@
-"""A component's two halves against each other: seeded weights and inputs, the graph half in a session."""
+"""Comparison of a component's two halves: seeded weights and inputs, the graph half in a session."""
 
 from collections.abc import Iterable
 
@@ -30,7 +30,7 @@ def seeded(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def random(*shape: int) -> torch.Tensor:
-    """Normal numbers, equal for equal sizes in all."""
+    """Standard normal numbers, the same for the same shape."""
     return torch.from_numpy(np.random.default_rng(sum(shape)).standard_normal(shape, dtype=np.float32))
 
 
@@ -42,7 +42,7 @@ def integers(high: int, *shape: int) -> torch.Tensor:
 def stored(
     named_parameters: Iterable[tuple[str, torch.nn.Parameter]], prefix: str = ""
 ) -> dict[str, Parameter]:
-    """A module's parameters as a graph takes them, under names that begin with `prefix`."""
+    """A module's parameters in the form that a graph takes, under names that begin with `prefix`."""
     tensors = {
         f"{prefix}{name}": ir.tensor(parameter.detach().numpy(), name=f"{prefix}{name}")
         for name, parameter in named_parameters
@@ -51,7 +51,7 @@ def stored(
 
 
 def run_graph(function, outputs, named_parameters, arguments, named) -> tuple[list[np.ndarray], set[str]]:
-    """The function called once in a session, and the parameters that it asked for; None is absent."""
+    """Call a graph function in a session; return outputs and requested parameters; None is absent."""
     graph, feeds = Graph("component", stored(named_parameters, "part.")), {}
 
     def value(argument):
@@ -81,23 +81,23 @@ def run_graph(function, outputs, named_parameters, arguments, named) -> tuple[li
 def over_slots(
     filled: torch.Tensor, past_k: torch.Tensor, new: int, window: int | None = None
 ) -> torch.Tensor:
-    """The mask (B,1,new,C) of `new` tokens a row behind those that have `filled` (B) the slots of past_k."""
+    """The mask (B,1,new,C) of `new` tokens per row after `filled` (B) slots of past_k."""
     return cache_mask(window, positions(past_k.new_zeros(len(filled), new), filled), past_k)
 
 
 def lengths_of(spec, mask, filled: torch.Tensor, new: int) -> dict[str, torch.Tensor]:
-    """What a stack tells a layer of `new` tokens a row behind those that have `filled` (B) slots."""
+    """The lengths that a stack passes to a layer: `new` tokens per row after `filled` (B) slots."""
     told = {"single": torch.tensor([new == 1])} if spec.shares_keys else {}
     return told | ({"filled": filled + new} if mask is ABSENT else {})
 
 
 def rows_of(x: torch.Tensor, picks: torch.Tensor, axis: int) -> torch.Tensor:
-    """x (B,...) of S along `axis`, picks (B,L) -> those L of each row."""
+    """x (B,...) of S along `axis`, picks (B,L) -> those L positions of each row."""
     return torch.stack([row.index_select(axis - 1, chosen) for row, chosen in zip(x, picks, strict=True)])
 
 
 def check_asked(module, function, mask, *arguments, **context) -> None:
-    """As `check`, of the tokens of `context`'s logits_indices: what all get that see `mask`, at those."""
+    """As `check`, for the tokens of logits_indices in `context`: the results under `mask` at these."""
     picks = context["logits_indices"]
     found, *_ = check(module, function, *arguments, **context | {"mask": rows_of(mask, picks, 2)})
     with torch.no_grad():
@@ -106,7 +106,7 @@ def check_asked(module, function, mask, *arguments, **context) -> None:
 
 
 def check(module, function, *arguments, **named) -> list[np.ndarray]:
-    """Both halves on the same arguments: equal outputs within 1e-5, and the same parameters."""
+    """Compare both halves on the same arguments: outputs equal within 1e-5, and the same parameters."""
     parameters = []
     if isinstance(module, torch.nn.Module):
         parameters = list(seeded(module).named_parameters())

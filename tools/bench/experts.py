@@ -1,9 +1,9 @@
-"""What a mixture of experts costs when only the chosen ones are computed: against a network as wide as those.
+"""Cost of a mixture of experts against a dense network as wide as the selected experts.
 
-    python tools/bench/experts.py
+python tools/bench/experts.py
 
 Prints the time of one Mixtral-like layer with 2 of 8 experts over that of a LLaMA-like layer whose
-feed-forward network is as wide as two experts together, for a decoding step and for prompts; random weights.
+feed-forward network is as wide as two experts, for a decoding step and for prompts; random weights.
 """
 
 import statistics
@@ -52,7 +52,7 @@ def seconds(model: txexport.Model, tokens: int) -> float:
 
 
 def main() -> None:
-    """Measure the two in turn, and print medians and their ratio."""
+    """Alternate between the two; print medians and their ratio."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         mixture = bundle(

@@ -1,4 +1,4 @@
-"""A checkpoint as the one file that llama.cpp reads."""
+"""Conversion of a checkpoint to GGUF for llama.cpp."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 
 
 def write_gguf(checkpoint: Path, path: Path) -> None:
-    """A Qwen2 or GPT-2 as llama.cpp reads it, in float32, without its vocabulary."""
+    """Write a Qwen2 or GPT-2 as GGUF, in float32, without its vocabulary."""
     config = json.loads((checkpoint / "config.json").read_text())
     kind = config["model_type"]
     architecture = {"qwen2": gguf.MODEL_ARCH.QWEN2, "gpt2": gguf.MODEL_ARCH.GPT2}[kind]

@@ -1,13 +1,13 @@
-"""What prompt lookup, an assistant and kept prefixes save, on one thread.
+"""Speed of prompt lookup, assisted generation and the prefix cache, on one thread.
 
-    python tools/bench/lookup.py [--repeats 7]
+python tools/bench/lookup.py [--repeats 7]
 
-"copied" is code that is written again, as by an editor: a rule makes the completer copy, with lookup and
-without, since so small a model copies nothing of its own. "new" is code of which little was there before.
-"turn" is the time to the first token of a prompt of 200 tokens, of which a session has read all but 8.
-These are of the pretrained completer. An assistant's bounds are those of a Llama of 12 random layers and one
-of 2: in "agrees" the other 10 add nothing, so that all proposals are right, in "differs" none is.
-Seconds are those of the processor, which other work disturbs least; tokens must be the same.
+"copied" is code that is written again, as by an editor: a rule makes the completer copy, with and without
+lookup, since so small a model would not copy. "new" is code of which little occurred before. "turn" is the
+time to the first token of a prompt of 200 tokens, of which the cache holds all but 8. These use the
+pretrained completer. An assistant's bounds are those of a Llama of 12 random layers and one of 2: in "agrees"
+the other 10 layers are the identity, so that all proposals are accepted, in "differs" none is.
+Seconds are processor time, which other load disturbs least; tokens must be equal.
 """
 
 import argparse
@@ -30,7 +30,7 @@ DEEP, SHALLOW, WORDS = 12, 2, 8000
 
 
 def compared(name: str, ways: list[Callable[[], object]], repeats: int, same: bool = True) -> None:
-    """Print the median time of two ways in turn, and their ratio; they must give the `same`."""
+    """Alternate between two functions; print median times and their ratio. They return the `same` tokens."""
     answers = [way() for way in ways]
     assert answers[0] == answers[1] or not same
     times: list[list[float]] = [[], []]
@@ -44,7 +44,7 @@ def compared(name: str, ways: list[Callable[[], object]], repeats: int, same: bo
 
 
 def measure(model: Model, text: list[int], repeats: int) -> None:
-    """The three cases for a text of so many tokens."""
+    """The three cases for a text of that many tokens."""
     lookup = {"prompt_lookup_num_tokens": 10}
 
     def copy(rows, scores: np.ndarray) -> np.ndarray:
@@ -66,7 +66,7 @@ def measure(model: Model, text: list[int], repeats: int) -> None:
 
     def turn() -> list[list[int]]:
         last = text[PROMPT - LAST : PROMPT]
-        last[0] = 5 + next(places)  # another turn each time, or all of it would be there
+        last[0] = 5 + next(places)  # a new turn each time, since the last one is in the cache
         return session.generate_ids([[*text[: PROMPT - LAST], *last]], max_new_tokens=1)
 
     def fresh() -> list[list[int]]:
@@ -76,7 +76,7 @@ def measure(model: Model, text: list[int], repeats: int) -> None:
 
 
 def assisted(folder: Path, repeats: int) -> None:
-    """An assistant that is always right, and one that never is."""
+    """An assistant whose proposals are always accepted, and one whose proposals never are."""
     text = np.random.default_rng(0).integers(5, WORDS, 32).tolist()
 
     def ids(model: Model, **options) -> list[list[int]]:
@@ -88,7 +88,7 @@ def assisted(folder: Path, repeats: int) -> None:
 
 
 def random_model(folder: Path, layers: int, idle: int) -> Model:
-    """A Llama whose layers after the first `SHALLOW` add nothing if they are `idle`, and which is sure."""
+    """A confident Llama, whose layers after the first `SHALLOW` are the identity if `idle`."""
     import torch
     import transformers
 

@@ -1,4 +1,4 @@
-"""What `models.py --json` recorded, machine by machine, as the table of docs/reference/speed.md.
+"""The table of docs/reference/speed.md from records of `models.py --json`, by machine.
 
 python tools/bench/measured.py
 """
@@ -18,7 +18,7 @@ CLOCKS = {"cpu": "seconds of the processor", "elapsed": "seconds that pass"}
 
 
 def tables() -> str:
-    """A heading, what was measured and how, and a table for each record, in their names' order."""
+    """A heading, the conditions of measurement, and a table for each record, sorted by name."""
     return "\n".join(_machine(json.loads(path.read_text())) for path in sorted(RECORDS.glob("*.json")))
 
 
@@ -45,9 +45,9 @@ def _machine(record: dict) -> str:
 
 
 def _row(result: dict, runtimes: list[str]) -> str:
-    """Ours in its unit, the others as multiples of its time; an empty cell for one that did not take part.
+    """Our time with its unit, and the others' as multiples; an empty cell for a runtime that is missing.
 
-    An older record has no ratios of its own: they are those of its medians.
+    An older record has no ratios of its own: they are computed from its medians.
     """
     own = result["seconds"][FIRST]
     said = f"{result['tokens'] / own:.1f} tokens/s" if result["tokens"] > 1 else f"{own * 1e3:.0f} ms"

@@ -1,11 +1,10 @@
-"""How much memory a text takes while it is read, by its length: scores of all pairs at once, or in pieces.
+"""Memory that a pass over a text needs, by its length: all attention scores at once, or in blocks.
 
-    python tools/bench/memory.py [--lengths 1024,2048,4096,8192]
+python tools/bench/memory.py [--lengths 1024,2048,4096,8192]
 
-One layer of BERT's and of GPT-2's width, with random weights. Each length is read in a process of its own,
-after a text of 16 tokens; what is printed is by how much the most that the process holds then is more than
-before, in MiB. Linux tells that.
-"scores" is what the scores of all heads would be: 12 heads of n x n in float32.
+One layer of BERT's and of GPT-2's width, with random weights. Each length runs in a new process, after a text
+of 16 tokens; the figure is the growth of the peak memory, in MiB. Linux only.
+"scores" is the size of all heads' scores: 12 heads of n x n in float32.
 """
 
 import argparse
@@ -47,7 +46,7 @@ def made(folder: Path, kind: str, longest: int) -> Path:
 
 
 def grown(bundle: str, kind: str, engine: str, length: int) -> float:
-    """MiB by which this process grows when it reads a text of so many tokens."""
+    """MiB by which this process's peak memory grows for a text of that many tokens."""
     import txexport
 
     with txexport.load(bundle, engine=engine, device="cpu") as model:
@@ -60,25 +59,25 @@ def grown(bundle: str, kind: str, engine: str, length: int) -> float:
                 model.generate_ids(ids.tolist(), max_new_tokens=1, eos_token_id=None)
 
         read(SHORT)
-        (PROCESS / "clear_refs").write_text("5")  # the most begins anew
+        (PROCESS / "clear_refs").write_text("5")  # resets the peak
         before = most()
         read(length)
         return most() - before
 
 
 def most() -> float:
-    """The most MiB that this process has held."""
+    """The peak memory of this process in MiB."""
     [line] = [line for line in (PROCESS / "status").read_text().splitlines() if line.startswith("VmHWM:")]
     return int(line.split()[1]) / 1024
 
 
 def main() -> None:
-    """Measure each length with each engine that is here."""
+    """Measure each length with each installed engine."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--lengths", default="1024,2048,4096,8192")
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a process of its own measures, as JSON
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # the measurement of a subprocess, as JSON
     given = parser.parse_args()
     if given.one:
         print(grown(*json.loads(given.one)))

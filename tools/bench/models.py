@@ -1,29 +1,28 @@
-"""How fast bundles run beside other software, in one run on one machine: ratios, JSON, and a plot.
+"""Speed of bundles beside other software, in one run on one machine: ratios, JSON, and a plot.
 
-    python tools/bench/models.py [--only gpt2,t5] [--threads 2] [--json FILE] [--plot FILE.png]
-    python tools/bench/models.py --dtypes int8,int8-fast,int4,int4-128,bfloat16
-    python tools/bench/models.py --runtimes "txexport int8,ctranslate2 int8,openvino bfloat16"
+python tools/bench/models.py [--only gpt2,t5] [--threads 2] [--json FILE] [--plot FILE.png]
+python tools/bench/models.py --dtypes int8,int8-fast,int4,int4-128,bfloat16
+python tools/bench/models.py --runtimes "txexport int8,ctranslate2 int8,openvino bfloat16"
 
-Shapes are real ones with random weights in float32, made on the spot: BERT-base, GPT-2 124M, a Qwen2 of
+Shapes are real ones with random weights in float32, generated here: BERT-base, GPT-2 124M, a Qwen2 of
 0.5B, T5-small and BART-base; with --layers, of fewer layers. A runtime takes part in every one of --dtypes
-that it has, or in the one that stands behind its name; the first is what the others are compared with.
-Each measurement alternates between the runtimes, after one run of each to warm up, each turn in another
+that it supports, or in the one that follows its name; the first one is the baseline.
+Each measurement alternates between the runtimes, after one warm-up run of each, each turn in another
 order; a ratio is the median of the turns' ratios, since machines are slower for seconds at a time. First
 tokens are compared. Every runtime has a process of its own, and takes part where it is installed: here, or
-with --python in another interpreter, as one with other versions of its libraries:
+with --python in another interpreter, such as one with other versions of its libraries:
 
-    python tools/bench/models.py --python optimum=OTHER/bin/python
+python tools/bench/models.py --python optimum=OTHER/bin/python
 
-`--json` records the machine and the versions beside the figures; what lies in tools/bench/measured is shown
-in docs/reference/speed.md, which `python tools/bench/measured.py` writes anew.
+`--json` records the machine and the versions beside the figures; docs/reference/speed.md shows the records in
+tools/bench/measured, and `python tools/bench/measured.py` rewrites it.
 
-Where a process's memory happens to lie makes it a few hundredths faster or slower for all its life:
---starts N begins every process anew N times, and takes the medians over all of them.
+A process's memory layout makes it a few hundredths faster or slower for as long as it runs: --starts N
+restarts every process N times, and takes the medians over all of them.
 
-What is made takes minutes for four bits: --keep FOLDER holds it for the next run.
+Conversion to four bits takes minutes: --keep FOLDER stores the results for the next run.
 
-Where other work keeps the cores busy, `--clock cpu --threads 1` counts the seconds of the processor instead
-of those that pass.
+Where other work keeps the cores busy, `--clock cpu --threads 1` counts processor time instead of wall time.
 """
 
 import argparse
@@ -44,8 +43,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models
 
-PAUSE = 1.2  # seconds: threads of one library spin on for a while when it is done, of vLLM a second
-# Runtime -> its module, and the number formats that it has.
+PAUSE = 1.2  # seconds: a library's threads spin for a while after a run, vLLM's for a second
+# Runtime -> its module, and its number formats.
 RUNTIMES = {
     "txexport": (
         "txexport",
@@ -90,9 +89,9 @@ BART_BASE = {
     "encoder_attention_heads": 12,
     "decoder_attention_heads": 12,
 }
-# What transformers' newer versions leave out of config.json, and CTranslate2's converter reads.
+# Keys that transformers' newer versions omit from config.json, and CTranslate2's converter reads.
 OLDER = {"bert": {"position_embedding_type": "absolute"}, "bart": {"normalize_before": False}}
-# Name -> architecture, what its config changes, kind of case.
+# Name -> architecture, changes of its config, kind of case.
 MODELS = {
     "bert": ("BertModel", {}, "encode"),
     "gpt2": ("GPT2LMHeadModel", {}, "decode"),
@@ -100,7 +99,7 @@ MODELS = {
     "t5": ("T5ForConditionalGeneration", {"decoder_start_token_id": 0}, "answer"),
     "bart": ("BartForConditionalGeneration", BART_BASE, "answer"),
 }
-# Kind -> what it is called, batch, source or prompt, new tokens, beams.
+# Kind -> title, batch, source or prompt, new tokens, beams.
 CASES = {
     "encode": [("1 x 128", 1, 128, 0, 1), ("8 x 128", 8, 128, 0, 1)],
     "decode": [("prompt of 512", 1, 512, 1, 1), ("48 new after 32", 1, 32, 48, 1)],
@@ -110,7 +109,7 @@ CASES = {
 
 @dataclass
 class Result:
-    """Median seconds of one measurement by runtime, and how many tokens it makes.
+    """Median seconds of one measurement by runtime, and the number of tokens generated.
 
     `ratios` are medians of the others' time in a turn as a multiple of the first's in that turn. `differ`
     names the runtimes whose tokens are not those of the first.
@@ -123,7 +122,7 @@ class Result:
     differ: list[str]
 
     def line(self) -> str:
-        """The first, then the others with how many times as long they take."""
+        """The time of the first, then the others with their ratios."""
         (first, own), *others = self.seconds.items()
         parts = [f"{self.name:28} {first} {self._said(own)}"]
         for name, seconds in others:
@@ -175,7 +174,7 @@ class Worker:
 
 
 def make(name: str, folder: Path, layers: int | None) -> None:
-    """A random checkpoint of `name` in `folder`, with a tokenizer whose word <5> is token 5."""
+    """Write a random checkpoint of `name` to `folder`, with a tokenizer whose word <5> is token 5."""
     import torch
     import transformers
 
@@ -200,7 +199,7 @@ def _add(path: Path, settings: dict) -> None:
 
 @dataclass
 class Runs:
-    """What a case took each runtime, seconds of every run, and the tokens that it gave last."""
+    """The runs of a case by runtime: the seconds of all, and the tokens of the last."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     tokens: dict[str, list[int]] = field(default_factory=dict)
@@ -219,9 +218,9 @@ class Runs:
 
 
 def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock: str, runs: Runs) -> None:
-    """A case on each runtime in turn, `times` times after one to warm up, added to `runs`."""
+    """Run a case on each runtime in turn, `times` times after a warm-up, and add the times to `runs`."""
     names, out = list(workers), set[str]()
-    for attempt in range(times + 1):  # no order is every turn's: one may leave the next a busier machine
+    for attempt in range(times + 1):  # in varying order: a runtime may leave the next one a busier machine
         for runtime in random.Random(attempt).sample(names, len(names)) if attempt else names:
             if runtime in out:
                 continue
@@ -240,7 +239,7 @@ def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock
 def run_model(
     name: str, runtimes: dict[str, str], given: argparse.Namespace, versions: dict[str, str]
 ) -> list[Result]:
-    """Every case of a model, on the runtimes of those interpreters, whose `versions` are noted."""
+    """Run every case of a model, on the runtimes of those interpreters; add their versions to `versions`."""
     kind = MODELS[name][2]
     runs = [Runs() for _ in CASES[kind]]
     results: list[Result] = []
@@ -300,7 +299,7 @@ def installed(pythons: dict[str, str], wanted: list[str], dtypes: list[str]) -> 
 
 
 def machine(given: argparse.Namespace) -> dict:
-    """What the figures are of: processor, the instructions that matter to products, threads, clock, day."""
+    """The conditions of measurement: processor, instruction sets for products, threads, clock, date."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -322,7 +321,7 @@ def machine(given: argparse.Namespace) -> dict:
 
 
 def plot(results: list[Result], path: Path) -> None:
-    """How many times as long the others take, as bars."""
+    """A bar chart of the others' ratios."""
     import matplotlib
 
     matplotlib.use("Agg")

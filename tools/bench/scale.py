@@ -1,10 +1,10 @@
-"""How many texts a second workers embed side by side, each a process of its own with one thread.
+"""Throughput of a sentence encoder by number of worker processes, each with one thread.
 
-    python tools/bench/scale.py CHECKPOINT [--workers 1,2,4] [--texts 4000] [--words 60] [--json FILE]
+python tools/bench/scale.py CHECKPOINT [--workers 1,2,4] [--texts 4000] [--words 60] [--json FILE]
 
-CHECKPOINT is a sentence encoder. Prints, for each number of workers, texts by the second that passes, and by
-the second of a core, which other work on the machine hardly changes; what a billion texts take in core hours
-follows. A core hour's price is another's to tell: --price 0.04 multiplies.
+CHECKPOINT is a sentence encoder. Prints, for each number of workers, texts per second of wall time and per
+second of processor time, which other load hardly changes, and the core hours that a billion texts would take.
+--price 0.04, per core hour, adds the cost.
 """
 
 import argparse
@@ -21,7 +21,7 @@ BILLION = 10**9
 
 
 def measure(workers: list[Worker], case: dict) -> dict[str, float]:
-    """Texts by the clock and by the core's clock, all workers busy at once with the case."""
+    """Texts per second of wall and of processor time, with all workers busy at once."""
     with ThreadPoolExecutor(len(workers)) as pool:
         answers = list(pool.map(lambda worker: worker.run(case), workers))
     bad = [answer["error"] for answer in answers if "error" in answer]

@@ -1,12 +1,12 @@
-"""What a server gives many clients at once, beside the same in turn, and whether it holds under load.
+"""Throughput and stability of a server with many clients at once.
 
-    python tools/bench/serve.py throughput BUNDLE    generations at once, and in turn: medians of rounds
-    python tools/bench/serve.py embeddings BUNDLE    10,000 texts by 64 clients
-    python tools/bench/serve.py load BUNDLE          200 clients for a minute: some vanish, some send their
-                                                     request in drips, some send what is no request
+python tools/bench/serve.py throughput BUNDLE    generations at once, and in turn: medians of rounds
+python tools/bench/serve.py embeddings BUNDLE    10,000 texts by 64 clients
+python tools/bench/serve.py load BUNDLE          200 clients for a minute: some disconnect, some send their
+request slowly, some send malformed requests
 
-The bundle is served by a process of its own. Every answer is held against the model's own: one that differs,
-a request that is lost, or memory that grows ends it with 1.
+The bundle is served by a process of its own. Every response is compared with the model's own result. A wrong
+response, a lost request or growing memory makes the exit code 1.
 """
 
 import argparse
@@ -30,9 +30,9 @@ import numpy as np
 import txexport
 
 PROMPTS = ("def ", "class ", "import ", "for i in ", "if x ", "return ", "with open(", "raise ")
-TEXTS = 26  # that a load asks for
+TEXTS = 26  # distinct prompts under load
 MALFORMED = (b"{", b"[]", b'{"model": "it"}', b'{"model": "it", "prompt": 3}', b"\xff\x00")
-SLACK = 1.15  # of memory between the second third of a load and the last
+SLACK = 1.15  # growth of memory between the second third of a load and the last
 
 
 class Server:
@@ -65,17 +65,17 @@ class Server:
 
     @property
     def memory(self) -> float:
-        """Megabytes that it holds."""
+        """Memory of the server in megabytes."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS"):
                 return int(line.split()[1]) / 1024
         raise SystemExit("the server is gone")
 
     def post(self, path: str, body: dict) -> dict:
-        """The answer to a request, over a connection of this thread's own.
+        """Send a request over a connection per thread and return the response.
 
-        A client in a thread takes less of the processor than an asynchronous one of many connections does,
-        which can take more than the server.
+        A client in a thread takes less of the processor than an asynchronous one of many connections, which
+        can take more than the server.
         """
         if not hasattr(self.own, "connection"):
             self.own.connection = http.client.HTTPConnection("127.0.0.1", self.port)
@@ -87,19 +87,19 @@ class Server:
         return json.loads(content)
 
     def client(self) -> httpx.AsyncClient:
-        """One that may have any number of connections, and vanish."""
+        """An asynchronous client with any number of connections, which can disconnect."""
         return httpx.AsyncClient(
             base_url=self.address, timeout=600, limits=httpx.Limits(max_connections=None)
         )
 
 
 def prompt(number: int) -> str:
-    """The text of a request."""
+    """The prompt of a request."""
     return f"{PROMPTS[number % len(PROMPTS)]}{chr(97 + number % 26)}"
 
 
 async def complete(client: httpx.AsyncClient, number: int, tokens: int, pause: float = 0) -> str:
-    """The text that the server goes on with, asked for in pieces with a pause of seconds between them."""
+    """The server's completion; with a `pause`, the request is sent in pieces, that many seconds apart."""
     asked = {"model": "it", "prompt": prompt(number), "max_tokens": tokens, "temperature": 0}
     body = json.dumps(asked).encode()
     answer = await client.post("/v1/completions", content=in_drips(body, pause) if pause else body)
@@ -115,26 +115,26 @@ async def in_drips(body: bytes, pause: float) -> AsyncIterator[bytes]:
 
 
 async def refused(client: httpx.AsyncClient, number: int) -> bool:
-    """Whether what is no request is refused as that."""
+    """Tell whether a malformed request is rejected with the right status."""
     answer = await client.post("/v1/completions", content=MALFORMED[number % len(MALFORMED)])
     return answer.status_code == 400
 
 
 class Watch:
-    """The server's memory over a time, in megabytes."""
+    """The server's memory over time, in megabytes."""
 
     def __init__(self, server: Server):
         self.server, self.memory = server, [server.memory]
 
     async def run(self) -> None:
-        """Look at it every second, until this is cancelled."""
+        """Record the memory every second, until cancelled."""
         while True:
             await asyncio.sleep(1)
             self.memory.append(self.server.memory)
 
     @property
     def thirds(self) -> tuple[float, float]:
-        """The medians of the second third, when all has been in use, and of the last."""
+        """The medians of the second third, after warm-up, and of the last."""
         third = max(1, len(self.memory) // 3)
         return statistics.median(self.memory[third : 2 * third] or self.memory), statistics.median(
             self.memory[-third:]
@@ -142,7 +142,7 @@ class Watch:
 
     @property
     def flat(self) -> bool:
-        """Whether it stays what it is."""
+        """Tell whether the memory does not grow."""
         before, after = self.thirds
         return after < SLACK * before
 
@@ -152,7 +152,7 @@ class Watch:
 
 
 async def throughput(bundle: Path, threads: int | None, count: int = 16, tokens: int = 64) -> bool:
-    """Print how many tokens a second `count` clients get at once and one after another."""
+    """Print tokens per second of `count` clients at once and one after another."""
     with txexport.load(bundle, threads=threads) as model:
         expected = [model.generate(prompt(n), max_new_tokens=tokens, do_sample=False) for n in range(count)]
         alone = []
@@ -177,7 +177,7 @@ async def throughput(bundle: Path, threads: int | None, count: int = 16, tokens:
             together.append(time.perf_counter() - start)
             equal &= texts == more == expected
     made = count * tokens
-    serial, turn = statistics.median(alone), statistics.median(turns[1:])  # the first round warms up
+    serial, turn = statistics.median(alone), statistics.median(turns[1:])  # the first round is a warm-up
     batch = statistics.median(together[1:])
     print(f"generate, one after another: {made / serial:,.0f} tokens/s; served so: {made / turn:,.0f}")
     print(f"served, {count} at once: {made / batch:,.0f} tokens/s, {turn / batch:.2f} times as many; "
@@ -186,7 +186,7 @@ async def throughput(bundle: Path, threads: int | None, count: int = 16, tokens:
 
 
 async def embeddings(bundle: Path, threads: int | None, count: int = 10_000, clients: int = 64) -> bool:
-    """Print how many texts a second many clients get embedded, a text a request."""
+    """Print texts per second of many embedding clients, one text per request."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(clients))
     texts = [f"{prompt(number)} {number} " * (1 + number % 5) for number in range(count)]
     with txexport.load(bundle, threads=threads) as model:
@@ -213,9 +213,9 @@ async def embeddings(bundle: Path, threads: int | None, count: int = 10_000, cli
 
 
 async def load(bundle: Path, threads: int | None, clients: int = 200, seconds: float = 60) -> bool:
-    """Let clients ask for a while; print what became of them.
+    """Send requests of all clients for a while; print counts of the outcomes.
 
-    Of five, one vanishes now and then, one sends its requests in drips, one now and then what is no request.
+    Of five clients, one disconnects now and then, one sends slowly, one sometimes sends a malformed request.
     """
     lengths = (1, 4, 16, 32)
     with txexport.load(bundle, threads=threads) as model:

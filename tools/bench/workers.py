@@ -1,13 +1,13 @@
-"""One runtime in a process of its own, asked over its standard input; `models.py` starts a process each.
+"""One runtime in a process of its own, driven over standard input; `models.py` starts one for each.
 
-    python tools/bench/workers.py RUNTIME CHECKPOINT FOLDER THREADS
+python tools/bench/workers.py RUNTIME CHECKPOINT FOLDER THREADS
 
-Reads a case a line, as JSON: {"kind": "encode", "decode" or "answer", "batch", "source", "new", "beams"};
+Reads a case per line, as JSON: {"kind": "encode", "decode" or "answer", "batch", "source", "new", "beams"};
 txexport also takes the kind "embed", of `batch` texts of 1 to `source` words.
-Answers each with {"elapsed": ..., "cpu": ..., "tokens": [...]}, seconds by the clock and of the processor and
-the new tokens of the first row, or with {"error": ...}. RUNTIME is one of the functions' names below; a
-number format may follow, as in "txexport int8". It converts the CHECKPOINT in FOLDER, where the result may
-lie already, and gives a function that runs a case.
+Answers each with {"elapsed": ..., "cpu": ..., "tokens": [...]}, seconds of wall and processor time and the
+new tokens of the first row, or with {"error": ...}. RUNTIME is the name of a function below; a number format
+may follow, as in "txexport int8". It converts the CHECKPOINT in FOLDER, unless the result is there already,
+and returns a function that runs a case.
 """
 
 import importlib.metadata
@@ -25,8 +25,8 @@ Case = dict
 Run = Callable[[Case], list[int]]
 FLOAT32 = "float32"
 CLASSES = {"BertModel": "FeatureExtraction", "GPT2LMHeadModel": "CausalLM", "Qwen2ForCausalLM": "CausalLM"}
-LARGEST_FILE = 1_500_000_000  # bytes of weights that one ONNX file holds, with all else
-# Runtime -> the distributions whose versions are told.
+LARGEST_FILE = 1_500_000_000  # maximum bytes of weights in one ONNX file
+# Runtime -> the distributions whose versions are reported.
 PACKAGES = {
     "txexport": ["onnxruntime", "onnxruntime-gpu"],
     "transformers": ["transformers", "torch"],
@@ -46,7 +46,7 @@ def ids(case: Case) -> np.ndarray:
 
 
 def texts(case: Case) -> list[str]:
-    """The texts of a case, of unlike lengths."""
+    """The texts of a case, of different lengths."""
     rng = np.random.default_rng(0)
     words = ["a", "search", "finds", "passages", "by", "what", "they", "mean", "and", "not", "by", "letters"]
     lengths = rng.integers(1, case["source"] + 1, case["batch"])
@@ -72,7 +72,7 @@ def txexport_openvino(checkpoint: Path, folder: Path, threads: int, dtype: str =
 
 
 def _as_model(model) -> Run:
-    """Cases for a bundle, whatever runs it."""
+    """Cases for a bundle, on any engine."""
 
     def run(case: Case) -> list[int]:
         if case["kind"] == "embed":
@@ -90,7 +90,7 @@ def _as_model(model) -> Run:
 
 
 def transformers(checkpoint: Path, folder: Path, threads: int) -> Run:
-    """PyTorch, as the checkpoint's authors run it."""
+    """PyTorch with transformers."""
     import torch
 
     from txexport.checkpoints import transformers_loading
@@ -101,7 +101,7 @@ def transformers(checkpoint: Path, folder: Path, threads: int) -> Run:
 
 
 def optimum(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
-    """optimum-onnx: its own export, on ONNX Runtime; int8 by its quantizer's settings for VNNI."""
+    """optimum-onnx: its own export, on ONNX Runtime; int8 with its quantizer's VNNI settings."""
     import onnxruntime
     from optimum import onnxruntime as models
 
@@ -119,7 +119,7 @@ def optimum(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) 
 
 
 def openvino(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
-    """OpenVINO, by optimum-intel: weights in int8 or int4 by its defaults, or products in bfloat16."""
+    """OpenVINO, by optimum-intel: weights in int8 or int4 by default settings, or products in bfloat16."""
     from optimum.intel import openvino as models
 
     own = getattr(models, f"OVModelFor{_class_of(checkpoint)}")
@@ -129,19 +129,19 @@ def openvino(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32)
             checkpoint, export=True, compile=False, load_in_8bit=False, quantization_config=weights
         )
         model.save_pretrained(folder)
-    precision = "bf16" if dtype == "bfloat16" else "f32"  # by itself it takes bf16 where a processor has AMX
+    precision = "bf16" if dtype == "bfloat16" else "f32"  # its default is bf16 where a processor has AMX
     how = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": str(threads)}
     return _as_transformers(own.from_pretrained(folder, ov_config=how))
 
 
 def _class_of(checkpoint: Path) -> str:
-    """How the classes of optimum end that run a checkpoint."""
+    """The suffix of optimum's class for a checkpoint."""
     [architecture] = json.loads((checkpoint / "config.json").read_text())["architectures"]
     return CLASSES.get(architecture, "Seq2SeqLM")
 
 
 def _as_transformers(model) -> Run:
-    """Cases for what is called as transformers' models are."""
+    """Cases for a model with the interface of transformers."""
     import torch
 
     @torch.inference_mode()
@@ -202,7 +202,7 @@ def ctranslate2(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT
 
 
 def genai(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
-    """onnxruntime-genai: its model builder's graph, and its loop over ONNX Runtime."""
+    """onnxruntime-genai: its model builder's graph, and its generation loop over ONNX Runtime."""
     import onnxruntime_genai
 
     if not folder.exists():
@@ -291,7 +291,7 @@ RUNTIMES = {run.__name__: run for run in ALL}
 
 
 def versions(runtime: str) -> str:
-    """What a runtime runs on here, as "onnxruntime 1.31.1"."""
+    """The versions of a runtime, as in "onnxruntime 1.31.1"."""
     named = []
     for package in PACKAGES[runtime]:
         try:
@@ -302,9 +302,9 @@ def versions(runtime: str) -> str:
 
 
 def main() -> None:
-    """Convert, then answer cases until the input ends."""
+    """Convert, then run cases until the input ends."""
     runtime, checkpoint, folder, threads = sys.argv[1:]
-    answers = os.fdopen(os.dup(1), "w")  # what libraries print goes elsewhere
+    answers = os.fdopen(os.dup(1), "w")  # libraries print to stderr instead
     os.dup2(2, 1)
 
     def tell(**said: object) -> None:

@@ -1,13 +1,13 @@
-"""Every family and task against every client, on tiny checkpoints: which clients run which families.
+"""Every family and task on every client, with tiny checkpoints.
 
 PYTHONPATH=tools:tests python tools/clients/families.py [--client NAME] [--family NAME]
 
-The clients are those of `verify --client`, each in an environment of its own (tools/clients/run makes them,
-or TXEXPORT_NAME_PYTHON and NODE_PATH say where they are). Each loads every bundle that export writes,
-computes the quick cases of verify in one pass, and of a decoder generates some tokens; what differs from
-transformers, or raises, does not run. What came out is tools/clients/families.json;
-`PYTHONPATH=tools python tools/clients/results.py` makes of it the table of docs/reference/clients.md and
-txexport/exporter/clients.json, which export reads. Rows that were not asked for stay as they are.
+The clients are those of `verify --client`, each in an environment of its own (tools/clients/run creates them,
+or TXEXPORT_NAME_PYTHON and NODE_PATH give their paths). Each loads every bundle that export writes, computes
+the quick cases of verify in one pass, and generates some tokens with a decoder; a client that differs from
+transformers, or raises, does not run the family. Results are in tools/clients/families.json;
+`PYTHONPATH=tools python tools/clients/results.py` makes from it the table of docs/reference/clients.md and
+txexport/exporter/clients.json, which export reads. Rows that were not selected stay unchanged.
 """
 
 import itertools
@@ -43,14 +43,14 @@ from txexport.verification.runtimes import npm
 RESULTS = Path(__file__).with_name("families.json")
 NEW_TOKENS, LONGEST = 6, 160  # characters of a reason
 SETTINGS = {"max_new_tokens": NEW_TOKENS, "do_sample": False}
-FIRST = (GENERATE, TRANSLATE, HEAR)  # it takes an hour: what is asked for most comes before the rest
-ALONE = ("genai",)  # of which a decoder is all that it runs
+FIRST = (GENERATE, TRANSLATE, HEAR)  # it takes an hour: the most used clients come before the rest
+ALONE = ("genai",)  # clients that run decoders only
 
 
 def rows(names: Iterable[str]) -> list[Row]:
-    """The first row of each task of each family of the table, of `names` alone where there are any."""
+    """The first row of each task of each family, or of those in `names` if there are any."""
     chosen: dict[tuple[str, str], Row] = {}
-    for row in [WHISPER, *ROWS]:  # a Whisper of 30 s, which every client takes
+    for row in [WHISPER, *ROWS]:  # a Whisper of 30 s, which every client accepts
         if not (wanted := [*names]) or row.model_type in wanted:
             chosen.setdefault((row.model_type, row.task), row)
     by_family: dict[str, list[Row]] = {}
@@ -69,7 +69,7 @@ def written(row: Row, folder: Path) -> None:
 
 
 def judges_of(row: Row, checkpoint: Path) -> tuple[ModelSpec, dict[str, Any]]:
-    """A checkpoint's spec, and what its bundle is held against: transformers, or what a family has for it."""
+    """A checkpoint's spec, and its reference: transformers, or the family's own definition."""
     source = Checkpoint(checkpoint)
     resolved = families.resolve(source, row.task, None)
     kinds = reference_kinds(None, resolved.model_type, False)
@@ -85,7 +85,7 @@ def refusal(
     spec: ModelSpec,
     judges: dict[str, Any],
 ) -> str | None:
-    """Why a client does not run a bundle, in a line, or None where all that it answers is right."""
+    """The reason why a client does not run a bundle, in a line, or None where all outputs are right."""
     if name in ALONE and row.task not in (GENERATE, HEAR):
         return f"it runs no {row.task}"
     if name in ALONE and row.task == HEAR:
@@ -106,7 +106,7 @@ def refusal(
 
 
 def _generated(name: str, client: Any, row: Row, checkpoint: Path, folder: Path) -> str | None:
-    """Why greedy tokens over the client's own cache are wrong, or None."""
+    """The reason why greedy tokens over the client's own cache are wrong, or None."""
     ids = torch.arange(7, 14)[None].numpy()
     inputs = {"input_ids": ids, "attention_mask": ids * 0 + 1}
     expected = sequences(row, checkpoint, inputs, SETTINGS).tolist()[0]
@@ -122,15 +122,15 @@ def _generated(name: str, client: Any, row: Row, checkpoint: Path, folder: Path)
             )
         [answer] = client.ask(folder, row.task, [Call("generate", inputs, {"settings": settings})])
         found = [int(token) for token in answer["sequences"][0]]
-    length = len(found) if name == "genai" else len(expected)  # which leaves out the token that ends a text
+    length = len(found) if name == "genai" else len(expected)  # it omits EOS
     return None if found == expected[:length] and len(found) >= length else "generates other tokens"
 
 
 def _transcribed(client: Any, row: Row, checkpoint: Path, folder: Path) -> str | None:
-    """Why onnxruntime-genai writes other tokens of a sound, or None."""
+    """The reason why onnxruntime-genai's transcription differs, or None."""
     sound = {"input_features": forward_inputs(row)["input_features"][:1]}
-    settings = SETTINGS | {"begin_suppress_tokens": None}  # which it knows nothing of
-    start = tiny_checkpoint.WHISPER["decoder_start_token_id"]  # transformers leaves it out
+    settings = SETTINGS | {"begin_suppress_tokens": None}  # it does not know this key
+    start = tiny_checkpoint.WHISPER["decoder_start_token_id"]  # transformers omits it
     expected = [start, *sequences(row, checkpoint, sound, settings).tolist()[0]]
     prompt = {"input_ids": torch.tensor([[start]]).numpy()}
     settings = {"max_length": 1 + NEW_TOKENS, "do_sample": False}
@@ -140,7 +140,7 @@ def _transcribed(client: Any, row: Row, checkpoint: Path, folder: Path) -> str |
 
 
 def tried(clients: dict[str, Any], chosen: list[Row]) -> Iterator[tuple[Row, str, str | None]]:
-    """Each row, client, and why it does not run, as they are tried."""
+    """Each row, client, and the reason why it does not run, as they are tested."""
     for number, row in enumerate(chosen, 1):
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="txexport-clients-") as work:
@@ -149,7 +149,7 @@ def tried(clients: dict[str, Any], chosen: list[Row]) -> Iterator[tuple[Row, str
                 written(row, checkpoint)
                 export(checkpoint, folder, task=row.task, only=None if row.task == HEAR else "hub")
                 spec, judges = judges_of(row, checkpoint)
-            except TxexportError as error:  # a fault of ours or of the row, and of no client
+            except TxexportError as error:  # a fault of txexport or of the row, not of the client
                 print(f"{row.id} cannot be exported: {first_line(error)}", file=sys.stderr)
                 continue
             for name, client in clients.items():
@@ -163,7 +163,7 @@ def tried(clients: dict[str, Any], chosen: list[Row]) -> Iterator[tuple[Row, str
 
 
 def in_short(row: Row, why: str) -> str:
-    """A reason in a line: a class that a client has not is called so."""
+    """A reason in a line: a class that a client lacks is reported as such."""
     if "reading 'from_pretrained'" in why:
         return f"it has no {row.architecture}"
     if why.endswith(f"KeyError: '{row.task}'"):
@@ -172,21 +172,21 @@ def in_short(row: Row, why: str) -> str:
 
 
 def versions(name: str, client: Any) -> dict[str, str]:
-    """A client's packages and what they are, the one that it is called by first."""
+    """A client's packages with their versions, the main one first."""
     if isinstance(client, transformers_js.Client):
         return {transformers_js.PACKAGE: npm.version(transformers_js.PACKAGE)}
     return dict(client.versions)
 
 
 def write(results: dict[str, Any], path: Path) -> None:
-    """Write what came out, whole or not at all."""
+    """Write the results atomically."""
     draft = path.with_suffix(".part")
     draft.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     shutil.move(draft, path)
 
 
 def main() -> None:
-    """Try them and write what came out, after every row, so that what is long may be stopped."""
+    """Test all, and write the results after every row, so that a long run can be stopped."""
     parser = ArgumentParser()
     parser.add_argument("--client", action="append", choices=judged.NAMES)
     parser.add_argument("--family", action="append", default=[])

@@ -1,4 +1,4 @@
-"""What the tests of clients found, of pytest's JUnit files: results.json, and the table in docs/ made of it.
+"""Results of the clients' tests, from pytest's JUnit files: results.json, and the table in docs/.
 
 PYTHONPATH=tools python tools/clients/results.py optimum genai   after their tests; the others stay
 PYTHONPATH=tools python tools/clients/results.py                 the table alone
@@ -18,7 +18,7 @@ REPORTS = ROOT / ".clients"
 RESULTS = Path(__file__).with_name("results.json")
 FAMILIES = Path(__file__).with_name("families.json")
 READ = ROOT / "txexport/exporter/clients.json"
-TITLES = {  # of the clients of families.json, the package that each is called by
+TITLES = {  # the package that gives each client of families.json its name
     "genai": "onnxruntime-genai",
     "openvino": "openvino",
     "optimum": "optimum-onnx",
@@ -29,7 +29,7 @@ LONGEST = 120  # of a reason, in a cell
 
 
 def cases(client: str) -> Iterator[dict[str, Any]]:
-    """The client's test cases: what each tried and, where it failed, why."""
+    """The client's test cases: the row of each, and the reason of a failure."""
     for case in ET.parse(REPORTS / f"{client}.xml").getroot().iter("testcase"):
         noted = {node.get("name"): node.get("value") for node in case.iter("property")}
         if "task" not in noted:
@@ -46,7 +46,7 @@ def first_line(message: str) -> str:
 
 
 def collect(clients: Iterable[str], results: dict[str, Any]) -> dict[str, Any]:
-    """`results` with those of `clients` anew: of each its packages' versions and its cases."""
+    """`results` with those of `clients` replaced: each with its packages' versions and its cases."""
     anew = dict(results)
     for client in clients:
         found = list(cases(client))
@@ -65,7 +65,7 @@ def listed(values: Iterable[str]) -> str:
 
 
 def cell(cases: list[dict[str, Any]]) -> str:
-    """The families of a client's task; those that are not equal are told."""
+    """The families of a client's task; those that are not equal are named."""
     failed = {case["family"] for case in cases if case["why"] is not None}
     return listed(
         f"{case['family']} (**not equal**)" if case["family"] in failed else case["family"] for case in cases
@@ -73,7 +73,7 @@ def cell(cases: list[dict[str, Any]]) -> str:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown: a line a task and a column a client, what was tried, and why a cell is not equal."""
+    """Markdown: a row per task and a column per client, with the families tested, and reasons of failures."""
     titles = {name: " ".join(next(iter(result["versions"].items()))) for name, result in results.items()}
     tasks = dict.fromkeys(case["task"] for result in results.values() for case in result["cases"])
     lines = [f"| | {' | '.join(titles.values())} |", f"|---|{'---|' * len(titles)}"]
@@ -94,7 +94,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def clients_by_task(found: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
-    """Of each family and task the clients that run it."""
+    """The clients that run each family and task."""
     return {
         family: {
             task: sorted(name for name, why in whys.items() if why is None) for task, whys in tasks.items()
@@ -104,7 +104,7 @@ def clients_by_task(found: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
 
 
 def families_table(found: dict[str, Any]) -> str:
-    """Markdown: a line a family and a column a client, with the tasks that it runs."""
+    """Markdown: a row per family and a column per client, with the tasks that it runs."""
     titles = [f"{package} {found['versions'][name][package]}" for name, package in TITLES.items()]
     lines = [f"| family | tried | {' | '.join(titles)} |", f"|---|---|{'---|' * len(titles)}"]
     for family, tasks in clients_by_task(found).items():

@@ -1,1 +1,1 @@
-"""What `tools/cuda` does, a step each: pack, unpack, check, verify, float16, bench, report."""
+"""The steps of `tools/cuda`: pack, unpack, check, verify, float16, bench, report."""

@@ -1,8 +1,8 @@
-"""Prove and measure on a GPU, in steps of minutes; each can be ended and run again, and goes on where it was.
+"""Verify and measure on a GPU, in steps of minutes; each step can be stopped and resumed.
 
-pack and unpack bring the wheels that the other machine lacks; check says what is there; verify and float16
-prove every row of the tests; bench measures; report writes report.json and report.md into the state's folder.
-A step that has more to do when --minutes are over ends with 75. --dry-run takes the CPU.
+pack and unpack transfer the wheels that the other machine lacks; check describes the machine; verify and
+float16 verify every row of the tests; bench measures; report writes report.json and report.md to the state
+folder. A step that is not done when --minutes are over exits with 75. --dry-run uses the CPU.
 """
 
 import argparse
@@ -19,7 +19,7 @@ STEPS = ("pack", "unpack", "check", "verify", "float16", "bench", "report")
 
 
 def check(device: str) -> dict[str, Any]:
-    """The machine in words. Raises SystemExit where the device cannot run a graph."""
+    """A description of the machine. Raises SystemExit where the device cannot run a graph."""
     import onnxruntime as ort
     import torch
 
@@ -39,7 +39,7 @@ def check(device: str) -> dict[str, Any]:
 
 
 def unpack(state: Path) -> int:
-    """Keep what was carried, and install it once all is there."""
+    """Store the pieces that were carried, and install them once all are there."""
     missing = packing.join(state / "pieces", state / "kept", state / "joined")
     if missing:
         print(f"pieces {', '.join(map(str, missing))} are missing; carry them, and run this again")
@@ -49,7 +49,7 @@ def unpack(state: Path) -> int:
 
 
 def prove(step: str, names: list[str], given: argparse.Namespace, results: Results, device: str) -> int:
-    """Verify what is left of the rows; 1 where one is not equal."""
+    """Verify the remaining rows; return 1 where one is not equal."""
     from cuda_steps import proving
 
     dtype = "float16" if step == "float16" else "float32"
@@ -59,7 +59,7 @@ def prove(step: str, names: list[str], given: argparse.Namespace, results: Resul
 
 
 def bench(given: argparse.Namespace, results: Results, device: str) -> int:
-    """The device's limit, and every model in every dtype that was asked for."""
+    """Measure the device's bandwidth, and every model in every selected dtype."""
     from cuda_steps import speed
 
     def run(name: str) -> dict[str, Any]:

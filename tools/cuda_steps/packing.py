@@ -1,4 +1,4 @@
-"""Wheels carried to a machine that can download nothing, in pieces of what one call carries."""
+"""Wheels for a machine without network, in pieces of the size of one transfer."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 PIECE = 56 * 2**20  # bytes: 64 MiB a call, less the checkout
-WHEELS = ["onnxruntime-gpu", "onnx-ir", "onnxscript", "tokenizers"]  # which others have in older versions
+WHEELS = ["onnxruntime-gpu", "onnx-ir", "onnxscript", "tokenizers"]  # other machines have older versions
 PLATFORMS = [
     "manylinux_2_28_x86_64",
     "manylinux_2_27_x86_64",
@@ -18,7 +18,7 @@ PLATFORMS = [
 
 
 def pack(folder: Path, python: str, constraints: Path) -> None:
-    """The wheels for `python` ("3.12") of those versions that the tests run with, as folder/pieces/NUMBER."""
+    """Write the wheels for `python` ("3.12") of the tests' versions as folder/pieces/NUMBER."""
     wheels, pieces = folder / "wheels", folder / "pieces"
     pins = dict(line.split("==") for line in constraints.read_text().splitlines() if "==" in line)
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
@@ -31,7 +31,7 @@ def pack(folder: Path, python: str, constraints: Path) -> None:
 
 
 def split(files: list[Path], pieces: Path, size: int) -> None:
-    """All files one behind another, cut into pieces; pieces/index.json says where each begins."""
+    """Concatenate all files and cut them into pieces; pieces/index.json has the offset of each file."""
     pieces.mkdir(parents=True, exist_ok=True)
     for old in pieces.glob("*.part"):
         old.unlink()
@@ -47,9 +47,9 @@ def split(files: list[Path], pieces: Path, size: int) -> None:
 
 
 def join(pieces: Path, kept: Path, out: Path) -> list[int]:
-    """Keep the pieces that are here, and put the files together once all are; the numbers that are missing.
+    """Store the pieces that are here, and assemble the files once all are; return the missing numbers.
 
-    Raises ValueError for a piece that is damaged.
+    Raises ValueError for a damaged piece.
     """
     index = json.loads((pieces / "index.json").read_text())
     kept.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def join(pieces: Path, kept: Path, out: Path) -> list[int]:
 
 
 def install(wheels: Path, site: Path, project: Path) -> None:
-    """The wheels into `site`, with what says this checkout's version, which no build backend is there for."""
+    """Install the wheels into `site`, and this checkout's metadata, since there is no build backend."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--upgrade"]
     subprocess.run([*command, "--target", str(site), *map(str, sorted(wheels.glob("*.whl")))], check=True)
     version = tomllib.loads(project.read_text())["project"]["version"]

@@ -1,4 +1,4 @@
-"""`verify` on a device over every row that the tests prove."""
+"""`verify` on a device over every row of the tests."""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +13,7 @@ NAMES = {f"{row.id} {cache or ''}".strip(): (row, cache) for row in ROWS for cac
 
 
 def prove(name: str, device: str, dtype: str) -> dict[str, Any]:
-    """The verdict on a row, how many numbers were compared, and the worst error beside its bound."""
+    """The verdict on a row, the number of values compared, and the worst error with its bound."""
     from txexport.exporter import export
     from txexport.verification import verify
 

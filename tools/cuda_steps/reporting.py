@@ -1,4 +1,4 @@
-"""What all steps found, as one JSON and one page of Markdown: nothing stands there that did not run."""
+"""Results of all steps that ran, as one JSON and one page of Markdown."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ PROOFS = ("verify", "float16")
 
 
 def write(steps: dict[str, dict[str, Any]], folder: Path, wanted: int) -> list[Path]:
-    """report.json and report.md; `wanted` is how many rows a proof has."""
+    """Write report.json and report.md; `wanted` is the number of rows of a proof."""
     files = [folder / "report.json", folder / "report.md"]
     files[0].write_text(json.dumps(steps, indent=1) + "\n")
     files[1].write_text(markdown(steps, wanted))

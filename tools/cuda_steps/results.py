@@ -1,4 +1,4 @@
-"""Results that outlive the process: one JSON file, written anew after each of them."""
+"""Results that outlive the process: one JSON file, rewritten after each of them."""
 
 import json
 import time
@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-AGAIN = 75  # the exit code of a step that has more to do: EX_TEMPFAIL
+AGAIN = 75  # exit code of an unfinished step: EX_TEMPFAIL
 
 
 class Results:
-    """Of each step what it found, by name."""
+    """The results of each step by name."""
 
     def __init__(self, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -20,16 +20,16 @@ class Results:
         )
 
     def put(self, step: str, name: str, value: Any) -> None:
-        """Keep a value; a process that is killed leaves the file as it was, or with it."""
+        """Store a value; the file is replaced atomically."""
         self.steps.setdefault(step, {})[name] = value
         part = self.file.with_suffix(".part")
         part.write_text(json.dumps(self.steps, indent=1) + "\n")
         part.replace(self.file)
 
     def resume(self, step: str, names: Iterable[str], run: Callable[[str], Any], seconds: float) -> int:
-        """Run what is not there yet, until the time is over: 0 where nothing is left, else AGAIN.
+        """Run the missing entries until the time is over; return 0 where nothing is left, else AGAIN.
 
-        What raises is kept as its error, and told in the report.
+        An exception is stored as the entry's error, and reported.
         """
         names, began = list(names), time.monotonic()
         left = [name for name in names if name not in self.steps.get(step, {})]

@@ -1,4 +1,4 @@
-"""Seconds of a device: ours, bound and as a CUDA graph too, beside transformers; and its bandwidth."""
+"""Speed on a device: ours, with bound tensors and as a CUDA graph too, beside transformers; and bandwidth."""
 
 import statistics
 import tempfile
@@ -23,7 +23,7 @@ NAMES = [f"{name} {dtype}" for name in MODELS for dtype in ("float32", "float16"
 
 
 def seconds(run: Callable[[], object], device: str) -> float:
-    """The median of TIMES runs after two to warm up, the device's queue empty before and after."""
+    """The median of TIMES runs after two for warm-up, synchronising with the device before and after."""
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     result = []
     for attempt in range(TIMES + 2):
@@ -37,7 +37,7 @@ def seconds(run: Callable[[], object], device: str) -> float:
 
 
 def limit(device: str, size: int = 2**28) -> dict[str, Any]:
-    """Bytes a second of a copy on the device, those read and those written: what no product can beat."""
+    """Bytes per second of a copy on the device, reads plus writes: the upper bound of any product."""
     size = size if device == "cuda" else 2**24
     source = torch.ones(size, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
@@ -45,7 +45,7 @@ def limit(device: str, size: int = 2**28) -> dict[str, Any]:
 
 
 def compare(name: str, device: str, layers: int | None) -> dict[str, Any]:
-    """Seconds by way, of an encoder's batch or of a decoder's new tokens; what cannot run says why."""
+    """Seconds by method, for an encoder's batch or a decoder's new tokens; or the reason of a failure."""
     import txexport
 
     model, dtype = name.split()
@@ -59,7 +59,7 @@ def compare(name: str, device: str, layers: int | None) -> dict[str, Any]:
         for way, run in ways.items():
             try:
                 result["seconds"][way] = seconds(run(), device)
-            except Exception as error:  # of libraries of every kind
+            except Exception as error:  # exceptions of any library
                 result["refused"][way] = (
                     f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
                 )
@@ -94,9 +94,9 @@ def _bound(
     device: str,
     options: dict[str, str],
 ) -> Callable[[], object]:
-    """A run whose inputs and outputs stay on the device, which gives what is `expected`.
+    """A run whose inputs and outputs stay on the device, and whose result is `expected`.
 
-    Raises ValueError where it does not, and where there are no CUDA graphs.
+    Raises ValueError where it is not, and where CUDA graphs are not supported.
     """
     if options and device != "cuda":
         raise ValueError(f"{device} has no CUDA graphs")

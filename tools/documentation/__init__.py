@@ -1,1 +1,1 @@
-"""Makes the documentation: pages of docs/, with what is taken from the code, as a folder of HTML."""
+"""Builds the documentation: pages of docs/, with parts generated from the code, as a folder of HTML."""

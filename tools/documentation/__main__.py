@@ -1,6 +1,6 @@
 """python -m documentation [FOLDER]: build the documentation, any warning an error.
 
-FOLDER (build/docs) then holds `site`, which any web server serves, and `pages`, of which it was made.
+FOLDER (build/docs) then holds `site`, which any web server serves, and its source `pages`.
 """
 
 import os
@@ -15,12 +15,12 @@ from documentation.sources import ROOT, DocumentError
 
 
 def build(folder: Path) -> None:
-    """Make `folder` anew. Raises DocumentError for what a page asks in vain, and for warnings of Zensical."""
+    """Build into an empty `folder`. Raises DocumentError for an unknown name, and for Zensical's warnings."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "pages").mkdir(parents=True)
     assemble(folder / "pages")
     shutil.copyfile(DOCS / "zensical.toml", folder / "zensical.toml")
-    # Extensions of Markdown are found by name, as modules.
+    # Extensions of Markdown are imported by name.
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT / "tools"), *sys.path]))
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", "zensical.toml"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
@@ -30,7 +30,7 @@ def build(folder: Path) -> None:
 
 
 def main() -> None:
-    """Build, and say where."""
+    """Build, and print the folder."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/docs"
     try:
         build(folder)

@@ -15,7 +15,7 @@ ERRORS = [name for name, value in vars(errors).items() if inspect.isclass(value)
 
 
 def public() -> list[str]:
-    """Every name of the API that has an entry: what `txexport` exports, and the public members of Model."""
+    """Every documented name of the API: exports of `txexport`, and the public members of Model."""
     members = [f"Model.{name}" for name in vars(txexport.Model) if not name.startswith("_")]
     return [*txexport.__all__, *members]
 
@@ -38,7 +38,7 @@ def entry(name: str) -> str:
 
 
 class _Signature:
-    """A function's arguments and result: types as they are written, defaults as they are."""
+    """A function's arguments and result: types and defaults as in the source."""
 
     def __init__(self, function: Callable[..., Any]):
         code = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
@@ -51,12 +51,12 @@ class _Signature:
             self._types = _field_types(arguments_class)
         parameters = inspect.signature(function).parameters.values()
         self.parameters = [parameter for parameter in parameters if parameter.name != "self"]
-        for one in self.parameters:  # those of a dataclass of options are not in the source
+        for one in self.parameters:  # the source does not list those of a dataclass of options
             self._types.setdefault(one.name, inspect.formatannotation(one.annotation))
         self.returns = _type(node.returns) or "None"
 
     def rows(self) -> list[str]:
-        """A line of a table for each argument."""
+        """A table row for each argument."""
         return [
             f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'to be given'} |"
             for of in self.parameters
@@ -64,7 +64,7 @@ class _Signature:
         ]
 
     def text(self, name: str) -> str:
-        """As it is called, an argument a line where there are many."""
+        """The call, an argument a line where there are many."""
         parts, named = list[str](), False
         for of in self.parameters:
             if of.kind == of.KEYWORD_ONLY and not named:
@@ -82,14 +82,14 @@ class _Signature:
 
 
 def _argument_types(arguments: ast.arguments) -> dict[str, str]:
-    """Types as they are written, by argument."""
+    """Types as in the source, by argument."""
     named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     named += filter(None, (arguments.vararg, arguments.kwarg))
     return {argument.arg: _type(argument.annotation) for argument in named}
 
 
 def _field_types(arguments_class: type) -> dict[str, str]:
-    """Types as they are written, by field of a dataclass."""
+    """Types as in the source, by field of a dataclass."""
     node = ast.parse(textwrap.dedent(inspect.getsource(arguments_class))).body[0]
     assert isinstance(node, ast.ClassDef)
     fields = [field for field in node.body if isinstance(field, ast.AnnAssign)]
@@ -118,17 +118,17 @@ def _function(name: str, function: Callable[..., Any], text: str) -> list[str]:
 
 
 def _code(text: str) -> str:
-    """Code in a cell of a table; nothing of nothing."""
+    """Code in a table cell; empty for an empty text."""
     return text and f"`{text}`".replace("|", "\\|")
 
 
 def _prose(doc: str) -> str:
-    """A docstring as Markdown: what it says in `ticks` is code there too; a star is a star."""
+    """A docstring as Markdown: `ticks` are code there too; a star is escaped."""
     return doc.replace("*.", "\\*.").replace("**", "\\*\\*")
 
 
 def error_list() -> str:
-    """A section for each error, in the order in which they are defined."""
+    """A section for each error, in the order of their definitions."""
     lines: list[str] = []
     for name in ERRORS:
         error = getattr(errors, name)
@@ -139,7 +139,7 @@ def error_list() -> str:
 
 
 def generation_options() -> str:
-    """A table a group of options: name, default, what it may be, and what the source says beside it."""
+    """A table per group of options: name, default, type, and the comment in the source."""
     path = "txexport/runtime/generation/config.py"
     text = source(ROOT / path, "GenerationConfig")
     lines: list[str] = []

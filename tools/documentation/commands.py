@@ -8,7 +8,7 @@ from txexport.cli.main import main
 
 
 def reference() -> str:
-    """A section a command: what it does, how it is called, its options."""
+    """A section per command: its help, its usage, its options."""
     context = click.Context(main, info_name="txexport")
     lines: list[str] = []
     for name in main.list_commands(context):

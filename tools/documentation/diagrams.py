@@ -1,4 +1,4 @@
-"""Drawings of how parts hang together: boxes and arrows."""
+"""Block diagrams: boxes and arrows."""
 
 from documentation.svg import ACCENT, CELL, FAINT, Drawing
 
@@ -20,7 +20,7 @@ def heads() -> Drawing:
 
 
 def norms() -> Drawing:
-    """Where a block's norms stand."""
+    """The position of norms in a block."""
     drawing = Drawing(
         620,
         250,

@@ -1,4 +1,4 @@
-"""The drawings of the pages on the Transformer, by name; what can be computed is, by the project's rules."""
+"""The figures of the pages on the Transformer, by name; computed with the project's code where possible."""
 
 import math
 from collections.abc import Callable
@@ -10,18 +10,18 @@ from txexport.families._alibi import geometric
 from txexport.families._rope import plain_frequencies
 from txexport.spec import RelativeSpec
 
-LENGTH = 12  # tokens of a drawn mask
+LENGTH = 12  # tokens of a mask
 
 
 def figure(name: str) -> str:
-    """The drawing `name` as HTML. Raises DocumentError for one that is not there."""
+    """The figure `name` as HTML. Raises DocumentError for an unknown name."""
     if name not in FIGURES:
         raise DocumentError(f"no figure '{name}'; there are {', '.join(FIGURES)}")
     return FIGURES[name]().html
 
 
 def _masks(title: str, kinds: dict[str, Callable[[int, int], int]]) -> Drawing:
-    """Grids side by side: rows are queries, columns keys, a filled square is a key that a query sees."""
+    """Grids side by side: rows are queries, columns keys; a filled square is a visible key."""
     side, gap = LENGTH * CELL, 24
     drawing = Drawing(len(kinds) * (side + gap), side + 26, title)
     for number, (name, seen) in enumerate(kinds.items()):
@@ -32,7 +32,7 @@ def _masks(title: str, kinds: dict[str, Callable[[int, int], int]]) -> Drawing:
 
 
 def masks() -> Drawing:
-    """What mask.py makes."""
+    """The masks of mask.py."""
     return _masks(
         "Rows are queries, columns are keys; a filled square is a key that the query sees. "
         "Padding of 3 tokens on the right; causal; causal within a window of 4.",
@@ -45,7 +45,7 @@ def masks() -> Drawing:
 
 
 def sparse() -> Drawing:
-    """What sparse attentions see: blocks of 3, a stride of 3, 2 neighbours either way and a global token."""
+    """Sparse attention patterns: blocks of 3, a stride of 3, 2 neighbours either way and a global token."""
     return _masks(
         "Local attention in blocks of 3, strided attention with a stride of 3 (both halves of its heads), "
         "Longformer with 2 neighbours either way and one global token.",
@@ -74,7 +74,7 @@ def sinusoids() -> Drawing:
 
 
 def rotary() -> Drawing:
-    """One pair of numbers turned, position by position, at two frequencies."""
+    """One pair of dimensions rotated, position by position, at two frequencies."""
     frequencies = plain_frequencies(10000.0, 16)
     drawing = Drawing(
         460,
@@ -93,7 +93,7 @@ def rotary() -> Drawing:
 
 
 def alibi() -> Drawing:
-    """Each head's slope."""
+    """Each head's ALiBi slope."""
     drawing = Drawing(
         480, 190, "What ALiBi adds to the scores of 8 heads, over the distance of query and key."
     )
@@ -123,7 +123,7 @@ def buckets() -> Drawing:
 
 
 def complexity() -> Drawing:
-    """n squared d beside n d squared, of a width of 768."""
+    """n squared d beside n d squared, for a width of 768."""
     drawing = Drawing(
         480,
         200,

@@ -1,4 +1,4 @@
-"""Who may import whom, drawn from the table that tests/test_layout.py holds every file to."""
+"""A diagram of the allowed imports, from the table that tests/test_layout.py enforces."""
 
 import ast
 
@@ -7,7 +7,7 @@ from documentation.svg import FAINT, Drawing
 
 
 def allowed() -> dict[str, set[str]]:
-    """Of each area, the areas of ours that its files import."""
+    """The areas of ours that each area's files import."""
     tree = ast.parse((ROOT / "tests/test_layout.py").read_text(encoding="utf-8"))
     tables = [
         node.value
@@ -42,7 +42,7 @@ def _short(area: str) -> str:
 
 
 def levels(imports: dict[str, set[str]]) -> list[list[str]]:
-    """Areas by height: those that import none of ours first."""
+    """Areas by height: those without imports of ours first."""
     heights: dict[str, int] = {}
 
     def height(area: str) -> int:
@@ -57,7 +57,7 @@ def levels(imports: dict[str, set[str]]) -> list[list[str]]:
 
 
 def diagram() -> str:
-    """The areas in rows, each above all that it imports, and a table of what that is."""
+    """The areas in rows, each above all that it imports, and a table of the imports."""
     imports = allowed()
     rows = levels(imports)[::-1]
     drawing = Drawing(

@@ -17,7 +17,7 @@ class _Inline(InlineProcessor):
     """$x$ within a line."""
 
     def handleMatch(self, m: re.Match[str], data: str) -> tuple[Any, int, int]:  # noqa: N802
-        """The place of the formula that is kept aside."""
+        """The placeholder of a stored formula."""
         assert self.md is not None
         return self.md.htmlStash.store(convert(m.group(1))), m.start(0), m.end(0)
 
@@ -26,7 +26,7 @@ class _Block(Preprocessor):
     """Lines between two lines of $$. It runs after fences, whose dollars are code."""
 
     def run(self, lines: list[str]) -> list[str]:
-        """The lines, with a place for each formula that is kept aside."""
+        """The lines, with a placeholder for each stored formula."""
 
         def kept(match: re.Match[str]) -> str:
             html = f'<div class="formula">{convert(match.group(1), display="block")}</div>'
@@ -36,14 +36,14 @@ class _Block(Preprocessor):
 
 
 class Mathematics(Extension):
-    """The extension that Markdown looks for."""
+    """The Markdown extension."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
-        """Take both forms into the parser; 185 is before escapes, after code."""
+        """Register both forms; priority 185 is before escapes, after code."""
         md.inlinePatterns.register(_Inline(INLINE, md), "mathematics", 185)
         md.preprocessors.register(_Block(md), "mathematics-block", 20)
 
 
 def makeExtension(**options: Any) -> Mathematics:  # noqa: N802
-    """Markdown's way to ask for it."""
+    """The entry point that Markdown calls."""
     return Mathematics(**options)

@@ -1,6 +1,6 @@
-"""Pages of docs/ with what they take from elsewhere put in its place.
+"""Pages of docs/ with their directives replaced.
 
-A line {{ DIRECTIVE ARGUMENT ... }} by itself stands for what is made when pages are: see DIRECTIVES.
+A line {{ DIRECTIVE ARGUMENT ... }} by itself is replaced when pages are built: see DIRECTIVES.
 """
 
 import re
@@ -24,13 +24,13 @@ def _file(path: str) -> str:
 
 
 def _include(path: str) -> str:
-    """{{ include PATH }}: a Markdown file of the root, whose links go to files that are no pages."""
+    """{{ include PATH }}: a Markdown file of the root, with links to other files of the repository."""
     text = _read(path)
     return LINK.sub(lambda link: f"]({_page_of(link.group(1))})", text)
 
 
 def _page_of(target: str) -> str:
-    """The page that shows a file which another one links to."""
+    """The page that shows a file that another one links to."""
     path, _, anchor = target.partition("#")
     shown = {
         "README.md": "index.md",
@@ -52,8 +52,8 @@ def _source(path: str, *names: str) -> str:
 def _twin(file: str, *names: str) -> str:
     """{{ twin FILE NAME ... }}: both halves of components, as tabs.
 
-    A name is the module's, and the graph's is the same in snake case; NAME=GRAPH_NAME where it is another,
-    and NAME= or =GRAPH_NAME where the other half has none.
+    A name is the module's, and the graph's is the same in snake case; NAME=GRAPH_NAME where they differ, and
+    NAME= or =GRAPH_NAME where the other half has none.
     """
     pairs = [name.partition("=")[::2] if "=" in name else (name, snake(name)) for name in names]
     return twin(file, [ours for ours, _ in pairs if ours], [graph for _, graph in pairs if graph])
@@ -81,7 +81,7 @@ DIRECTIVES: dict[str, Callable[..., str]] = {
 
 
 def filled(text: str, page: str) -> str:
-    """A page's text with its directives carried out. Raises DocumentError, which names the page."""
+    """A page's text with its directives replaced. Raises DocumentError, which names the page."""
 
     def made(match: re.Match[str]) -> str:
         name, arguments = match.group(1), match.group(2).split()
@@ -96,7 +96,7 @@ def filled(text: str, page: str) -> str:
 
 
 def assemble(out: Path) -> None:
-    """Write every page of docs/ to the empty folder `out`, and copy what lies beside them."""
+    """Write every page of docs/ to the empty folder `out`, and copy the other files."""
     for path in sorted(DOCS.rglob("*")):
         place = out / path.relative_to(DOCS)
         if path.is_dir():

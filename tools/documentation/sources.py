@@ -1,4 +1,4 @@
-"""Pieces of the code by name, as pages show them: taken when pages are made, so that none goes stale."""
+"""Definitions from the source code by name, read when pages are built."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 
 class DocumentError(Exception):
-    """A page that names what is not there; the message says where, and what there is."""
+    """A page refers to a name that does not exist; the message gives the position and the existing names."""
 
 
 def source(path: Path, *names: str) -> str:
@@ -33,14 +33,14 @@ def _definition(path: Path, tree: ast.Module, name: str) -> Definition:
 
 
 def _text(text: str, node: Definition) -> str:
-    """With decorators, moved to the left margin."""
+    """The source with decorators, dedented."""
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     lines = text.splitlines()[first - 1 : node.end_lineno]
     return "\n".join(line[node.col_offset :] for line in lines)
 
 
 def snake(name: str) -> str:
-    """CamelCase as the graph half writes it."""
+    """The name of the graph half: CamelCase as snake_case."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 

@@ -1,4 +1,4 @@
-"""Drawings as SVG within a page, whose colours they take, so that they are light or dark as it is."""
+"""Drawings as inline SVG in the page's colours, for light and dark mode."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ INK, FAINT, ACCENT = "currentColor", "var(--drawing-faint)", "var(--drawing-acce
 
 @dataclass
 class Drawing:
-    """Shapes on a sheet of `width` by `height` pixels; `title` is what a reader hears who does not see it."""
+    """Shapes on a sheet of `width` by `height` pixels; `title` is the accessible name."""
 
     width: float
     height: float
@@ -18,7 +18,7 @@ class Drawing:
     parts: list[str] = field(default_factory=list)
 
     def text(self, x: float, y: float, words: str, size: int = 12, anchor: str = "middle") -> None:
-        """Words whose baseline is 4 below y."""
+        """Text with its baseline 4 below y."""
         self.parts.append(
             f'<text x="{x:g}" y="{y + 4:g}" font-size="{size}" text-anchor="{anchor}" '
             f'fill="{INK}">{escape(words)}</text>'
@@ -31,7 +31,7 @@ class Drawing:
         )
 
     def box(self, x: float, y: float, w: float, h: float, words: str, fill: str = "none") -> None:
-        """A rectangle with words in its middle."""
+        """A rectangle with centred text."""
         self.rect(x, y, w, h, fill)
         self.text(x + w / 2, y + h / 2, words)
 
@@ -54,14 +54,14 @@ class Drawing:
         self.parts.append(f'<polygon points="{head}" fill="{INK}"/>')
 
     def grid(self, x: float, y: float, rows: Sequence[Sequence[int]]) -> None:
-        """Squares: 0 empty, 1 filled, 2 in the accent's colour."""
+        """Squares: 0 empty, 1 filled, 2 in the accent colour."""
         fills = ("none", FAINT, ACCENT)
         for i, row in enumerate(rows):
             for j, value in enumerate(row):
                 self.rect(x + j * CELL, y + i * CELL, CELL, CELL, fills[value], "var(--drawing-grid)")
 
     def curve(self, frame: "Frame", points: Sequence[tuple[float, float]], stroke: str = INK) -> None:
-        """A line through points of the frame's coordinates."""
+        """A line through points in the frame's coordinates."""
         self.line([frame.place(x, y) for x, y in points], stroke, 1.6)
 
     @property
@@ -89,7 +89,7 @@ class Frame:
     high: float
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point of these coordinates is on the sheet."""
+        """The position on the sheet of a point in these coordinates."""
         return self.x + x / self.right * self.w, self.y + (self.high - y) / (self.high - self.low) * self.h
 
     def draw(self, drawing: Drawing, across: str, up: str) -> None:

@@ -1,4 +1,4 @@
-"""Tables that a script writes into pages, between <!-- NAME: COMMAND --> and <!-- end of NAME -->."""
+"""Generated tables in pages, between <!-- NAME: COMMAND --> and <!-- end of NAME -->."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ PAGES = {
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """The page of a table before it, the table, and the page after it."""
+    """The page before the table, the table, and the page after it."""
     page: Path = PAGES[name]
     text = page.read_text(encoding="utf-8")
     before, begin, rest = text.partition(f"<!-- {name}: ")
@@ -34,6 +34,6 @@ def shown(name: str) -> str:
 
 
 def put(name: str, table: str) -> None:
-    """Write the table `name`, which ends in a line's end, into its page."""
+    """Write the table `name`, which ends in a newline, into its page."""
     before, _, after = _parts(name)
     PAGES[name].write_text(before + table + after, encoding="utf-8")

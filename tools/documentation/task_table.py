@@ -1,4 +1,4 @@
-"""The table of tasks, from the rows that everything else reads."""
+"""The table of tasks."""
 
 from collections.abc import Iterable
 

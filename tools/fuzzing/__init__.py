@@ -1,6 +1,6 @@
-"""Seeded mutations of everything that txexport reads from outside; run with tools/fuzz.
+"""Seeded mutations of all external inputs of txexport; run with tools/fuzz.
 
-`seeds` writes the checkpoints and bundles that mutants begin from; `json_values`, `raw_bytes`, `containers`,
-`protobuf` and `templates` change them; `targets` are the readers that are tried, those of arguments, commands
-and requests in `arguments`, `commands` and `http`; `worker` and `pool` run mutants in processes with limits.
+`seeds` writes the checkpoints and bundles to mutate; `json_values`, `raw_bytes`, `containers`, `protobuf` and
+`templates` change them; `targets` are the readers under test, those of arguments, commands and requests in
+`arguments`, `commands` and `http`; `worker` and `pool` run mutants in processes with limits.
 """

@@ -34,7 +34,7 @@ HINT = "SEED/INDEX"
 
 
 def mutants(targets: tuple[str, ...], seed: int) -> Iterator[Mutant]:
-    """Mutants without end, each target's by its weight."""
+    """An endless sequence of mutants, targets drawn by their weights."""
     turns = [name for name in targets or TARGETS for _ in range(TARGETS[name].weight)]
     counts = dict.fromkeys(turns, 0)
     while True:
@@ -44,7 +44,7 @@ def mutants(targets: tuple[str, ...], seed: int) -> Iterator[Mutant]:
 
 
 def one(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """SEED/INDEX as two numbers."""
+    """Parse SEED/INDEX."""
     if value is None:
         return None
     try:
@@ -81,7 +81,7 @@ def main(
     seconds: float,
     megabytes: int,
 ) -> None:
-    """See above."""
+    """Run the command; see the module's docstring."""
     if only is not None and len(targets) != 1:
         raise click.UsageError("--only repeats a mutant of one --target; name it")
     limits = Limits(seconds, seconds * WALL, megabytes << 20)
@@ -108,7 +108,7 @@ def main(
 
 
 def _write_seeds(path: Path) -> None:
-    """In a process of its own, so that this one has run nothing and can be forked."""
+    """Write the seeds in a subprocess, so that this process can be forked before it has run anything."""
     writer = multiprocessing.get_context("fork").Process(target=seeds.write, args=(path,))
     writer.start()
     writer.join()

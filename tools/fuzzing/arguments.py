@@ -1,4 +1,4 @@
-"""Arguments of methods and functions: of other types, out of range, huge, or none."""
+"""Arguments of methods and functions: of wrong types, out of range, huge, or missing."""
 
 import inspect
 import math
@@ -17,7 +17,7 @@ OPTIONS = list(RULES)
 SKIPPED = ("self", "progress", "logits_processor", "options")  # progress is the caller's own code
 MESSAGES = [{"role": "user", "content": "the cat"}]
 
-# Each method: the bundle that has it, and arguments that it answers.
+# Each method: its bundle, and valid arguments.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "generate": ("decoder", {"prompts": TEXTS, "max_new_tokens": 3}),
     "generate_ids": ("decoder", {"input_ids": [[5, 6, 7], [8]], "max_new_tokens": 3}),
@@ -44,7 +44,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "embed_image": ("towers", {"images": PIXELS}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
 }
-# What is written of texts is written of sounds too.
+# Options of text generation apply to sounds too.
 OF_SOUNDS = {
     name: ("speech", {"prompts": SOUND, "max_new_tokens": 3}) for name in ("generate", "stream_many")
 }
@@ -115,7 +115,7 @@ LOGITS_PROCESSORS: dict[str, Callable] = {
 
 
 def hostile(random: Random) -> Any:
-    """An argument that nobody should give."""
+    """A random invalid argument."""
     others = (object(), lambda: 0, iter(["the cat"]), int)
     return random.choice(random.choice((NUMBERS, NUMBERS, TEXTUAL, LISTS, LISTS, ARRAYS, others)))
 
@@ -168,14 +168,14 @@ def of_functions(case: Case) -> None:
 
 
 def _changed(random: Random, names: list[str]) -> dict[str, Any]:
-    """Hostile values for one to three of the names."""
+    """`arguments` with hostile values for one to three names."""
     return {
         name: hostile(random) for name in random.sample(names, min(len(names), random.choice((1, 1, 2, 3))))
     }
 
 
 def _consumed(answer: Any) -> Any:
-    """All of a stream's pieces, or the answer itself."""
+    """All pieces of a stream, or the result itself."""
     return list(answer) if isinstance(answer, Iterator) else answer
 
 
@@ -187,7 +187,7 @@ def _shown(given: dict[str, Any], base: dict[str, Any]) -> str:
 
 
 def _array(random: Random, port: Any) -> np.ndarray:
-    """An input as the graph declares it, symbolic dimensions of 1 to 3."""
+    """An input of the graph's declared type, symbolic dimensions of 1 to 3."""
     sizes = {dim: random.randint(1, 3) for dim in port.shape if isinstance(dim, str)}
     shape = [sizes.get(dim, dim) for dim in port.shape]
     return np.zeros(shape, np.int64 if port.dtype == "int64" else np.float32)

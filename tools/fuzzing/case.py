@@ -1,4 +1,4 @@
-"""One mutant: a folder to spoil files in, and what counts as right."""
+"""One mutant: a folder of mutated files, and the check of the outcome."""
 
 import math
 import shutil
@@ -15,18 +15,18 @@ from fuzzing.seeds import CANARY
 from txexport.errors import LONGEST_MESSAGE
 from txexport.tasks import TASKS
 
-LONGEST = LONGEST_MESSAGE + 100  # characters of a line that a person may be told
+LONGEST = LONGEST_MESSAGE + 100  # characters of an error message's line
 Change = Callable[[Random, bytes], tuple[bytes, str]]
 
 
 class FaultError(Exception):
-    """What was wrong, where no exception says it."""
+    """A fault without an exception of its own."""
 
 
 class Case:
-    """A mutant in the making: `seeds` to copy from, `work` to change the copy in, and one source of chance.
+    """A mutant under construction: `seeds` to copy from, `work` for the mutated copy, and one random source.
 
-    `notes` say what was changed, in the file `told` too, for the one who finds the process dead.
+    `notes` describe the changes. They are written to the file `told` too, for the case that the process dies.
     """
 
     def __init__(self, seeds: Path, work: Path, random: Random, told: Path):
@@ -35,7 +35,7 @@ class Case:
         told.unlink(missing_ok=True)
 
     def note(self, text: str) -> None:
-        """Say what was changed."""
+        """Record a change."""
         self.notes.append(repr(text)[1:-1])
         self.told.write_text("\n".join(self.notes), encoding="utf-8")
 
@@ -56,9 +56,9 @@ class Case:
         return file
 
     def attempt(self, call: Callable, *arguments: Any, **options: Any) -> Any:
-        """What the call returns; None where it raises TxexportError of one line.
+        """The result of the call; None where it raises TxexportError with a message of one line.
 
-        Any other exception goes on. Raises FaultError for an error of several lines, and for NaN.
+        Any other exception propagates. Raises FaultError for a message of several lines, and for NaN.
         """
         try:
             result = call(*arguments, **options)
@@ -73,30 +73,30 @@ class Case:
         return result
 
     def try_checkpoint(self, folder: Path, *calls: Callable[["txexport.Model"], Any]) -> None:
-        """Export the checkpoint, load the bundle and ask it; or else make the `calls` of it."""
+        """Export the checkpoint, load the bundle and run its task; or make the `calls`."""
         if self.attempt(txexport.export, folder, self.work / "out") is not None:
             self.try_bundle(self.work / "out", *calls)
 
     def try_bundle(self, folder: Path, *calls: Callable[["txexport.Model"], Any]) -> None:
-        """Load the bundle and ask it."""
+        """Load the bundle and run its task."""
         model = self.attempt(txexport.load, folder, device="cpu", threads=1)
         if model is not None:
             for call in calls or (ask,):
                 self.attempt(call, model)
 
     def model(self, name: str) -> "txexport.Model":
-        """The model of a seed bundle, which all mutants of a process share."""
+        """The model of a seed bundle, shared by all mutants of a process."""
         return _model(self.seeds / "bundles" / name)
 
     def check_outside(self) -> None:
-        """Raise FaultError where a file outside of what readers were given is gone or another."""
+        """Raise FaultError where a file outside of the readers' folders is gone or changed."""
         for file in canaries(self.work):
             if not file.is_file() or file.read_bytes() != CANARY:
                 raise FaultError("a file outside of the folder was changed or deleted")
 
 
 def canaries(work: Path) -> tuple[Path, Path]:
-    """The files that "../canary" and "../../canary" name, from a folder in `work`."""
+    """The files "../canary" and "../../canary", seen from a folder in `work`."""
     return work / "canary", work.parent / "canary"
 
 
@@ -110,7 +110,7 @@ PIXELS = np.arange(20 * 25 * 3, dtype=np.uint8).reshape(20, 25, 3)
 SOUND = np.sin(np.arange(3000) / 7) / 2
 
 
-# What a bundle is asked by its task's own method: something plain.
+# The call of each task's method, with plain arguments.
 ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "generate": lambda model: model.generate(TEXTS, max_new_tokens=4),
     "transcribe": lambda model: model.transcribe(SOUND, max_new_tokens=4),
@@ -130,13 +130,13 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
 
 
 def ask(model: "txexport.Model") -> Any:
-    """What the model answers; None where a spoiled manifest says a task that there is not."""
+    """The model's result; None where a corrupted manifest has an unknown task."""
     task = TASKS.get(model.manifest.task) if isinstance(model.manifest.task, str) else None
     return task and ASKED[task.methods[0]](model)
 
 
 def _numbers(value: Any) -> Iterator[float]:
-    """The floats of an answer."""
+    """The floats of a result."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         yield float(value.sum(dtype=np.float64))
     elif isinstance(value, float):

@@ -1,4 +1,4 @@
-"""The command line: options that are wrong, and the text files that it reads."""
+"""The command line: invalid options, and its text files."""
 
 import click
 from click.testing import CliRunner
@@ -7,7 +7,7 @@ from fuzzing import json_values, raw_bytes
 from fuzzing.case import Case, FaultError
 from txexport.cli.main import main
 
-# Each command: the bundle or checkpoint that it is given, and arguments that it answers.
+# Each command: its bundle or checkpoint, and valid arguments.
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "generate": ("bundles/decoder", ("the cat", "--max-new-tokens", "3")),
     "embed": ("bundles/sentences", ("the cat", "a dog")),
@@ -37,7 +37,7 @@ CODES = (0, 1, 2)
 
 
 def command(case: Case) -> None:
-    """A command with one to three options more, and files of bytes beside it."""
+    """A command with one to three additional options, and files of bytes."""
     name = case.random.choice(list(COMMANDS))
     place, base = COMMANDS[name]
     for seed in ("files/image.png", "files/sound.wav", "bundles/sentences/onnx/model.onnx"):

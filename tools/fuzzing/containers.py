@@ -1,4 +1,4 @@
-"""Changes of files that hold numbers: safetensors, WAV, PNG, npz. Checksums and lengths stay right."""
+"""Mutations of files that hold numbers: safetensors, WAV, PNG, npz. Checksums and lengths stay right."""
 
 import io
 import json
@@ -22,7 +22,7 @@ TYPES = ("F64", "F32", "F16", "BF16", "I64", "I8", "U8", "BOOL", "F8_E4M3", "I32
 
 
 def safetensors(random: Random, data: bytes) -> Changed:
-    """A header of other names, types, shapes and places; or other numbers."""
+    """A header with other names, types, shapes and offsets; or other numbers."""
     length = int.from_bytes(data[:8], "little")
     header, body = json.loads(data[8 : 8 + length]), data[8 + length :]
     name = random.choice([key for key in header if key != "__metadata__"])
@@ -75,7 +75,7 @@ def wav(random: Random, data: bytes) -> Changed:
 
 
 def png(random: Random, data: bytes) -> Changed:
-    """Another size, true or claimed; chunks that are gone, twice, or of noise."""
+    """Another size, real or declared; chunks missing, duplicated, or replaced by noise."""
     chunks, place = [], 8
     while place < len(data):
         size = int.from_bytes(data[place : place + 4], "big")

@@ -1,4 +1,4 @@
-"""Changes of GGUF files: of the numbers and texts that a header is made of, found by reading it."""
+"""Mutations of GGUF files: of the numbers and strings of the header, located by parsing it."""
 
 import struct
 from collections.abc import Iterator
@@ -6,14 +6,14 @@ from random import Random
 
 from fuzzing import raw_bytes
 
-SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # of numbers by type
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of numbers by type
 STRING, ARRAY = 8, 9
 SMALL = (0, 1, 2, 3, 7, 31, 33, 255, 256, 1000)
-Place = tuple[int, int, str]  # where, how many bytes, what
+Place = tuple[int, int, str]  # offset, length, kind
 
 
 def change(random: Random, data: bytes) -> tuple[bytes, str]:
-    """Other values in one to three places of the header; or raw bytes, or packed numbers of another kind."""
+    """Other values at one to three offsets of the header; or raw bytes, or packed numbers of another type."""
     kind = random.random()
     if kind < 0.15:
         return raw_bytes.change(random, data)
@@ -37,7 +37,7 @@ def change(random: Random, data: bytes) -> tuple[bytes, str]:
 
 
 def _places(data: bytes) -> Iterator[Place]:
-    """Every number and text of the header of a whole file."""
+    """Every number and string of the header of a valid file."""
     yield from ((4, 4, "version"), (8, 8, "tensors"), (16, 8, "keys"))
     tensors, keys = struct.unpack_from("<QQ", data, 8)
     place = 24

@@ -30,7 +30,7 @@ def _client(model):
 
 
 def body(case: Case) -> None:
-    """A body that is not what the service expects; the status must say so, or that it is busy."""
+    """An invalid body; the status must reject it, or report that the service is busy."""
     path = case.random.choice(list(BODIES))
     headers = case.random.choice(HEADERS)
     if case.random.random() < 0.5:

@@ -1,4 +1,4 @@
-"""What a model hub answers when a checkpoint is asked for by name: its list of files, headers, and bytes."""
+"""A faulty model hub: its list of files, headers, and bytes."""
 
 import contextlib
 import hashlib
@@ -16,13 +16,13 @@ from fuzzing.case import Case
 
 NAME, COMMIT = "org/model", "1" * 40
 FILES = f"/{NAME}/resolve/"
-STATUSES = (200, 204, 206, 301, 302, 400, 401, 403, 404, 409, 416)  # those of 500 on are tried again for long
+STATUSES = (200, 204, 206, 301, 302, 400, 401, 403, 404, 409, 416)  # those from 500 on are retried for long
 HEADERS = ("ETag", "X-Repo-Commit", "Content-Length", "Location", "X-Error-Code", "X-Linked-Size")
 VALUES = ("", "0", "-1", "../../canary", "x" * 5000, "é", "GatedRepo", str(2**70), "/", "http://[", '"a/b"')
 
 
 class Hub:
-    """A repository of one revision, of which one kind of answer is not what it should be."""
+    """A repository of one revision; one kind of response is faulty."""
 
     def __init__(self, case: Case, folder: Path):
         self.case, self.folder = case, folder
@@ -60,14 +60,14 @@ class Hub:
         return json.dumps(about).encode()
 
     def _note(self, text: str) -> None:
-        if not self.noted:  # it is asked more than once
+        if not self.noted:  # requested more than once
             self.case.note(text)
         self.noted = True
 
 
 @contextlib.contextmanager
 def _served(hub: Hub) -> Iterator[str]:
-    """The address at which it answers, each request over a connection of its own."""
+    """The address of the hub, which opens a connection per request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -83,7 +83,7 @@ def _served(hub: Hub) -> Iterator[str]:
             self.do_GET()
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that has gone
@@ -96,7 +96,7 @@ def _served(hub: Hub) -> Iterator[str]:
 
 
 def answers(case: Case) -> None:
-    """A checkpoint by its name, from a hub that is not as it should be."""
+    """Export a checkpoint by its name from a faulty hub."""
     hub = Hub(case, case.seeds / "families/bert")
     with _served(hub) as url:
         constants = {

@@ -1,4 +1,4 @@
-"""Changes of a JSON file that know its structure: keys and values, not bytes."""
+"""Mutations of a JSON file's keys and values."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 from fuzzing import raw_bytes
 
-DEEP, LONG = "@deep {}@", "@digits@"  # stand in for what json.dumps cannot write
+DEEP, LONG = "@deep {}@", "@digits@"  # placeholders for values that json.dumps cannot write
 DEPTHS = (200, 3000, 100_000)
 NUMBERS = (
     *(0, -1, 1, 2, 3, 7, 100, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, 2**63, 2**64, 10**30, LONG),
@@ -34,12 +34,12 @@ OTHERS = (None, True, False, [], {}, [[]], [None], {"a": None}, [0] * 1000, *(DE
 
 
 def hostile(random: Random) -> Any:
-    """A value that no file should have there."""
+    """A value that is invalid in any file."""
     return copy.deepcopy(random.choice(random.choice((NUMBERS, NUMBERS, TEXTS, OTHERS))))
 
 
 def change(random: Random, data: bytes) -> tuple[bytes, str]:
-    """The JSON file with one to three changes, and what they are in words; one in eight is of its bytes."""
+    """The JSON file with one to three changes, and their descriptions; one in eight is a change of bytes."""
     if random.random() < 0.125:
         return raw_bytes.change(random, data)
     value, note = change_value(random, json.loads(data))
@@ -51,7 +51,7 @@ def change(random: Random, data: bytes) -> tuple[bytes, str]:
 
 
 def change_value(random: Random, value: Any) -> tuple[Any, str]:
-    """As `change`, of a value that was read."""
+    """As `change`, of a parsed value."""
     root, notes = [copy.deepcopy(value)], []
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         holder, key = _place(random, root)
@@ -64,7 +64,7 @@ def change_value(random: Random, value: Any) -> tuple[Any, str]:
 
 
 def dumps(value: Any) -> str:
-    """As JSON, with what stands for deep nesting and for many digits spelt out."""
+    """As JSON, with the placeholders of deep nesting and of many digits expanded."""
     text = json.dumps(value).replace(f'"{LONG}"', "1" * 5000)
     for depth in DEPTHS:
         text = text.replace(f'"{DEEP.format(depth)}"', "[" * depth + "]" * depth)
@@ -72,7 +72,7 @@ def dumps(value: Any) -> str:
 
 
 def _place(random: Random, root: list) -> tuple[Any, Any]:
-    """A container and a key of it, rather near the root."""
+    """A container and a key of it, more likely near the root."""
     holder, key = root, 0
     while (
         isinstance(inner := holder[key], dict | list) and inner and (holder is root or random.random() < 0.6)
@@ -152,7 +152,7 @@ def _add(random: Random, holder: Any, key: Any, name: str) -> str:
     return f"{new!r} added: {_shown(holder[new])}"
 
 
-# Keys that a file may have and seeds lack.
+# Valid keys that the seeds lack.
 MORE = (
     *(
         "rope_scaling",

@@ -1,4 +1,4 @@
-"""Faults that are not ours to mend: crashes of libraries on files that nothing short of them can judge."""
+"""Faults of libraries that cannot be mended here: crashes on files that only they could reject."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from fuzzing.worker import Mutant, Result
 
 @dataclass(frozen=True)
 class Known:
-    """A fault of a target by how it begins and where it is, and the reason why it stays."""
+    """A fault of a target by the beginning of its message and its location, and the reason why it stays."""
 
     target: str
     fault: str
@@ -29,7 +29,7 @@ KNOWN = (
 
 
 def known(mutant: Mutant, result: Result) -> Known | None:
-    """The known limit that a fault is, if it is one."""
+    """The known fault that a fault matches, if any."""
     for one in KNOWN:
         same = one.target == mutant.target and (result.fault or "").startswith(one.fault)
         if same and result.where.startswith(one.where):

@@ -1,4 +1,4 @@
-"""Changes of files of torch.save: of the operations of their pickles, and of the members of an archive."""
+"""Mutations of torch.save files: of the operations of their pickles, and of an archive's members."""
 
 import io
 import pickletools
@@ -7,7 +7,7 @@ from random import Random
 
 from fuzzing import raw_bytes
 
-LEGACY = 5  # pickles that the form of before PyTorch 1.6 begins with
+LEGACY = 5  # pickles at the start of a file in the format before PyTorch 1.6
 OPERATIONS = (
     *(b"N", b"\x88", b"}", b"]", b")", b"(", b"t", b"\x85", b"\x86", b"\x87", b"R", b"Q", b"b", b"s", b"u"),
     *(b"a", b"e", b".", b"0", b"2", b"h\x00", b"h\x05", b"q\x00", b"r\xff\xff\xff\xff", b"cos\nsystem\n"),
@@ -18,7 +18,7 @@ NUMBERS = (0, 1, 2, 3, 7, 48, 311, -1, 255, 65536, 2**31 - 1, 2**31, 2**53, 2**6
 
 
 def change(random: Random, data: bytes) -> tuple[bytes, str]:
-    """Other operations, numbers, members or bytes, whichever form the file has."""
+    """Other operations, numbers, members or bytes, in either format."""
     if random.random() < 0.15:
         return raw_bytes.change(random, data)
     if not zipfile.is_zipfile(io.BytesIO(data)):
@@ -52,7 +52,7 @@ def change(random: Random, data: bytes) -> tuple[bytes, str]:
 
 
 def _operations(random: Random, data: bytes, pickles: int) -> tuple[bytes, str]:
-    """One to three operations of the pickles at the beginning that are gone, twice, exchanged or others."""
+    """One to three operations of the leading pickles removed, duplicated, exchanged or replaced."""
     stream, places = io.BytesIO(data), []
     for _ in range(pickles):
         places += [place for _, _, place in pickletools.genops(stream)]

@@ -1,4 +1,4 @@
-"""Workers side by side: each gets the next mutant, and one that dies is told apart and replaced."""
+"""A pool of workers: each takes the next mutant, and one that dies is reported and replaced."""
 
 import contextlib
 import multiprocessing
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from fuzzing.worker import Limits, Mutant, Result, place_of_trace, serve
 
-FORK = multiprocessing.get_context("fork")  # what the parent imported is there at once
-PATIENCE = 2.0  # times the wall clock's limit, after which a worker is killed from outside
+FORK = multiprocessing.get_context("fork")  # the parent's imports are shared
+PATIENCE = 2.0  # multiple of the wall clock limit after which a worker is killed from outside
 
 
 class Worker:
-    """A process with limits, and the mutant that it is at."""
+    """A process with limits, and its current mutant."""
 
     def __init__(self, seeds: Path, limits: Limits):
         self.limits, self.mutant, self.since = limits, None, 0.0
@@ -30,20 +30,20 @@ class Worker:
     def give(self, mutant: Mutant) -> None:
         """The next mutant."""
         self.mutant, self.since = mutant, time.monotonic()
-        with contextlib.suppress(BrokenPipeError):  # it died since; `result` says how
+        with contextlib.suppress(BrokenPipeError):  # it died; `result` reports how
             self.connection.send(mutant)
 
     def done(self) -> bool:
-        """Whether there is a result, or no process any more; one that not even its clocks end is killed.
+        """Tell whether there is a result, or the process has ended; one past all its limits is killed.
 
-        That the pipe ends does not tell: what the process started may hold it open.
+        The end of the pipe is no sign: a subprocess may hold it open.
         """
         if time.monotonic() - self.since > PATIENCE * self.limits.wall:
             self.process.kill()
         return self.connection.poll() or not self.process.is_alive()
 
     def result(self) -> Result:
-        """Of the mutant that it was given; where the process died, how."""
+        """The result of the current mutant; where the process died, how."""
         try:
             if self.connection.poll():
                 return self.connection.recv()
@@ -65,17 +65,17 @@ class Worker:
         return f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
 
     def end(self) -> None:
-        """Kill it and what it started."""
+        """Kill it and its subprocesses."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # it is gone, or has not begun
+        except (ProcessLookupError, PermissionError):  # it has ended, or not started
             self.process.kill()
         self.process.join()
         self.connection.close()
 
 
 def _started(theirs: Connection, ours: Connection, seeds: Path, box: Path, limits: Limits) -> None:
-    ours.close()  # of which the fork made a copy
+    ours.close()  # copied by the fork
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serve(theirs, seeds, box, limits)
 
@@ -87,7 +87,7 @@ def _text(file: Path) -> str:
 def run(
     mutants: Iterable[Mutant], seeds: Path, limits: Limits, count: int
 ) -> Iterator[tuple[Mutant, Result]]:
-    """The result of every mutant, as they come, from so many workers."""
+    """The results of all mutants as they arrive, from that number of workers."""
     left = iter(mutants)
     busy: dict[Connection, Worker] = {}
 

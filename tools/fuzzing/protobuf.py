@@ -1,4 +1,4 @@
-"""Changes of a protobuf message that know its fields: ONNX files and SentencePiece models."""
+"""Mutations of a protobuf message's fields: ONNX files and SentencePiece models."""
 
 from random import Random
 from typing import Any
@@ -12,7 +12,7 @@ REALS = (0.0, -1.0, 1e38, -1e38, float("nan"), float("inf"))
 
 
 def change(random: Random, data: bytes, kind: type[Message]) -> tuple[bytes, str]:
-    """The message with one to three fields changed, and what they are in words; one in five of its bytes."""
+    """The message with one to three fields changed, and their descriptions; one in five by bytes."""
     if random.random() < 0.2:
         return raw_bytes.change(random, data)
     message, notes = kind.FromString(data), []
@@ -70,7 +70,7 @@ def _change_items(random: Random, field: Any, items: Any) -> str:
 
 
 def _other(random: Random, field: Any, value: Any) -> Any:
-    """Another value that the field can hold."""
+    """Another valid value of the field's type."""
     if isinstance(value, str):
         texts = [text for text in json_values.TEXTS if "\ud800" not in text]
         return random.choice((*texts, value + "x", value[:-1], "Add", "Loop", "If", "/canary"))

@@ -1,4 +1,4 @@
-"""Changes of bytes that know nothing of what they mean."""
+"""Mutations of bytes, independent of the format."""
 
 import re
 from collections.abc import Callable
@@ -35,7 +35,7 @@ DIGITS = (b"0", b"-1", b"1e400", b"4294967295", b"99999999999999999999", b"1" * 
 
 
 def change(random: Random, data: bytes) -> tuple[bytes, str]:
-    """The bytes with one to three changes, and what they are in words."""
+    """The bytes with one to three changes, and their descriptions."""
     notes = []
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         data, one = random.choice(CHANGES)(random, data)

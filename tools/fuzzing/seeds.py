@@ -1,4 +1,4 @@
-"""What mutants begin from: tiny checkpoints of each family and each task with its files, and bundles."""
+"""Seeds of mutants: tiny checkpoints of each family and task with their files, and bundles."""
 
 import io
 import json
@@ -28,7 +28,7 @@ TEXTS = (
     "the lay, the rug.",
 )
 IMAGE_FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "EPS", "PCX", "TGA", "SGI")
-CANARY = b"{}"  # of a file that lies outside of every folder that a reader is given
+CANARY = b"{}"  # content of a file outside of all readers' folders
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}"
@@ -70,7 +70,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
         {"text_config": {"vocab_size": WORDS, "eos_token_id": WORDS - 1}},
     ),
 }
-# GGUF files: the type that their matrices are packed in, and the checkpoint's sizes.
+# GGUF files: the type of their packed matrices, and the checkpoint's sizes.
 GGUF: dict[str, tuple[int, dict]] = {
     "llama": (
         2,
@@ -96,19 +96,19 @@ GGUF: dict[str, tuple[int, dict]] = {
     "gpt2": (8, {"n_embd": 64, "n_head": 4, "n_inner": 96, "n_layer": 1}),
     "gemma2": (12, {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 1}),
 }
-# Checkpoints with a pytorch_model.bin, and how it was written.
+# Checkpoints with a pytorch_model.bin, and its format.
 PICKLED: dict[str, dict[str, bool]] = {
     "pickled": {},
     "pickled-legacy": {"legacy": True},
     "pickled-trained": {"trained": True},
 }
-PYTHON = ("protein", "bytes")  # whose tokenizers are Python alone
-EXPERTS = "mxfp4"  # whose integers are those of experts alone
+PYTHON = ("protein", "bytes")  # with tokenizers in Python alone
+EXPERTS = "mxfp4"  # with quantised experts alone
 VISION = ("vit", "deit", "dinov2", "clip", "vision-encoder-decoder")
 
 
 def write(folder: Path) -> None:
-    """All of them below `folder`: families/, checkpoints/, quantised/, bundles/ and files/."""
+    """Write all seeds below `folder`: families/, checkpoints/, quantised/, bundles/ and files/."""
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     for model_type in tiny_checkpoint.FAMILIES:
@@ -151,7 +151,7 @@ def write(folder: Path) -> None:
 
 
 def _beside(folder: Path, model_type: str) -> None:
-    """The settings of what comes before a model of images or sounds."""
+    """The preprocessor's settings of an image or audio model."""
     if model_type == "clip":
         transformers.CLIPImageProcessorPil(**PIXELS).save_pretrained(folder)
     elif model_type in VISION:
@@ -164,7 +164,7 @@ def _beside(folder: Path, model_type: str) -> None:
 
 
 def _sentences(folder: Path) -> None:
-    """The files of sentence-transformers: pooling, a dense layer, length 1."""
+    """The files of sentence-transformers: pooling, a dense layer, L2 normalisation."""
     kinds = ("Transformer", "Pooling", "Dense", "Normalize")
     paths = ["", *(f"{place}_{kind}" for place, kind in enumerate(kinds) if place)]
     modules = [
@@ -191,7 +191,7 @@ def _sentences(folder: Path) -> None:
 
 
 def _tokens(folder: Path) -> None:
-    """ColBERT, as its authors publish it."""
+    """The files of ColBERT, as its authors publish it."""
     file = folder / "model.safetensors"
     layer = np.random.default_rng(0).standard_normal((31, 48)).astype(np.float32)
     save_file(load_file(file) | {"linear.weight": layer}, file)
@@ -207,7 +207,7 @@ def _shards(folder: Path) -> None:
 
 
 def _marian(folder: Path) -> None:
-    """As OPUS-MT publishes: SentencePiece models and a vocabulary, no tokenizer.json."""
+    """OPUS-MT as published: SentencePiece models and a vocabulary, no tokenizer.json."""
     folder.mkdir(parents=True)
     SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS * 20),
@@ -239,7 +239,7 @@ def _marian(folder: Path) -> None:
 
 
 def _words(folder: Path) -> None:
-    """A vocabulary of words as text, of which transformers makes a tokenizer."""
+    """A vocabulary as text, from which transformers makes a word-level tokenizer."""
     tiny_checkpoint.save(folder, "bert", "BertForSequenceClassification")
     (folder / "tokenizer.json").unlink()
     words = tiny_tokenizers.wordpiece().get_vocab()
@@ -247,7 +247,7 @@ def _words(folder: Path) -> None:
 
 
 def _many_languages(folder: Path) -> None:
-    """As M2M-100 is published: a SentencePiece model of joined pairs and a vocabulary, no tokenizer.json."""
+    """M2M-100 as published: a SentencePiece BPE model and a vocabulary, no tokenizer.json."""
     folder.mkdir(parents=True)
     model = folder / "sentencepiece.bpe.model"
     SentencePieceTrainer.train(
@@ -269,7 +269,7 @@ def _many_languages(folder: Path) -> None:
 
 
 def _python(protein: Path, texts: Path) -> None:
-    """Vocabularies of which transformers makes tokenizers of its own, in Python."""
+    """Vocabularies from which transformers makes tokenizers in Python."""
     letters = ("<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWCXBUZO.-", "<null_1>", "<mask>")
     tiny_checkpoint.save(protein, "esm", vocab_size=len(letters))
     (protein / "vocab.txt").write_text("\n".join(letters), encoding="utf-8")

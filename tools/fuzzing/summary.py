@@ -1,4 +1,4 @@
-"""What all mutants came to."""
+"""A summary of all mutants."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ WIDTH = 300
 
 
 def command(mutant: Mutant) -> str:
-    """What repeats a mutant."""
+    """The command that repeats a mutant."""
     return f"tools/fuzz --target {mutant.target} --only {mutant.seed}/{mutant.index}"
 
 
 def place(mutant: Mutant, result: Result) -> str:
-    """Where a fault is; what is in none of our frames is told apart by target."""
+    """The location of a fault; without a frame of ours, its target."""
     return result.where if result.where != OUTSIDE else f"{OUTSIDE}, {mutant.target}"
 
 
 def line(mutant: Mutant, result: Result) -> str:
-    """A fault, and how to repeat it."""
+    """A fault, and the command that repeats it."""
     notes = "; ".join(result.notes)
     shown = notes if len(notes) <= WIDTH else f"{notes[: WIDTH - 3]}..."
     fault = (result.fault or "")[:WIDTH]
@@ -29,7 +29,7 @@ def line(mutant: Mutant, result: Result) -> str:
 
 @dataclass
 class Summary:
-    """Counts, and the first mutant of each distinct fault: alike are those of one kind at one place."""
+    """Counts, and the first mutant of each distinct fault; faults of one kind at one location are equal."""
 
     seconds: float = 0.0
     mutants: Counter[str] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class Summary:
         self.faults.setdefault(key, []).append((mutant, result))
 
     def text(self) -> str:
-        """Some lines for a person."""
+        """The summary as text."""
         lines, count = [], sum(map(len, self.faults.values()))
         for limit, times in self.limits.items():
             lines.append(f"known limit, {times} times: {limit.target}: {limit.fault}: {limit.reason}")

@@ -1,7 +1,7 @@
-"""The readers of outside data that are fuzzed: one function each, listed in TARGETS.
+"""The readers of external data that are fuzzed: one function each, listed in TARGETS.
 
-A function makes one mutant of a seed, by the case's source of chance alone, and gives it to whatever reads it
-through `case.attempt`, which lets nothing pass but an answer or a TxexportError of one line.
+A function makes one mutant of a seed, from the case's random source alone, and passes it to its reader
+through `case.attempt`, which accepts only a result or a TxexportError with a message of one line.
 """
 
 import json
@@ -40,7 +40,7 @@ SENTENCES = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "se
 
 @dataclass(frozen=True)
 class Target:
-    """A reader: its function, and how many of the mutants it gets beside the others."""
+    """A reader: its function, and its relative weight."""
 
     run: Callable[[Case], None]
     weight: int = 1
@@ -63,7 +63,7 @@ def safetensors(case: Case) -> None:
 
 
 def pickled_weights(case: Case) -> None:
-    """A pytorch_model.bin, of one of the two forms that there are, and as training leaves it."""
+    """A pytorch_model.bin, in one of its two formats, and as training frameworks save it."""
     folder = case.copy(f"checkpoints/{case.random.choice(list(PICKLED))}")
     case.change(folder / "pytorch_model.bin", pickled.change)
     case.attempt(txexport.inspect, folder)
@@ -92,7 +92,7 @@ def shards(case: Case) -> None:
 
 
 def quantised(case: Case) -> None:
-    """What config.json says of a quantised checkpoint's tensors, or the tensors."""
+    """The quantization_config of a quantised checkpoint, or its tensors."""
     folder = case.copy(f"quantised/{case.random.choice([*tiny_quantised.FORMATS, EXPERTS])}")
     if case.random.random() < 0.4:
         case.change(folder / "config.json", _quantisation)
@@ -103,14 +103,14 @@ def quantised(case: Case) -> None:
 
 
 def _quantisation(random: Random, data: bytes) -> tuple[bytes, str]:
-    """config.json of which quantization_config is another."""
+    """Write a config.json with another quantization_config."""
     values, key = json.loads(data), "quantization_config"
     values[key], note = json_values.change_value(random, values[key])
     return json_values.dumps(values).encode(), f"{key}: {note}"
 
 
 def gguf_file(case: Case) -> None:
-    """A GGUF file: its header, and what a config, tensors and a tokenizer are made of."""
+    """A GGUF file: its header, from which a config, tensors and a tokenizer are made."""
     file = case.copy(f"files/{case.random.choice(list(GGUF))}.gguf")
     case.change(file, gguf.change)
     case.attempt(txexport.inspect, file)
@@ -118,7 +118,7 @@ def gguf_file(case: Case) -> None:
 
 
 def tokenizer(case: Case) -> None:
-    """tokenizer.json and its settings, for tasks that read tokens' texts and places."""
+    """tokenizer.json and its settings, for tasks that use tokens' texts and offsets."""
     kinds = ("decoder", "classifier", "reader", "tagger", "pretrained", "chooser", "sentences", "towers")
     folder = case.copy(f"checkpoints/{case.random.choice(kinds)}")
     file = folder / case.random.choice(("tokenizer.json", "tokenizer.json", "tokenizer_config.json"))
@@ -127,7 +127,7 @@ def tokenizer(case: Case) -> None:
 
 
 def vocabulary(case: Case) -> None:
-    """What a tokenizer.json is made of: SentencePiece, vocab.json, vocab.txt."""
+    """Sources of a tokenizer.json: SentencePiece, vocab.json, vocab.txt."""
     names = ("translator", "translator", "languages", "languages", "words", *PYTHON)
     folder = case.copy(f"checkpoints/{case.random.choice(names)}")
     if folder.name in PYTHON:
@@ -149,7 +149,7 @@ def vocabulary(case: Case) -> None:
 
 
 def generation_config(case: Case) -> None:
-    """generation_config.json of a decoder, a translator, a model of speech."""
+    """generation_config.json of a decoder, a translator, a speech model."""
     folder = case.copy(f"checkpoints/{case.random.choice(('decoder', 'translator', 'speech'))}")
     case.change(folder / "generation_config.json", json_values.change)
     case.try_checkpoint(folder, lambda model: ask(model), _asked_for_its_own_length)
@@ -160,7 +160,7 @@ def _asked_for_its_own_length(model: txexport.Model) -> object:
 
 
 def processor(case: Case) -> None:
-    """preprocessor_config.json, or processor_config.json, of images and of sounds."""
+    """preprocessor_config.json, or processor_config.json, of images and of audio."""
     folder = case.copy(f"checkpoints/{case.random.choice(('images', 'towers', 'speech'))}")
     file = folder / "preprocessor_config.json"
     if case.random.random() < 0.3:
@@ -181,7 +181,7 @@ CHAT_OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 def chat_template(case: Case) -> None:
-    """chat_template.jinja, that of tokenizer_config.json, or one by name; values for it; one that goes on."""
+    """chat_template.jinja, that of tokenizer_config.json, or a named one; its variables; continuation."""
     folder = case.copy("checkpoints/decoder")
     file = case.change(folder / "chat_template.jinja", templates.change)
     kind, options = case.random.random(), case.random.choice(CHAT_OPTIONS)
@@ -198,7 +198,7 @@ def chat_template(case: Case) -> None:
 
 
 def sentence_transformers(case: Case) -> None:
-    """modules.json and the files that it leads to."""
+    """modules.json and the files that it refers to."""
     folder = case.copy("checkpoints/sentences")
     name = case.random.choice((*SENTENCES, SENTENCES[0], "config_sentence_transformers.json", None))
     if name is None:
@@ -209,7 +209,7 @@ def sentence_transformers(case: Case) -> None:
 
 
 def late_interaction(case: Case) -> None:
-    """artifact.metadata of ColBERT, or what is made of it in the bundle."""
+    """artifact.metadata of ColBERT, or the settings that a bundle has from it."""
     if case.random.random() < 0.5:
         folder = case.copy("checkpoints/tokens")
         case.change(folder / "artifact.metadata", json_values.change)
@@ -231,7 +231,7 @@ def sound(case: Case) -> None:
 
 
 def image(case: Case) -> None:
-    """A file of an image, half of them PNG."""
+    """An image file, half of them PNG."""
     kind = case.random.choice(("PNG",) * len(IMAGE_FORMATS) + IMAGE_FORMATS).lower()
     how = containers.png if kind == "png" else raw_bytes.change
     file = case.change(case.copy(f"files/image.{kind}"), how)
@@ -240,14 +240,14 @@ def image(case: Case) -> None:
 
 
 def npz(case: Case) -> None:
-    """Inputs that `compare` is given."""
+    """Inputs of `compare`."""
     file = case.change(case.copy("files/inputs.npz"), containers.npz)
     graph = case.seeds / "bundles/sentences/onnx/model.onnx"
     case.attempt(txexport.compare, graph, graph, inputs=[file])
 
 
 def manifest(case: Case) -> None:
-    """txexport.json, as read by inspect, by load, and by an export that replaces the bundle."""
+    """txexport.json, read by inspect, by load, and by an export that replaces the bundle."""
     name = case.random.choice(("classifier", "decoder", "towers", "translator"))
     folder = case.copy(f"bundles/{name}")
     case.change(folder / "txexport.json", json_values.change)
@@ -270,14 +270,14 @@ def companion(case: Case) -> None:
 
 
 def onnx_file(case: Case) -> None:
-    """An ONNX file that `compare` is given."""
+    """An ONNX file for `compare`."""
     folder = case.copy(f"bundles/{case.random.choice(('sentences', 'decoder', 'pretrained'))}")
     file = case.change(folder / "onnx/model.onnx", HOWS[".onnx"])
     case.attempt(txexport.compare, case.seeds / f"bundles/{folder.name}/onnx/model.onnx", file)
 
 
 def onnx_bundle(case: Case) -> None:
-    """A graph in a bundle, whose hash in the manifest was changed with it."""
+    """A graph in a bundle, with its hash in the manifest updated."""
     folder = case.copy(f"bundles/{case.random.choice(('sentences', 'decoder', 'pretrained'))}")
     text = json.loads((folder / "txexport.json").read_bytes())
     graph = text["formats"]["float32"]["native"]["model"]

@@ -1,4 +1,4 @@
-"""Changes of a chat template: snippets that run long, take memory, reach out, or are wrong."""
+"""Mutations of a chat template: snippets that loop, allocate memory, access internals, or are invalid."""
 
 from random import Random
 
@@ -68,7 +68,7 @@ SNIPPETS = (
 
 
 def change(random: Random, data: bytes) -> tuple[bytes, str]:
-    """The template with a snippet in it, alone or between its parts; one in four with other bytes."""
+    """The template with a snippet inserted, alone or between its parts; one in four with changed bytes."""
     if random.random() < 0.25:
         return raw_bytes.change(random, data)
     snippet, text = random.choice(SNIPPETS), data.decode()

@@ -1,4 +1,4 @@
-"""A process that runs mutants one after another, with limits that the system keeps."""
+"""A process that runs mutants one after another, with resource limits."""
 
 import contextlib
 import faulthandler
@@ -22,9 +22,9 @@ from fuzzing.seeds import CANARY
 from fuzzing.targets import TARGETS
 
 GIB = 1 << 30
-ADDRESSES = 8 * GIB  # that a mutant may ask for beyond what is there; it is told MemoryError
+ADDRESSES = 8 * GIB  # memory beyond the current use that a mutant may allocate before MemoryError
 FILES = 1 * GIB  # of one file that is written
-MUTANTS = 500  # of one process; a new one has no leftovers
+MUTANTS = 500  # mutants of one process; a new one has no leftovers
 OWN = re.compile(r"(?:^|/)((?:txexport|txgraphs|txmodels|examples/web)/[\w/]+\.py)$")
 OUTSIDE = "outside"
 TRACED = re.compile(r'File "(.*?)", line (\d+) in (\w+)')
@@ -32,16 +32,16 @@ TRACED = re.compile(r'File "(.*?)", line (\d+) in (\w+)')
 
 @dataclass(frozen=True)
 class Limits:
-    """What one mutant may take: seconds of processor, seconds in all, bytes of memory."""
+    """Limits of one mutant: seconds of processor time, seconds of wall time, bytes of memory."""
 
     processor: float = 5
-    wall: float = 60  # far more, since other processes may want the processor too
+    wall: float = 60  # far more, since other processes compete for the processor
     memory: int = GIB
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """What is repeated by `--target TARGET --only SEED/INDEX`."""
+    """A mutant, repeated by `--target TARGET --only SEED/INDEX`."""
 
     target: str
     seed: int
@@ -50,9 +50,9 @@ class Mutant:
 
 @dataclass
 class Result:
-    """What became of a mutant: `fault` says what was wrong with it, and `where` in our code.
+    """The outcome of a mutant: `fault` describes the fault, and `where` its location in our code.
 
-    `last` is the worker's wish to be replaced.
+    `last` requests the worker's replacement.
     """
 
     fault: str | None = None
@@ -64,8 +64,8 @@ class Result:
 
 
 def serve(connection: Connection, seeds: Path, box: Path, limits: Limits) -> None:
-    """Run the mutants that come until there are no more. What a crash leaves is in `box`: trace and notes."""
-    os.setsid()  # so that whatever it starts ends with it
+    """Run mutants until there are no more. A crash leaves its trace and notes in `box`."""
+    os.setsid()  # a process group, so that subprocesses end too
     _set_limits(box)
     base = _peak()
     for count in range(MUTANTS):
@@ -85,15 +85,15 @@ def serve(connection: Connection, seeds: Path, box: Path, limits: Limits) -> Non
 
 
 def _set_limits(box: Path) -> None:
-    """Limits on addresses and files, no output, and traces of what kills."""
+    """Set limits on addresses and files, silence the output, and enable traces of fatal signals."""
     for kind, size in ((resource.RLIMIT_AS, _addresses() + ADDRESSES), (resource.RLIMIT_FSIZE, FILES)):
-        with contextlib.suppress(ValueError, OSError):  # macOS has no limit of addresses
+        with contextlib.suppress(ValueError, OSError):  # macOS does not limit addresses
             resource.setrlimit(kind, (size, resource.getrlimit(kind)[1]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     trace = (box / "trace").open("w")
     faulthandler.enable(trace)
     for number in (signal.SIGPROF, signal.SIGALRM):
-        faulthandler.register(number, trace, chain=True)  # and then the signal kills
+        faulthandler.register(number, trace, chain=True)  # trace, then the default action, which kills
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -102,7 +102,7 @@ def _set_limits(box: Path) -> None:
 
 
 def _run(mutant: Mutant, seeds: Path, box: Path, limits: Limits) -> Result:
-    """One mutant under the clock."""
+    """Run one mutant under the time limits."""
     work, result = box / "work", Result()
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
@@ -117,7 +117,7 @@ def _run(mutant: Mutant, seeds: Path, box: Path, limits: Limits) -> Result:
     try:
         TARGETS[mutant.target].run(case)
         case.check_outside()
-    except BaseException as error:  # a panic of Rust's is one, and so is SystemExit
+    except BaseException as error:  # includes a panic of Rust, and SystemExit
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         lines = str(error).splitlines() or [""]
@@ -133,7 +133,7 @@ def _run(mutant: Mutant, seeds: Path, box: Path, limits: Limits) -> Result:
 
 
 def _place(error: BaseException) -> str:
-    """The innermost frame of ours."""
+    """The innermost frame in our code."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if own := OWN.search(frame.filename):
             return f"{own[1]}:{frame.lineno} {frame.name}"
@@ -141,7 +141,7 @@ def _place(error: BaseException) -> str:
 
 
 def place_of_trace(text: str) -> str:
-    """The innermost frame of ours in what faulthandler wrote."""
+    """The innermost frame in our code of a faulthandler trace."""
     for file, line, name in TRACED.findall(text):
         if own := OWN.search(file):
             return f"{own[1]}:{line} {name}"
@@ -149,7 +149,7 @@ def place_of_trace(text: str) -> str:
 
 
 def _peak() -> int:
-    """The most bytes that this process, or one that it started, ever held."""
+    """The peak memory in bytes of this process and its subprocesses."""
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * max(
         resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

@@ -1,7 +1,7 @@
-"""The documentation of the scientific libraries as training data: what their docstrings say, and how.
+"""Training data from the documentation of scientific libraries: sentences of docstrings.
 
-The libraries are those that txexport[train] brings; which files, and what they say, depends on their versions
-(constraints.txt pins them). Markup is taken out of sentences; what it marked as code is kept beside.
+The libraries are those that txexport[train] installs; files and contents depend on their versions
+(constraints.txt pins them). Markup is removed from sentences; the spans it marked as code are returned too.
 """
 
 import ast
@@ -31,14 +31,14 @@ MARKUP = re.compile(
 
 
 class Sentence(NamedTuple):
-    """A sentence without its markup, and where what it marked as code starts and ends."""
+    """A sentence without its markup, and the start and end of each span marked as code."""
 
     text: str
     code: tuple[tuple[int, int], ...]
 
 
 def sources(wanted: Callable[[str], bool] = lambda name: True) -> dict[str, str]:
-    """The libraries' files by path, in order of path; tests are left out, and whose path is not wanted."""
+    """The libraries' files by path, in order of path; tests and excluded paths are left out."""
     found = {}
     for library in LIBRARIES:
         spec = find_spec(library)
@@ -53,7 +53,7 @@ def sources(wanted: Callable[[str], bool] = lambda name: True) -> dict[str, str]
 
 
 def about(what: str) -> str:
-    """What a model card says of such data."""
+    """The description of this data for a model card."""
     owners = packages_distributions()
     named = [f"{owners[name][0]} {version(owners[name][0]).split('+')[0]}" for name in LIBRARIES]
     said = f"""Data: {what} from the docstrings of {", ".join(named[:-1])} and {named[-1]}, under these
@@ -62,12 +62,12 @@ libraries' licences (BSD, Apache 2.0); one file in twenty is held out."""
 
 
 def by_file() -> tuple[list[list[Sentence]], list[list[Sentence]]]:
-    """The sentences of each file, and of each file held out, none twice."""
+    """The sentences of each file, and of each held-out file, without duplicates."""
     found = sources()
     kept: list[list[Sentence]] = []
     out: list[list[Sentence]] = []
     seen: set[str] = set()
-    for name in sorted(found, key=_loop.held_out):  # what both say is not held out
+    for name in sorted(found, key=_loop.held_out):  # sentences of both are not held out
         said = {one.text: one for text in docstrings(found[name]) for one in sentences(text)}
         new = [one for text, one in said.items() if text not in seen]
         (out if _loop.held_out(name) else kept).append(new)
@@ -76,13 +76,13 @@ def by_file() -> tuple[list[list[Sentence]], list[list[Sentence]]]:
 
 
 def split() -> tuple[list[Sentence], list[Sentence]]:
-    """`by_file`, all of it and all that is held out."""
+    """`by_file`, flattened into training and held-out sentences."""
     kept, out = by_file()
     return list(chain.from_iterable(kept)), list(chain.from_iterable(out))
 
 
 def docstrings(source: str) -> list[str]:
-    """Those of a file's module, classes and functions."""
+    """The docstrings of a file's module, classes and functions."""
     try:
         tree = ast.parse(source)
     except SyntaxError:  # templates with a .py ending
@@ -92,7 +92,7 @@ def docstrings(source: str) -> list[str]:
 
 
 def sentences(docstring: str) -> list[Sentence]:
-    """Those of its prose, without code, tables, lists and formulas."""
+    """The sentences of a docstring's prose, without code, tables, lists and formulas."""
     found = []
     for block in _blocks(docstring):
         if re.match(r"[>*\-+=|#@.\\]|\d+[.)]", block):
@@ -106,13 +106,13 @@ def sentences(docstring: str) -> list[Sentence]:
 
 
 def _blocks(docstring: str) -> Iterator[str]:
-    """Lines that stand together at one margin, as one."""
+    """Adjacent lines of one indentation, joined."""
     block: list[str] = []
     margin = 0
     for line in [*docstring.splitlines(), ""]:
         stripped = line.strip()
         indent = len(line) - len(line.lstrip())
-        if re.fullmatch(r"(\W)\1{2,}", stripped):  # what it underlines is a heading
+        if re.fullmatch(r"(\W)\1{2,}", stripped):  # the text that it underlines is a heading
             block, stripped = [], ""
         if block and (not stripped or indent != margin):
             yield " ".join(block)
@@ -123,7 +123,7 @@ def _blocks(docstring: str) -> Iterator[str]:
 
 
 def unmark(said: str) -> Sentence | None:
-    """A sentence of reStructuredText or Markdown as it reads; None where formulas or loose marks are."""
+    """A sentence of reStructuredText or Markdown without markup; None for formulas or unmatched marks."""
     text, code, end = "", [], 0
     for match in MARKUP.finditer(said):
         kind = match.lastgroup

@@ -1,6 +1,6 @@
-"""Python's own library as training data: its sources.
+"""Training data from the sources of Python's own library.
 
-There on any machine with Python; which files, and what they say, depends on its version.
+Present on any machine with Python; files and contents depend on its version.
 """
 
 import sysconfig

@@ -1,4 +1,4 @@
-"""What the recipes share: a loop that goes on after a kill, and a checkpoint's small files."""
+"""Shared by the recipes: a training loop that resumes after a kill, and a checkpoint's small files."""
 
 import hashlib
 import json
@@ -18,30 +18,30 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import AveragedModel
 
-# transformers reads them when a checkpoint is made; a recipe has a progress of its own.
+# transformers shows them when a checkpoint is written; a recipe has its own progress bar.
 os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
-SAVE_SECONDS = 30  # at most so much work is lost by a kill
+SAVE_SECONDS = 30  # seconds between saved states
 AVERAGE_EVERY = 50  # steps between the models that are averaged
 STATE = "training.pt"
 
 
 def part_of(folder: Path) -> Path:
-    """Where the checkpoint of `folder` grows, so that the one that is there stays whole until it is done."""
+    """The folder in which a checkpoint is written before it replaces the one in `folder`."""
     part = folder.with_name(f"{folder.name}.part")
     part.mkdir(parents=True, exist_ok=True)
     return part
 
 
 def finish(part: Path, folder: Path) -> None:
-    """Put what has grown in `part` in the place of `folder`."""
+    """Replace `folder` by the finished `part`."""
     (part / STATE).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     part.replace(folder)
 
 
 def held_out(name: str) -> bool:
-    """One file in twenty, by its name alone."""
+    """Tell whether a file is held out: one in twenty, by its name alone."""
     return zlib.crc32(name.encode()) % 20 == 0
 
 
@@ -56,14 +56,14 @@ def train(
     clip: float = 1.0,
     average_last: float = 0.0,
 ) -> None:
-    """Take `steps` steps down `loss_of(step)`, whose batch depends on the step's number alone.
+    """Take `steps` optimiser steps on `loss_of(step)`, whose batch depends on the step's number alone.
 
-    A file in `folder` keeps parameters, optimiser and schedule every half minute, and in the end; where it is
-    there already, training goes on from it, if it was of as many steps over the same `data`, which is
-    anything with a `repr`. With `average_last`, the model ends as the mean of what it was every 50 steps of
-    that last share of them (Vaswani et al. 2017, 6.1, average checkpoints).
+    A file in `folder` stores parameters, optimiser and schedule every half minute, and at the end; training
+    resumes from it, if it is of as many steps over the same `data`, which is anything with a `repr`. With
+    `average_last`, the result is the mean of the models at every 50 steps of that last fraction of the steps
+    (Vaswani et al. 2017, 6.1, average checkpoints).
     """
-    torch.set_num_threads(1)  # sums in one order, so that a recipe makes the same model on machines alike
+    torch.set_num_threads(1)  # summation in a fixed order gives the same model on equal machines
     state, about = folder / STATE, [steps, hashlib.sha256(repr(data).encode()).hexdigest()]
     parts: list = [model, optimizer, schedule] + [AveragedModel(model)] * bool(average_last)
     first, mean = _resume(state, about, parts)
@@ -93,7 +93,7 @@ def train(
 
 
 def _resume(state: Path, about: list, parts: list) -> tuple[int, float | None]:
-    """The step to go on from, and the loss so far; `parts` are as they were then."""
+    """The step to resume from, and the loss so far; `parts` get their stored state."""
     if not state.is_file():
         return 0, None
     kept = torch.load(state, weights_only=True)
@@ -106,7 +106,7 @@ def _resume(state: Path, about: list, parts: list) -> tuple[int, float | None]:
 
 
 def autocast() -> torch.autocast:
-    """Products in bfloat16 where the processor multiplies it, which takes half the time; else in float32."""
+    """Products in bfloat16 where the processor supports it, which halves the time; else in float32."""
     known = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported")
     return torch.autocast(
         "cpu", torch.bfloat16, enabled=known and torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -114,24 +114,24 @@ def autocast() -> torch.autocast:
 
 
 def parameters(model: nn.Module) -> int:
-    """How many numbers are trained."""
+    """The number of trained parameters."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, longest: int, **special: str) -> None:
-    """tokenizer.json and tokenizer_config.json, from which transformers makes the same tokenizer."""
+    """Write tokenizer.json and tokenizer_config.json, from which transformers builds the same tokenizer."""
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest, **special}
     write_json(folder / "tokenizer_config.json", config)
 
 
 def write_json(path: Path, values: object) -> None:
-    """`values` as JSON for people."""
+    """Write `values` as indented JSON."""
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_examples(path: Path, examples: list[dict]) -> None:
-    """Held-out examples, a line each."""
+    """Write held-out examples, one per line."""
     lines = "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples)
     path.write_text(lines, encoding="utf-8")
 
@@ -140,20 +140,20 @@ NOTICE = "What `heldout.jsonl` quotes is under the licences in `NOTICE.txt`."
 
 
 def licence(examples: str = "") -> str:
-    """What a card says of the licence of its checkpoint, and then of its examples."""
+    """A model card's statements on the licence of the checkpoint, and on that of its examples."""
     own = "Licence: Apache 2.0, as this project's, for weights, configuration and tokenizer."
     return f"{own}\n{examples}".strip()
 
 
 def write_notice(folder: Path, text: str) -> None:
-    """NOTICE.txt, the licences of what the examples quote."""
+    """Write NOTICE.txt, the licences of the quoted examples."""
     (folder / "NOTICE.txt").write_text(text, encoding="utf-8")
 
 
 def write_card(
     folder: Path, title: str, text: str, command: str, scores: dict[str, str], examples: str = ""
 ) -> None:
-    """README.md, the model card: what it is, its data, its licence, held-out scores, the command."""
+    """Write README.md, the model card: purpose, data, licence, held-out scores, the command."""
     table = "\n".join(f"| {name} | {score} |" for name, score in scores.items())
     python = ".".join(map(str, sys.version_info[:3]))
     (folder / "README.md").write_text(

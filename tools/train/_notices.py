@@ -1,7 +1,7 @@
-"""NOTICE.txt: the licences of what a checkpoint's held-out examples quote.
+"""NOTICE.txt: the licences of the sources that a checkpoint's held-out examples quote.
 
 A library's own licence comes from its installed distribution, Python's from its own folder; `licences/` has
-those of sources that they took over from elsewhere and that no distribution carries.
+those of vendored sources that no distribution includes.
 """
 
 import sysconfig
@@ -14,7 +14,7 @@ import _documentation
 import _loop
 import click
 
-TAKEN_OVER = {  # by the start of a path; the longest that fits counts
+TAKEN_OVER = {  # by path prefix; the longest match counts
     "numpy/ma": ("numpy.ma", "ma/LICENSE"),
     "scipy/cluster/hierarchy.py": ("scipy.cluster.hierarchy", "scipy-cluster.txt"),
     "scipy/_lib/array_api_extra": ("array-api-extra, which SciPy holds", "array-api-extra.txt"),
@@ -25,7 +25,7 @@ LICENCES = Path(__file__).parent / "licences"
 
 
 def of_documentation(texts: Iterable[str]) -> str:
-    """The notice for held-out sentences of docstrings, whose words may stand in another order."""
+    """The notice for held-out sentences of docstrings, in any word order."""
     sections = {}
     for name in sorted(_files(texts)):
         start = max((path for path in TAKEN_OVER if name.startswith(path)), key=len, default=None)
@@ -57,12 +57,12 @@ def of_library() -> str:
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    """Those that are installed, by what is imported; looking takes a second."""
+    """The installed distributions by importable name; computed once, since it takes a second."""
     return packages_distributions()
 
 
 def _files(texts: Iterable[str]) -> set[str]:
-    """The held-out files that hold these sentences; of several that hold one, the first."""
+    """The held-out files that contain these sentences; of several that contain one, the first."""
     wanted = {tuple(sorted(text.split())) for text in texts}
     found = set()
     for name, sentences in _held_out().items():
@@ -75,7 +75,7 @@ def _files(texts: Iterable[str]) -> set[str]:
 
 @cache
 def _held_out() -> dict[str, set[tuple[str, ...]]]:
-    """The held-out files and the words of each of their sentences, sorted; reading them takes seconds."""
+    """The held-out files with the sorted words of each of their sentences; cached, it takes seconds."""
     result = {}
     for name, source in _documentation.sources(_loop.held_out).items():
         docstrings = _documentation.docstrings(source)
@@ -85,9 +85,9 @@ def _held_out() -> dict[str, set[tuple[str, ...]]]:
 
 
 def _of_library(library: str, end: str = "") -> str:
-    """An installed library's licence file whose path has that end, its main one by default.
+    """An installed library's licence file with that path suffix, its main one by default.
 
-    What follows there on programs that the wheel bundles is left out.
+    The part on programs bundled in the wheel is omitted.
     """
     files = distribution(_distributions()[library][0]).files or []
     licences = [path for path in files if path.name.startswith(("LICENSE", "COPYING"))]

@@ -1,9 +1,9 @@
-"""Trains a code completer of the LLaMA kind on Python's own library.
+"""Train a LLaMA-like code completer on Python's own library.
 
-    python tools/train/completer.py [FOLDER]
+python tools/train/completer.py [FOLDER]
 
-RMS norms, SwiGLU, rotary positions, grouped queries (Touvron et al. 2023), causal language modelling. One
-file of the library in twenty is held out, and perplexity on those is told beside that of a 3-gram.
+RMSNorm, SwiGLU, RoPE, grouped-query attention (Touvron et al. 2023), causal language modelling. One file of
+the library in twenty is held out; perplexity on those is reported beside that of a 3-gram.
 """
 
 import math
@@ -28,14 +28,14 @@ END = 0  # between files
 
 
 def make_tokenizer(texts: list[str]) -> Tokenizer:
-    """Byte pairs of the library."""
+    """A BPE tokenizer of the library."""
     tokenizer = ByteLevelBPETokenizer()
     tokenizer.train_from_iterator(texts, VOCAB, special_tokens=["<|endoftext|>"], show_progress=False)
     return Tokenizer.from_str(tokenizer.to_str())
 
 
 def config() -> dict:
-    """What transformers calls the architecture."""
+    """The architecture as a config of transformers."""
     return {
         "model_type": "llama",
         "vocab_size": VOCAB,
@@ -52,14 +52,14 @@ def config() -> dict:
 
 
 def encode(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
-    """Files one after another, each ended."""
+    """Concatenate files, each followed by EOS."""
     rows = [[*found.ids, END] for found in tokenizer.encode_batch(texts)]
     return np.concatenate(rows).astype(np.int64)
 
 
 @torch.inference_mode()
 def log_probabilities(model: Transformer, windows: Tensor) -> np.ndarray:
-    """windows (B,S) -> the logarithm of each token's probability but the first's (B,S-1)."""
+    """windows (B,S) -> the log-probability of each token but the first (B,S-1)."""
     found = []
     for rows in windows.split(16):
         logits, _ = model.decode(rows, model.empty_past(len(rows)))
@@ -69,14 +69,14 @@ def log_probabilities(model: Transformer, windows: Tensor) -> np.ndarray:
 
 
 def trigram(train: np.ndarray, windows: np.ndarray, discount: float = 0.75) -> np.ndarray:
-    """What an interpolated Kneser-Ney 3-gram (Chen and Goodman 1998) says in place of `log_probabilities`.
+    """As `log_probabilities`, by an interpolated Kneser-Ney 3-gram (Chen and Goodman 1998).
 
     One discount serves all orders, as in their simplest variant.
     """
     counts = Counter(zip(train[:-2].tolist(), train[1:-1].tolist(), train[2:].tolist(), strict=True))
-    after_two: Counter = Counter()  # how often a pair is followed by anything, and by how many kinds
+    after_two: Counter = Counter()  # how often any token follows a pair, and how many distinct ones
     kinds_two: Counter = Counter()
-    pairs: Counter = Counter()  # of how many kinds is what comes before a pair
+    pairs: Counter = Counter()  # the number of distinct tokens before a pair
     for (a, b, c), count in counts.items():
         after_two[a, b] += count
         kinds_two[a, b] += 1
@@ -144,7 +144,7 @@ def main(folder: Path, steps: int) -> None:
     windows = heldout[: len(heldout) // WINDOW * WINDOW].reshape(-1, WINDOW)
     own = metrics.perplexity(log_probabilities(kept, torch.from_numpy(windows)).ravel())
     counted = metrics.perplexity(trigram(train, windows).ravel())
-    # A few windows go along, from all over the files held out; cut where a character ends.
+    # A few windows from all over the held-out files are included; each ends at a character's end.
     few = [tokenizer.decode(row.tolist()).strip("\ufffd") for row in windows[:: len(windows) // 40][:40]]
     ids = [torch.tensor(tokenizer.encode(text).ids[:WINDOW]) for text in few]
     passages = [log_probabilities(kept, row[None]).ravel() for row in ids]

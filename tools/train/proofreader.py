@@ -1,9 +1,9 @@
-"""Fine-tunes the small BERT to see that two words of a sentence have changed places.
+"""Fine-tune the small BERT to detect that two words of a sentence were exchanged.
 
-    python tools/train/reader.py && python tools/train/proofreader.py [FOLDER]
+python tools/train/reader.py && python tools/train/proofreader.py [FOLDER]
 
-Classification of single sentences (Devlin et al. 2019, 4.1). The task is worth showing because the words
-alone say nothing: both kinds of sentence hold the same ones, and only a model of their order can tell.
+Single sentence classification (Devlin et al. 2019, 4.1). Both classes contain the same words, so that a
+bag-of-words model is at chance, and only a model of word order can tell them apart.
 """
 
 from pathlib import Path
@@ -30,7 +30,7 @@ BATCH = 48
 
 
 def swapped(sentence: str, random: np.random.Generator) -> str:
-    """The sentence with two neighbouring words in each other's place; the last keeps its full stop."""
+    """The sentence with two adjacent words exchanged; the last one keeps its full stop."""
     words = sentence.split()
     places = [i for i in range(1, len(words) - 2) if words[i] != words[i + 1]]
     if places:
@@ -40,7 +40,7 @@ def swapped(sentence: str, random: np.random.Generator) -> str:
 
 
 def examples(sentences: list[str], random: np.random.Generator) -> list[tuple[str, int]]:
-    """Each sentence as it is or, half of the time, with two words swapped."""
+    """Each sentence unchanged or, with probability 1/2, with two words exchanged."""
     found = []
     for sentence in sentences:
         sentence = " ".join(sentence.split())
@@ -58,7 +58,7 @@ def ids(tokenizer: Tokenizer, texts: list[str]) -> tuple[Tensor, Tensor, Tensor]
 
 @torch.inference_mode()
 def predict(model: Transformer, tokenizer: Tokenizer, texts: list[str]) -> list[int]:
-    """The label of each text."""
+    """The predicted label of each text."""
     found: list[int] = []
     for start in range(0, len(texts), 64):
         found += model.encode(*ids(tokenizer, texts[start : start + 64]))["logits"].argmax(-1).tolist()
@@ -66,7 +66,7 @@ def predict(model: Transformer, tokenizer: Tokenizer, texts: list[str]) -> list[
 
 
 def baseline(train: list[tuple[str, int]], test: list[str]) -> list[int]:
-    """Logistic regression over words and pairs of words."""
+    """Logistic regression over words and bigrams."""
     model = make_pipeline(CountVectorizer(ngram_range=(1, 2), min_df=2), LogisticRegression(max_iter=1000))
     texts, labels = zip(*train, strict=True)
     return model.fit(texts, labels).predict(test).tolist()

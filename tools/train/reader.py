@@ -1,10 +1,10 @@
-"""Pretrains a small BERT on the documentation of scientific libraries: masked words, next sentences.
+"""Pretrain a small BERT on the documentation of scientific libraries: masked LM, next sentences.
 
-    python tools/train/reader.py [FOLDER]
+python tools/train/reader.py [FOLDER]
 
 The two objectives of Devlin et al. 2019 together, on the docstrings of numpy, scipy, torch and others. One
-file in twenty is held out: there it is counted how often the model finds a masked word, and sees whether two
-stretches of text follow one another. `tagger.py` and `proofreader.py` fine-tune what this leaves.
+file in twenty is held out, for the accuracy of masked tokens and of next-sentence prediction. `tagger.py` and
+`proofreader.py` fine-tune the result.
 """
 
 import hashlib
@@ -35,28 +35,28 @@ from txmodels.training import checkpoints, corruption, objectives, optimisation
 
 FOLDER = Path(__file__).parents[2] / "models/pretrained/documentation-bert"
 VOCAB, LONGEST = 3000, 96
-SHORT, BATCH = 48, 64  # nine steps in ten are of shorter texts (Devlin et al. 2019, A.2)
+SHORT, BATCH = 48, 64  # nine steps in ten use shorter texts (Devlin et al. 2019, A.2)
 WORD = r"\w+|[^\w\s]"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNKNOWN, CLS, SEP, MASK = range(5)
 
 
 def make_tokenizer(texts: list[str]) -> Tokenizer:
-    """Word pieces, case kept: it tells code from words. An identifier is one word, underscores and all."""
+    """A cased WordPiece tokenizer, since case marks code. An identifier with underscores is one word."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
     tokenizer.decoder = decoders.WordPiece()
     trainer = trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=SPECIAL, show_progress=False)
     tokenizer.train_from_iterator(texts, trainer)
-    words = SPECIAL + sorted(tokenizer.get_vocab().keys() - SPECIAL)  # the trainer's order is not repeatable
+    words = SPECIAL + sorted(tokenizer.get_vocab().keys() - SPECIAL)  # the trainer's order varies
     tokenizer.model = models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", SEP), ("[CLS]", CLS))
     return tokenizer
 
 
 def config() -> dict:
-    """What transformers calls the architecture."""
+    """The architecture as a config of transformers."""
     return {
         "model_type": "bert",
         "vocab_size": VOCAB,
@@ -65,7 +65,7 @@ def config() -> dict:
         "num_attention_heads": 4,
         "intermediate_size": 384,
         "max_position_embeddings": LONGEST,
-        "initializer_range": 0.04,  # 0.02 is for wider models
+        "initializer_range": 0.04,  # 0.02 suits wider models
         "pad_token_id": PAD,
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
@@ -73,13 +73,13 @@ def config() -> dict:
 
 
 class Pairs:
-    """Batches of pairs, half of which follow one another."""
+    """Batches of sentence pairs, half of which are consecutive."""
 
     def __init__(self, documents: list[list[list[int]]]):
         self.documents = [document for document in documents if len(document) > 1]
 
     def batch(self, seed: list[int], size: int, longest: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """input_ids, attention_mask and token_type_ids (B,S), and which pairs (B) do not follow."""
+        """input_ids, attention_mask and token_type_ids (B,S), and labels (B): 1 for pairs not consecutive."""
         random = np.random.default_rng(seed)
         rows, segments, elsewhere = [], [], []
         for _ in range(size):
@@ -94,20 +94,20 @@ class Pairs:
 
 @contextmanager
 def fast() -> Iterator[None]:
-    """Low precision, and attention by plain products: over short texts PyTorch's own takes twice the time."""
+    """Low precision and eager attention: for short texts PyTorch's own attention takes twice the time."""
     with _loop.autocast(), sdpa_kernel(SDPBackend.MATH):
         yield
 
 
 def masked(ids: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """What is shown, and what is to be found."""
+    """Masked inputs and their labels."""
     generator = torch.Generator().manual_seed(seed)
     return corruption.mask_words(ids, MASK, VOCAB, range(len(SPECIAL)), generator)
 
 
 @torch.inference_mode()
 def evaluate(model: Transformer, pairs: Pairs) -> tuple[float, float]:
-    """The shares of masked words found, and of pairs told right."""
+    """The accuracy of masked tokens, and of next-sentence prediction."""
     words, found, right, count = 0, 0, 0, 0
     for at in range(20):
         ids, mask, types, elsewhere = pairs.batch([9, at], BATCH, LONGEST)
@@ -130,9 +130,9 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
 def start(
     base: Path, folder: Path, labels: list[str], architecture: str
 ) -> tuple[Path, Transformer, Tokenizer, str]:
-    """A fine-tuning: where it grows, the model with a new head, its tokenizer, its base's hash.
+    """The start of a fine-tuning: output folder, model with a new head, tokenizer, and the base's hash.
 
-    Raises ClickException where `base` holds no pretrained reader.
+    Raises ClickException where `base` has no pretrained reader.
     """
     try:
         weights = hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
@@ -152,7 +152,7 @@ def start(
 def tune(
     model: Transformer, loss_of: Callable[[int], Tensor], steps: int, part: Path, data: object
 ) -> Transformer:
-    """Fine-tune, as `_loop.train`; the model as the checkpoint in `part` stores it."""
+    """Fine-tune with `_loop.train`; return the model as the checkpoint in `part` stores it."""
     optimizer = optimisation.adamw(model, 3e-4)
     schedule = optimisation.linear(optimizer, steps // 10, steps)
     _loop.train(model, loss_of, optimizer, schedule, steps, part, data)
@@ -188,7 +188,7 @@ def main(folder: Path, steps: int) -> None:
         longest = SHORT if step % 10 else LONGEST
         ids, mask, types, elsewhere = train.batch([0, step], BATCH * SHORT // longest, longest)
         shown, labels = masked(ids, step)
-        chosen = labels != objectives.IGNORED  # logits are for these alone
+        chosen = labels != objectives.IGNORED  # logits are computed for these alone
         with fast():
             x = model.encoder(shown, mask, types)
             words = model.head(x[chosen], model.encoder.token_embedding)

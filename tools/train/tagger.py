@@ -1,11 +1,10 @@
-"""Fine-tunes the small BERT to find the code in the prose of documentation.
+"""Fine-tune the small BERT to find code in the prose of documentation.
 
-    python tools/train/reader.py && python tools/train/tagger.py [FOLDER]
+python tools/train/reader.py && python tools/train/tagger.py [FOLDER]
 
-Tagging of each word by its first token (Devlin et al. 2019, 5.3): what authors marked as code (``axis``,
-:class:`Tensor`) is to be found in the sentence without its marks. The task is worth showing because it is of
-use, what people write in a chat or an issue can be marked so, and because it needs the sentence: "index" and
-"a" are code in one, English in another.
+Tags each word by its first token (Devlin et al. 2019, 5.3): the spans that authors marked as code (``axis``,
+:class:`Tensor`) are to be found in the sentence without its marks. That is useful for chats and issues, and
+needs the context: "index" and "a" are code in one sentence, English in another.
 """
 
 import re
@@ -37,20 +36,20 @@ Spans = Sequence[tuple[int, int]]
 
 
 def data() -> tuple[list[Sentence], list[Sentence]]:
-    """Sentences with code in them, of most files and of those held out; none in both, none twice."""
+    """Sentences with code, of training files and of held-out ones, without duplicates."""
     train, heldout = _documentation.split()
     return [sentence for sentence in train if sentence.code], [s for s in heldout if s.code]
 
 
 def tags(places: Spans, code: Spans) -> list[int]:
-    """The tag of what stands at each of `places`, where `code` is what is to be found."""
+    """The tag at each of `places`; `code` are the spans to find."""
     starts = {start for start, _ in code}
     inside = {place for start, end in code for place in range(start, end)}
     return [BEGIN if a in starts else INSIDE if a in inside else OUTSIDE for a, _ in places]
 
 
 def spans(places: Spans, found: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """`tags` the other way: what is tagged, from its first place to its last."""
+    """The inverse of `tags`: tagged spans, from first to last position."""
     ends: list[list[int]] = []
     before = OUTSIDE
     for (start, end), tag in zip(places, found, strict=True):
@@ -63,7 +62,7 @@ def spans(places: Spans, found: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def batch(tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> tuple[Tensor, Tensor, list[Spans]]:
-    """input_ids (B,S), the tags of words at their first tokens (B,S), and where the words stand."""
+    """input_ids (B,S), the tags of words at their first tokens (B,S), and the words' offsets."""
     rows, wanted, places = [], [], []
     for sentence, found in zip(chosen, tokenizer.encode_batch([s.text for s in chosen]), strict=True):
         first: dict[int, int] = {}
@@ -83,7 +82,7 @@ def batch(tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> tuple[Tensor, Ten
 
 @torch.inference_mode()
 def predict(model: Transformer, tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> list[Spans]:
-    """What is found in each sentence; a word is what its first token is."""
+    """The spans predicted in each sentence; a word has the tag of its first token."""
     found: list[Spans] = []
     for start in range(0, len(chosen), 64):
         ids, wanted, places = batch(tokenizer, chosen[start : start + 64])
@@ -94,7 +93,7 @@ def predict(model: Transformer, tokenizer: Tokenizer, chosen: Sequence[Sentence]
 
 
 def f1(chosen: Sequence[Sentence], found: Sequence[Spans]) -> dict[str, float]:
-    """Precision, recall and F1 of spans, right where both ends are (Tjong Kim Sang and De Meulder 2003)."""
+    """Precision, recall and F1 of spans, correct where both ends are (Tjong Kim Sang and De Meulder 2003)."""
     own = {(i, span) for i, row in enumerate(found) for span in row}
     gold = {(i, span) for i, sentence in enumerate(chosen) for span in sentence.code}
     every = sorted(gold | own)
@@ -102,7 +101,7 @@ def f1(chosen: Sequence[Sentence], found: Sequence[Spans]) -> dict[str, float]:
 
 
 def baseline(train: Sequence[Sentence], heldout: Sequence[Sentence]) -> list[Spans]:
-    """What logistic regression finds, from each word, its shape, and two words on either side."""
+    """Predictions of logistic regression from each word, its shape, and two words on either side."""
 
     def features(text: str, places: Spans) -> Iterator[dict[str, str]]:
         words = ["", "", *(text[start:end] for start, end in places), "", ""]

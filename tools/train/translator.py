@@ -1,9 +1,9 @@
-"""Trains a translator of the 2017 kind: English number words to French number words.
+"""Train a Transformer of 2017 that translates English number words to French ones.
 
-    python tools/train/translator.py [FOLDER]
+python tools/train/translator.py [FOLDER]
 
-Encoder-decoder, post-norm, sinusoidal positions (Vaswani et al. 2017), as transformers' Marian keeps it. The
-data are made by num2words: numbers below a thousand million, of which one in twenty is held out.
+Encoder-decoder, post-norm, sinusoidal positions (Vaswani et al. 2017), in transformers' Marian format. The
+data come from num2words: numbers below a thousand million, of which one in twenty is held out.
 """
 
 import zlib
@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parents[2] / "models/pretrained/number-translator"
 DIGITS, BATCH, WIDTH, LONGEST, VOCAB = 9, 96, 128, 96, 256
 LAYERS = {"encoder": 3, "decoder": 2}
 PAD, END = 0, 1
-FEW = 200  # of the numbers held out go along with the checkpoint
+FEW = 200  # held-out examples published with the checkpoint
 EXAMPLES = "`heldout.jsonl` too; no part of num2words (LGPL 2.1), which wrote the words, is here."
 
 
@@ -39,13 +39,13 @@ class Pair(NamedTuple):
 
 
 def numbers(random: np.random.Generator, count: int) -> list[int]:
-    """As many of one digit as of two, and so on to nine."""
+    """Random numbers, uniform over the number of digits, one to nine."""
     digits = random.integers(1, DIGITS + 1, count)
     return [int(random.integers(10 ** (d - 1) if d > 1 else 0, 10**d)) for d in digits]
 
 
 def held_out(number: int) -> bool:
-    """One in twenty from a thousand up; the words of those below are what all others are made of."""
+    """Tell whether a number is held out: one in twenty from a thousand up; smaller ones compose all."""
     return number >= 1000 and zlib.crc32(str(number).encode()) % 20 == 0
 
 
@@ -55,7 +55,7 @@ def said(number: int) -> Pair:
 
 
 def make_tokenizer() -> Tokenizer:
-    """Byte pairs of both languages together."""
+    """A BPE tokenizer of both languages."""
     random = np.random.default_rng(0)
     pairs = [said(number) for number in numbers(random, 4000) if not held_out(number)]
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
@@ -70,7 +70,7 @@ def make_tokenizer() -> Tokenizer:
 
 
 def config(tokenizer: Tokenizer) -> dict:
-    """What transformers calls the architecture."""
+    """The architecture as a config of transformers."""
     sides = {
         f"{side}_{name}": value
         for side, layers in LAYERS.items()
@@ -92,13 +92,13 @@ def config(tokenizer: Tokenizer) -> dict:
 
 
 def ids(tokenizer: Tokenizer, texts: list[str]) -> Tensor:
-    """Texts as ids (B,S), padded on the right."""
+    """Texts as ids (B,S), right-padded."""
     rows = [torch.tensor(found.ids) for found in tokenizer.encode_batch(texts)]
     return pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
 def scores(model: Transformer, sources: Tensor, read: Tensor) -> Tensor:
-    """Sources (B,E) and what the decoder has read (B,S) -> logits (B,S,V)."""
+    """Sources (B,E) and decoder inputs (B,S) -> logits (B,S,V)."""
     mask = sources.ne(PAD).long()
     encoded = model.encode(sources, mask)
     cross = [
@@ -124,7 +124,7 @@ def translate(model: Transformer, tokenizer: Tokenizer, texts: list[str]) -> lis
 
 
 def evaluate(model: nn.Module, tokenizer: Tokenizer) -> tuple[list[Pair], list[str]]:
-    """Numbers held out, and what the model makes of them."""
+    """Held-out numbers and the model's translations."""
     random = np.random.default_rng(1)
     chosen = list(dict.fromkeys(n for n in numbers(random, 60_000) if held_out(n)))[:2000]
     pairs = [said(number) for number in chosen]

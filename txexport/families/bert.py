@@ -168,7 +168,7 @@ def _head_rules(spec: EncoderSpec) -> Rules:
         "head.dense.*": "cls.predictions.transform.dense.*",
         "head.norm.*": "cls.predictions.transform.LayerNorm.*",
     }
-    # `spec` has checked that it is this task's
+    # `spec` has checked the task
     labels = Take("classifier.*", fallback="cls.seq_relationship.*")
     if spec.next_sentence is not None:
         masked_lm |= {

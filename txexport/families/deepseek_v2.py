@@ -45,7 +45,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 def latent_stack(config: Config, *, interleaved: bool = False, apart: bool = False) -> TextStackSpec:
     """LLaMA's stack with latent attention.
 
-    `interleaved` is the layout of RoPE, `apart` de-interleaves it first.
+    RoPE is `interleaved`, or de-interleaved first (`apart`).
     """
     config = config.with_defaults(q_lora_rank=1536)
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")

@@ -68,7 +68,7 @@ def _layers(config: Config) -> list[str]:
     )
     count = config.count("num_layers")
     try:
-        # Stop before a pattern exceeds the number of layers
+        # Compare lengths before the lists are built: a file may say a billion times.
         total = sum(len(kinds) * times for kinds, times in runs)
         layers = [kind for kinds, times in runs for kind in list(kinds) * times] if total == count else []
         known = set(layers) <= {"global", "local"}

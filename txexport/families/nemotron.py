@@ -1,4 +1,4 @@
-"""Nemotron and Minitron (Parmar et al. 2024): squared ReLU, RoPE on half a head, LayerNorm stored minus 1."""
+"""Nemotron and Minitron (Parmar et al. 2024): squared ReLU, RoPE on half a head, norms stored minus 1."""
 
 from dataclasses import replace
 

@@ -126,7 +126,7 @@ def _stack(config: Config, layers: int, decodes: bool) -> TextStackSpec:
 
 
 def _activation(config: Config) -> tuple[Activation, bool]:
-    """The activation, and whether the feed-forward is gated, by feed_forward_proj.
+    """The activation, and whether it is gated, by feed_forward_proj.
 
     "gated-gelu" means gelu_new. dense_act_fn and is_gated_act take precedence where present.
     """
