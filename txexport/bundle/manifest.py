@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from txexport.bundle.limits import LONG, limited
+from txexport.bundle.proof import Proof
 from txexport.contracts import Port, roles
 from txexport.contracts.stage import TOKENS, Stage
 from txexport.errors import InputError
@@ -125,33 +126,6 @@ class Source:
     def digest(self) -> str:
         """SHA-256 of all these files together, in twelve digits: what a checkpoint is told by."""
         return hashlib.sha256(json.dumps(self.sha256, sort_keys=True).encode()).hexdigest()[:12]
-
-
-@dataclass(frozen=True)
-class Proof:
-    """The result of the last complete run of verify, and the SHA-256 of the bundle's files by name.
-
-    `verdict` is the report's, `scope` to what, in which runtime, by which cases, of which checkpoint;
-    `worst_error` is of the output that came nearest to its bound, None where it was not finite or nothing
-    was compared. `session_options` are those that the sessions had, by dtype, and `processors` what of
-    tokenizer, chat template, image and sound processor was tried; before these were told, both are empty.
-    """
-
-    created: str
-    verdict: str
-    scope: str
-    references: list[str]
-    cases: int
-    failed: int
-    skipped: int
-    numbers: int
-    worst_output: str
-    worst_error: float | None
-    bound: float
-    versions: dict[str, str]
-    sha256: dict[str, str]
-    session_options: dict[str, dict[str, str]] = field(default_factory=dict)
-    processors: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from txexport.bundle.manifest import (
     GraphFile,
     Graphs,
     Manifest,
-    Proof,
     Source,
 )
+from txexport.bundle.proof import Proof
 from txexport.bundle.stages import check_stages, read_stages, stages_of
 from txexport.contracts import OUTPUTS, Port
 from txexport.errors import BundleError, SpecError
@@ -49,10 +49,10 @@ def parsed(path: Path, values: dict) -> Manifest:
         proof = None if recorded is None else Proof(**recorded)
         source, form = Source(**values["source"]), _form(values["form"])
         stages = None
-        if (values["format"] >= STAGED) != ("stages" in values):
-            raise ValueError(f"format {values['format']} has stages from {STAGED} on")
         if values["format"] >= STAGED:
             stages = read_stages(values.pop("stages"))
+        elif "stages" in values:
+            raise ValueError(f"format {values['format']} has no stages, and some are listed")
         manifest = Manifest(
             **values | {"formats": formats, "data": data, "source": source, "form": form, "proof": proof}
         )

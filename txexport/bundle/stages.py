@@ -55,8 +55,8 @@ def check_stages(manifest: Manifest) -> None:
         for kind, files in (("native", graphs.native), ("hub", graphs.hub)):
             listed = manifest.stages[kind]
             if sorted(stage.role for stage in listed) != sorted(files):
-                found = ", ".join(stage.role for stage in listed) or "none"
-                raise ValueError(f"{kind} stages are {found}, expected {', '.join(files) or 'none'}")
+                wrong = ", ".join(stage.role for stage in listed) or "none"
+                raise ValueError(f"{kind} stages are {wrong}, expected {', '.join(files) or 'none'}")
             if listed and manifest.cache is not None and not any(stage.when == STEP for stage in listed):
                 raise ValueError(f"no {kind} stage runs at every step, and there is a cache")
             known = set(SOURCES)

@@ -94,8 +94,8 @@ class Stage:
 
 def sources_of(ports: Iterable[Port], earlier: Mapping[str, str] | None = None) -> dict[str, str]:
     """The source of each input of a graph; `earlier` has those that are not as OF_INPUT and the cache's."""
-    own = earlier or {}
-    return {port.name: own.get(port.name) or _source(port.name) for port in ports}
+    others = earlier or {}
+    return {port.name: others.get(port.name) or _source(port.name) for port in ports}
 
 
 def _source(name: str) -> str:

@@ -58,7 +58,7 @@ class LoadedBundle:
 
     @property
     def is_encoder_decoder(self) -> bool:
-        """Whether the decoder begins anew, after graphs that read the prompt."""
+        """Return whether the decoder begins with a start token, after graphs that read the prompt."""
         return self.step is not None and self.step.ids_source == GENERATED
 
     @property
