@@ -58,7 +58,7 @@ class _Signature:
     def rows(self) -> list[str]:
         """A table row for each argument."""
         return [
-            f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'to be given'} |"
+            f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'required'} |"
             for of in self.parameters
             if of.kind != of.VAR_KEYWORD
         ]
@@ -134,7 +134,7 @@ def error_list() -> str:
         error = getattr(errors, name)
         parents = [base.__name__ for base in error.__bases__]
         lines += [f"### `{name}` {{ #{name} }}", "", inspect.getdoc(error) or "", ""]
-        lines += ["A kind of " + ", ".join(f"`{parent}`" for parent in parents) + ".", ""]
+        lines += ["Subclass of " + ", ".join(f"`{parent}`" for parent in parents) + ".", ""]
     return "\n".join(lines)
 
 
@@ -151,7 +151,7 @@ def generation_options() -> str:
                 "",
                 f"### {title[0].upper()}{title[1:]}",
                 "",
-                "| option | default | it may be | |",
+                "| option | default | allowed values | |",
                 "|---|---|---|---|",
             ]
         elif lines and ": " in stripped and " = " in stripped and not stripped.startswith("ignored"):

@@ -4,7 +4,7 @@ from documentation.svg import ACCENT, CELL, FAINT, Drawing
 
 
 def heads() -> Drawing:
-    """Query heads and the key heads that they share."""
+    """Query heads and their shared key/value heads."""
     drawing = Drawing(520, 120, "Eight query heads over eight, two and one heads of keys and values.")
     for column, (name, shared) in enumerate((("multi-head", 8), ("grouped", 2), ("multi-query", 1))):
         left = 10 + column * 172
@@ -24,8 +24,8 @@ def norms() -> Drawing:
     drawing = Drawing(
         620,
         250,
-        "One block with its norms after (post), before (pre), before both sublayers at once (parallel), "
-        "and on both sides (sandwich). Data flows down.",
+        "One block with post-norm, pre-norm, sandwich norm (norms on both sides of a sublayer) and parallel "
+        "sublayers with one norm. Data flows down.",
     )
     parts = {
         "post": ["attention", "+", "norm", "feed-forward", "+", "norm"],
@@ -83,8 +83,8 @@ def cache() -> Drawing:
     drawing = Drawing(
         420,
         100,
-        "A static cache of three rows and 12 slots: filled ones, two written by this step at "
-        "cache_lengths, and those to come.",
+        "A static cache with three rows and 12 slots: filled slots, two slots that this step writes from "
+        "cache_lengths on, and free slots.",
     )
     drawing.grid(120, 22, rows)
     for number, length in enumerate((5, 2, 8)):
@@ -100,7 +100,7 @@ def blocks() -> Drawing:
     drawing = Drawing(
         440,
         240,
-        "The two blocks: an encoder's, and a decoder's with the attention over what the encoder made.",
+        "An encoder block, and a decoder block with cross-attention to the encoder's output.",
     )
     drawing.text(80, 8, "encoder")
     drawing.text(300, 8, "decoder")
@@ -123,7 +123,7 @@ def blocks() -> Drawing:
 def experts() -> Drawing:
     """A router that sends a token to two of four experts."""
     drawing = Drawing(
-        420, 170, "One token, of whose four experts the router chose the second and the fourth."
+        420, 170, "One token, for which the router selected the second and the fourth of four experts."
     )
     drawing.box(20, 70, 60, 30, "token")
     drawing.box(120, 70, 60, 30, "router", ACCENT)

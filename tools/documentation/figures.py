@@ -34,7 +34,7 @@ def _masks(title: str, kinds: dict[str, Callable[[int, int], int]]) -> Drawing:
 def masks() -> Drawing:
     """The masks of mask.py."""
     return _masks(
-        "Rows are queries, columns are keys; a filled square is a key that the query sees. "
+        "Rows are queries, columns are keys; a filled square is a key that the query attends to. "
         "Padding of 3 tokens on the right; causal; causal within a window of 4.",
         {
             "padding": lambda i, j: int(j < LENGTH - 3),
@@ -48,7 +48,7 @@ def sparse() -> Drawing:
     """Sparse attention patterns: blocks of 3, a stride of 3, 2 neighbours either way and a global token."""
     return _masks(
         "Local attention in blocks of 3, strided attention with a stride of 3 (both halves of its heads), "
-        "Longformer with 2 neighbours either way and one global token.",
+        "Longformer with 2 neighbours on each side and one global token.",
         {
             "local, causal": lambda i, j: int(j <= i and i // 3 - j // 3 <= 1),
             "strided": lambda i, j: 0 if j > i else 2 if (i - j) % 3 == 0 else int(i - j <= 3),
@@ -79,8 +79,8 @@ def rotary() -> Drawing:
     drawing = Drawing(
         460,
         170,
-        "A pair of a head's numbers at positions 0 to 5, turned by the first and by the second of the "
-        "frequencies of a head of 16.",
+        "A pair of components at positions 0 to 5, rotated with the first and with the second of the "
+        "frequencies of a head of size 16.",
     )
     for column, number in enumerate((0, 1)):
         x, y = 110 + column * 230, 82
@@ -95,7 +95,7 @@ def rotary() -> Drawing:
 def alibi() -> Drawing:
     """Each head's ALiBi slope."""
     drawing = Drawing(
-        480, 190, "What ALiBi adds to the scores of 8 heads, over the distance of query and key."
+        480, 190, "The bias that ALiBi adds to the scores of 8 heads, by distance between query and key."
     )
     frame = Frame(30, 24, 430, 136, 40, -20, 0)
     frame.draw(drawing, "distance", "bias")
@@ -110,7 +110,7 @@ def buckets() -> Drawing:
     spec = RelativeSpec(32, 128, bidirectional=True)
     table = spec.bucket_of_distance()
     drawing = Drawing(
-        480, 190, "The bucket of a distance, of 32 buckets up to 128 in both directions: 16 a direction."
+        480, 190, "T5's bucket by distance: 32 buckets for distances up to 128, 16 for each direction."
     )
     frame = Frame(30, 24, 430, 136, len(table) - 1, 0, 16)
     frame.draw(drawing, "distance", "bucket")

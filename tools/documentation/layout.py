@@ -63,7 +63,7 @@ def diagram() -> str:
     drawing = Drawing(
         680,
         len(rows) * 46 + 6,
-        "The packages: each may import what stands in rows below it, and of that only what the table names.",
+        "The packages. Each imports only packages in lower rows, and of these only the ones in the table.",
     )
     for number, row in enumerate(rows):
         width = 680 / len(row)
@@ -71,7 +71,5 @@ def diagram() -> str:
             drawing.box(place * width + 4, number * 46 + 6, width - 8, 32, area, FAINT)
     lines = [drawing.html, "", "| package | imports |", "|---|---|"]
     for area in (area for row in rows for area in row):
-        lines.append(
-            f"| `{area}` | {', '.join(f'`{name}`' for name in sorted(imports[area])) or 'nothing of ours'} |"
-        )
+        lines.append(f"| `{area}` | {', '.join(f'`{name}`' for name in sorted(imports[area])) or 'none'} |")
     return "\n".join(lines)

@@ -1,12 +1,25 @@
 """From a checkpoint to a bundle.
 
-`export` writes one, `quantize` adds a number format to one; neither needs PyTorch.
+`export` writes one, `quantize` adds a number format to one; neither needs PyTorch. Both are imported when
+used, so that a module of this folder names no purpose when a library is missing.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from txexport.errors import needed_for
 
-with needed_for("export"):
+if TYPE_CHECKING:
     from txexport.exporter.adding import quantize
     from txexport.exporter.exporter import export
 
 __all__ = ["export", "quantize"]
+
+_HOMES = {"export": "txexport.exporter.exporter", "quantize": "txexport.exporter.adding"}
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'txexport.exporter' has no attribute '{name}'")
+    with needed_for("export"):
+        return getattr(import_module(_HOMES[name]), name)
