@@ -1,5 +1,6 @@
 """A bundle whose graphs are open: what tasks, generation and verification run."""
 
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ class LoadedBundle:
             raise InputError(f"{self} is closed; load it again")
         return self._sessions
 
-    @property
+    @cached_property
     def stages(self) -> list[Stage]:
         """The graphs in running order."""
         return self.manifest.running_order
@@ -46,28 +47,28 @@ class LoadedBundle:
         """The stage of the graph of a role."""
         return next(stage for stage in self.stages if stage.role == role)
 
-    @property
+    @cached_property
     def step(self) -> Stage | None:
         """The stage that runs at every step of generation; None if nothing is generated."""
         return next((stage for stage in self.stages if stage.when == STEP), None)
 
-    @property
+    @cached_property
     def once(self) -> list[Stage]:
         """The stages that run once for a prompt or an input."""
         return [stage for stage in self.stages if stage.when == ONCE]
 
-    @property
+    @cached_property
     def is_encoder_decoder(self) -> bool:
         """Return whether the decoder begins with a start token, after graphs that read the prompt."""
         return self.step is not None and self.step.ids_source == GENERATED
 
-    @property
+    @cached_property
     def prompt_kind(self) -> str:
         """The kind of its prompts or inputs: TOKENS, else IMAGE or SOUND."""
         kinds = [kind for kind in (TOKENS, IMAGE, SOUND) if any(stage.reads(kind) for stage in self.stages)]
         return kinds[0]
 
-    @property
+    @cached_property
     def reader(self) -> Stage:
         """The stage that reads prompts or inputs of that kind."""
         return next(stage for stage in self.stages if stage.reads(self.prompt_kind))
