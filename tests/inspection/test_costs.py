@@ -17,7 +17,7 @@ from txmodels.model import model as transformer
 import txexport
 from txexport import parts
 from txexport.families import presets
-from txexport.inspection import flops
+from txexport.inspection import attention_operations, flops
 from txexport.inspection.summary import outline
 from txexport.runtime.generation.kv_cache import open_cache
 from txexport.spec import (
@@ -338,20 +338,20 @@ SPARSE = {
 @pytest.mark.parametrize("length", [4, 5, 23, 40])
 @pytest.mark.parametrize("kind", SPARSE)
 def test_sparse_attention_counts_what_it_computes(kind, length):
-    assert flops._pairs(SPARSE[kind], length) == visible(kind, length)
+    assert attention_operations.pairs(SPARSE[kind], length) == visible(kind, length)
 
 
 @pytest.mark.parametrize("length", [4, 23])
 def test_performer_counts_products_with_its_features(length):
     """Of a head: queries and keys with M directions, keys with values, queries with their sums."""
     attention, features = PerformerAttentionSpec(24, 2, 12, 7), length * 7 * 12
-    assert 4 * 12 * flops._pairs(attention, length) == 2 * (2 * features + features + features)
+    assert 4 * 12 * attention_operations.pairs(attention, length) == 2 * (2 * features + features + features)
     feed = FeedForwardSpec(24, 30, Activation.GELU)
     block = BlockSpec(attention, feed, NormSpec(24, 1e-5), NormPlacement.POST)
     embedding = EmbeddingSpec(31, 24, PositionSpec(PositionKind.LEARNED, 40))
     spec = EncoderSpec(TextStackSpec(embedding, (block,), 1), HeadSpec(HeadKind.NONE))
     work = flops.prefill(spec, length)["encoder"]
-    assert work.attention == 2 * 4 * 12 * flops._pairs(attention, length)
+    assert work.attention == 2 * 4 * 12 * attention_operations.pairs(attention, length)
     assert work.matrices == 2 * length * (4 * 24 * 24 + 2 * 24 * 30)
 
 
@@ -359,4 +359,4 @@ def test_performer_counts_products_with_its_features(length):
 def test_strided_attention_counts_both_halves(length):
     near = sum(0 <= q - k <= 4 for q, k in itertools.product(range(length), repeat=2))
     far = sum(q - k >= 0 and (q - k) % 4 == 0 for q, k in itertools.product(range(length), repeat=2))
-    assert flops._pairs(StridedAttentionSpec(24, 2, 12, 4), length) == (near + far) // 2
+    assert attention_operations.pairs(StridedAttentionSpec(24, 2, 12, 4), length) == (near + far) // 2

@@ -1,4 +1,4 @@
-"""What a checkpoint or a bundle holds and costs."""
+"""The content of a checkpoint or a bundle, and the costs of running it."""
 
 from txexport.errors import needed_for
 

@@ -1,25 +1,19 @@
-"""Costs at other lengths and in other dtypes than those that were asked for."""
+"""Costs at other lengths and in other dtypes than the requested ones."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from txexport.checkpoints.weight_resolution import Weight
 from txexport.formats import DTYPES, FLOAT32_IN_OUT, NumberFormat, Use, nbytes
 from txexport.inspection import flops
 from txexport.inspection.flops import CacheBytes, Pass
-from txexport.spec import ModelSpec, TextStackSpec
+from txexport.parts import input_of
+from txexport.parts.inputs import reads_tokens
+from txexport.spec import ModelSpec
 
 LONGEST = 32_768  # tokens, of a model without a limit
-WHOLE = (
-    ".position.weight",
-    ".segment.weight",
-    ".task.weight",
-    ".relative.weight",
-    ".tokens.0.weight",
-    ".tokens.1.weight",
-    ".probe.weight",
-    ".registers.weight",
-)
+# Relative positions, the segments of Transformer-XL's attention, the query of a pool: matrices of no product.
+OTHER_TABLES = (".relative.weight", ".attention.segment.weight", ".probe.weight")
 
 
 @dataclass(frozen=True)
@@ -34,7 +28,7 @@ class LengthCosts:
 
 def by_length(spec: ModelSpec, length: int) -> list[LengthCosts]:
     """Costs of every power of two up to the longest sequence, of it and of `length`; of images alone none."""
-    texts = [stack for stack in spec.stacks.values() if isinstance(stack, TextStackSpec)]
+    texts = [stack for stack in spec.stacks.values() if reads_tokens(stack)]
     if not texts:
         return []
     longest = min((one.limit for one in texts if one.limit is not None), default=max(LONGEST, length))
@@ -45,23 +39,23 @@ def by_length(spec: ModelSpec, length: int) -> list[LengthCosts]:
     ]
 
 
-def by_dtype(weights: Mapping[str, Weight], files: list[set[str]]) -> dict[str, int]:
+def by_dtype(spec: ModelSpec, weights: Mapping[str, Weight], files: list[set[str]]) -> dict[str, int]:
     """The bytes of a bundle's weights in each dtype that any checkpoint may be exported in.
 
-    `files` are the parameters of each of its files, in which equal numbers lie once.
+    `files` are the parameters of each of its files; equal arrays are stored once in each.
     """
-    result = {}
-    for name, dtype in DTYPES.items():
+    result, tables = {}, _tables(spec)
+    for dtype_name, dtype in DTYPES.items():
         if dtype.stored:
             continue
         kinds: dict[tuple, NumberFormat] = {}
         for key, (shape, names) in _alike(weights).items():
             head = any(one == "head.weight" for one in names)
-            kinds[key] = dtype.choose(shape, {use for one in names for use in _uses(one)}, head)
+            kinds[key] = dtype.choose(shape, {use for one in names for use in _uses(one, tables)}, head)
             if any(one.endswith(".router.weight") for one in names):
                 kinds[key] = FLOAT32_IN_OUT
-        each = [{weights[one].key: weights[one].shape for one in held} for held in files]
-        result[name] = sum(nbytes(kinds[key], shape) for held in each for key, shape in held.items())
+        unique = [{weights[name].key: weights[name].shape for name in file} for file in files]
+        result[dtype_name] = sum(nbytes(kinds[key], shape) for file in unique for key, shape in file.items())
     return result
 
 
@@ -73,8 +67,15 @@ def _alike(weights: Mapping[str, Weight]) -> dict[tuple, tuple[tuple[int, ...], 
     return result
 
 
-def _uses(name: str) -> set[Use]:
-    """What graphs do with a parameter, by its name."""
-    if name.endswith(WHOLE):
+def _tables(spec: ModelSpec) -> set[str]:
+    """Parameters of embeddings that are added to vectors or placed before them."""
+    return {
+        f"{name}.embedding.{table}" for name, stack in spec.stacks.items() for table in input_of(stack).tables
+    }
+
+
+def _uses(name: str, tables: Container[str]) -> set[Use]:
+    """The ways in which graphs use a parameter."""
+    if name in tables or name.endswith(OTHER_TABLES):
         return {Use.WHOLE}
     return {Use.LOOKUP} if name.endswith(".word.weight") else {Use.PRODUCT}

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from txexport.inspection.anatomy import LayerGroup, Part, StackParts
+from txexport.inspection.anatomy import CostPart, LayerGroup, StackParts
 from txexport.spec import NormPlacement
 from txexport.support.markup import plain
 
@@ -32,8 +32,8 @@ TITLES = {
 MEASURES = ("parameters", "operations", "cache")
 
 
-def title(part: Part) -> str:
-    """What a part is called."""
+def title(part: CostPart) -> str:
+    """The title of a part."""
     if part.name == "feed_forward" and " experts, " in part.note:
         return "experts"
     return TITLES.get(part.name, part.name)
@@ -43,12 +43,12 @@ def title(part: Part) -> str:
 class _Canvas:
     """Shapes from top to bottom; `y` is where the next one begins."""
 
-    whole: dict[str, int]
+    totals: dict[str, int]
     y: int = 4
     shapes: list[str] = field(default_factory=list)
 
-    def box(self, part: Part, kind: str, x: int = LEFT) -> int:
-        """A part with its bars; gives where it ends."""
+    def box(self, part: CostPart, kind: str, x: int = LEFT) -> int:
+        """Draw a part with its bars; return the y where it ends."""
         notes = textwrap.wrap(part.note, LETTERS)
         top, height = self.y, max(38, 22 + LINE * len(notes))
         if title(part) == "experts":
@@ -79,16 +79,16 @@ class _Canvas:
         """A line of the stream."""
         self.shapes.append(f'<path class="{kind}" d="{line}"/>')
 
-    def _bars(self, part: Part, y: int) -> Iterator[str]:
-        for place, name in enumerate(MEASURES):
-            value, whole = getattr(part, name), self.whole[name]
+    def _bars(self, part: CostPart, y: int) -> Iterator[str]:
+        for index, name in enumerate(MEASURES):
+            value, total = getattr(part, name), self.totals[name]
             if value:
-                top, share = y + 11 * place, value / whole
-                said = f"{title(part)}: {value:,} {UNITS[name]}, {share:.1%}"
+                top, share = y + 11 * index, value / total
+                description = f"{title(part)}: {value:,} {UNITS[name]}, {share:.1%}"
                 width = max(1.0, share * LONGEST)
                 yield (
                     f'<rect class="{name}" x="{BARS}" y="{top}" width="{width:.1f}" height="8">'
-                    f"<title>{plain(said)}</title></rect>"
+                    f"<title>{plain(description)}</title></rect>"
                 )
                 yield f'<text class="share" x="{BARS + width + 4:.1f}" y="{top + 8}">{share:.0%}</text>'
 
@@ -96,9 +96,9 @@ class _Canvas:
 UNITS = {"parameters": "parameters", "operations": "operations", "cache": "bytes of cache"}
 
 
-def draw(stack: StackParts, whole: dict[str, int]) -> str:
-    """The SVG of one stack; `whole` is what the bars of its parts are shares of."""
-    canvas = _Canvas(whole | {"operations": stack.operations})
+def draw(stack: StackParts, totals: dict[str, int]) -> str:
+    """The SVG of one stack; bars are shares of `totals`, by measure."""
+    canvas = _Canvas(totals | {"operations": stack.operations})
     end = canvas.box(stack.before, "embedding", RAIL - 12)
     for group in stack.groups:
         canvas.path(f"M{RAIL} {end}V{end + GAP}")
@@ -112,19 +112,19 @@ def draw(stack: StackParts, whole: dict[str, int]) -> str:
     height = canvas.y + 4
     layers = sum(len(group.numbers) for group in stack.groups)
     name = f"{stack.name}: {layers} layers between what comes in and what comes out"
-    said = "; ".join(f"{title(part)} {part.note}".strip() for part in parts_of(stack))
+    description = "; ".join(f"{title(part)} {part.note}".strip() for part in parts_of(stack))
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     return "\n".join(
         [
             f'<svg class="stack" {size} role="img">',
-            f"<title>{plain(name)}</title><desc>{plain(said)}</desc>",
+            f"<title>{plain(name)}</title><desc>{plain(description)}</desc>",
             *canvas.shapes,
             "</svg>",
         ]
     )
 
 
-def parts_of(stack: StackParts) -> list[Part]:
+def parts_of(stack: StackParts) -> list[CostPart]:
     """Every part of a stack, in order."""
     layers = [part for group in stack.groups for part in (*group.sublayers, group.norms)]
     return [stack.before, *layers, *stack.behind]
@@ -133,7 +133,7 @@ def parts_of(stack: StackParts) -> list[Part]:
 def _layers(canvas: _Canvas, group: LayerGroup) -> None:
     """The layers of a group as one, in a frame that says how many there are."""
     top = canvas.y
-    place = len(canvas.shapes)
+    first_shape = len(canvas.shapes)
     canvas.write(RAIL + 14, top + 16, numbered(group.numbers), "count")
     canvas.y += 26
     branches = [_branch(canvas, group, sublayer) for sublayer in group.sublayers]
@@ -146,11 +146,11 @@ def _layers(canvas: _Canvas, group: LayerGroup) -> None:
         canvas.shapes.append(f'<circle class="sum" cx="{RAIL}" cy="{at}" r="6"/>')
         canvas.path(f"M{RAIL - 4} {at}H{RAIL + 4}M{RAIL} {at - 4}V{at + 4}", "plus")
     frame = f'<rect class="frame" x="2" y="{top}" width="{RIGHT + 4}" height="{canvas.y - top}" rx="8"/>'
-    canvas.shapes.insert(place, frame)
+    canvas.shapes.insert(first_shape, frame)
 
 
-def _branch(canvas: _Canvas, group: LayerGroup, sublayer: Part) -> tuple[int, int]:
-    """A sublayer with its norms, from the rail and back; gives where it leaves and where it is added."""
+def _branch(canvas: _Canvas, group: LayerGroup, sublayer: CostPart) -> tuple[int, int]:
+    """Draw a sublayer with its norms; return the y where it leaves the rail and where it is added."""
     placement, kind = group.placement, group.norms.note
     norm = f"norm ({kind})"
     before = placement.before and not (group.skip_attention_norm and sublayer.name == "attention")
@@ -186,7 +186,7 @@ def _branch(canvas: _Canvas, group: LayerGroup, sublayer: Part) -> tuple[int, in
 
 
 def numbered(numbers: list[int]) -> str:
-    """How many layers, and which where they are not all in a row."""
+    """The number of layers, and the first of them where they do not follow one another from 0."""
     count = f"{len(numbers)} layers" if len(numbers) > 1 else "1 layer"
     if numbers == list(range(len(numbers))):
         return count

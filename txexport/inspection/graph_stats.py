@@ -1,4 +1,4 @@
-"""What an ONNX file holds: its inputs and outputs, its operators, and the functions that call them."""
+"""Inputs, outputs, operators and functions of an ONNX file."""
 
 import graphlib
 from collections import Counter
@@ -18,7 +18,7 @@ MOST = 2**63  # calls of a function
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """A function: `nodes` of its own body, and how often it runs, in functions that call it too."""
+    """A function: `nodes` of its counts body, and how often it runs, in functions that call it too."""
 
     nodes: int
     calls: int
@@ -70,9 +70,11 @@ def _count(bodies: Mapping[Key, Iterable[onnx.NodeProto]], path: Path) -> tuple[
     Each is looked at once, however often it is called. Raises BundleError for a function that calls itself,
     and for one that runs more than MOST times.
     """
-    own = {key: _own(nodes, bodies) for key, nodes in bodies.items()}
+    counts = {key: _own(nodes, bodies) for key, nodes in bodies.items()}
     try:
-        order = [*graphlib.TopologicalSorter({key: calls for key, (_, calls) in own.items()}).static_order()]
+        order = [
+            *graphlib.TopologicalSorter({key: calls for key, (_, calls) in counts.items()}).static_order()
+        ]
     except graphlib.CycleError as error:
         raise BundleError(
             f"{path}: function '{error.args[1][0][1]}' calls itself, which ONNX does not allow; export again"
@@ -82,9 +84,9 @@ def _count(bodies: Mapping[Key, Iterable[onnx.NodeProto]], path: Path) -> tuple[
     for key in reversed(order):  # callers first
         if runs[key] > MOST:
             raise BundleError(f"{path} calls function '{key[1]}' more than {MOST:,} times; export again")
-        for name, count in own[key][0].items():
+        for name, count in counts[key][0].items():
             operators[name] += runs[key] * count
-        for called, count in own[key][1].items():
+        for called, count in counts[key][1].items():
             runs[called] += runs[key] * count
     return operators, runs
 

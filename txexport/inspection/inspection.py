@@ -1,4 +1,4 @@
-"""What is in a checkpoint or a bundle, and what it costs to run: read, counted, nothing run."""
+"""The content of a checkpoint or a bundle, and the costs of running it, counted without running it."""
 
 import dataclasses
 from collections import Counter
@@ -25,8 +25,9 @@ from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
 from txexport.inspection.summary import outline
-from txexport.parts import limits
-from txexport.spec import EncoderDecoderSpec, ModelSpec, TextStackSpec
+from txexport.parts import architecture_of, limits
+from txexport.parts.inputs import reads_tokens
+from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict, to_dict
 from txexport.support.arguments import checked
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from txexport.runtime.engines.kernels import Kernels
 
 LENGTH = 512
-WORDS = "embedding.word.weight"
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class WeightBytes:
 
 @dataclass(frozen=True)
 class BundleFacts:
-    """What only a bundle has: the kind of its cache, its graphs by file, bytes of its files, versions.
+    """Facts about a bundle alone: the kind of its cache, its graphs by file, bytes of its files, versions.
 
-    `proof` is what verify last found, None before; `changed` are files that are no longer those that it
-    tried, new and missing ones included. `kernels` are those of ONNX Runtime by graph, of the graphs that
-    `load` runs and that multiply integers; None where nobody asked. `dtypes` are those that it is written
-    in, with the bytes of their weights; what else is said of weights is of the first. `stored` is what
-    `stored_integers` says; `calibrated` is by what texts integers were chosen, by dtype.
+    `proof` is what verify last found, None before; `changed` are files that differ from those that it
+    read, new and missing ones included. `kernels` are those of ONNX Runtime by graph, of the graphs that
+    `load` runs and that multiply integers; None if not requested. `dtypes` are those that it is written in,
+    with the bytes of their weights; other facts about weights are of the first. `stored` is the line of
+    `stored_integers`; `calibrated` describes the calibration texts, by dtype.
     """
 
     cache: str | None
@@ -82,8 +82,8 @@ class Inspection:
     `architecture` is a line for each stack. `prefill`, of each stack that reads whole rows, `step`, `cache`
     and `scores_bytes` are as the functions of those names in `flops` say; `step` and `cache` are None where
     nothing decodes. `parts` are where parameters, operations and cache are, `by_length` costs of one row of
-    other lengths. `limited` says where sequences end before what config.json promises, None where they do
-    not. `bundle` is None for a checkpoint.
+    other lengths. `limited` is a line where sequences are shorter than config.json promises, else None.
+    `bundle` is None for a checkpoint.
     """
 
     path: str
@@ -119,7 +119,7 @@ def inspect(
     batch: int = 1,
     kernels: bool = False,
 ) -> Inspection:
-    """What the checkpoint or bundle folder `path` holds, and what it costs.
+    """Read the checkpoint or bundle folder `path`, and count what it costs to run.
 
     `task` and `model_type` are as in `export`, and only for a checkpoint. `length` defaults to 512 tokens, or
     the longest sequence of the model where that is less. `kernels` opens a bundle's quantised graphs in ONNX
@@ -130,8 +130,8 @@ def inspect(
     if batch < 1:
         raise InputError(f"batch is {batch}, expected 1 or more")
     if bundle.is_bundle(folder):
-        for name, asked in (("task", task), ("model-type", model_type)):
-            if asked is not None:
+        for name, value in (("task", task), ("model-type", model_type)):
+            if value is not None:
                 raise InputError(f"{folder} is a bundle and has its {name}; --{name} is for checkpoints")
         return _of_bundle(folder, length, batch, kernels)
     if kernels:
@@ -144,28 +144,29 @@ def _of_checkpoint(
 ) -> Inspection:
     checkpoint = Checkpoint(folder)
     resolved = families.resolve(checkpoint, task, model_type)
-    kept = set(stored_names(resolved.weights).values())
+    stored_once = set(stored_names(resolved.weights).values())
     stored: Counter[str] = Counter()
     for tensor in checkpoint.tensors.values():
         stored[tensor.dtype] += tensor.nbytes
     dtypes = _written(resolved)
     weights = WeightBytes(dict(stored), dtypes[DEFAULT], dtypes)
-    found = _inspection(
-        folder, resolved.model_type, resolved.task, resolved.spec, kept, weights, length, batch
+    result = _inspection(
+        folder, resolved.model_type, resolved.task, resolved.spec, stored_once, weights, length, batch
     )
-    return dataclasses.replace(found, limited=limited(limits(resolved.spec), resolved.promised))
+    return dataclasses.replace(result, limited=limited(limits(resolved.spec), resolved.promised))
 
 
 def _written(resolved: Resolved) -> dict[str, int]:
     """The bytes of a bundle's weights by dtype: an encoder before a decoder has a file of its own."""
     spec, weights = resolved.spec, dict(resolved.weights)
-    parts = [set(weights)]
-    if isinstance(spec, EncoderDecoderSpec) and spec.generates:
-        own = {name for name in weights if name.startswith("encoder.")}
-        if spec.shared_embedding:
-            weights[f"decoder.{WORDS}"] = weights[f"encoder.{WORDS}"]
-        parts = [own, weights.keys() - own]
-    return by_dtype(weights, parts)
+    decoding = flops.decoding_of(spec)
+    files = [set(weights)]
+    if decoding is not None and decoding.source is not None:
+        source = {name for name in weights if name.startswith(f"{decoding.source}.")}
+        for second, first in architecture_of(spec).shared(spec).items():
+            weights[second] = weights[first]
+        files = [source, weights.keys() - source]
+    return by_dtype(spec, weights, files)
 
 
 def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> Inspection:
@@ -189,9 +190,11 @@ def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> I
         calibrated=manifest.form.calibrated,
     )
     weights = WeightBytes(None, facts.dtypes[manifest.dtype], facts.dtypes)
-    kept = {name for name, _ in tensors} - _copies(folder, manifest.of_dtype(None))
-    found = _inspection(folder, manifest.model_type, manifest.task, spec, kept, weights, length, batch, facts)
-    return dataclasses.replace(found, limited=manifest.limited)
+    stored_once = {name for name, _ in tensors} - _copies(folder, manifest.of_dtype(None))
+    result = _inspection(
+        folder, manifest.model_type, manifest.task, spec, stored_once, weights, length, batch, facts
+    )
+    return dataclasses.replace(result, limited=manifest.limited)
 
 
 def _kernels(folder: Path, manifest: bundle.Manifest) -> dict[str, "Kernels"]:
@@ -204,18 +207,18 @@ def _kernels(folder: Path, manifest: bundle.Manifest) -> dict[str, "Kernels"]:
 
 
 def _stored(folder: Path, manifest: bundle.Manifest) -> list[tuple[str, int]]:
-    """The parameters that lie in a bundle, and the bytes of each; of one file, within its graphs."""
+    """The parameters stored in a bundle, and the bytes of each; in a single file, within its graphs."""
     if not manifest.form.single_file:
         return [
             (name, one.nbytes) for path in manifest.data for name, one in read_header(folder / path).items()
         ]
     protos = [onnx.load(folder / graph.file) for graph in manifest.every_graph]
-    held = [one for proto in protos for one in proto.graph.initializer]
-    return [(one.name, len(one.raw_data)) for one in held if one.data_type != onnx.TensorProto.INT64]
+    tensors = [tensor for proto in protos for tensor in proto.graph.initializer]
+    return [(one.name, len(one.raw_data)) for one in tensors if one.data_type != onnx.TensorProto.INT64]
 
 
 def stored_integers(folder: Path, manifest: bundle.Manifest) -> str | None:
-    """Which part of a quantised checkpoint's bundle keeps its integers, in a line; None of another bundle."""
+    """A line on the part of a quantised checkpoint's bundle that keeps its integers; None otherwise."""
     stored = next((name for name in manifest.formats if DTYPES[name].stored), None)
     if stored is None:
         return None
@@ -223,13 +226,15 @@ def stored_integers(folder: Path, manifest: bundle.Manifest) -> str | None:
     matrices = [name.removesuffix(".scale") for name in sizes if name.endswith(".scale")]
     if not matrices:
         return f"{stored}: no matrix keeps the checkpoint's integers, all numbers are float32"
-    own = sum(size for name, size in sizes.items() if name in matrices or name.rpartition(".")[0] in matrices)
-    kept = f"{len(matrices)} matrices keep the checkpoint's integers ({own:,} bytes)"
-    return f"{stored}: {kept}, all else is float32 ({sum(sizes.values()) - own:,} bytes)"
+    integers = sum(
+        size for name, size in sizes.items() if name in matrices or name.rpartition(".")[0] in matrices
+    )
+    matrices_line = f"{len(matrices)} matrices keep the checkpoint's integers ({integers:,} bytes)"
+    return f"{stored}: {matrices_line}, all else is float32 ({sum(sizes.values()) - integers:,} bytes)"
 
 
 def _copies(folder: Path, manifest: bundle.Manifest) -> set[str]:
-    """Tables of a decoder's that are its encoder's too, and lie in the files of both."""
+    """Tables of a decoder that are its encoder's too, and are stored in the files of both."""
     copies: set[str] = set()
     first, *others = [read_header(folder / path) for path in manifest.data] or [{}]
     for name, one in first.items():
@@ -259,7 +264,7 @@ def _inspection(
     model_type: str,
     task: str,
     spec: ModelSpec,
-    kept: set[str],
+    stored_once: set[str],
     weights: WeightBytes,
     length: int | None,
     batch: int,
@@ -273,7 +278,7 @@ def _inspection(
         architecture={name: outline(stack) for name, stack in spec.stacks.items()},
         length=length,
         batch=batch,
-        parameters=parameter_count.count(spec, kept),
+        parameters=parameter_count.count(spec, stored_once),
         prefill=flops.prefill(spec, length, batch),
         step=flops.step(spec, length, batch),
         cache=flops.cache(spec, length, batch),
@@ -281,7 +286,7 @@ def _inspection(
         weights=weights,
         bundle=facts,
         spec=spec,
-        parts=anatomy(spec, kept, length, batch),
+        parts=anatomy(spec, stored_once, length, batch),
         by_length=by_length(spec, length),
     )
 
@@ -289,7 +294,7 @@ def _inspection(
 def _fitting(spec: ModelSpec, length: int | None) -> int:
     """`length`, which every stack of text must be able to read, or the default; else that of the signal."""
     stacks = list(spec.stacks.values())
-    if not any(isinstance(stack, TextStackSpec) for stack in stacks):
+    if not any(map(reads_tokens, stacks)):
         if length is not None:
             raise InputError(
                 f"length is {length}, but a model that reads no text has a length of its own; leave it out"

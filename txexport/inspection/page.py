@@ -1,4 +1,4 @@
-"""An inspection as one page of its own: the model drawn, what it costs at any length, memory, parameters."""
+"""An inspection as an HTML page: the model drawn, its costs by length, memory, parameters."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,55 +20,55 @@ COUNTS = {power: scaled(10**power) for power in range(27)}
 BYTES = {power: decimal(10**power).replace("bytes", "B").replace(".0", "") for power in range(19)}
 
 
-def render(found: Inspection) -> str:
+def render(result: Inspection) -> str:
     """The page; every number on it is one of the inspection's."""
-    heading = f"<h1>{text(found.path)}</h1>"
-    about = f"<p>{text(found.model_type)}, {text(found.task)}</p>"
-    sections = [_facts(found), _drawing(found), _lengths(found), _memory(found), _parameters(found)]
+    heading = f"<h1>{text(result.path)}</h1>"
+    about = f"<p>{text(result.model_type)}, {text(result.task)}</p>"
+    sections = [_facts(result), _drawing(result), _lengths(result), _memory(result), _parameters(result)]
     body = "\n".join(["<main>", heading, about, *("\n".join(part) for part in sections), "</main>"])
-    return page(f"{found.path}: {found.model_type}, {found.task}", body, STYLE)
+    return page(f"{result.path}: {result.model_type}, {result.task}", body, STYLE)
 
 
-def _facts(found: Inspection) -> Iterator[str]:
-    """The figures that most people look for."""
-    rows = [["parameters", f"{found.parameters.total:,}"]]
-    if found.parameters.active != found.parameters.total:
-        rows.append(["active for a token", f"{found.parameters.active:,}"])
-    for name, work in found.prefill.items():
+def _facts(result: Inspection) -> Iterator[str]:
+    """The main figures."""
+    rows = [["parameters", f"{result.parameters.total:,}"]]
+    if result.parameters.active != result.parameters.total:
+        rows.append(["active for a token", f"{result.parameters.active:,}"])
+    for name, work in result.prefill.items():
         rows.append([f"operations, {text(name)} reads {work.tokens:,} tokens", f"{work.total:,}"])
-    if found.step is not None:
-        rows.append([f"operations, next token after {found.length:,}", f"{found.step.total:,}"])
-    if found.cache is not None:
-        total = found.cache.total + found.cache.cross_total
-        rows.append([f"cache of {found.batch} x {found.length:,} tokens", _bytes(total)])
-    rows.append(["weights in a bundle", _bytes(found.weights.bundle)])
+    if result.step is not None:
+        rows.append([f"operations, next token after {result.length:,}", f"{result.step.total:,}"])
+    if result.cache is not None:
+        total = result.cache.total + result.cache.cross_total
+        rows.append([f"cache of {result.batch} x {result.length:,} tokens", _bytes(total)])
+    rows.append(["weights in a bundle", _bytes(result.weights.bundle)])
     yield table([], rows, "numbers")
-    for name, line in found.architecture.items():
+    for name, line in result.architecture.items():
         yield f"<p><b>{text(name)}</b>: {text(line)}.</p>"
-    if found.bundle is not None:
-        for line in (*calibrations(found.bundle), proof(found.bundle).plain):
+    if result.bundle is not None:
+        for line in (*calibrations(result.bundle), proof(result.bundle).plain):
             yield f"<p>{text(line)}.</p>"
 
 
-def _drawing(found: Inspection) -> Iterator[str]:
+def _drawing(result: Inspection) -> Iterator[str]:
     """Every stack, and below it the same numbers as a table."""
     yield "<h2>Where it is</h2>"
     yield (
         "<p>The line on the left is the residual stream: what a sublayer makes is added to it. Bars are "
         "shares of the model's parameters, of a stack's operations, and of the cache.</p>"
     )
-    shown = {name: name for name in MEASURES if name != "cache" or found.cache is not None}
+    shown = {name: name for name in MEASURES if name != "cache" or result.cache is not None}
     yield plots.legend(shown)
-    whole = {"parameters": found.parameters.total, "cache": 0}
-    if found.cache is not None:
-        whole["cache"] = found.cache.total + found.cache.cross_total
+    totals = {"parameters": result.parameters.total, "cache": 0}
+    if result.cache is not None:
+        totals["cache"] = result.cache.total + result.cache.cross_total
     yield '<div class="figures">'
-    for stack in found.parts:
+    for stack in result.parts:
         caption = f"<b>{text(stack.name)}</b>, operations of {text(stack.work)}"
-        yield f"<figure><figcaption>{caption}</figcaption>{draw(stack, whole)}</figure>"
+        yield f"<figure><figcaption>{caption}</figcaption>{draw(stack, totals)}</figure>"
     yield "</div>"
     heads = ["part", "layers", "parameters", "operations", "cache, bytes"]
-    for stack in found.parts:
+    for stack in result.parts:
         layers = {
             id(part): numbered(group.numbers)
             for group in stack.groups
@@ -86,33 +86,33 @@ def _drawing(found: Inspection) -> Iterator[str]:
         yield f"<details><summary>{summary}</summary>{table(heads, rows, 'numbers')}</details>"
 
 
-def _lengths(found: Inspection) -> Iterator[str]:
+def _lengths(result: Inspection) -> Iterator[str]:
     """Operations and cache of one row against its length."""
     yield "<h2>What length costs</h2>"
-    if not found.by_length:
+    if not result.by_length:
         yield "<p>It reads no text: every image or sound is as long, and costs as much.</p>"
         return
-    first, *_, last = found.by_length
+    first, *_, last = result.by_length
     yield (
         f"<p>One row of n tokens, from {first.length:,} to {last.length:,}, on logarithmic axes. Products "
         "with the weights, of width d, grow with n d², attention with n² d where no window bounds it.</p>"
     )
     yield '<div class="figures">'
     for name in first.prefill:
-        works = [(costs.length, costs.prefill[name]) for costs in found.by_length]
+        works = [(costs.length, costs.prefill[name]) for costs in result.by_length]
         if works[0][1].tokens != works[-1][1].tokens:
-            full = all(map(_full, found.spec.stacks[name].blocks))
+            full = all(map(_full, result.spec.stacks[name].blocks))
             growth = {"matrices": "matrices, n d²", "attention": "attention, n² d" if full else "attention"}
             yield _works(f"{name} reads n tokens: operations", works, growth)
     if first.step is not None:
-        steps = [(costs.length, costs.step) for costs in found.by_length if costs.step is not None]
+        steps = [(costs.length, costs.step) for costs in result.by_length if costs.step is not None]
         yield _works("the next token after n: operations", steps, {})
     if first.cache is not None:
-        cache = {"cache": [(costs.length, float(_cached(costs))) for costs in found.by_length]}
+        cache = {"cache": [(costs.length, float(_cached(costs))) for costs in result.by_length]}
         plot = plots.lines("cache in float32, bytes by length", cache, ["cache"], BYTES)
         yield f"<figure><figcaption>cache of n tokens, in float32</figcaption>{plot}</figure>"
     yield "</div>"
-    yield f"<details><summary>in numbers</summary>{_table_of_lengths(found)}</details>"
+    yield f"<details><summary>in numbers</summary>{_table_of_lengths(result)}</details>"
 
 
 def _works(name: str, works: list[tuple[int, Pass]], growth: dict[str, str]) -> str:
@@ -129,18 +129,18 @@ def _works(name: str, works: list[tuple[int, Pass]], growth: dict[str, str]) -> 
 
 
 def _full(block: BlockSpec) -> bool:
-    """Whether every token sees every other, or all before it."""
+    """Tell whether every token sees every other, or all before it."""
     full = MaskedAttentionSpec | PositionedAttentionSpec
     return isinstance(block.attention, full) and block.attention.window is None
 
 
-def _table_of_lengths(found: Inspection) -> str:
+def _table_of_lengths(result: Inspection) -> str:
     """Every length, with operations by part."""
-    names = [*found.prefill, *(["next token"] if found.step is not None else [])]
-    cached = found.cache is not None
+    names = [*result.prefill, *(["next token"] if result.step is not None else [])]
+    cached = result.cache is not None
     heads = ["n", *(f"{text(name)}, {part}" for name in names for part in WORKS), *["cache, bytes"] * cached]
     rows = []
-    for costs in found.by_length:
+    for costs in result.by_length:
         works = [*costs.prefill.values(), *([costs.step] if costs.step is not None else [])]
         numbers = [getattr(work, part) for work in works for part in WORKS] + [_cached(costs)] * cached
         rows.append([f"{costs.length:,}", *(f"{number:,}" for number in numbers)])
@@ -151,18 +151,18 @@ def _cached(costs: LengthCosts) -> int:
     return 0 if costs.cache is None else costs.cache.total + costs.cache.cross_total
 
 
-def _memory(found: Inspection) -> Iterator[str]:
+def _memory(result: Inspection) -> Iterator[str]:
     """Bytes of the weights in each dtype."""
     yield "<h2>Memory</h2>"
-    has = "this bundle's" if found.bundle is not None else "of a bundle in each dtype"
+    has = "this bundle's" if result.bundle is not None else "of a bundle in each dtype"
     rest = "the cache, and scores of one layer where a kernel writes them out, are float32"
     yield f"<p>Weights, {has}; {rest}.</p>"
-    sizes = dict(found.weights.dtypes)
-    sizes |= {f"the checkpoint's {name}": size for name, size in (found.weights.checkpoint or {}).items()}
-    if found.cache is not None:
-        total = found.cache.total + found.cache.cross_total
-        sizes[f"cache, {found.batch} x {found.length:,} tokens"] = total
-    sizes["scores of one layer"] = found.scores_bytes
+    sizes = dict(result.weights.dtypes)
+    sizes |= {f"the checkpoint's {name}": size for name, size in (result.weights.checkpoint or {}).items()}
+    if result.cache is not None:
+        total = result.cache.total + result.cache.cross_total
+        sizes[f"cache, {result.batch} x {result.length:,} tokens"] = total
+    sizes["scores of one layer"] = result.scores_bytes
     shown = {name: (float(size), decimal(size)) for name, size in sizes.items()}
     rows = [[text(name), f"{size:,}"] for name, size in sizes.items()]
     yield '<div class="figures">'
@@ -170,9 +170,9 @@ def _memory(found: Inspection) -> Iterator[str]:
     yield f"{table(['', 'bytes'], rows, 'numbers')}</div>"
 
 
-def _parameters(found: Inspection) -> Iterator[str]:
-    """What each component has learned."""
-    counted = found.parameters
+def _parameters(result: Inspection) -> Iterator[str]:
+    """The number of parameters of each component."""
+    counted = result.parameters
     yield "<h2>Parameters</h2>"
     sizes = {name: size for name, size in counted.components.items() if size}
     rows = [

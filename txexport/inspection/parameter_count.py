@@ -1,20 +1,15 @@
-"""How many numbers a model has learned, told from its spec, by component."""
+"""The number of parameters of a model by component, counted from its spec."""
 
 import math
 from collections.abc import Container
 from dataclasses import dataclass
 from typing import assert_never
 
-from txexport.parts import parameters
+from txexport.parts import input_of, parameters
 from txexport.spec import (
-    EmbeddingSpec,
     ExpertsSpec,
     FeedForwardSpec,
-    LogMelSpec,
     ModelSpec,
-    PatchSpec,
-    PositionKind,
-    SpectrogramSpec,
 )
 
 COMPONENTS = (
@@ -65,8 +60,8 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
         components[component(spec, name)] += size
         idle += size * (not active(spec, name))
     effective = sum(learned(spec).values())
-    kept = [math.prod(shape) for name, shape in shapes.items() if stored is None or name in stored]
-    fixed = sum(kept) - sum(components.values())
+    sizes = [math.prod(shape) for name, shape in shapes.items() if stored is None or name in stored]
+    fixed = sum(sizes) - sum(components.values())
     total = sum(components.values())
     inner = total - components["embedding"]
     rule = sum(12 * stack.num_layers * stack.hidden_size**2 for stack in spec.stacks.values())
@@ -74,11 +69,12 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
 
 
 def learned(spec: ModelSpec, stored: Container[str] | None = None) -> dict[str, int]:
-    """How many numbers each parameter has that is learned and no copy of another, as in `count`."""
+    """The size of each parameter that is learned and no copy of another, as in `count`."""
+    fixed = _fixed(spec)
     return {
         name: math.prod(shape)
         for name, shape in parameters(spec).items()
-        if (stored is None or name in stored) and not _fixed(spec, name)
+        if (stored is None or name in stored) and name not in fixed
     }
 
 
@@ -100,7 +96,7 @@ def component(spec: ModelSpec, name: str) -> str:
 
 
 def active(spec: ModelSpec, name: str) -> bool:
-    """Whether one token uses a parameter: of equal experts, the first stand for those that are chosen."""
+    """Tell whether one token uses a parameter: of equal experts, the first represent the chosen ones."""
     stack, _, rest = name.partition(".layers.")
     layer, _, inner = rest.partition(".feed_forward.experts.")
     if not inner:
@@ -114,17 +110,10 @@ def active(spec: ModelSpec, name: str) -> bool:
             assert_never(kind)
 
 
-def _fixed(spec: ModelSpec, name: str) -> bool:
-    """Whether a parameter is a table of sinusoids, which nothing learns."""
-    stack, _, rest = name.partition(".")
-    if rest != "embedding.position.weight":
-        return False
-    match spec.stacks[stack].embedding:
-        case EmbeddingSpec() as embedding:
-            return embedding.position.kind == PositionKind.FIXED
-        case PatchSpec() | SpectrogramSpec():
-            return False
-        case LogMelSpec():
-            return True
-        case kind:
-            assert_never(kind)
+def _fixed(spec: ModelSpec) -> set[str]:
+    """The parameters that are computed and not learned."""
+    return {
+        f"{name}.embedding.{table}"
+        for name, stack in spec.stacks.items()
+        for table in input_of(stack).fixed(stack.embedding)
+    }

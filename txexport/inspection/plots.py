@@ -13,10 +13,10 @@ Line = Sequence[tuple[int, float]]
 
 def lines(name: str, series: Mapping[str, Line], kinds: Sequence[str], ticks: Mapping[int, str]) -> str:
     """Lines by name over lengths, each of its kind; `ticks` label powers of ten on the left."""
-    points = [point for line in series.values() for point in line if point[1] > 0]
-    first, last = min(x for x, _ in points), max(x for x, _ in points)
-    low = math.floor(math.log10(min(y for _, y in points)))
-    high = max(math.ceil(math.log10(max(y for _, y in points))), low + 1)
+    drawn = [point for line in series.values() for point in line if point[1] > 0]
+    first, last = min(x for x, _ in drawn), max(x for x, _ in drawn)
+    low = math.floor(math.log10(min(y for _, y in drawn)))
+    high = max(math.ceil(math.log10(max(y for _, y in drawn))), low + 1)
 
     def across(x: float) -> float:
         return LEFT + (RIGHT - LEFT) * math.log(x / first) / (math.log(last / first) or 1)
@@ -40,9 +40,9 @@ def lines(name: str, series: Mapping[str, Line], kinds: Sequence[str], ticks: Ma
         )
     shapes.append(f'<text class="tick" x="{RIGHT}" y="{BOTTOM + 32}" text-anchor="end">tokens</text>')
     for (label, line), kind in zip(series.items(), kinds, strict=True):
-        place = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in line if y > 0)
+        points = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in line if y > 0)
         shapes.append(
-            f'<polyline class="line {kind}" points="{place}"><title>{plain(label)}</title></polyline>'
+            f'<polyline class="line {kind}" points="{points}"><title>{plain(label)}</title></polyline>'
         )
         shapes += [
             f'<circle class="dot {kind}" cx="{across(x):.1f}" cy="{up(y):.1f}" r="2.5">'
@@ -50,23 +50,25 @@ def lines(name: str, series: Mapping[str, Line], kinds: Sequence[str], ticks: Ma
             for x, y in line
             if y > 0
         ]
-    said = "; ".join(
+    description = "; ".join(
         f"{label}: {line[-1][1]:,.0f} at {line[-1][0]:,} tokens" for label, line in series.items()
     )
-    return _svg(name, said, HEIGHT, shapes)
+    return _svg(name, description, HEIGHT, shapes)
 
 
 def bars(name: str, sizes: Mapping[str, tuple[float, str]], kind: str) -> str:
-    """A bar a name, as long as its number, with what is said of it."""
+    """A bar for each name, as long as its number, with a description."""
     most = max((size for size, _ in sizes.values()), default=0) or 1
     shapes = []
-    for row, (label, (size, said)) in enumerate(sizes.items()):
+    for row, (label, (size, description)) in enumerate(sizes.items()):
         y = ROW * row
         shapes.append(f'<text class="name" x="0" y="{y + 14}">{plain(label)}</text>')
-        shapes.append(f'<text class="note" x="{WIDTH}" y="{y + 14}" text-anchor="end">{plain(said)}</text>')
+        shapes.append(
+            f'<text class="note" x="{WIDTH}" y="{y + 14}" text-anchor="end">{plain(description)}</text>'
+        )
         width = max(1.0, size / most * WIDTH)
         shapes.append(f'<rect class="{kind}" x="0" y="{y + 20}" width="{width:.1f}" height="10" rx="2"/>')
-    about = "; ".join(f"{label}: {said}" for label, (_, said) in sizes.items())
+    about = "; ".join(f"{label}: {description}" for label, (_, description) in sizes.items())
     return _svg(name, about, ROW * len(sizes), shapes)
 
 
@@ -80,9 +82,9 @@ def legend(names: Mapping[str, str]) -> str:
     return f'<p class="legend">{"".join(signs)}</p>'
 
 
-def _svg(name: str, said: str, height: int, shapes: Sequence[str]) -> str:
+def _svg(name: str, description: str, height: int, shapes: Sequence[str]) -> str:
     box = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-    about = f"<title>{plain(name)}</title><desc>{plain(said)}</desc>"
+    about = f"<title>{plain(name)}</title><desc>{plain(description)}</desc>"
     return "\n".join([f'<svg class="costs" {box} role="img">{about}', *shapes, "</svg>"])
 
 

@@ -19,16 +19,16 @@ LISTED = 100  # columns of a list of operators, where there are more
 UNITS = ("", "k", "M", "G", "T", "P")
 
 
-def render(found: Inspection) -> Group:
+def render(result: Inspection) -> Group:
     """Architecture, parameters, costs, and for a bundle its files, graphs, operators and functions."""
     parts: list[RenderableType] = [
-        Text.assemble((f"{found.path}: ", ""), (f"{found.model_type}, {found.task}", "bold"))
+        Text.assemble((f"{result.path}: ", ""), (f"{result.model_type}, {result.task}", "bold"))
     ]
-    parts += [Text(f"{name}: {line}") for name, line in found.architecture.items()]
-    parts += [Text(found.limited)] if found.limited is not None else []
-    parts += [_parameters(found), _costs(found)]
-    if found.bundle is not None:
-        parts += _bundle(found.bundle)
+    parts += [Text(f"{name}: {line}") for name, line in result.architecture.items()]
+    parts += [Text(result.limited)] if result.limited is not None else []
+    parts += [_parameters(result), _costs(result)]
+    if result.bundle is not None:
+        parts += _bundle(result.bundle)
     return Group(*parts)
 
 
@@ -41,8 +41,8 @@ def scaled(count: float) -> str:
     return f"{count:.3g}{UNITS[-1]}"
 
 
-def _parameters(found: Inspection) -> FittedTable:
-    counted = found.parameters
+def _parameters(result: Inspection) -> FittedTable:
+    counted = result.parameters
     table = FittedTable("parameters", number(""), number("share"))
     for name, size in counted.components.items():
         if size:
@@ -60,31 +60,31 @@ def _parameters(found: Inspection) -> FittedTable:
     return table
 
 
-def _costs(found: Inspection) -> FittedTable:
-    table = FittedTable(f"{found.batch} x {found.length:,} tokens", number("a token"), number("in all"))
-    passes = {f"{name} reads {work.tokens:,} tokens": work for name, work in found.prefill.items()}
-    if found.step is not None:
-        passes["next token"] = found.step
+def _costs(result: Inspection) -> FittedTable:
+    table = FittedTable(f"{result.batch} x {result.length:,} tokens", number("a token"), number("in all"))
+    passes = {f"{name} reads {work.tokens:,} tokens": work for name, work in result.prefill.items()}
+    if result.step is not None:
+        passes["next token"] = result.step
     for name, work in passes.items():
         table.add_row(f"{name}, operations", scaled(work.per_token), scaled(work.total))
         for part in ("matrices", "attention", "head"):
             share = getattr(work, part)
             if share:
                 table.add_row(f"  {part}", scaled(share / work.tokens), scaled(share))
-    cache = found.cache
+    cache = result.cache
     if cache is not None:
         windowed = f", in all {cache.layers} layers though {cache.windowed} look at a window"
         name = f"cache{windowed if cache.windowed else ''}"
         table.add_row(name, decimal(cache.per_token), decimal(cache.total))
         if cache.cross_total:
             table.add_row("cache of the encoder", decimal(cache.cross_per_token), decimal(cache.cross_total))
-    table.add_row("scores of one layer, where written out", "", decimal(found.scores_bytes))
-    for kind, size in (found.weights.checkpoint or {}).items():
+    table.add_row("scores of one layer, where written out", "", decimal(result.scores_bytes))
+    for kind, size in (result.weights.checkpoint or {}).items():
         table.add_row(f"weights, {kind} in the checkpoint", "", decimal(size))
-    if found.bundle is None:
-        table.add_row("weights, F32 in a bundle", "", decimal(found.weights.bundle))
+    if result.bundle is None:
+        table.add_row("weights, F32 in a bundle", "", decimal(result.weights.bundle))
     else:
-        for dtype, size in found.bundle.dtypes.items():
+        for dtype, size in result.bundle.dtypes.items():
             table.add_row(f"weights, {dtype} in the bundle", "", decimal(size))
     return table
 
@@ -121,7 +121,7 @@ def calibrations(facts: BundleFacts) -> Iterator[str]:
 
 
 def proof(facts: BundleFacts) -> Text:
-    """What verify last found, and whether it is about these files."""
+    """The result of the last verify, and whether files have changed since."""
     proof = facts.proof
     if proof is None:
         return Text("not verified yet")

@@ -1,6 +1,6 @@
 """The parts of models: inputs, heads and architectures, each one object in one file.
 
-Whoever needs to know something of a model asks its part; nobody else tells the members of these unions apart.
+Other code asks the part of a model; only the parts distinguish the members of these unions.
 """
 
 from dataclasses import replace
@@ -11,14 +11,16 @@ from txexport.parts.architectures import architecture_of
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.layer_outputs import check_outputs, last_before_norm, sums_layers
-from txexport.parts.part import Architecture, Head, Input
+from txexport.parts.part import Architecture, Decoding, Head, Input, Readout
 from txexport.spec import ModelSpec
 from txexport.spec.shapes import Shapes
 
 __all__ = [
     "Architecture",
+    "Decoding",
     "Head",
     "Input",
+    "Readout",
     "architecture_of",
     "check_outputs",
     "for_others",

@@ -99,9 +99,9 @@ def encoder_cases(
     ]:
         lengths = [min(length, longest) for length in lengths]
         shape = (len(lengths), max(lengths))
-        places = np.arange(shape[1])
+        positions = np.arange(shape[1])
         filled = np.array(lengths)[:, None]
-        mask = places < filled if side != "left" else places >= shape[1] - filled
+        mask = positions < filled if side != "left" else positions >= shape[1] - filled
         if side == "scattered":
             mask = random.random(shape) < 0.6
             mask[:, random.integers(shape[1])] = True

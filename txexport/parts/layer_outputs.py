@@ -32,7 +32,7 @@ def sums_layers(spec: ModelSpec) -> bool:
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
-    """Raise UnsupportedError where a model's layers have not what `outputs` are."""
+    """Raise UnsupportedError where a model's layers lack one of `outputs`."""
     if outputs and not isinstance(spec, DualEncoderSpec) and head_of(spec.head) is CHOICES:
         raise UnsupportedError(
             "outputs of every layer are not there for multiple-choice, whose choices are rows of their own; "

@@ -1,4 +1,4 @@
-"""The questions that an input, a head and an architecture answer: each is one object, in one file."""
+"""Protocols of inputs, heads and architectures; each of them is one object in one file."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from txexport.contracts.contract import Contract, Port, Signature
 from txexport.contracts.stage import GraphFacts, Stage
-from txexport.spec import HeadKind, HeadSpec, StackSpec
+from txexport.spec import AttentionPoolSpec, HeadKind, HeadSpec, StackSpec
 from txexport.spec.shapes import Shapes
 
 Shape = tuple[int | str, ...]  # of a port: numbers and symbolic dimensions
@@ -45,6 +45,31 @@ class View:
     affordable: Callable[[int, StackSpec], bool]
 
 
+@dataclass(frozen=True)
+class Decoding:
+    """The stack that generates tokens, by name, and the stack that it attends to, if there is one."""
+
+    decoder: str
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Readout:
+    """A component that reads a stack's hidden states: a head, a pooler, a projection.
+
+    Its parameters begin with `owner`. It reads one vector of a sequence, or `every` one. `tied` is a matrix
+    of another owner that it multiplies with too. A `pool` makes keys and values of every vector, and one
+    vector of them. Keys and values of cross-attention are `for_decoder`. `note` describes it to people.
+    """
+
+    owner: str
+    note: str = ""
+    every: bool = False
+    tied: str | None = None
+    pool: AttentionPoolSpec | None = None
+    for_decoder: bool = False
+
+
 class Input(Protocol):
     """A stack's input: token ids, pixels, a spectrogram."""
 
@@ -54,11 +79,15 @@ class Input(Protocol):
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether it is token ids."""
+        """True for token ids."""
 
     @property
     def last_state_before_norm(self) -> bool:
-        """Whether the original gives the last hidden state of such a stack without the final norm."""
+        """True where the original returns the last hidden state of such a stack without the final norm."""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The embedding's parameters that are added to vectors or placed before them, and not multiplied."""
 
     def ports(self, stack: Any, rows: Shape) -> tuple[Port, ...]:
         """The graph's inputs: token ids and masks of shape `rows`, or a signal with `rows[0]` rows."""
@@ -75,8 +104,14 @@ class Input(Protocol):
     def parameters(self, embedding: Any) -> Shapes:
         """Names and shapes of the embedding's parameters."""
 
+    def fixed(self, embedding: Any) -> tuple[str, ...]:
+        """The embedding's parameters that are computed and not learned: tables of sinusoids."""
+
     def operations(self, embedding: Any) -> int:
         """Floating-point operations that turn a row into vectors; 0 for a table of tokens."""
+
+    def summary(self, stack: Any) -> list[str]:
+        """Vocabulary or size of the signal, and positions, in a few words each."""
 
     def rows(self, stack: Any, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """Random rows of tokens of those lengths, or as many signals."""
@@ -98,13 +133,16 @@ class Head(Protocol):
 
     @property
     def per_sequence(self) -> bool:
-        """Whether it reads one vector of a sequence."""
+        """True where it reads one vector of a sequence."""
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
         """The graph's outputs, made of hidden states of shape `hidden` (B,S,W)."""
 
     def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
-        """Names and shapes of its parameters; a projection tied to the word matrix adds none."""
+        """Names and shapes of its parameters; a projection tied to the word embedding adds none."""
+
+    def note(self, head: HeadSpec, vocab_size: int) -> str:
+        """Kind, number of scores, and whether the projection is tied; empty where there is no head."""
 
 
 class Architecture(Protocol):
@@ -134,6 +172,12 @@ class Architecture(Protocol):
 
     def shared(self, spec: Any) -> Mapping[str, str]:
         """Second names of shared parameters, each with the name that is stored."""
+
+    def decoding(self, spec: Any) -> Decoding | None:
+        """The stack that generates; None where nothing is generated."""
+
+    def readouts(self, spec: Any, stack: str) -> tuple[Readout, ...]:
+        """The components that read the hidden states of a stack, in the order of computing."""
 
     def vector_output(self, spec: Any) -> str | None:
         """The output with one vector of a sequence beside its hidden states; None where there is none."""

@@ -4,7 +4,7 @@ from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Shape
-from txexport.spec import RelativeSpec, RelativeVectorsSpec, StackSpec, TextStackSpec
+from txexport.spec import RelativeSpec, RelativeVectorsSpec, SinusoidVectorsSpec, StackSpec, TextStackSpec
 from txexport.spec.parameters import block
 from txexport.spec.shapes import Shapes, norm, under
 
@@ -25,7 +25,7 @@ def layer_ports(
     keys: int | str,
     source: int | str | None = None,
 ) -> list[Port]:
-    """Hidden states in `shape` (B,S), and weights of so many keys, and of a `source` where there is one."""
+    """Hidden states in `shape` (B,S), and weights of `keys` keys, and of a `source` where there is one."""
     ports: list[Port] = []
     if names.HIDDEN_STATES in outputs:
         for layer in range(stack.num_layers + 1):
@@ -57,6 +57,14 @@ def parameters(stack: StackSpec) -> Shapes:
     if stack.final_norm is not None:
         shapes |= under("final_norm", norm(stack.final_norm))
     return shapes
+
+
+def relative_vectors(stack: StackSpec, length: int) -> int:
+    """The number of vectors of relative positions that attention multiplies with; 0 where it has none."""
+    match stack:
+        case TextStackSpec(relative=RelativeVectorsSpec() | SinusoidVectorsSpec() as relative):
+            return relative.vectors(length)
+    return 0
 
 
 def _relative_vectors(spec: RelativeVectorsSpec, hidden_size: int) -> Shapes:

@@ -26,7 +26,7 @@ def unit(x):
 def similarity(
     bias: bool, g: Body, text_embeds: ir.Value, image_embeds: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """How well texts and images fit (Radford et al. 2021, 2.3; with a bias, Zhai et al. 2023, 3.2).
+    """The similarity of texts and images (Radford et al. 2021, 2.3; with a bias, Zhai et al. 2023, 3.2).
 
     text_embeds (T,W), image_embeds (I,W) -> logits_per_text (T,I), logits_per_image (I,T).
     """

@@ -11,7 +11,7 @@ from txgraphs.heads._transform import Tokens, Word, projected, transformed
 
 @component("start_logits", "end_logits")
 def span_head(spec: HeadSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """How well an answer starts and ends at every token (Devlin et al. 2019, 4.2): x (B,S,W) -> two (B,S)."""
+    """Scores of an answer's start and end at each token (Devlin et al. 2019, 4.2): x (B,S,W) -> two (B,S)."""
     op = g.op
     both = projected(spec, g, transformed(spec, g, x))  # (B, S, 2)
     start_logits = op.Gather(both, op.Constant(value_int=0), axis=2)  # (B, S)

@@ -22,7 +22,7 @@ def unit(x: Tensor) -> Tensor:
 
 
 class Similarity(nn.Module):
-    """How well texts and images fit (Radford et al. 2021, 2.3; with a bias, Zhai et al. 2023, 3.2)."""
+    """The similarity of texts and images (Radford et al. 2021, 2.3; with a bias, Zhai et al. 2023, 3.2)."""
 
     def __init__(self, bias: bool = False) -> None:
         super().__init__()

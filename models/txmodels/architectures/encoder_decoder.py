@@ -36,10 +36,16 @@ class EncoderDecoderModel(nn.Module):
             self.decoder.embedding.word = self.encoder.embedding.word
         self.head: Any = (CausalLMHead if spec.generates else head)(spec.head, width, spec.vocab_size)
 
-    def encode(self, input_ids: Tensor, attention_mask: Tensor, *_: Tensor | None) -> dict[str, Tensor]:
-        """Both (B,S) -> the outputs of the encoder's graph, or of the one of both stacks, by name."""
+    def encode(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        global_attention_mask: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """All (B,S) -> the outputs of the encoder's graph, or of the one of both stacks, by name."""
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, names.ENCODER)
-        x = self.encoder(input_ids, attention_mask, None, None, layers)
+        x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask, layers)
         if self.spec.generates:
             return self._hidden_states(x) | layers.values
         x, again = self._read_again(x, input_ids, attention_mask)

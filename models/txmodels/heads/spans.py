@@ -8,7 +8,7 @@ from txmodels.heads._transform import Tokens, Transform
 
 
 class SpanHead(Transform):
-    """How well an answer starts and ends at every token (Devlin et al. 2019, 4.2)."""
+    """Scores of an answer's start and end at every token (Devlin et al. 2019, 4.2)."""
 
     def __init__(self, spec: HeadSpec, hidden_size: int):
         super().__init__(spec, hidden_size, spec.labels)

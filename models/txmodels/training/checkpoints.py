@@ -16,8 +16,8 @@ from txexport.checkpoints.stored import FLOATS
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import Resolved, _composed
 from txexport.spec import Cache
-from txmodels.architectures import DualEncoderModel as DualEncoder
-from txmodels.model import Transformer as Model
+from txmodels.architectures import DualEncoderModel
+from txmodels.model import Transformer
 from txmodels.model import model as model_of
 
 WEIGHTS = "model.safetensors"
@@ -28,14 +28,14 @@ def build(
     resolved: Resolved,
     cache: Cache = Cache.DYNAMIC,
     outputs: Collection[str] = (),
-) -> Model | DualEncoder:
+) -> Transformer | DualEncoderModel:
     """Build the components that `resolved` describes, with the checkpoint's weights, float32, on the CPU.
 
     They also return the `outputs` of every layer. Parameters that the checkpoint does not store, such as
     sinusoids, are not to be trained.
     """
     spec = resolved.spec
-    model: Model | DualEncoder = model_of(spec, cache, outputs)
+    model: Transformer | DualEncoderModel = model_of(spec, cache, outputs)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             weight = resolved.weights[name]
@@ -44,7 +44,7 @@ def build(
     return model
 
 
-def load(folder: str | Path, task: str | None = None) -> Model | DualEncoder:
+def load(folder: str | Path, task: str | None = None) -> Transformer | DualEncoderModel:
     """Load the checkpoint in `folder` as components to be trained further.
 
     `task` defaults to the one that its architecture implies. The components have no dropout, whatever
@@ -77,7 +77,7 @@ def create(
 
 
 def save(
-    model: Model | DualEncoder,
+    model: Transformer | DualEncoderModel,
     folder: str | Path,
     like: str | Path | None = None,
     task: str | None = None,
@@ -96,7 +96,7 @@ def save(
     folder = Path(folder)
     own = {name: parameter.detach() for name, parameter in model.named_parameters()}
     if like is None:
-        if not isinstance(model, Model):
+        if not isinstance(model, Transformer):
             raise UnsupportedError("two towers are saved like a checkpoint of CLIP; give `like`")
         config = _composed.config(model.spec)
         tensors = own
@@ -115,7 +115,10 @@ def save(
 
 
 def _renamed(
-    own: Mapping[str, torch.Tensor], model: Model | DualEncoder, checkpoint: Checkpoint, task: str | None
+    own: Mapping[str, torch.Tensor],
+    model: Transformer | DualEncoderModel,
+    checkpoint: Checkpoint,
+    task: str | None,
 ) -> dict[str, torch.Tensor]:
     """The tensors of `checkpoint`, with those that its task reads replaced by the parameters `own`."""
     resolved = families.resolve(checkpoint, task)

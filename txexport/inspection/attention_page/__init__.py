@@ -1,4 +1,4 @@
-"""Attention weights as a page that one can look at, made of what `txexport attention --json` gives."""
+"""Attention weights as an HTML page, from the JSON of `txexport attention`."""
 
 from txexport.inspection.attention_page.page import render
 

@@ -15,8 +15,8 @@ ALLOWED = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 def render(document: Mapping[str, Any]) -> str:
     """The page of a document as `txexport attention --json` gives it."""
-    given = document["text"]
-    text = clean(given if isinstance(given, str) else " / ".join(given))
+    source = document["text"]
+    text = clean(source if isinstance(source, str) else " / ".join(source))
     # Within a script an end tag ends it wherever it stands, so no < is left in what comes from outside.
     data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
     return f"""<!doctype html>

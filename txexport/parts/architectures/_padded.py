@@ -30,13 +30,13 @@ def padded_cases(encoder: StackSpec, head: HeadSpec, view: View, texts: Texts) -
     if not isinstance(encoder, TextStackSpec):
         yield from input_of(encoder).cases(encoder)
         return
-    words = encoder.embedding
+    embedding = encoder.embedding
     for batch in encoder_cases(
-        words.vocab_size,
+        embedding.vocab_size,
         encoder.token_types,
         view.longest(encoder),
         texts.pad_token_id,
-        words.dropped,
+        embedding.dropped,
         texts.mark,
         texts.alone,
     ):

@@ -8,12 +8,12 @@ from txexport.contracts.contract import Contract, Port, Signature
 from txexport.contracts.stage import STEP, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
-from txexport.parts.architectures import _cached
+from txexport.parts.architectures import _cached, _readouts
 from txexport.parts.architectures._padded import Case
 from txexport.parts.cases import EncoderCase, decoder_cases, generation_cases, one_row, tokens_for_experts
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Skipped, View
+from txexport.parts.part import Decoding, Readout, Skipped, View
 from txexport.spec import DecoderSpec
 from txexport.spec.shapes import Shapes, under
 
@@ -68,21 +68,29 @@ class Decoder:
         """None."""
         return {}
 
+    def decoding(self, spec: DecoderSpec) -> Decoding:
+        """The one stack."""
+        return Decoding("decoder")
+
+    def readouts(self, spec: DecoderSpec, stack: str) -> tuple[Readout, ...]:
+        """The head."""
+        return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
+
     def vector_output(self, spec: DecoderSpec) -> None:
         """None."""
         return None
 
     def cases(self, spec: DecoderSpec, view: View) -> Iterator[Case]:
         """Prompts and steps over a growing past, ragged and padded, and generation from them."""
-        decoder, words = spec.decoder, spec.vocab_size
+        decoder, vocab_size = spec.decoder, spec.vocab_size
         yield from decoder_cases(
-            words,
+            vocab_size,
             view.longest(decoder),
             ragged=True,
             left=not view.static,
             experts=tokens_for_experts(decoder),
         )
-        yield from generation_cases(words, decoder, None)
+        yield from generation_cases(vocab_size, decoder, None)
         if view.static:
             yield Skipped("left padding", "a static cache pads on the right")
         if view.hub:

@@ -12,7 +12,7 @@ from txexport.parts import stacks
 from txexport.parts.architectures.encoder import check_no_cache
 from txexport.parts.cases import MANY, DualEncoderCase, EncoderCase
 from txexport.parts.inputs import input_of
-from txexport.parts.part import View
+from txexport.parts.part import Readout, View
 from txexport.parts.vectors import attention_pool
 from txexport.spec import DualEncoderSpec, Pick
 from txexport.spec.shapes import Shapes, linear, under
@@ -60,8 +60,8 @@ class DualEncoder:
         """Those of texts, of images, or of both in one graph."""
         ports: list[Port] = []
         towers = ((roles.TEXT, names.TEXT, TEXTS), (roles.VISION, names.VISION, IMAGES))
-        for own, name, rows in towers:
-            if role in (roles.MODEL, own):
+        for tower, name, rows in towers:
+            if role in (roles.MODEL, tower):
                 batch = rows if role == roles.MODEL else names.BATCH_SIZE
                 shape = batch, stacks.hidden_shape(spec.stacks[name], stacks.TOKENS)[1]
                 ports += stacks.layer_ports(spec.stacks[name], name, outputs, shape, shape[1])
@@ -116,6 +116,18 @@ class DualEncoder:
         """None."""
         return {}
 
+    def decoding(self, spec: DualEncoderSpec) -> None:
+        """None: nothing is generated."""
+
+    def readouts(self, spec: DualEncoderSpec, stack: str) -> tuple[Readout, ...]:
+        """The projection or pool of each tower, and behind the second the comparison of both."""
+        note = f"{spec.size:,} numbers"
+        if stack == names.TEXT:
+            return (Readout("text_projection", note),)
+        pooled = Readout("vision_pool", note, pool=spec.vision_pool)
+        vector = Readout("vision_projection", note) if spec.vision_pool is None else pooled
+        return vector, Readout("similarity", "of texts and images")
+
     def vector_output(self, spec: DualEncoderSpec) -> None:
         """None."""
         return None
@@ -123,8 +135,8 @@ class DualEncoder:
     def cases(self, spec: DualEncoderSpec, view: View) -> Iterator[DualEncoderCase]:
         """One, three and nine texts, one, two and nine images; padding on the right has the ending id."""
         random = np.random.default_rng(0)
-        words, longest = spec.text.embedding.vocab_size, view.longest(spec.text)
-        mark = words - 1 if spec.eos_token_id is None else spec.eos_token_id
+        vocab_size, longest = spec.text.embedding.vocab_size, view.longest(spec.text)
+        mark = vocab_size - 1 if spec.eos_token_id is None else spec.eos_token_id
         for name, lengths, images in [
             ("one text of one token, one image", [1], 1),
             ("three ragged texts, two images", [5, 11, 2], 2),
@@ -133,8 +145,8 @@ class DualEncoder:
         ]:
             lengths = [min(length, longest) for length in lengths]
             mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
-            ids = np.where(mask, random.integers(0, words - 1, mask.shape), mark)
-            ids = np.where(ids == mark, 0, ids) if mark < words - 1 else ids
+            ids = np.where(mask, random.integers(0, vocab_size - 1, mask.shape), mark)
+            ids = np.where(ids == mark, 0, ids) if mark < vocab_size - 1 else ids
             ids[~mask] = mark
             ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
             pixels = random.standard_normal((images, *spec.vision.embedding.shape), np.float32)

@@ -8,11 +8,12 @@ from txexport.contracts.contract import Contract, Port, Signature, floats
 from txexport.contracts.stage import ONCE, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
+from txexport.parts.architectures import _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.cases import EncoderCase
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Shape, View
+from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
 from txexport.parts.vectors import vector_name
 from txexport.spec import EncoderSpec, HeadKind, Pick
@@ -31,7 +32,7 @@ class Encoder:
         return (roles.MODEL,)
 
     def signatures(self, spec: EncoderSpec, contract: Contract) -> dict[str, Signature]:
-        """What the stack reads, and what the heads give."""
+        """Inputs of the stack, outputs of the heads."""
         check_no_cache(spec, contract)
         rows = CHOICES if spec.head.kind == HeadKind.CHOICES else stacks.TOKENS
         shape = (*stacks.hidden_shape(spec.encoder, stacks.TOKENS), spec.encoder.hidden_size)
@@ -43,6 +44,21 @@ class Encoder:
             both = (names.CLS_LOGITS, names.DISTILLATION_LOGITS)
             outputs = (*(floats(name, *outputs[0].shape) for name in both), *outputs)
         return {roles.MODEL: Signature(input_of(spec.encoder).ports(spec.encoder, rows), outputs)}
+
+    def decoding(self, spec: EncoderSpec) -> None:
+        """None: nothing is generated."""
+
+    def readouts(self, spec: EncoderSpec, stack: str) -> tuple[Readout, ...]:
+        """The sum of layers, the pooler or another vector, the second heads, and the head."""
+        pool = spec.vector.pool if spec.vector is not None else None
+        return (
+            *[Readout("layer_sum")] * spec.layer_sum,
+            *[Readout("pooler")] * spec.pooler,
+            *[Readout("vector", pool=pool)] * (spec.vector is not None),
+            *[Readout("next_sentence")] * (spec.next_sentence is not None),
+            *[Readout("distilled")] * spec.distilled,
+            _readouts.head(spec.head, spec.vocab_size, "encoder.embedding.word.weight"),
+        )
 
     def vector_output(self, spec: EncoderSpec) -> str | None:
         """The pooler's, or that of the spec's vector."""

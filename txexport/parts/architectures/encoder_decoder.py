@@ -1,4 +1,4 @@
-"""An encoder and a decoder that attends to it: two graphs, or one where the decoder generates nothing."""
+"""An encoder and a decoder that attends to it: two graphs, or one where nothing is generated."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -9,13 +9,13 @@ from txexport.contracts.ecosystem import BRANCH
 from txexport.contracts.stage import GENERATED, ONCE, STEP, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
-from txexport.parts.architectures import _cached
+from txexport.parts.architectures import _cached, _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.architectures.encoder import check_no_cache
 from txexport.parts.cases import EncoderCase, decoder_cases, generation_cases, tokens_for_experts
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Shape, Skipped, View
+from txexport.parts.part import Decoding, Readout, Shape, Skipped, View
 from txexport.spec import EncoderDecoderSpec
 from txexport.spec.attention_parameters import cross_key_value
 from txexport.spec.shapes import Shapes, linear, under
@@ -49,13 +49,13 @@ class EncoderDecoder:
         cross = self._cross(spec, cache_names.PRESENT)
         if not contract.hub:
             return {roles.ENCODER: Signature(inputs, (hidden, *cross)), roles.DECODER: later}
-        own = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, names.SEQUENCE_LENGTH)
+        present = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, names.SEQUENCE_LENGTH)
         states = floats(names.ENCODER_HIDDEN_STATES, *hidden.shape)
         first = Signature(
             (*contract.step_after_encoder, states, *self._source_mask(spec)),
             (
                 *_cached.logits(spec.head, spec.decoder, names.SEQUENCE_LENGTH),
-                *_by_layer([*own, *cross]),
+                *_by_layer([*present, *cross]),
             ),
         )
         return {
@@ -160,8 +160,21 @@ class EncoderDecoder:
         return shapes | under("head", head)
 
     def shared(self, spec: EncoderDecoderSpec) -> Mapping[str, str]:
-        """The word matrix that serves both stacks."""
+        """The word embedding that both stacks share."""
         return {DECODER_WORDS: ENCODER_WORDS} if spec.shared_embedding else {}
+
+    def decoding(self, spec: EncoderDecoderSpec) -> Decoding | None:
+        """The decoder, which attends to the encoder."""
+        return Decoding("decoder", "encoder") if spec.generates else None
+
+    def readouts(self, spec: EncoderDecoderSpec, stack: str) -> tuple[Readout, ...]:
+        """Of the encoder the keys and values for the decoder, of the decoder the head."""
+        if stack == "decoder":
+            embedding = self.shared(spec).get(DECODER_WORDS, DECODER_WORDS)
+            return (_readouts.head(spec.head, spec.vocab_size, embedding),)
+        projection = [Readout("cross_projection", every=True, for_decoder=True)] * spec.projected
+        note = "of the encoder, for the decoder"
+        return (*projection, Readout("cross", note, every=True, for_decoder=True))
 
     def vector_output(self, spec: EncoderDecoderSpec) -> None:
         """None."""
@@ -174,9 +187,9 @@ class EncoderDecoder:
                 spec.encoder, spec.head, view, Texts(spec.head.pad_token_id, spec.head.eos_token_id)
             )
             return
-        source, words = spec.encoder, spec.vocab_size
+        source, vocab_size = spec.encoder, spec.vocab_size
         yield from decoder_cases(
-            words,
+            vocab_size,
             view.longest(spec.decoder),
             ragged=view.static,
             left=False,
@@ -184,7 +197,7 @@ class EncoderDecoder:
             source=source,
             source_longest=view.longest(source) if input_of(source).reads_tokens else 0,
         )
-        yield from generation_cases(words, spec.decoder, source)
+        yield from generation_cases(vocab_size, spec.decoder, source)
         if view.static:
             yield Skipped("left padding", "a static cache pads on the right")
         else:

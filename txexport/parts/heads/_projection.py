@@ -1,4 +1,4 @@
-"""The parameters that all heads but none share: a transform and a projection."""
+"""Parameters and description of the heads that project: all but none."""
 
 from txexport.spec import HeadSpec
 from txexport.spec.shapes import Shapes, linear, norm, under
@@ -19,3 +19,9 @@ def projection(head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
     if head.factored_size is not None:
         shapes |= under("narrow", linear(hidden_size, head.factored_size, head.factored_bias))
     return shapes
+
+
+def note(kind: str, head: HeadSpec, vocab_size: int) -> str:
+    """The kind of a head, its number of scores, and whether it is tied to the word embedding."""
+    tied = ", tied to the words" * head.tied
+    return f"{kind}, {head.labels or vocab_size:,} scores{tied}"

@@ -22,5 +22,9 @@ class NoHead:
         """None."""
         return {}
 
+    def note(self, head: HeadSpec, vocab_size: int) -> str:
+        """Empty."""
+        return ""
+
 
 HEAD = NoHead()

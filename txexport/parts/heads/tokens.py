@@ -2,7 +2,7 @@
 
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
-from txexport.parts.heads._projection import projection
+from txexport.parts.heads._projection import note, projection
 from txexport.parts.part import Shape
 from txexport.spec import HeadKind, HeadSpec
 from txexport.spec.shapes import Shapes
@@ -22,6 +22,10 @@ class Tokens:
     def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
         """Transform and projection."""
         return projection(head, hidden_size, vocab_size)
+
+    def note(self, head: HeadSpec, vocab_size: int) -> str:
+        """Kind, number of scores, tying."""
+        return note("tokens", head, vocab_size)
 
 
 HEAD = Tokens()

@@ -19,6 +19,7 @@ class LogMel:
     spec = LogMelSpec
     reads_tokens = False
     last_state_before_norm = False
+    tables = ("position.weight",)
 
     def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
         """input_features."""
@@ -47,10 +48,21 @@ class LogMel:
             "position.weight": (embedding.length, width),
         }
 
+    def fixed(self, embedding: LogMelSpec) -> tuple[str, ...]:
+        """The positions, which are sinusoids."""
+        return ("position.weight",)
+
     def operations(self, embedding: LogMelSpec) -> int:
         """The first convolution over 3 frames and the second over 3 of its outputs."""
         weights = 2 * embedding.num_mel_bins + embedding.hidden_size
         return 2 * embedding.length * embedding.hidden_size * 3 * weights
+
+    def summary(self, stack: SignalStackSpec) -> list[str]:
+        """Frames and bands of the spectrogram, positions."""
+        embedding = stack.embedding
+        assert isinstance(embedding, LogMelSpec)
+        size = f"{2 * embedding.length:,} frames of {embedding.num_mel_bins} bands"
+        return [size, f"{embedding.length:,} fixed positions"]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """As many signals of random numbers as there are lengths."""

@@ -19,6 +19,7 @@ class Patches:
     spec = PatchSpec
     reads_tokens = False
     last_state_before_norm = True
+    tables = ("tokens.0.weight", "tokens.1.weight", "registers.weight", "position.weight")
 
     def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
         """pixel_values, of any height and width where positions are interpolated."""
@@ -52,10 +53,25 @@ class Patches:
             shapes["project.bias"] = (width,)
         return shapes | (under("norm", norm(embedding.norm)) if embedding.norm is not None else {})
 
+    def fixed(self, embedding: PatchSpec) -> tuple[str, ...]:
+        """None: positions are learned."""
+        return ()
+
     def operations(self, embedding: PatchSpec) -> int:
         """The projection of every patch of an image of `image_size`."""
         pixels = embedding.channels * embedding.patch_size**2
         return 2 * (embedding.positions - embedding.tokens) * embedding.hidden_size * pixels
+
+    def summary(self, stack: SignalStackSpec) -> list[str]:
+        """Size of the image and its patches, registers, positions."""
+        patches = stack.patches
+        height, width = patches.image_size
+        size = f"{height} x {width} pixels in squares of {patches.patch_size}"
+        registers = [f"{patches.registers} registers"] if patches.registers else []
+        if not patches.positioned:
+            return [size, *registers, "positions by rotation, of any size"]
+        fitted = ", interpolated for other sizes" * patches.any_size
+        return [size, *registers, f"{patches.positions:,} learned positions{fitted}"]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """As many signals of random numbers as there are lengths."""

@@ -19,6 +19,7 @@ class Spectrogram:
     spec = SpectrogramSpec
     reads_tokens = False
     last_state_before_norm = True
+    tables = ("tokens.0.weight", "tokens.1.weight", "position.weight")
 
     def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
         """input_values."""
@@ -47,9 +48,22 @@ class Spectrogram:
             "project.bias": (width,),
         }
 
+    def fixed(self, embedding: SpectrogramSpec) -> tuple[str, ...]:
+        """None: positions are learned."""
+        return ()
+
     def operations(self, embedding: SpectrogramSpec) -> int:
         """The projection of every patch."""
         return 2 * (embedding.length - 2) * embedding.hidden_size * embedding.patch_size**2
+
+    def summary(self, stack: SignalStackSpec) -> list[str]:
+        """Frames and bands of the spectrogram, patches, positions."""
+        embedding = stack.embedding
+        assert isinstance(embedding, SpectrogramSpec)
+        size = f"{embedding.max_length:,} frames of {embedding.num_mel_bins} bands"
+        strides = f"every {embedding.time_stride} frames and {embedding.frequency_stride} bands"
+        squares = f"squares of {embedding.patch_size}, {strides}"
+        return [size, squares, f"{embedding.length:,} learned positions"]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """As many signals of random numbers as there are lengths."""

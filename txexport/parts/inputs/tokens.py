@@ -1,6 +1,7 @@
 """Token ids, with a mask of padding, types of tokens and a mask of global tokens where the stack has them."""
 
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 import numpy as np
 
@@ -8,7 +9,17 @@ from txexport.contracts import names
 from txexport.contracts.contract import Port, ints
 from txexport.contracts.stage import GraphFacts
 from txexport.parts.part import Shape, SignalCase, Sources
-from txexport.spec import EmbeddingSpec, TextStackSpec
+from txexport.spec import (
+    AlibiSpec,
+    EmbeddingSpec,
+    MaskedAttentionSpec,
+    PositionKind,
+    RelativeSpec,
+    RelativeVectorsSpec,
+    RoundedAlibiSpec,
+    SinusoidVectorsSpec,
+    TextStackSpec,
+)
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
@@ -18,6 +29,7 @@ class Tokens:
     spec = EmbeddingSpec
     reads_tokens = True
     last_state_before_norm = False
+    tables = ("position.weight", "segment.weight", "task.weight")
 
     def ports(self, stack: TextStackSpec, rows: Shape) -> tuple[Port, ...]:
         """input_ids and attention_mask, and the others that the stack reads, all of shape `rows`."""
@@ -55,18 +67,56 @@ class Tokens:
             shapes |= under("project", projection)
         return shapes
 
+    def fixed(self, embedding: EmbeddingSpec) -> tuple[str, ...]:
+        """The positions, where they are sinusoids."""
+        return ("position.weight",) if embedding.position.kind == PositionKind.FIXED else ()
+
     def operations(self, embedding: EmbeddingSpec) -> int:
         """None: vectors are looked up in a table."""
         return 0
 
+    def summary(self, stack: TextStackSpec) -> list[str]:
+        """Vocabulary, narrower word vectors, segments, positions."""
+        embedding = stack.embedding
+        return [
+            f"vocabulary {embedding.vocab_size:,}",
+            *([f"word vectors of {embedding.factored_size:,}"] if embedding.factored_size else []),
+            *([f"{embedding.type_vocab_size} segments"] if embedding.type_vocab_size > 1 else []),
+            _positions(stack),
+        ]
+
     def rows(self, stack: TextStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """Ids of the vocabulary."""
-        words = stack.embedding.vocab_size
-        return [random.integers(0, words, length).tolist() for length in lengths]
+        vocab_size = stack.embedding.vocab_size
+        return [random.integers(0, vocab_size, length).tolist() for length in lengths]
 
     def cases(self, stack: TextStackSpec) -> Iterator[SignalCase]:
         """None: the cases of texts are their architecture's."""
         return iter(())
+
+
+def _positions(stack: TextStackSpec) -> str:
+    position = stack.embedding.position
+    kind = f"{position.kind} positions" if position.table else _relative_positions(stack)
+    return f"{kind} of any length" if position.limit is None else f"{kind} up to {position.limit:,}"
+
+
+def _relative_positions(stack: TextStackSpec) -> str:
+    match stack.relative:
+        case RelativeSpec(buckets=buckets):
+            return f"relative positions in {buckets} buckets"
+        case RelativeVectorsSpec(span=span):
+            return f"{2 * span} vectors of relative positions"
+        case SinusoidVectorsSpec():
+            return "sinusoids of relative positions"
+        case AlibiSpec() | RoundedAlibiSpec():
+            return "linear biases of distance"
+        case None:
+            kinds = [block.attention for block in stack.blocks]
+            rotary = any(isinstance(kind, MaskedAttentionSpec) and kind.rotary is not None for kind in kinds)
+            return "rotary positions" if rotary else "no positions"
+        case kind:
+            assert_never(kind)
 
 
 INPUT = Tokens()

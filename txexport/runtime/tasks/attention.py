@@ -60,7 +60,7 @@ def attention(
     truncate: bool = False,
     **options: Any,
 ) -> dict[str, AttentionMap]:
-    """What every token of a text, or of a pair, attends to: the weights of all layers and heads, by name.
+    """Attention weights of all layers and heads for a text or a pair, by name.
 
     Of an encoder or a decoder, in one pass over the text, it is "attentions"; of an encoder-decoder
     "encoder_attentions", "decoder_attentions" and "cross_attentions", whose rows are tokens that the

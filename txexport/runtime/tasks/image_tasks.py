@@ -107,7 +107,7 @@ def match(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """How likely each of `texts` is the one that fits an image, likeliest first.
+    """The probability that each of `texts` describes an image, the highest first.
 
     Probabilities over the texts (Radford et al. 2021, 3.1), or each text's alone where the model was
     trained so (Zhai et al. 2023, 3.2). `template` is what the model reads of a text, which takes the

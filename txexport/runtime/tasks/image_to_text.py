@@ -27,7 +27,7 @@ def image_to_text(
     progress: Progress | None = None,
     **options: Any,
 ) -> str | list[str]:
-    """What an image shows or says, in words; for one, or each of several.
+    """The caption or the transcribed text of an image, or of each of several.
 
     An image is as `Model.images` takes it. `options` are those of `generate`. Images are opened batch by
     batch, each as many tokens as the encoder makes of it. Raises InputError for what is no image, and for

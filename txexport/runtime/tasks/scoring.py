@@ -35,7 +35,7 @@ def score(
     batch_tokens: int = CACHE_TOKENS,
     progress: Progress | None = None,
 ) -> list[Score]:
-    """How likely the model finds each token of texts, given those before it; the first ones have none.
+    """The log-probability of each token of texts, given those before it; the first token has none.
 
     An encoder-decoder scores `targets`, as answers to `texts`. `batch_tokens` as in `generate`. Raises
     InputError for a task that does not generate and for texts that are too long.

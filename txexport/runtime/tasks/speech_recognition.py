@@ -77,7 +77,7 @@ def transcribe(
     progress: Progress | None = None,
     **options: Any,
 ) -> str | list[str]:
-    """What is said in sounds, written down or with task "translate" in English; for one, or each of many.
+    """The transcript of a sound, or of each of many; with task "translate" its English translation.
 
     A sound is as `Model.audio` takes it, at most as long as the model hears at once. `options` are
     `task`, `language`, a code as "fr", where None is what the checkpoint says or else lets the model

@@ -84,7 +84,7 @@ def rerank(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Ranked] | list[list[Ranked]]:
-    """How well each of `documents` answers a query, the best first, as CrossEncoder.rank has it.
+    """The score of each of `documents` for a query, the best first, as CrossEncoder.rank gives it.
 
     For a model of one label that reads a query and a document together: `corpus_id` is a document's place
     among those given, `score` what the checkpoint's activation makes of the label, or else its
@@ -145,7 +145,7 @@ def zero_shot(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """How likely each of `candidate_labels`, of any words, fits a text, likeliest first.
+    """The probability of each of `candidate_labels` (any words) for a text, the highest first.
 
     For a model of natural language inference (Yin et al. 2019, 5): a label's score is how far the text
     entails the `hypothesis_template` with the label in the place of {}. Scores sum to 1 over the labels

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from txmodels.architectures import DualEncoderModel as DualEncoder
-from txmodels.model import Transformer as Model
-from txmodels.model import model
+from txmodels.architectures import DualEncoderModel
+from txmodels.model import Transformer, model
 
 from txexport.contracts import cache_names, roles
 from txexport.contracts.names import (
@@ -49,7 +48,7 @@ class Trace:
 
     def __init__(self, twin: Twin, cache: str | None):
         self.model: Any = twin.model
-        if cache == Cache.STATIC and isinstance(twin.model, Model):
+        if cache == Cache.STATIC and isinstance(twin.model, Transformer):
             with torch.device("meta"):  # the parameters stay the twin's
                 self.model = model(twin.model.spec, Cache.STATIC, twin.model.outputs)
             self.model.load_state_dict(twin.model.state_dict(), assign=True)
@@ -89,7 +88,7 @@ class Trace:
                 hook.remove()
 
     def _forward(self, role: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        if isinstance(self.model, DualEncoder):
+        if isinstance(self.model, DualEncoderModel):
             return self._tower(self.model, role, inputs)
         if any(map(cache_names.is_past, inputs)):
             return self._decode(self.model, inputs)
@@ -97,7 +96,7 @@ class Trace:
             return self.model.encode(**inputs)
         return self.model.encode_signal(*inputs.values())
 
-    def _tower(self, towers: DualEncoder, role: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _tower(self, towers: DualEncoderModel, role: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         if role == roles.TEXT:
             return towers.texts(**inputs)
         if role == roles.VISION:

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from txmodels.architectures import DualEncoderModel as DualEncoder
-from txmodels.model import Transformer as Model
+from txmodels.architectures import DualEncoderModel
+from txmodels.model import Transformer
 from txmodels.training.checkpoints import build
 
 from txexport.checkpoints.checkpoint import Checkpoint
@@ -82,7 +82,7 @@ class Twin:
     @torch.inference_mode()
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
-        assert isinstance(self.model, Model)
+        assert isinstance(self.model, Transformer)
         result = one_pass(self.model, torch.tensor([tokens]), **source_tensors(source))
         return {name: value[0].numpy() for name, value in result.items()}
 
@@ -119,7 +119,7 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
 
 def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
     """The outputs of an encoder, or of both towers, by the names of their graphs."""
-    if isinstance(model, DualEncoder):
+    if isinstance(model, DualEncoderModel):
         return model.compare(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 

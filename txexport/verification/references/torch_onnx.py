@@ -11,8 +11,8 @@ import onnxruntime as ort
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
-from txmodels.architectures import DualEncoderModel as DualEncoder
-from txmodels.model import Transformer as Model
+from txmodels.architectures import DualEncoderModel
+from txmodels.model import Transformer
 
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import ONE_PASS
@@ -79,9 +79,9 @@ class TorchOnnxReference:
         return {name: array[0] for name, array in result.items()}
 
 
-def _traced(model: Model | DualEncoder) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
+def _traced(model: Transformer | DualEncoderModel) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
     """The function to export and examples of its inputs."""
-    if isinstance(model, DualEncoder):
+    if isinstance(model, DualEncoderModel):
         return encoded, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
     spec = model.spec
     encoder = spec.stacks.get("encoder")

@@ -1,0 +1,95 @@
+"""Operations of attention, and the numbers that its cache keeps, counted from its spec.
+
+N query heads, H head size.
+"""
+
+import itertools
+from typing import assert_never
+
+from txexport.parts.stacks import relative_vectors
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    DisentangledAttentionSpec,
+    LatentAttentionSpec,
+    LinformerAttentionSpec,
+    LocalAttentionSpec,
+    LongformerAttentionSpec,
+    LowRankAttentionSpec,
+    MaskedAttentionSpec,
+    PerformerAttentionSpec,
+    PositionedAttentionSpec,
+    SparseAttentionSpec,
+    StackSpec,
+    StridedAttentionSpec,
+    TransformerXLAttentionSpec,
+)
+
+Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
+
+
+def cached(spec: MaskedAttentionSpec) -> int:
+    """The numbers that a layer keeps of a token."""
+    return sum(heads * size for heads, size in spec.cache_shapes)
+
+
+def per_pair(spec: Attention) -> int:
+    """Operations for a query and a key that it sees: their product, and the weighted value."""
+    if isinstance(spec, LatentAttentionSpec):
+        return 2 * spec.num_heads * (2 * spec.kv_lora_rank + spec.qk_rope_head_dim)
+    return 4 * spec.num_heads * spec.head_dim
+
+
+def scores(spec: Attention, length: int) -> int:
+    """The number of scores of one sequence and head."""
+    return length**2 if isinstance(spec, MaskedAttentionSpec) else pairs(spec, length)
+
+
+def pairs(spec: Attention, length: int) -> int:
+    """The number of pairs of a query and a key that it sees; of Longformer without global tokens."""
+    match spec:
+        case (
+            AttentionSpec()
+            | LatentAttentionSpec()
+            | DisentangledAttentionSpec()
+            | TransformerXLAttentionSpec()
+            | LowRankAttentionSpec()
+        ):
+            return _in_window(spec.window, spec.causal, length)
+        case LongformerAttentionSpec():
+            return _in_window(spec.window // 2 + 1, spec.causal, length)
+        case LinformerAttentionSpec():
+            return length * spec.projected_length
+        case PerformerAttentionSpec():  # with the features, and with their sums
+            return 2 * length * spec.num_features
+        case StridedAttentionSpec():  # half of the heads each
+            near = sum(min(position, spec.stride) + 1 for position in range(length))
+            return (near + sum(position // spec.stride + 1 for position in range(length))) // 2
+        case LocalAttentionSpec():
+            blocks = [min(spec.block_size, length - start) for start in range(0, length, spec.block_size)]
+            inside = sum(size * (size + 1) // 2 if spec.causal else size**2 for size in blocks)
+            neighbours = sum(size * following for size, following in itertools.pairwise(blocks))
+            return inside + neighbours * (1 if spec.causal else 2)
+        case _:
+            assert_never(spec)
+
+
+def relative(stack: StackSpec, block: BlockSpec, length: int) -> tuple[int, int]:
+    """Operations with relative positions in a layer: for each row, and once for all rows."""
+    kind = block.attention
+    match kind:
+        case DisentangledAttentionSpec():
+            products = kind.terms
+        case TransformerXLAttentionSpec():
+            products = 1
+        case _:
+            return 0, 0
+    numbers = 2 * products * kind.num_heads * kind.head_dim * relative_vectors(stack, length)
+    return numbers * length, numbers * kind.hidden_size
+
+
+def _in_window(window: int | None, causal: bool, length: int) -> int:
+    """Pairs where a query sees itself and the `window` - 1 tokens before it, and as many after it."""
+    reach = length - 1 if window is None else min(window, length) - 1
+    before = reach * (reach + 1) // 2 + (length - 1 - reach) * reach
+    return length + (before if causal else 2 * before)
