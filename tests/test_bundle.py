@@ -91,6 +91,12 @@ def test_a_proof_covers_what_txexport_json_says(copy):
         ({"format": "3"}, "damaged"),
         ({"form": {"cache": None, "opset": 24, "inline": 1}}, "inline is 1"),
         ({"proof": {"created": 1}}, "damaged"),
+        ({"stages": []}, "stages are a list"),
+        ({"stages": {"native": []}}, "stages are a dict"),
+        ({"stages": {"native": [], "hub": []}}, "native stages are none, expected model"),
+        ({"stages": {"native": ["model"], "hub": []}}, "damaged"),
+        ({"stages": {"native": {"role": "model"}, "hub": []}}, "damaged"),
+        ({"format": 7}, "format 7 has no stages"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
@@ -99,6 +105,48 @@ def test_wrong_types_in_txexport_json_are_told(values, told, copy):
     for read in (txexport.load, inspect):
         with pytest.raises(BundleError, match=re.escape(told)):
             read(copy)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"when": "often"}, "when is 'often', expected 'once' or 'step'"),
+        ({"role": "encoder_model"}, "native stages are encoder_model, expected model"),
+        ({"inputs": {}}, "stage model has inputs , expected the graph's"),
+        ({"inputs": ["input_ids"]}, "inputs is"),
+        ({"source": "smell"}, "takes input_ids from 'smell', which no earlier stage has"),
+        ({"source": "model.logits"}, "takes input_ids from 'model.logits', which no earlier stage has"),
+        ({"facts": {"vocab_size": -1}}, "which do not fit its inputs"),
+        ({"facts": {}}, "which do not fit its inputs"),
+        ({"facts": {"vocab_size": "40"}}, "vocab_size is '40', expected a whole number"),
+        ({"facts": {"vocab_size": True}}, "vocab_size is True, expected a whole number"),
+        ({"facts": {"vocabulary": 40}}, "damaged"),
+        ({"facts": {"vocab_size": 40, "limit": "decoder"}}, "limit 'decoder', expected one of encoder"),
+        ({"facts": {"vocab_size": 40, "pads_to_limit": True}}, "pads to a limit, and has none"),
+        ({"facts": {"vocab_size": 40, "vector": "text"}}, "vector 'text', expected an output"),
+        ({"instead_of": ["model"]}, "instead of 'model', which is no other stage"),
+        ({"speed": 1}, "damaged"),
+    ],
+    ids=str,
+)
+def test_a_damaged_stage_is_refused(values, message, copy):
+    stages = json.loads((copy / "txexport.json").read_text())["stages"]
+    [stage] = stages["native"]
+    if "source" in values:
+        values = {"inputs": stage["inputs"] | {"input_ids": values["source"]}}
+    stage |= values
+    edited(copy, stages=stages)
+    for read in (txexport.load, inspect):
+        with pytest.raises(BundleError, match=re.escape(message)):
+            read(copy)
+
+
+def test_verify_finds_a_stage_of_another_architecture(copy):
+    stages = json.loads((copy / "txexport.json").read_text())["stages"]
+    stages["native"][0]["facts"]["vocab_size"] += 1
+    edited(copy, stages=stages)
+    [case] = verify(copy, reference="twin", cases=FILES).failed
+    assert "stages of native graphs are not those of the checkpoint's architecture" in case.exception
 
 
 def test_force_replaces_a_bundle_of_an_older_txexport(copy, checkpoint_of):

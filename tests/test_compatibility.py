@@ -63,6 +63,37 @@ def test_bundle_of_format_6_is_whole_and_can_be_proved(name, tmp_path):
     assert quantize(out, "float16").format == FORMAT
 
 
+@pytest.mark.parametrize(("name", "auto"), [("gpt2", "CausalLM"), ("bart", "Seq2SeqLM")])
+def test_a_bundle_of_format_7_runs_inspects_and_can_be_proved(name, auto, tmp_path):
+    """Its stages are derived from its architecture."""
+    for folder in (f"bundle-7-{name}", f"transformers-4.40-{name}"):
+        shutil.copytree(DATA / folder, tmp_path / folder)
+    out = tmp_path / f"bundle-7-{name}"
+    with load(out, device="cpu") as model:
+        assert model.manifest.format == 7
+        tokens = model.generate_ids(IDS.tolist(), max_new_tokens=4, do_sample=False, num_beams=1)
+    original_model = getattr(transformers, f"AutoModelFor{auto}").from_pretrained(
+        DATA / f"transformers-4.40-{name}"
+    )
+    ids = torch.from_numpy(IDS)
+    expected = original_model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=4, do_sample=False, num_beams=1
+    )
+    assert [list(row) for row in tokens] == [
+        row[-len(mine) :].tolist() for row, mine in zip(expected, tokens, strict=True)
+    ]
+    before = (out / "txexport.json").read_text()
+    assert "stages" not in before
+    assert inspect(out).to_dict()["bundle"]["source"] == f"../transformers-4.40-{name}"
+    report = verify(out, cases="quick", reference="transformers", allow_edited=True)
+    assert report.ok
+    verdict = bundle.read(out).proof.verdict  # the second where a later export writes other graphs
+    assert verdict == "equal" or verdict.startswith("no difference in ")
+    assert inspect(out).bundle.changed == []  # the proof holds of a manifest without stages
+    assert "stages" not in (out / "txexport.json").read_text()
+    assert quantize(out, "float16").format == FORMAT
+
+
 def test_absolute_path_of_a_first_bundle_of_format_6_is_read(tmp_path):
     for folder in ("bundle-6-bert", "transformers-4.40-bert"):
         shutil.copytree(DATA / folder, tmp_path / folder)

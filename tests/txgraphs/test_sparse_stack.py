@@ -23,7 +23,7 @@ from txmodels.model import Transformer
 from txmodels.model import model as transformer
 
 from txexport import parts
-from txexport.bundle.manifest import ExportOptions, Manifest, Source
+from txexport.bundle.manifest import ExportOptions, Graphs, Manifest, Source
 from txexport.contracts import ONE_PASS
 from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter.bundle_plan import to_proto
@@ -271,13 +271,14 @@ def test_linformer_refuses_a_longer_text_in_one_line(tmp_path):
         model_type="own",
         task="fill-mask",
         form=ExportOptions(None, 24),
-        formats={},
+        formats={"float32": Graphs({}, {})},
         data={},
         limits=parts.limits(spec),
         spec=to_dict(spec),
         source=Source("", {}),
         companions={},
         versions={},
+        stages={"native": [], "hub": parts.stages(spec, ONE_PASS)},
     )
     sessions = {"model": open_session(tmp_path / "model.onnx", "cpu", 1)}
     model = LoadedBundle(tmp_path, manifest, "cpu", sessions)

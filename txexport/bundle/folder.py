@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from txexport.bundle.manifest import MANIFEST, OLDEST, GraphFile, Manifest, Proof
+from txexport.bundle.manifest import MANIFEST, OLDEST, GraphFile, Manifest
 from txexport.bundle.manifest_reading import parsed
+from txexport.bundle.proof import Proof
 from txexport.bundle.swap import recover
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from txexport.bundle.limits import LONG, limited
+from txexport.bundle.proof import Proof
 from txexport.contracts import Port, roles
+from txexport.contracts.stage import TOKENS, Stage
 from txexport.errors import InputError
 from txexport.formats import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED
 
@@ -19,7 +21,8 @@ MANIFEST = "txexport.json"
 WRITES_IN_PLACE, ATTENDS_IN_PLACE = 24, "1.28"
 UNROUNDED = DTYPES[DEFAULT].session_options
 FOLDED = "session.disable_quant_qdq"  # integers become float32 numbers at load, of any width
-FORMAT, OLDEST = 7, 6  # what export writes, and from which on every one is read: see CONTRIBUTING.md
+FORMAT, OLDEST = 8, 6  # what export writes, and from which on every one is read: see CONTRIBUTING.md
+STAGED = 8  # the first format with stages; for older ones they are derived from the architecture
 
 
 @dataclass(frozen=True)
@@ -126,33 +129,6 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Proof:
-    """The result of the last complete run of verify, and the SHA-256 of the bundle's files by name.
-
-    `verdict` is the report's, `scope` to what, in which runtime, by which cases, of which checkpoint;
-    `worst_error` is of the output that came nearest to its bound, None where it was not finite or nothing
-    was compared. `session_options` are those that the sessions had, by dtype, and `processors` what of
-    tokenizer, chat template, image and sound processor was tried; before these were told, both are empty.
-    """
-
-    created: str
-    verdict: str
-    scope: str
-    references: list[str]
-    cases: int
-    failed: int
-    skipped: int
-    numbers: int
-    worst_output: str
-    worst_error: float | None
-    bound: float
-    versions: dict[str, str]
-    sha256: dict[str, str]
-    session_options: dict[str, dict[str, str]] = field(default_factory=dict)
-    processors: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Manifest:
     """The content of txexport.json.
 
@@ -162,7 +138,7 @@ class Manifest:
     longest sequences, in tokens, of encoder and decoder, or of the stack of text beside one of images; None
     is no limit. `companions` are the files copied from the checkpoint, or made of it, with their SHA-256.
     `promised` is the longest sequence that config.json promises by its kind of rotary scaling, where that is
-    longer than the limit.
+    longer than the limit. `stages` are the "native" and the "hub" graphs in running order, as a Stage each.
     `proof` is what verify last found, None before.
     """
 
@@ -178,6 +154,7 @@ class Manifest:
     versions: dict[str, str]
     format: int = FORMAT
     promised: dict[str, int] = field(default_factory=dict)
+    stages: dict[str, list[Stage]] = field(default_factory=dict)
     proof: Proof | None = None
 
     @property
@@ -224,6 +201,20 @@ class Manifest:
     def graphs(self) -> dict[str, GraphFile]:
         """The graphs that our runtime runs, by role."""
         return self.native or self.hub
+
+    @property
+    def running_order(self) -> list[Stage]:
+        """The stages of these graphs."""
+        return self.stages["native" if self.native else "hub"]
+
+    @property
+    def text_stage(self) -> Stage:
+        """The first of these that reads texts."""
+        return next(stage for stage in self.running_order if stage.ids_source == TOKENS)
+
+    def max_length(self, stage: Stage) -> int | None:
+        """The longest sequence of a stage, in tokens; None is no limit."""
+        return None if stage.facts.limit is None else self.limits[stage.facts.limit]
 
     @property
     def cache(self) -> str | None:
@@ -291,6 +282,12 @@ class Manifest:
         for place, name in (*asked, (values, "promised")):
             if not place[name]:
                 del place[name]
+        if self.format < STAGED:
+            del values["stages"]
+        else:
+            values["stages"] = {
+                kind: [one.to_dict() for one in stages] for kind, stages in self.stages.items()
+            }
         if not values["form"]["widened"]:
             del values["form"]["widened"]
         for graphs in values["formats"].values():

@@ -1,21 +1,24 @@
 """txexport.json, as it is read: what is written there fits together, or is refused."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from txexport.bundle.limits import BEYOND
 from txexport.bundle.manifest import (
     FORMAT,
     OLDEST,
+    STAGED,
     Calibration,
     DataFile,
     ExportOptions,
     GraphFile,
     Graphs,
     Manifest,
-    Proof,
     Source,
 )
+from txexport.bundle.proof import Proof
+from txexport.bundle.stages import check_stages, read_stages, stages_of
 from txexport.contracts import OUTPUTS, Port
 from txexport.errors import BundleError, SpecError
 from txexport.formats import DTYPES
@@ -45,6 +48,11 @@ def parsed(path: Path, values: dict) -> Manifest:
         recorded = values.pop("proof", None)
         proof = None if recorded is None else Proof(**recorded)
         source, form = Source(**values["source"]), _form(values["form"])
+        stages = None
+        if values["format"] >= STAGED:
+            stages = read_stages(values.pop("stages"))
+        elif "stages" in values:
+            raise ValueError(f"format {values['format']} has no stages, and some are listed")
         manifest = Manifest(
             **values | {"formats": formats, "data": data, "source": source, "form": form, "proof": proof}
         )
@@ -77,6 +85,8 @@ def parsed(path: Path, values: dict) -> Manifest:
             if set(names) != set(expected):
                 found = ", ".join(names) or "none"
                 raise ValueError(f"{key} are {found}, expected {', '.join(sorted(expected)) or 'none'}")
+        manifest = replace(manifest, stages=stages_of(spec, form) if stages is None else stages)
+        check_stages(manifest)
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None

@@ -170,11 +170,11 @@ def _generating(models: dict[str, Model], items: list[Item], new_tokens: int) ->
         for dtype, model in models.items()
     }
     truth = next(iter(greedy.values()))
-    if reference.bundle.has_encoder and len(targets) < len(items):
+    if reference.bundle.is_encoder_decoder and len(targets) < len(items):
         targets = reference.text.decode(truth)
     result = {}
     for dtype, model in models.items():
-        scores = model.score(texts, targets if reference.bundle.has_encoder else None)
+        scores = model.score(texts, targets if reference.bundle.is_encoder_decoder else None)
         logs = np.concatenate([score.log_probs for score in scores])
         together = [_common(one, two) for one, two in zip(truth, greedy[dtype], strict=True)]
         share = sum(together) / max(1, sum(map(len, truth)))
@@ -187,10 +187,10 @@ def _generating(models: dict[str, Model], items: list[Item], new_tokens: int) ->
 def prompts(model: Model, items: list[Item], new_tokens: int) -> tuple[list[list[int]], int]:
     """The prompts of a generator, and the number of new tokens; a decoder is given half of each text."""
     rows = [encoding.ids for encoding in model.text.encode(singles(items))]
-    if not model.bundle.has_encoder:
+    if not model.bundle.is_encoder_decoder:
         rows = [row[: max(1, len(row) // PROMPT)] for row in rows]
     if (limit := model.manifest.limits["decoder"]) is not None:
-        room = limit - (1 if model.bundle.has_encoder else max(map(len, rows)))
+        room = limit - (1 if model.bundle.is_encoder_decoder else max(map(len, rows)))
         new_tokens = max(1, min(new_tokens, room))
     return rows, new_tokens
 

@@ -19,6 +19,7 @@ from txgraphs import OPSET
 from txexport import bundle, families
 from txexport.bundle.manifest import DataFile, ExportOptions, GraphFile, Graphs, Manifest, Source
 from txexport.bundle.source import Place, place_of
+from txexport.bundle.stages import stages_of
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.contracts import Port
 from txexport.errors import UnsupportedError
@@ -83,6 +84,7 @@ def write_bundle(
             companions=_copy_companions(checkpoint, folder, plan),
             versions=versions(),
             promised=resolved.promised,
+            stages=stages_of(resolved.spec, plan.options),
         )
         manifest.write(folder / bundle.MANIFEST)
         if row_of(resolved.task, resolved.spec.architecture).methods[0] == "generate":

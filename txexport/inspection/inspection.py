@@ -10,7 +10,8 @@ import onnx
 
 from txexport import bundle, families
 from txexport.bundle.limits import limited
-from txexport.bundle.manifest import Calibration, Proof
+from txexport.bundle.manifest import Calibration
+from txexport.bundle.proof import Proof
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.stored import Stored
 from txexport.checkpoints.weight_resolution import stored_names

@@ -6,6 +6,7 @@ Other code asks the part of a model; only the parts distinguish the members of t
 from dataclasses import replace
 
 from txexport.contracts import ECOSYSTEM, SHARED, Contract, Signature, roles
+from txexport.contracts.stage import Stage
 from txexport.parts.architectures import architecture_of
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
@@ -30,6 +31,7 @@ __all__ = [
     "parameters",
     "roles_of",
     "signatures",
+    "stages",
     "sums_layers",
 ]
 
@@ -61,6 +63,11 @@ def for_others(spec: ModelSpec, client: str | None = None) -> dict[str, Contract
 def roles_of(spec: ModelSpec) -> tuple[str, ...]:
     """The graphs of our runtime by role."""
     return architecture_of(spec).roles(spec)
+
+
+def stages(spec: ModelSpec, contract: Contract) -> list[Stage]:
+    """The graphs of a model in running order, and what the runtime must know of each."""
+    return architecture_of(spec).stages(spec, contract)
 
 
 def limits(spec: ModelSpec) -> dict[str, int | None]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from txexport.contracts.contract import Contract, Port, Signature
+from txexport.contracts.stage import GraphFacts, Stage
 from txexport.spec import AttentionPoolSpec, HeadKind, HeadSpec, StackSpec
 from txexport.spec.shapes import Shapes
 
@@ -97,6 +98,9 @@ class Input(Protocol):
     def vectors(self, embedding: Any, tokens: int) -> int:
         """The number of vectors of a row, where a text has `tokens` and a signal the size of its spec."""
 
+    def facts(self, embedding: Any) -> GraphFacts:
+        """The facts of a graph that reads it."""
+
     def parameters(self, embedding: Any) -> Shapes:
         """Names and shapes of the embedding's parameters."""
 
@@ -156,6 +160,9 @@ class Architecture(Protocol):
 
     def layer_ports(self, spec: Any, role: str, signature: Signature, outputs: tuple[str, ...]) -> list[Port]:
         """The ports of every layer's `outputs`, which the graph of a role gives beside its `signature`."""
+
+    def stages(self, spec: Any, contract: Contract) -> list[Stage]:
+        """The stage of each graph in running order. Raises SpecError as `signatures`."""
 
     def limits(self, spec: Any) -> dict[str, int | None]:
         """The longest sequence of each stack, in tokens; None is no limit."""

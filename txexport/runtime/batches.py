@@ -30,7 +30,6 @@ from txexport.tasks import TASKS, GlobalTokens
 Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
 SCORES_AT_ONCE = 2**26  # float32 logits of one batch: 256 megabytes
-FINAL = "final"  # the Pick of the last position, padding included
 CUT = "cut it with truncate=True (--truncate)"
 BATCH_TOKENS = 2048  # padding included; on a CPU larger batches are no faster, being bound by memory
 
@@ -71,7 +70,7 @@ def encode(
 
 def check_marks(manifest: Manifest, encodings: Sequence[Encoding]) -> None:
     """Raise BundleError for a text without the id that marks what the head reads."""
-    mark = manifest.spec.get("head", {}).get("eos_token_id")
+    mark = manifest.text_stage.facts.eos_token_id
     if mark is not None and any(mark not in encoding.ids for encoding in encodings):
         raise BundleError(
             f"the tokenizer ends a text without the id {mark}, which the model's head looks for"
@@ -86,7 +85,7 @@ def longest_text(bundle: LoadedBundle, longest: int | None = None) -> int | None
 
 def text_limit(manifest: Manifest) -> int | None:
     """The most tokens that the model reads at once."""
-    return manifest.limits.get("text" if roles.TEXT in manifest.graphs else "encoder")
+    return manifest.max_length(manifest.text_stage)
 
 
 def run(
@@ -101,7 +100,7 @@ def run(
     `progress` is told how many inputs are done, and of how many; `owners` has the input of each encoding
     where one may have several. Errors as `batches_by_length`.
     """
-    role = roles.TEXT if roles.TEXT in bundle.sessions else roles.MODEL
+    role = bundle.manifest.text_stage.role
     as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
     lengths = [padded_length(bundle.manifest) or len(encoding) for encoding in encodings]
     tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
@@ -201,9 +200,7 @@ def inputs_of(bundle: LoadedBundle, role: str, encodings: Sequence[Tokens]) -> d
 
 def padded_length(manifest: Manifest) -> int | None:
     """The fixed length of texts for a model that reads padding; None where padding is masked."""
-    spec = manifest.spec
-    pick = (spec.get("vector") or spec).get("pick")  # of one tower or of two
-    return text_limit(manifest) if pick == FINAL else None
+    return text_limit(manifest) if manifest.text_stage.facts.pads_to_limit else None
 
 
 def to_one_length(

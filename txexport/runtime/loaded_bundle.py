@@ -1,12 +1,13 @@
 """A bundle whose graphs are open: what tasks, generation and verification run."""
 
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from txexport import bundle
-from txexport.contracts import roles
-from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, PIXEL_VALUES
+from txexport.contracts.names import INPUT_IDS
+from txexport.contracts.stage import GENERATED, IMAGE, ONCE, SOUND, STEP, TOKENS, Stage
 from txexport.errors import InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
@@ -37,25 +38,44 @@ class LoadedBundle:
             raise InputError(f"{self} is closed; load it again")
         return self._sessions
 
-    @property
-    def has_encoder(self) -> bool:
-        """Whether generation begins with an encoder."""
-        return roles.ENCODER in self.sessions
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The graphs in running order."""
+        return self.manifest.running_order
 
-    @property
-    def is_speech(self) -> bool:
-        """Whether generation begins with sounds."""
-        return self.has_encoder and INPUT_FEATURES in self.sessions[roles.ENCODER].inputs
+    def stage(self, role: str) -> Stage:
+        """The stage of the graph of a role."""
+        return next(stage for stage in self.stages if stage.role == role)
 
-    @property
-    def is_image(self) -> bool:
-        """Whether generation begins with images."""
-        return self.has_encoder and PIXEL_VALUES in self.sessions[roles.ENCODER].inputs
+    @cached_property
+    def step(self) -> Stage | None:
+        """The stage that runs at every step of generation; None if nothing is generated."""
+        return next((stage for stage in self.stages if stage.when == STEP), None)
 
-    @property
-    def reads_signal(self) -> bool:
-        """Whether generation begins with what is no text."""
-        return self.is_speech or self.is_image
+    @cached_property
+    def once(self) -> list[Stage]:
+        """The stages that run once for a prompt or an input."""
+        return [stage for stage in self.stages if stage.when == ONCE]
+
+    @cached_property
+    def is_encoder_decoder(self) -> bool:
+        """Return whether the decoder begins with a start token, after graphs that read the prompt."""
+        return self.step is not None and self.step.ids_source == GENERATED
+
+    @cached_property
+    def prompt_kind(self) -> str:
+        """The kind of its prompts or inputs: TOKENS, else IMAGE or SOUND."""
+        kinds = [kind for kind in (TOKENS, IMAGE, SOUND) if any(stage.reads(kind) for stage in self.stages)]
+        return kinds[0]
+
+    @cached_property
+    def reader(self) -> Stage:
+        """The stage that reads prompts or inputs of that kind."""
+        return next(stage for stage in self.stages if stage.reads(self.prompt_kind))
+
+    def max_length(self, stage: Stage) -> int | None:
+        """The longest sequence of a stage, in tokens; None is no limit."""
+        return self.manifest.max_length(stage)
 
     @property
     def late_interaction(self) -> TokenVectors | None:
@@ -72,7 +92,8 @@ class LoadedBundle:
     @property
     def decoder(self) -> Session:
         """The graph that gives the logits of new tokens."""
-        return self.sessions[roles.DECODER if self.has_encoder else roles.MODEL]
+        assert self.step is not None
+        return self.sessions[self.step.role]
 
     def run(self, graph: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Outputs by name of one graph for inputs by name, as txexport.json lists them with their shapes.
@@ -88,21 +109,15 @@ class LoadedBundle:
         session = self.sessions[role]
         fitted = session.fit(inputs)
         ids = fitted.get(INPUT_IDS)
-        if ids is not None and role in roles.READERS and ids.ndim == 2:
-            check_length(ids.shape[1], self.manifest.limits.get(self._stack(role)))
+        if ids is not None and self.stage(role).ids_source == TOKENS and ids.ndim == 2:
+            check_length(ids.shape[1], self.max_length(self.stage(role)))
         if ids is not None and ids.size and (most := ids.max()) >= (words := self.vocab_size(role)):
             raise InputError(f"input '{INPUT_IDS}' has {most}, expected 0 to {words - 1}")
         return session.run_fitted(fitted)
 
     def vocab_size(self, role: str) -> int:
         """The number of token ids that a graph knows."""
-        return self.manifest.spec[self._stack(role)]["embedding"]["vocab_size"]
-
-    def _stack(self, role: str) -> str:
-        """The stack of the spec that reads a graph's token ids."""
-        if role in (roles.MODEL, roles.SHARED):
-            return next(stack for stack in ("text", "encoder", "decoder") if stack in self.manifest.spec)
-        return role.partition("_")[0]
+        return self.stage(role).facts.vocab_size
 
 
 def open_bundle(

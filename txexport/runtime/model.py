@@ -1,8 +1,10 @@
 """The public Model: a loaded bundle, with the functions of `runtime/tasks` as its methods."""
 
+import warnings
 from pathlib import Path
 
 from txexport.bundle.manifest import Manifest
+from txexport.contracts.stage import SOUND
 from txexport.runtime.engines import ENGINES, FLOAT32
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
@@ -123,8 +125,13 @@ class Model:
 
     @property
     def is_speech(self) -> bool:
-        """Whether it writes down sounds."""
-        return self.bundle.is_speech
+        """Whether it transcribes sounds. Deprecated: compare `model.manifest.task`."""
+        warnings.warn(
+            'Model.is_speech is deprecated: use model.manifest.task == "automatic-speech-recognition"',
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.bundle.step is not None and self.bundle.prompt_kind == SOUND
 
     @property
     def text(self) -> Text:

@@ -42,7 +42,7 @@ async def chat_completions(request: Request) -> Response:
     limits: Limits = request.app.state.limits
     asked = await read_json(request, FIELDS, limits.most_text)
     served = find(request.app.state.served, asked["model"])
-    if served.generation is None or served.model.bundle.has_encoder:
+    if served.generation is None or served.model.bundle.is_encoder_decoder:
         raise RefusedError(f"{served.name} holds no conversations; it is for {', '.join(served.methods)}")
     what = await work(request, _asked, served, asked, limits)
     choices, pieces = partial(_choices, served), partial(_pieces, served)

@@ -45,7 +45,7 @@ async def completions(request: Request) -> Response:
     limits: Limits = request.app.state.limits
     asked = await read_json(request, FIELDS, limits.most_text)
     served = find(request.app.state.served, asked["model"])
-    if served.generation is None or served.model.bundle.reads_signal:
+    if served.generation is None or served.model.bundle.reader.ids_source is None:
         raise RefusedError(f"{served.name} completes no texts; it is for {', '.join(served.methods)}")
     if asked.get("echo") and "logprobs" in asked:
         raise RefusedError("echo is not served with logprobs; ask without one of them", param="echo")

@@ -194,6 +194,8 @@ def _named(hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(map(_named, inner)))
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
     if origin is not None and issubclass(origin, Callable):  # type: ignore[arg-type]
         return "a function"
     if origin is not None and issubclass(origin, Mapping):

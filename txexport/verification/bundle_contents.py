@@ -15,6 +15,7 @@ from onnx.external_data_helper import ExternalDataInfo
 
 from txexport import bundle
 from txexport.bundle.manifest import MANIFEST, GraphFile, Manifest
+from txexport.bundle.stages import stages_of
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.exporter.bundle_plan import BundlePlan, PlannedGraph
@@ -233,6 +234,9 @@ def _contradictions(
             yield f"txexport.json: bytes of {path} are {data.bytes:,}, which it has not"
     if manifest.limits != limits(resolved.spec):
         yield f"txexport.json: limits are {manifest.limits}, expected {limits(resolved.spec)}"
+    if manifest.stages != (stages := stages_of(resolved.spec, manifest.form)):
+        wrong = next(kind for kind in stages if manifest.stages[kind] != stages[kind])
+        yield f"txexport.json: stages of {wrong} graphs are not those of the checkpoint's architecture"
     if manifest.promised not in ({}, resolved.promised):  # older bundles lack it
         yield f"txexport.json: promised is {manifest.promised}, expected {resolved.promised}"
     for graph in manifest.every_graph:

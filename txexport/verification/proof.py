@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 
 from txexport import bundle
-from txexport.bundle.manifest import Proof
+from txexport.bundle.proof import Proof
 from txexport.errors import reason
 from txexport.verification.checks import CHECKPOINT, TensorCheck
 from txexport.verification.result import Report

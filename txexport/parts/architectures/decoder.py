@@ -1,15 +1,18 @@
 """A decoder alone: one graph over a cache of past keys and values."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from txexport.contracts import cache_names, roles
 from txexport.contracts.contract import Contract, Port, Signature
+from txexport.contracts.stage import STEP, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _cached, _readouts
 from txexport.parts.architectures._padded import Case
 from txexport.parts.cases import EncoderCase, decoder_cases, generation_cases, one_row, tokens_for_experts
 from txexport.parts.heads import head_of
+from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Skipped, View
 from txexport.spec import DecoderSpec
 from txexport.spec.shapes import Shapes, under
@@ -42,6 +45,15 @@ class Decoder:
     ) -> list[Port]:
         """Those of the one stack."""
         return _cached.layer_ports(spec.decoder, None, signature, outputs)
+
+    def stages(self, spec: DecoderSpec, contract: Contract) -> list[Stage]:
+        """Each step reads the prompt, or the tokens that follow."""
+        facts = replace(input_of(spec.decoder).facts(spec.decoder.embedding), limit="decoder")
+        alternative = [roles.MODEL] if contract.role == roles.SHARED else []
+        return [
+            Stage(role, STEP, sources_of(one.inputs), facts, alternative)
+            for role, one in self.signatures(spec, contract).items()
+        ]
 
     def limits(self, spec: DecoderSpec) -> dict[str, int | None]:
         """The longest sequence of the stack."""

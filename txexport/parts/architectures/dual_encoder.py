@@ -1,11 +1,13 @@
 """Two encoders whose vectors of texts and images are compared (Radford et al. 2021, 2.3)."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from txexport.contracts import names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats
+from txexport.contracts.stage import ONCE, GraphFacts, Stage, sources_of
 from txexport.parts import stacks
 from txexport.parts.architectures.encoder import check_no_cache
 from txexport.parts.cases import MANY, DualEncoderCase, EncoderCase
@@ -64,6 +66,35 @@ class DualEncoder:
                 shape = batch, stacks.hidden_shape(spec.stacks[name], stacks.TOKENS)[1]
                 ports += stacks.layer_ports(spec.stacks[name], name, outputs, shape, shape[1])
         return ports
+
+    def stages(self, spec: DualEncoderSpec, contract: Contract) -> list[Stage]:
+        """The towers, and the comparison of their vectors or one graph of all."""
+        towers = [roles.TEXT, roles.VISION]
+        vision = input_of(spec.vision).facts(spec.vision.embedding)
+        text = replace(
+            input_of(spec.text).facts(spec.text.embedding),
+            limit="text",
+            pads_to_limit=spec.pick == Pick.FINAL,
+        )
+        scores = GraphFacts(sigmoid_scores=spec.scored_alone)
+        both = replace(text, sigmoid_scores=spec.scored_alone)
+        facts = {roles.TEXT: text, roles.VISION: vision, roles.SIMILARITY: scores, roles.MODEL: both}
+        vectors = {
+            names.TEXT_EMBEDS: f"{roles.TEXT}.{names.TEXT_EMBEDS}",
+            names.IMAGE_EMBEDS: f"{roles.VISION}.{names.IMAGE_EMBEDS}",
+        }
+        graphs = self.signatures(spec, contract)
+        order = [*towers, *(role for role in graphs if role not in towers)]
+        return [
+            Stage(
+                role,
+                ONCE,
+                sources_of(graphs[role].inputs, vectors),
+                facts[role],
+                towers if role == roles.MODEL else [],
+            )
+            for role in order
+        ]
 
     def limits(self, spec: DualEncoderSpec) -> dict[str, int | None]:
         """The longest text."""

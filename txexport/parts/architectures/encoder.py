@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from txexport.contracts import names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats
+from txexport.contracts.stage import ONCE, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _readouts
@@ -75,6 +76,17 @@ class Encoder:
         """Those of the one stack."""
         shape = stacks.hidden_shape(spec.encoder, stacks.TOKENS)
         return stacks.layer_ports(spec.encoder, None, outputs, shape, shape[1])
+
+    def stages(self, spec: EncoderSpec, contract: Contract) -> list[Stage]:
+        """One graph, which runs once."""
+        facts, vector = input_of(spec.encoder).facts(spec.encoder.embedding), spec.vector
+        facts = replace(facts, limit="encoder", eos_token_id=spec.head.eos_token_id)
+        if vector is not None:
+            facts = replace(facts, vector=vector_name(spec), pads_to_limit=vector.pick == Pick.FINAL)
+        return [
+            Stage(role, ONCE, sources_of(one.inputs), facts)
+            for role, one in self.signatures(spec, contract).items()
+        ]
 
     def limits(self, spec: EncoderSpec) -> dict[str, int | None]:
         """The longest input of the stack."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from txexport.contracts import cache_names, names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats, ints
 from txexport.contracts.ecosystem import BRANCH
+from txexport.contracts.stage import GENERATED, ONCE, STEP, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _cached, _readouts
@@ -108,6 +109,36 @@ class EncoderDecoder:
         if role != roles.ENCODER:
             ports += _cached.layer_ports(spec.decoder, names.DECODER, signature, outputs, shape[1])
         return ports
+
+    def stages(self, spec: EncoderDecoderSpec, contract: Contract) -> list[Stage]:
+        """The encoder once, then the decoder's steps; other clients have two graphs of it, or one of both.
+
+        The first of these two graphs computes the keys and values of the encoder's hidden states.
+        """
+        graphs = self.signatures(spec, contract)
+        source = replace(input_of(spec.encoder).facts(spec.encoder.embedding), limit="encoder")
+        if not spec.generates:
+            facts = replace(source, eos_token_id=spec.head.eos_token_id)
+            return [Stage(role, ONCE, sources_of(one.inputs), facts) for role, one in graphs.items()]
+        target = replace(input_of(spec.decoder).facts(spec.decoder.embedding), limit="decoder")
+        first = roles.DECODER if contract.hub else roles.ENCODER
+        earlier = {
+            names.INPUT_IDS: GENERATED,
+            names.ENCODER_ATTENTION_MASK: f"{roles.ENCODER}.{names.ATTENTION_MASK}",
+            names.ENCODER_HIDDEN_STATES: f"{roles.ENCODER}.{names.LAST_HIDDEN_STATE}",
+        }
+        cross = {
+            cache_names.to_past(port.name): f"{first}.{port.name}"
+            for port in self._cross(spec, cache_names.PRESENT)
+        }
+        stages = [Stage(roles.ENCODER, ONCE, sources_of(graphs.pop(roles.ENCODER).inputs), source)]
+        for role, one in graphs.items():
+            merged = role == roles.DECODER_MERGED
+            sources = sources_of(one.inputs, earlier if merged else earlier | cross)
+            when = ONCE if contract.hub and role == roles.DECODER else STEP
+            both = [roles.DECODER, roles.DECODER_WITH_PAST] if merged else []
+            stages.append(Stage(role, when, sources, target, both))
+        return stages
 
     def limits(self, spec: EncoderDecoderSpec) -> dict[str, int | None]:
         """The longest sequences of both."""

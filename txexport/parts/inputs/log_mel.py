@@ -6,6 +6,7 @@ import numpy as np
 
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
+from txexport.contracts.stage import GraphFacts
 from txexport.parts.inputs._signals import noise, signal_cases
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import LogMelSpec, SignalStackSpec
@@ -31,6 +32,10 @@ class LogMel:
     def vectors(self, embedding: LogMelSpec, tokens: int) -> int:
         """Half as many vectors as frames."""
         return embedding.length
+
+    def facts(self, embedding: LogMelSpec) -> GraphFacts:
+        """None: spectrograms have one size."""
+        return GraphFacts()
 
     def parameters(self, embedding: LogMelSpec) -> Shapes:
         """Two convolutions over time, and the table of positions."""

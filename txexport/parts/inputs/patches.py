@@ -6,6 +6,7 @@ import numpy as np
 
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
+from txexport.contracts.stage import GraphFacts
 from txexport.parts.inputs._signals import noise, signal_cases
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import PatchSpec, SignalStackSpec
@@ -34,6 +35,10 @@ class Patches:
     def vectors(self, embedding: PatchSpec, tokens: int) -> int:
         """Those of an image of `image_size`."""
         return embedding.length
+
+    def facts(self, embedding: PatchSpec) -> GraphFacts:
+        """The learned tokens and registers before the patches."""
+        return GraphFacts(prefix_tokens=embedding.tokens + embedding.registers)
 
     def parameters(self, embedding: PatchSpec) -> Shapes:
         """The learned tokens, the table of positions, the projection of patches, and the norm."""

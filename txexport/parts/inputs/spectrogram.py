@@ -6,6 +6,7 @@ import numpy as np
 
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
+from txexport.contracts.stage import GraphFacts
 from txexport.parts.inputs._signals import noise, signal_cases
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import SignalStackSpec, SpectrogramSpec
@@ -31,6 +32,10 @@ class Spectrogram:
     def vectors(self, embedding: SpectrogramSpec, tokens: int) -> int:
         """One vector a patch, and two learned tokens."""
         return embedding.length
+
+    def facts(self, embedding: SpectrogramSpec) -> GraphFacts:
+        """None: spectrograms have one size."""
+        return GraphFacts()
 
     def parameters(self, embedding: SpectrogramSpec) -> Shapes:
         """Both learned tokens, the table of positions and the projection of patches."""

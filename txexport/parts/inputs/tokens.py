@@ -7,6 +7,7 @@ import numpy as np
 
 from txexport.contracts import names
 from txexport.contracts.contract import Port, ints
+from txexport.contracts.stage import GraphFacts
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import (
     AlibiSpec,
@@ -44,6 +45,10 @@ class Tokens:
     def vectors(self, embedding: EmbeddingSpec, tokens: int) -> int:
         """One vector a token."""
         return tokens
+
+    def facts(self, embedding: EmbeddingSpec) -> GraphFacts:
+        """The vocabulary, and the id of padding where positions skip it."""
+        return GraphFacts(embedding.vocab_size, pad_token_id=embedding.position.pad_token_id)
 
     def parameters(self, embedding: EmbeddingSpec) -> Shapes:
         """Tables of words, positions and segments, the norm, and the projection of narrower tables."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from txexport import bundle
 from txexport.bundle.manifest import Manifest, rounds_activations
+from txexport.bundle.stages import with_native_roles
 from txexport.contracts import cache_names, roles, static
 from txexport.contracts.names import (
     ENCODER_HIDDEN_STATES,
@@ -156,7 +157,8 @@ def _view(folder: Path, manifest: Manifest) -> Manifest:
         )
     own = dataclasses.replace(manifest.formats[manifest.dtype], native={}, hub=graphs)
     formats = {manifest.dtype: own}
-    return dataclasses.replace(manifest.for_others, formats=formats, limits=manifest.limits)
+    view = dataclasses.replace(manifest.for_others, formats=formats, limits=manifest.limits)
+    return with_native_roles(view)
 
 
 def _model(role: str, read: Read) -> openvino.Model:

@@ -8,6 +8,7 @@ from itertools import chain, takewhile
 import numpy as np
 
 from txexport.contracts.names import LOGITS
+from txexport.contracts.stage import GENERATED, TOKENS
 from txexport.errors import InputError, counted
 from txexport.runtime.batches import SCORES_AT_ONCE
 from txexport.runtime.generation.checked_cache import CheckedCache
@@ -142,17 +143,19 @@ def _proposer(
     media = [request.media_of(owner) for owner in owners.tolist()]
     texts: list[Sequence[int]] = list(map(hide, prompts, media))
     sources = request.encoder_input_ids
-    if request.bundle.has_encoder and sources is not None:
+    if request.bundle.is_encoder_decoder and sources is not None:
         texts = [[*sources[owner], *text] for owner, text in zip(owners, texts, strict=True)]
     return PromptLookup(texts, config.prompt_lookup_num_tokens, config.max_matching_ngram_size, plan.ends)
 
 
 def _has_room(assistant: LoadedBundle, request: GenerationRequest) -> bool:
     """Return whether all prompts fit the assistant's longest sequence."""
-    texts = {"decoder": request.decoder_input_ids, "encoder": request.encoder_input_ids}
-    limits = assistant.manifest.limits
-    longest = {part: limit for part in texts if (limit := limits.get(part)) is not None}
-    return all(len(text) <= limit for part, limit in longest.items() for text in texts[part] or [])
+    ids = {GENERATED: request.decoder_input_ids, TOKENS: request.encoder_input_ids}
+    for stage in assistant.stages:
+        rows, limit = ids.get(stage.ids_source or "") or [], assistant.max_length(stage)
+        if limit is not None and any(len(row) > limit for row in rows):
+            return False
+    return True
 
 
 def _beams(

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
@@ -20,10 +21,10 @@ Prompts: TypeAlias = str | Path | np.ndarray | Sequence
 def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
     """Rows of ids for texts in `language`, or what is read of sounds or images; and whether it was one."""
     check_task(bundle, "generate")
-    if bundle.is_speech:
+    if bundle.prompt_kind == SOUND:
         single = isinstance(prompts, str | Path | np.ndarray)
         return list(bundle.files.audio.features(prompts)), single
-    if bundle.is_image:
+    if bundle.prompt_kind == IMAGE:
         return list(bundle.files.images.pixels(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
     bundle.files.text_size.check(texts, _longest(bundle))
@@ -50,7 +51,7 @@ def chat_input_ids(bundle: LoadedBundle, conversation: Conversation) -> list[lis
 
 def _longest(bundle: LoadedBundle) -> int | None:
     """The most tokens of a prompt."""
-    return bundle.manifest.limits["encoder" if bundle.has_encoder else "decoder"]
+    return bundle.max_length(bundle.reader)
 
 
 def target_option(bundle: LoadedBundle, language: str | None) -> dict[str, int]:

@@ -6,16 +6,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from txexport.contracts import cache_names, roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
-    ENCODER_ATTENTION_MASK,
     INPUT_FEATURES,
     INPUT_IDS,
     INPUT_VALUES,
     LOGITS,
     PIXEL_VALUES,
 )
+from txexport.contracts.stage import MEDIA, TOKENS, Stage
 from txexport.errors import BundleError, InputError, counted, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.constraints import Constraint, compiled
@@ -77,7 +76,7 @@ class GenerationRequest:
     @property
     def media_inputs(self) -> Shapes:
         """The graph inputs, with the shape of a row, through which the bundle reads this request's media."""
-        return _media_inputs(self.bundle) if any(self.media) else _encoder_media(self.bundle)
+        return _media_inputs(self.bundle) if any(self.media) else _prompt_media(self.bundle)
 
     @property
     def vocab_size(self) -> int:
@@ -87,14 +86,15 @@ class GenerationRequest:
     @property
     def limit(self) -> int | None:
         """The decoder's longest sequence."""
-        return self.bundle.manifest.limits["decoder"]
+        assert self.bundle.step is not None
+        return self.bundle.max_length(self.bundle.step)
 
     @property
     def encoder_input_ids(self) -> Sequence[Sequence[int]] | None:
         """The ids for the encoder_ options: the prompts if there is no encoder, None if it reads no text."""
-        if not self.bundle.has_encoder:
+        if not self.bundle.is_encoder_decoder:
             return self.decoder_input_ids
-        return None if self.bundle.reads_signal else self.inputs
+        return self.inputs if self.bundle.prompt_kind == TOKENS else None
 
 
 def check_place(first_place: object) -> None:
@@ -129,7 +129,7 @@ def check_store(bundle: LoadedBundle, store: object) -> PrefixStore | None:
         return None
     if not isinstance(store, PrefixStore):
         raise InputError(f"{PREFIX_STORE} is a {type(store).__name__}, expected a txexport.PrefixStore")
-    if bundle.has_encoder:
+    if bundle.is_encoder_decoder:
         raise InputError(f"{PREFIX_STORE} needs a decoder-only model, and {bundle} has an encoder")
     return store
 
@@ -148,7 +148,7 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
             f"{ASSISTANT} has {counted(vocab_size, 'token')}, expected the {expected} of the model that it "
             "assists"
         )
-    if assistant.has_encoder != bundle.has_encoder:
+    if assistant.is_encoder_decoder != bundle.is_encoder_decoder:
         raise InputError(f"{ASSISTANT} is {assistant}, expected one that reads texts as {bundle} does")
     if config.num_beams > 1:
         raise InputError(f"num_beams is {config.num_beams}, expected 1 with {ASSISTANT}")
@@ -159,16 +159,17 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
 
 def _media_inputs(bundle: LoadedBundle) -> Shapes:
     """The inputs of all graphs that take images or sounds, with the shape of a row."""
-    ports = [port for session in bundle.sessions.values() for port in session.inputs.values()]
-    return {port.name: tuple(port.shape[1:]) for port in ports if port.name in MEDIA_INPUTS}
+    return {
+        name: tuple(bundle.sessions[stage.role].inputs[name].shape[1:])
+        for stage in bundle.stages
+        for name, source in stage.inputs.items()
+        if source in MEDIA
+    }
 
 
-def _encoder_media(bundle: LoadedBundle) -> Shapes:
-    """The inputs for media that every request of the bundle has: its encoder's."""
-    if not bundle.has_encoder:
-        return {}
-    ports = bundle.sessions[roles.ENCODER].inputs.values()
-    return {port.name: tuple(port.shape[1:]) for port in ports if port.name in MEDIA_INPUTS}
+def _prompt_media(bundle: LoadedBundle) -> Shapes:
+    """The inputs for media that every request of the bundle has, because its prompts are media."""
+    return _media_inputs(bundle) if bundle.prompt_kind in MEDIA else {}
 
 
 def _check_media(request: GenerationRequest) -> None:
@@ -188,7 +189,7 @@ def _check_media(request: GenerationRequest) -> None:
             f"{ASSISTANT} is {assistant}, which does not read the prompts' {', '.join(unread)} as "
             f"{request.bundle} does; choose one that does, or none"
         )
-    if missing := _encoder_media(assistant).keys() - needed.keys():
+    if missing := _prompt_media(assistant).keys() - needed.keys():
         raise InputError(
             f"{ASSISTANT} is {assistant}, which reads {', '.join(sorted(missing))}; choose one for text"
         )
@@ -209,12 +210,12 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     request = replace(request, constraint=compiled(config, bundle.files, request.vocab_size))
     _check_media(request)
     rows: Sequence = as_list(request.inputs)
-    if not rows or bundle.reads_signal:
+    if not rows or bundle.prompt_kind != TOKENS:
         return replace(request, inputs=rows)
-    if not bundle.has_encoder:
+    if not bundle.is_encoder_decoder:
         return replace(request, inputs=as_rows(rows, request.vocab_size))
-    rows = as_rows(rows, bundle.manifest.spec["encoder"]["embedding"]["vocab_size"])  # not the decoder's
-    check_length(max(map(len, rows)), bundle.manifest.limits["encoder"])
+    rows = as_rows(rows, bundle.reader.facts.vocab_size)  # not the decoder's
+    check_length(max(map(len, rows)), bundle.max_length(bundle.reader))
     return replace(request, inputs=rows)
 
 
@@ -222,9 +223,9 @@ def encoded(request: GenerationRequest) -> GenerationRequest:
     """A batch of a checked request, ready for its decoder. Raises InputError for bad sounds and images."""
     inputs = list(request.inputs if request.read is None else request.read(request.inputs))
     batch = replace(request, inputs=inputs, decoder_input_ids=inputs)
-    if request.bundle.has_encoder:
-        start = _decoder_start(request)
-        batch = replace(batch, decoder_input_ids=[[start]] * len(inputs), cross=_encode(batch))
+    if request.bundle.is_encoder_decoder:
+        batch = replace(batch, decoder_input_ids=[[_decoder_start(request)]] * len(inputs))
+    batch = replace(batch, cross=_run_once(batch))
     return batch if request.begin is None else request.begin(batch)
 
 
@@ -242,28 +243,42 @@ def _decoder_start(request: GenerationRequest) -> int:
         )
     if start >= request.vocab_size:
         raise InputError(f"decoder_start_token_id is {start}, expected 0 to {request.vocab_size - 1}")
-    position = request.bundle.manifest.spec["encoder"]["embedding"].get("position") or {}
-    if position.get("pad_token_id") == start:
+    if any(stage.facts.pad_token_id == start for stage in request.bundle.once):
         raise InputError(
             f"decoder_start_token_id is {start}, the padding, whose position is not supported; choose another"
         )
     return start
 
 
-def _encode(request: GenerationRequest) -> dict[str, Value]:
-    """Run the encoder: what it leaves for the decoder's steps, by name."""
-    encoder, rest, padding = request.bundle.sessions[roles.ENCODER], {}, request.config.pad
-    port = next(iter(encoder.inputs.values()))
-    if port.name == INPUT_IDS:
-        vocab_size = request.bundle.vocab_size(roles.ENCODER)
-        ids, mask = pad(list(request.inputs), padding if padding < vocab_size else 0)
-        values = {INPUT_IDS: encoder.value(ids), ATTENTION_MASK: encoder.value(mask)}
-        rest = {ENCODER_ATTENTION_MASK: values[ATTENTION_MASK]}
-    else:
-        values = {port.name: encoder.value(_stacked(request.inputs, port.shape))}
-    wanted = [name for name in encoder.outputs if cache_names.is_cross(name)]
-    outputs = encoder.run_values(values, wanted)
-    return rest | {cache_names.to_past(name): value for name, value in outputs.items()}
+def _run_once(request: GenerationRequest) -> dict[str, Value]:
+    """Run the stages that run once: the step's inputs that come from them, by name."""
+    bundle = request.bundle
+    if bundle.step is None or not bundle.once:
+        return {}
+    read = {source for stage in bundle.stages for source in stage.inputs.values()}
+    values: dict[str, Value] = {}  # inputs and outputs, as "ROLE.NAME"
+    for stage in bundle.once:
+        session = bundle.sessions[stage.role]
+        prompts = _prompts(request, stage)
+        feeds = {
+            name: values[source] if source in values else session.value(prompts[name])
+            for name, source in stage.inputs.items()
+        }
+        wanted = [name for name in session.outputs if f"{stage.role}.{name}" in read]
+        outputs = session.run_values(feeds, wanted)
+        values |= {f"{stage.role}.{name}": value for name, value in (feeds | dict(outputs)).items()}
+    return {name: values[source] for name, source in bundle.step.inputs.items() if source in values}
+
+
+def _prompts(request: GenerationRequest, stage: Stage) -> dict[str, np.ndarray]:
+    """The inputs of a stage that are the batch's prompts, by name: padded ids and their mask, or media."""
+    if stage.reads(TOKENS):
+        padding = request.config.pad
+        ids, mask = pad(list(request.inputs), padding if padding < stage.facts.vocab_size else 0)
+        return {INPUT_IDS: ids, ATTENTION_MASK: mask}
+    ports = request.bundle.sessions[stage.role].inputs
+    media = [name for name, source in stage.inputs.items() if source in MEDIA]
+    return {name: _stacked(request.inputs, ports[name].shape) for name in media}
 
 
 def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndarray:

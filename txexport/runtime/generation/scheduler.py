@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from txexport.contracts import cache_names, roles
+from txexport.contracts import cache_names
+from txexport.contracts.stage import TOKENS
 from txexport.runtime.batches import batches_by_length
 from txexport.runtime.generation import generation
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
@@ -74,7 +75,7 @@ def costs(request: GenerationRequest) -> list[int]:
     copies = max(config.num_beams, config.num_return_sequences)
     result = []
     for length in _lengths(request):
-        prompt = 1 if bundle.has_encoder else length
+        prompt = 1 if bundle.is_encoder_decoder else length
         new = generation.new_tokens(prompt, config, request.limit, request.strict)
         result.append((length + new) * copies)
     return result
@@ -82,12 +83,12 @@ def costs(request: GenerationRequest) -> list[int]:
 
 def _lengths(request: GenerationRequest) -> list[int]:
     """The number of prompt tokens of each row."""
-    if request.bundle.reads_signal:
+    if request.bundle.prompt_kind != TOKENS:
         return [_signal_length(request.bundle)] * len(request.inputs)
     return [len(row) for row in request.inputs]
 
 
 def _signal_length(bundle: LoadedBundle) -> int:
     """The encoder's output length for a sound or an image; 0 where it is dynamic."""
-    length = bundle.sessions[roles.ENCODER].outputs[cache_names.present(0, cache_names.ENCODER)[0]].shape[2]
+    length = bundle.decoder.inputs[cache_names.past(0, cache_names.ENCODER)[0]].shape[2]
     return length if isinstance(length, int) else 0

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from tokenizers import Encoding
 
-from txexport.contracts import OUTPUTS, cache_names, layer_outputs, names, roles
+from txexport.contracts import OUTPUTS, cache_names, layer_outputs, names
+from txexport.contracts.stage import TOKENS
 from txexport.errors import InputError, UnsupportedError, counted
 from txexport.runtime import batches, memory
 from txexport.runtime.generation.prompts import inputs_of, target_option
@@ -71,11 +72,11 @@ def attention(
     check_flag("truncate", truncate)
     _check_given(bundle)
     items = as_items([text])
-    if bundle.has_encoder:
+    if bundle.is_encoder_decoder:
         maps = _translated(bundle, items[0], target, src_lang, tgt_lang, options)
     elif target is not None or src_lang or tgt_lang or options:
         raise InputError(f"task '{bundle.manifest.task}' reads one text: it has no target and no languages")
-    elif cache_names.own_past(bundle.sessions[roles.MODEL].inputs if roles.MODEL in bundle.sessions else ()):
+    elif bundle.step is not None:
         maps = _prompt(bundle, items[0])
     else:
         maps = _read(bundle, items[0], truncate)
@@ -90,8 +91,7 @@ def _check_given(bundle: LoadedBundle) -> None:
             f"the graphs give no attention weights; export with --outputs {names.ATTENTIONS} "
             f"(of {', '.join(OUTPUTS)})"
         )
-    reader = next((role for role in (roles.ENCODER, roles.TEXT) if role in bundle.sessions), roles.MODEL)
-    if names.INPUT_IDS not in bundle.sessions[reader].inputs:
+    if bundle.prompt_kind != TOKENS:
         raise UnsupportedError("attention is of texts; model.run gives the weights of images and sounds")
 
 
@@ -107,7 +107,7 @@ def _prompt(bundle: LoadedBundle, item: Item) -> list[AttentionMap]:
     """Of a decoder, in one pass over a text."""
     text = _alone(item)
     (encoding,) = bundle.files.text.encode([text])
-    outputs = _pass(bundle, bundle.sessions[roles.MODEL], encoding.ids, {})
+    outputs = _pass(bundle, encoding.ids, {})
     tokens = _pieces(encoding, text)
     return [AttentionMap(name, tokens, tokens, weights) for name, weights in _weights(outputs).items()]
 
@@ -133,12 +133,12 @@ def _translated(
     request = encoded(request_of(bundle, rows, None, {}))
     read = [request.decoder_input_ids[0][0], *written[:-1]]
     ids = np.array([request.inputs[0]], np.int64)
-    source = bundle.sessions[roles.ENCODER]
+    source = bundle.sessions[bundle.reader.role]
     _check_room(source, ids.shape[1], ids.shape[1])
     seen = finite(source.run({names.INPUT_IDS: ids, names.ATTENTION_MASK: np.ones_like(ids)}))
     cross = {cache_names.to_past(name): array for name, array in seen.items() if cache_names.is_cross(name)}
     cross[names.ENCODER_ATTENTION_MASK] = np.ones_like(ids)
-    outputs = _pass(bundle, bundle.sessions[roles.DECODER], read, cross)
+    outputs = _pass(bundle, read, cross)
     keys = _decoded(tokenizer, request.inputs[0])
     before, after = _decoded(tokenizer, read), _decoded(tokenizer, written)
     maps = [AttentionMap(name, keys, keys, weights) for name, weights in _weights(seen).items()]
@@ -148,14 +148,12 @@ def _translated(
     return maps
 
 
-def _pass(
-    bundle: LoadedBundle, session: Session, ids: Sequence[int], cross: dict[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def _pass(bundle: LoadedBundle, ids: Sequence[int], cross: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """What a decoder gives in one pass over a row, from a cache of nothing."""
-    stack = names.DECODER
-    as_rows([ids], bundle.manifest.spec[stack]["embedding"]["vocab_size"])
-    length = len(ids)
-    check_length(length, bundle.manifest.limits[stack])
+    step, session, length = bundle.step, bundle.decoder, len(ids)
+    assert step is not None
+    as_rows([ids], step.facts.vocab_size)
+    check_length(length, bundle.max_length(step))
     _check_room(session, length, next(iter(cross.values())).shape[2] if cross else length)
     row = np.array([ids], np.int64)
     given = {

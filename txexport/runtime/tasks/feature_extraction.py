@@ -64,9 +64,7 @@ def embed(
 
 def own_vector(bundle: LoadedBundle) -> str | None:
     """The output of an encoder that gives a sequence's vector itself, in another way than BERT's pooler."""
-    if bundle.manifest.spec.get("vector") is None:
-        return None
-    return next(name for name in VECTORS if name in bundle.sessions[roles.MODEL].outputs)
+    return bundle.stage(roles.MODEL).facts.vector
 
 
 def _given(bundle: LoadedBundle) -> str:

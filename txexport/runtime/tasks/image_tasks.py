@@ -85,11 +85,10 @@ def embed_image(
 
 def _ways(bundle: LoadedBundle) -> dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]:
     """How an encoder's outputs become one vector (W) an image."""
-    embedding = bundle.manifest.spec["encoder"]["embedding"]
-    learned = embedding["tokens"] + embedding.get("registers", 0)
+    prefix = bundle.stage(roles.MODEL).facts.prefix_tokens
     ways: dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]] = {
         "cls": lambda outputs: outputs[LAST_HIDDEN_STATE][:, 0],
-        "mean": lambda outputs: outputs[LAST_HIDDEN_STATE][:, learned:].mean(axis=1),
+        "mean": lambda outputs: outputs[LAST_HIDDEN_STATE][:, prefix:].mean(axis=1),
     }
     pooled = own_vector(bundle) or POOLER_OUTPUT
     if pooled in bundle.sessions[roles.MODEL].outputs:
@@ -123,7 +122,7 @@ def match(
         )
     read = [template.replace("{}", label) for label in labels]
     vectors = embed(bundle, read, truncate=truncate, batch_tokens=batch_tokens)
-    probabilities = sigmoid if bundle.manifest.spec.get("scored_alone") else softmax
+    probabilities = sigmoid if bundle.stage(roles.SIMILARITY).facts.sigmoid_scores else softmax
     results: list[list[Label]] = []
     for outputs in _run(bundle, roles.VISION, sources, batch_size, progress):
         pair = {TEXT_EMBEDS: vectors, IMAGE_EMBEDS: outputs[IMAGE_EMBEDS]}

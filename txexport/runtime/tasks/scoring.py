@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from txexport.contracts.stage import SOUND, TOKENS
 from txexport.errors import InputError, counted
 from txexport.runtime.batches import batches_by_length
 from txexport.runtime.generation import generation
@@ -39,11 +40,13 @@ def score(
     An encoder-decoder scores `targets`, as answers to `texts`. `batch_tokens` as in `generate`. Raises
     InputError for a task that does not generate and for texts that are too long.
     """
-    if bundle.reads_signal:
-        what, method = ("speech", "transcribe") if bundle.is_speech else ("images", "image_to_text")
+    if bundle.prompt_kind != TOKENS:
+        what, method = (
+            ("speech", "transcribe") if bundle.prompt_kind == SOUND else ("images", "image_to_text")
+        )
         raise InputError(f"a model of {what} scores no texts; it has {method}")
-    if bundle.has_encoder != (targets is not None):
-        expected = "one for each text" if bundle.has_encoder else "None: it is no encoder-decoder"
+    if bundle.is_encoder_decoder != (targets is not None):
+        expected = "one for each text" if bundle.is_encoder_decoder else "None: it is no encoder-decoder"
         given = "None" if targets is None else "given"
         raise InputError(f"task '{bundle.manifest.task}': targets are {given}, expected {expected}")
     config = bundle.files.generation_config
@@ -61,7 +64,7 @@ def score(
         for row, target in zip(rows, answers, strict=True)
     ]
     for length in read:
-        check_length(length, bundle.manifest.limits["decoder"])
+        check_length(length, request.limit)
     results: list[Score] = [Score([], [])] * len(rows)
     costs = [len(row) + len(target) for row, target in zip(rows, answers, strict=True)]
     tell, done = counting(progress), 0

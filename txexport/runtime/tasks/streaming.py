@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.prompts import chat_input_ids, inputs_of, target_option
@@ -39,10 +40,10 @@ def stream_many(
     Those of one batch come side by side, and batches one after another, as `generate` makes them.
     Arguments and errors as there; num_return_sequences must be 1.
     """
-    if bundle.is_speech:
+    if bundle.prompt_kind == SOUND:
         refuse_languages(src_lang, tgt_lang)
         request = speech_recognition.request(bundle, prompts, logits_processor=logits_processor, **options)
-    elif bundle.is_image:
+    elif bundle.prompt_kind == IMAGE:
         refuse_languages(src_lang, tgt_lang)
         request = image_to_text.request(bundle, prompts, logits_processor=logits_processor, **options)
     else:

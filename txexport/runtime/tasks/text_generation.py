@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from txexport.contracts.stage import IMAGE, SOUND
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.prompts import Prompts, chat_input_ids, inputs_of, target_option
 from txexport.runtime.generation.requests import LogitsProcessor, check_place, request_of
@@ -57,10 +58,10 @@ def generate(
         "first_place": first_place,
         "progress": progress,
     }
-    if bundle.is_speech:
+    if bundle.prompt_kind == SOUND:
         refuse_languages(src_lang, tgt_lang)
         return speech_recognition.transcribe(bundle, prompts, **options)
-    if bundle.is_image:
+    if bundle.prompt_kind == IMAGE:
         refuse_languages(src_lang, tgt_lang)
         return image_to_text(bundle, prompts, **options)
     inputs, single = inputs_of(bundle, prompts, src_lang)

@@ -209,9 +209,9 @@ def fill_mask(
         if mask[1] not in encoding.ids:
             raise InputError(f"a text has no {mask[0]} for a word to fill: {row[:40]!r}")
     output = LOGITS if LOGITS in bundle.sessions[roles.MODEL].outputs else PREDICTION_LOGITS
-    words = bundle.manifest.spec["encoder"]["embedding"]["vocab_size"]
+    vocab_size = bundle.vocab_size(roles.MODEL)
     check_count("batch_tokens", batch_tokens)
-    budget = min(batch_tokens, max(1, SCORES_AT_ONCE // words))
+    budget = min(batch_tokens, max(1, SCORES_AT_ONCE // vocab_size))
     results: list[Any] = [None] * len(rows)
     for places, outputs, _ in run(bundle, encodings, budget, progress):
         for i, logits in zip(places, outputs[output], strict=True):

@@ -27,7 +27,7 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
     )
     generated = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
     beams = [generated[at : at + case.beams] for at in range(0, len(generated), case.beams)]
-    start = [config.decoder_start or 0] if runner.bundle.has_encoder else []
+    start = [config.decoder_start or 0] if runner.bundle.is_encoder_decoder else []
     scores, tokens, counts = [], [], [0, 0]
     searches: list[_Search] = []
     for source, ours in zip(case.rows, beams, strict=True):

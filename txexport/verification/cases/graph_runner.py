@@ -30,7 +30,7 @@ class GraphRunner:
     @property
     def generating(self) -> str | None:
         """The file of a decoder that generates alone, None for an encoder-decoder."""
-        return None if self.bundle.has_encoder else self.file(roles.MODEL)
+        return None if self.bundle.is_encoder_decoder else self.file(roles.MODEL)
 
     def file(self, role: str) -> str:
         """The file of the graph of a role."""

@@ -283,7 +283,7 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
     prompt: list[int]
     source: Source
     for row, tokens in zip(case.rows, chosen, strict=True):
-        if runner.bundle.has_encoder:
+        if runner.bundle.is_encoder_decoder:
             prompt, source = [config.decoder_start or 0], row
         else:
             prompt, source = list(row), None

@@ -93,7 +93,7 @@ def _check_inputs(loaded: LoadedBundle, reference: "Bundled | Exported") -> None
     elif reference.runner.manifest.task != loaded.manifest.task:
         tasks = f"{loaded.folder} is for {loaded.manifest.task}, {reference.name} for"
         raise InputError(f"{tasks} {reference.runner.manifest.task}")
-    if loaded.manifest.cache is not None and not loaded.has_encoder:
+    if loaded.manifest.cache is not None and not loaded.is_encoder_decoder:
         return  # what a decoder is given follows from its cache
     ours = input_names(loaded.manifest)
     message = one_sided(str(loaded.folder), ours, reference.name, reference.inputs, "takes")

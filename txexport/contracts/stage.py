@@ -1,0 +1,102 @@
+"""Stages: the graphs of a model in running order, the source of each input, and the facts to run them by."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from txexport.contracts import cache_names, names
+from txexport.contracts.contract import Port
+
+ONCE: Literal["once"] = "once"
+STEP: Literal["step"] = "step"
+
+# Sources of inputs. Any other is "ROLE.NAME": an output or an input of the stage ROLE, which runs before.
+TOKENS = "tokens"  # the caller's token ids
+GENERATED = "generated"  # ids that the model generates itself, from its start token on
+ATTENTION_MASK = "attention_mask"  # 1 for a token, 0 for padding
+TOKEN_TYPES = "token_types"
+GLOBAL_TOKENS = "global_tokens"  # 1 for a token that attends globally
+POSITIONS = "positions"
+SCORED = "scored"  # the indices of the tokens whose logits are computed
+CACHE = "cache"  # keys and values of earlier steps, and their lengths
+IMAGE, SOUND = "image", "sound"
+MEDIA = frozenset({IMAGE, SOUND})
+
+OF_INPUT = {
+    names.INPUT_IDS: TOKENS,
+    names.ATTENTION_MASK: ATTENTION_MASK,
+    names.TOKEN_TYPE_IDS: TOKEN_TYPES,
+    names.GLOBAL_ATTENTION_MASK: GLOBAL_TOKENS,
+    names.POSITION_IDS: POSITIONS,
+    names.LOGITS_INDICES: SCORED,
+    names.CACHE_LENGTHS: CACHE,
+    names.USE_CACHE_BRANCH: CACHE,
+    names.PIXEL_VALUES: IMAGE,
+    names.INPUT_FEATURES: SOUND,
+    names.INPUT_VALUES: SOUND,
+}
+SOURCES = frozenset({*OF_INPUT.values(), GENERATED})
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """The properties of a graph that the runtime needs.
+
+    `vocab_size` is the number of token ids that it reads, 0 for none. `limit` names the entry of the
+    manifest's `limits` that bounds its sequences; texts are padded to that length if `pads_to_limit`.
+    `pad_token_id` is the id that has no position of its own. Every text must contain `eos_token_id`, whose
+    vector the head reads. `prefix_tokens` are the hidden states before the patches of an image. `vector` is
+    the output that is the embedding of a sequence, if the graph pools it itself and not by BERT's pooler.
+    With `sigmoid_scores`, each pair of a text and an image has a probability of its own.
+    """
+
+    vocab_size: int = 0
+    limit: str | None = None
+    pads_to_limit: bool = False
+    pad_token_id: int | None = None
+    eos_token_id: int | None = None
+    prefix_tokens: int = 0
+    vector: str | None = None
+    sigmoid_scores: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A graph of a model, in the order in which they run.
+
+    It runs `once` for each prompt or input, or at every `step` of generation. `inputs` has the source of each
+    input: one of SOURCES, or "ROLE.NAME" for an output or an input of an earlier stage. A client may run it
+    `instead_of` other stages, which it includes.
+    """
+
+    role: str
+    when: Literal["once", "step"]
+    inputs: dict[str, str]
+    facts: GraphFacts = GraphFacts()
+    instead_of: list[str] = field(default_factory=list)
+
+    @property
+    def ids_source(self) -> str | None:
+        """The source of its token ids; None if it reads none."""
+        return self.inputs.get(names.INPUT_IDS)
+
+    def reads(self, *sources: str) -> bool:
+        """Return whether an input has one of these sources."""
+        return not {*self.inputs.values()}.isdisjoint(sources)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stage as JSON values, without facts that have their default."""
+        values = asdict(self)
+        default = asdict(GraphFacts())
+        values["facts"] = {name: value for name, value in values["facts"].items() if value != default[name]}
+        return {name: value for name, value in values.items() if value or name == "inputs"}
+
+
+def sources_of(ports: Iterable[Port], earlier: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The source of each input of a graph; `earlier` has those that are not as OF_INPUT and the cache's."""
+    others = earlier or {}
+    return {port.name: others.get(port.name) or _source(port.name) for port in ports}
+
+
+def _source(name: str) -> str:
+    return CACHE if cache_names.is_past(name) else OF_INPUT[name]
