@@ -44,7 +44,7 @@ PHRASES = {
 }
 
 # Docstrings that begin with What, Whether or How.
-QUESTION_DOCSTRINGS = 153
+QUESTION_DOCSTRINGS = 151
 
 # Variables and parameters named by habit, not after what they hold.
 HABITUAL_NAMES = {

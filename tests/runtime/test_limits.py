@@ -23,7 +23,8 @@ from txexport.errors import BundleError, InputError
 from txexport.runtime import memory
 from txexport.runtime.arrays import read_npz
 from txexport.runtime.generation.kv_cache import StaticCache
-from txexport.runtime.preprocessing.audio import Audio, resample
+from txexport.runtime.preprocessing.audio import resample
+from txexport.runtime.preprocessing.extractors.log_mel import Audio
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.session import Session
 from txexport.runtime.tasks.speech_recognition import Speech
@@ -574,16 +575,15 @@ def without_processors(model):
             if name == "pixel_values":
                 shape = [size if isinstance(size, int) else 30 for size in shape]
                 model.bundle.files.images = SimpleNamespace(pixels=partial(zeros, shape))
-            if name == "input_values":
-                bank = SimpleNamespace(features=lambda items, truncate, own=shape: zeros(own, items))
-                model.bundle.files.filter_bank = bank
-            if name == "input_features":
-                model.bundle.files.audio = SimpleNamespace(features=partial(zeros, shape))
+            if name in ("input_values", "input_features"):
+                made = partial(zeros, shape)
+                extractor = SimpleNamespace(features=made, port=name, rank=len(port.shape))
+                model.bundle.files.extractor = extractor
     model.bundle.files.config = model.config | {"id2label": {"0": "entailment", "1": "neutral"}}
     return model
 
 
-def zeros(shape, items):
+def zeros(shape, items, truncate=None):
     """Zeros (B, *shape) float32 for B items."""
     return np.zeros((len(items), *shape), np.float32)
 

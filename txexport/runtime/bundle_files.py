@@ -5,8 +5,7 @@ from pathlib import Path
 
 from txexport.bundle import read_json
 from txexport.runtime.generation.config import GenerationConfig, read_generation_config
-from txexport.runtime.preprocessing.audio import Audio
-from txexport.runtime.preprocessing.filter_bank import FilterBank
+from txexport.runtime.preprocessing.extractors import Extractor, read_extractor
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
 from txexport.runtime.preprocessing.text_length import read_max_length
@@ -42,14 +41,9 @@ class BundleFiles:
         return Images(self.folder)
 
     @cached_property
-    def audio(self) -> Audio:
-        """The log-mel feature extractor, from the checkpoint's preprocessor file."""
-        return Audio(self.folder)
-
-    @cached_property
-    def filter_bank(self) -> FilterBank:
-        """The filter bank extractor, from the checkpoint's preprocessor file."""
-        return FilterBank(self.folder)
+    def extractor(self) -> Extractor:
+        """The feature extractor of sounds, from the checkpoint's preprocessor file."""
+        return read_extractor(self.folder)
 
     @cached_property
     def config(self) -> dict:

@@ -13,7 +13,7 @@ from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
 from txexport.runtime.session import Session
 from txexport.runtime.vectors.token_vectors import TokenVectors
-from txexport.tasks import LATE_INTERACTION, TASKS, tasks_of_method
+from txexport.tasks import LATE_INTERACTION, Task, served_row, tasks_of_method
 
 
 class LoadedBundle:
@@ -83,11 +83,16 @@ class LoadedBundle:
         return self.files.token_vectors if self.manifest.task == tasks_of_method("embed")[0] else None
 
     @property
+    def task(self) -> Task | None:
+        """The row of its task; None for a task that this version does not know."""
+        return served_row(self.manifest.task, generates=self.manifest.cache is not None)
+
+    @property
     def methods(self) -> tuple[str, ...]:
         """The methods of Model that serve what it is for, its own first."""
         if self.late_interaction is not None:
             return LATE_INTERACTION
-        return TASKS[self.manifest.task].methods if self.manifest.task in TASKS else ()
+        return () if self.task is None else self.task.methods
 
     @property
     def decoder(self) -> Session:

@@ -9,7 +9,7 @@ from txexport.runtime.engines import ENGINES, FLOAT32
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
 from txexport.runtime.methods import attached, on_bundle
-from txexport.runtime.preprocessing.audio import Audio
+from txexport.runtime.preprocessing.extractors import Extractor
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
 from txexport.runtime.session import Session
@@ -144,9 +144,9 @@ class Model:
         return self.bundle.files.images
 
     @property
-    def audio(self) -> Audio:
-        """What makes spectrograms of sounds, as the checkpoint's preprocessor file says."""
-        return self.bundle.files.audio
+    def audio(self) -> Extractor:
+        """The feature extractor of sounds, as the checkpoint's preprocessor file describes it."""
+        return self.bundle.files.extractor
 
     @property
     def config(self) -> dict:

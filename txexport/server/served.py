@@ -9,7 +9,6 @@ from txexport.errors import InputError, shown
 from txexport.runtime import Model, load
 from txexport.server.refusals import unknown_model
 from txexport.server.workers import CallThread, GenerationThread
-from txexport.tasks import TASKS
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,8 @@ class Served:
         self.name, self.model, self.created = name, model, int(time.time())
         self.calls = CallThread(f"call {name}", limits.max_waiting)
         self.generation = None
-        if self.task is not None and self.task.caches:
+        if model.bundle.step is not None:
             self.generation = GenerationThread(model.bundle, limits.cache_tokens, limits.max_waiting)
-
-    @property
-    def task(self):
-        """What the bundle is for."""
-        return TASKS.get(self.model.manifest.task)
 
     @property
     def methods(self) -> tuple[str, ...]:

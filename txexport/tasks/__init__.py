@@ -27,6 +27,7 @@ __all__ = [
     "Task",
     "first_of_head",
     "row_of",
+    "served_row",
     "tasks_of_method",
 ]
 
@@ -52,6 +53,11 @@ BY_ARCHITECTURE = {(row.name, architecture): row for row in ROWS for architectur
 def row_of(task: str, architecture: Architecture) -> Task:
     """The row of a task for an architecture."""
     return BY_ARCHITECTURE[task, architecture]
+
+
+def served_row(task: str, generates: bool) -> Task | None:
+    """The row of a task for models that generate tokens, or for others; None if there is none."""
+    return next((row for row in ROWS if row.name == task and row.caches == generates), None)
 
 
 def tasks_of_method(method: str) -> tuple[str, ...]:

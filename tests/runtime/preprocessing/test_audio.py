@@ -9,7 +9,8 @@ import pytest
 import transformers
 
 from txexport.errors import BundleError, InputError, UnsupportedError
-from txexport.runtime.preprocessing.audio import Audio, read_wav, resample
+from txexport.runtime.preprocessing.audio import read_wav, resample
+from txexport.runtime.preprocessing.extractors.log_mel import Audio
 
 FILE = "preprocessor_config.json"
 SETTINGS = {

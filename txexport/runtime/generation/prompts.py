@@ -23,7 +23,7 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
     check_task(bundle, "generate")
     if bundle.prompt_kind == SOUND:
         single = isinstance(prompts, str | Path | np.ndarray)
-        return list(bundle.files.audio.features(prompts)), single
+        return list(bundle.files.extractor.features(prompts)), single
     if bundle.prompt_kind == IMAGE:
         return list(bundle.files.images.pixels(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]

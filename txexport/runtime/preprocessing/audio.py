@@ -1,124 +1,26 @@
-"""Sound to log-mel features, as Whisper takes them; N samples, M mel bands, F frames."""
+"""Sounds read from WAV files and arrays, and resampled; N samples."""
 
 import math
 import os
 import wave
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from txexport.errors import BundleError, InputError, UnsupportedError, first_line, shown
-from txexport.runtime import memory
-from txexport.runtime.preprocessing.preprocessor import read_settings
+from txexport.errors import InputError, first_line, shown
 from txexport.support.arguments import is_whole
 
 Source: TypeAlias = str | os.PathLike[str] | np.ndarray
 
-# What WhisperFeatureExtractor does where its file is silent.
-DEFAULTS: dict[str, Any] = {
-    "feature_size": 80,
-    "sampling_rate": 16000,
-    "hop_length": 160,
-    "chunk_length": 30,
-    "n_fft": 400,
-    "padding_value": 0.0,
-    "padding_side": "right",
-    "dither": 0.0,
-}
-SINGLE = {"padding_side": "right", "dither": 0.0}  # what has one value here; dither is random noise
-COUNTS = ("feature_size", "sampling_rate", "hop_length", "chunk_length", "n_fft")
-HIGHEST = 8000.0  # Hz, at any sampling rate
-FASTEST = 384_000  # Hz, of what is resampled: the filter grows with the rate
+SINGLE = (str, Path, np.ndarray)  # one sound, not a list
+FASTEST = 384_000  # Hz, the highest sampling rate read: the resampling filter grows with the rate
 TAPS = 2**24  # of all phases of the filter
-LOUDEST = 1e6  # far beyond what a sound has
-FRAMES = 2**26  # numbers of all frames of a sound, which are in memory at once
 
 # The resampling filter: the lower Nyquist frequency is where its stopband begins.
 CROSSINGS, KAISER, CUTOFF = 64, 9.0, 0.955
-
-
-class Audio:
-    """The feature extractor of a Whisper checkpoint.
-
-    `rate` is its sampling rate in Hz, `samples` the most that one sound may have at that rate.
-    Raises BundleError for settings that are missing or damaged, UnsupportedError for another extractor.
-    """
-
-    def __init__(self, folder: Path):
-        settings = read_settings(folder, "feature_extractor")
-        kind = settings.get("feature_extractor_type")
-        if kind != "WhisperFeatureExtractor":
-            raise UnsupportedError(
-                f"feature extractor {kind} is not supported; expected WhisperFeatureExtractor"
-            )
-        asked = DEFAULTS | {name: settings[name] for name in DEFAULTS if settings.get(name) is not None}
-        for name in COUNTS:
-            if not isinstance(asked[name], int) or asked[name] < 1:
-                raise BundleError(
-                    f"feature extractor: {name} is {shown(asked[name])}, expected a whole number from 1"
-                )
-        for name, value in SINGLE.items():
-            if asked[name] != value:
-                raise UnsupportedError(f"feature extractor: {name} {asked[name]!r} is not supported")
-        frames = asked["chunk_length"] * asked["sampling_rate"] // asked["hop_length"] + 1
-        widest = max(asked["n_fft"], asked["feature_size"])
-        if asked["hop_length"] > asked["chunk_length"] * asked["sampling_rate"]:
-            raise BundleError(
-                f"feature extractor: hop_length is {shown(asked['hop_length'])}, longer than a sound"
-            )
-        if frames * widest > FRAMES or asked["n_fft"] * asked["feature_size"] > FRAMES:
-            message = ", ".join(f"{name} {shown(asked[name])}" for name in COUNTS)
-            raise BundleError(f"feature extractor: {message} make more than {FRAMES:,} numbers of a sound")
-        if (
-            asked["sampling_rate"] > FASTEST
-            or asked["n_fft"] // 2 >= asked["chunk_length"] * asked["sampling_rate"]
-        ):
-            raise BundleError(
-                f"feature extractor: sampling_rate is {asked['sampling_rate']} and n_fft {asked['n_fft']}, "
-                f"expected at most {FASTEST}, and less than two chunks"
-            )
-        silence = asked["padding_value"]
-        if isinstance(silence, bool) or not isinstance(silence, int | float) or not abs(silence) <= LOUDEST:
-            raise BundleError(f"feature extractor: padding_value is {shown(silence)}, expected a number")
-        self.rate: int = asked["sampling_rate"]
-        self.samples: int = asked["chunk_length"] * self.rate
-        self.hop: int = asked["hop_length"]
-        self.silence = float(silence)
-        self.window = np.hanning(asked["n_fft"] + 1)[:-1]
-        self.filters = mel_filters(asked["feature_size"], asked["n_fft"], self.rate)
-
-    def features(
-        self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool | None = None
-    ) -> np.ndarray:
-        """input_features (B,M,F) float32 of one sound or several, each padded to the model's full length.
-
-        A sound is the path of a WAV file, or an array (N,) of floats between -1 and 1 at `rate` Hz, which is
-        the model's unless given. Other rates are resampled.
-        Raises InputError for what is no sound, and unless `truncate` cuts it, for one that is too long; None
-        is for callers that leave no choice.
-        """
-        sounds = as_sounds(sounds)
-        memory.check(
-            f"{len(sounds):,} sounds", len(sounds) * self.filters.shape[1] * self.samples // self.hop * 4
-        )
-        longest = None if truncate else self.samples
-        cure = "cut it" if truncate is None else "shorten it, or cut it with truncate=True (--truncate)"
-        read = (read_sound(source, self.rate, rate, longest, cure) for source in sounds)
-        rows = [self._row(samples[: self.samples]) for samples in read]
-        return np.ascontiguousarray(np.stack(rows))
-
-    def _row(self, samples: np.ndarray) -> np.ndarray:
-        """The features (M,F) of samples (N,), in float64 up to the result."""
-        whole = np.full(self.samples, self.silence)
-        whole[: samples.size] = samples
-        size = self.window.size
-        frames = sliding_window_view(np.pad(whole, size // 2, mode="reflect"), size)[:: self.hop]
-        power = np.abs(np.fft.rfft(frames[:-1] * self.window)) ** 2  # (F, n_fft // 2 + 1)
-        bands = np.log10(np.maximum(power @ self.filters, 1e-10))  # (F, M)
-        return ((np.maximum(bands, bands.max() - 8) + 4) / 4).T.astype(np.float32)
 
 
 def as_sounds(sounds: Source | Sequence[Source]) -> Sequence[Source]:
@@ -168,20 +70,6 @@ def _array(sound: object) -> np.ndarray:
         raise InputError(
             f"a sound is {type(sound).__name__}, expected floats (N,) between -1 and 1"
         ) from None
-
-
-def mel_filters(bands: int, n_fft: int, rate: int) -> np.ndarray:
-    """Triangular filters of equal area from 0 to 8000 Hz, (n_fft // 2 + 1, M).
-
-    On the mel scale of Slaney's Auditory Toolbox (1998): linear up to 1000 Hz, which is 15 mel, and then
-    logarithmic, 27 mel for a factor of 6.4.
-    """
-    mel = np.linspace(0, 15 + 27 * math.log(HIGHEST / 1000, 6.4), bands + 2)
-    hertz = np.where(mel < 15, mel * 200 / 3, 1000 * 6.4 ** ((mel - 15) / 27))
-    bins = np.linspace(0, rate // 2, n_fft // 2 + 1)[:, None]
-    low, middle, high = hertz[:-2], hertz[1:-1], hertz[2:]
-    triangles = np.minimum((bins - low) / (middle - low), (high - bins) / (high - middle))
-    return np.maximum(triangles, 0) * 2 / (high - low)
 
 
 def read_wav(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError
+from txexport.errors import BundleError, UnsupportedError
 
 ALONE = "preprocessor_config.json"
 TOGETHER = "processor_config.json"  # transformers 5 writes all of a model's processors into this one
@@ -20,3 +20,9 @@ def read_settings(folder: Path, part: str) -> dict:
     if not isinstance(settings, dict):
         raise BundleError(f"{folder / TOGETHER}: {part} is a {type(settings).__name__}, expected an object")
     return settings
+
+
+def check_kind(settings: dict, kind: str) -> None:
+    """Raise UnsupportedError unless the settings are those of the feature extractor `kind`."""
+    if (other := settings.get("feature_extractor_type")) != kind:
+        raise UnsupportedError(f"feature extractor {other} is not supported; expected {kind}")

@@ -1,17 +1,16 @@
 """Audio classification; B sounds, M mel bands, F frames."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from txexport.contracts import roles
-from txexport.contracts.names import INPUT_FEATURES, INPUT_VALUES, LOGITS
+from txexport.contracts.names import LOGITS
 from txexport.errors import UnsupportedError
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.audio import Audio
-from txexport.runtime.preprocessing.filter_bank import FilterBank
+from txexport.runtime.preprocessing.audio import SINGLE
+from txexport.runtime.preprocessing.extractors import Extractor
 from txexport.runtime.preprocessing.text import as_list
 from txexport.runtime.session import Session, finite
 from txexport.runtime.tasks.labels import Label, labelled, names, ranked, softmax
@@ -19,7 +18,6 @@ from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress, counting
 
 BATCH_SOUNDS = 8
-SINGLE = (str, Path, np.ndarray)  # one sound, not a list
 
 
 def classify_audio(
@@ -43,32 +41,26 @@ def classify_audio(
     sources: Sequence = [sounds] if isinstance(sounds, SINGLE) else as_list(sounds)
     session, tell = bundle.sessions[roles.MODEL], counting(progress)
     logits = np.empty((len(sources), session.width(LOGITS)), np.float32)
-    name, reader = _preprocessing(bundle, session)
+    extractor = extractor_of(bundle, session)
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
-        inputs = {name: reader.features(batch, truncate=truncate)}
+        inputs = {extractor.port: extractor.features(batch, truncate=truncate)}
         logits[first : first + len(batch)] = finite(session.run(inputs))[LOGITS]
         tell(first + len(batch), len(sources))
     labels = _labels(bundle.files.config, logits, top_k)
     return labels[0] if isinstance(sounds, SINGLE) else labels
 
 
-def _preprocessing(bundle: LoadedBundle, session: Session) -> tuple[str, Audio | FilterBank]:
-    """The input that reads sounds, and the checkpoint's feature extractor, which makes arrays of its rank.
-
-    That is Whisper's (B,M,F) for `input_features`, AST's (B,F,M) for `input_values`; a waveform (B,samples)
-    is neither. Raises UnsupportedError for another input or extractor.
-    """
-    spectrograms = [name for name, port in session.inputs.items() if len(port.shape) == 3]
-    if spectrograms == [INPUT_FEATURES]:
-        return INPUT_FEATURES, bundle.files.audio
-    if spectrograms == [INPUT_VALUES]:
-        return INPUT_VALUES, bundle.files.filter_bank
-    ports = ", ".join(f"{port.name} ({', '.join(map(str, port.shape))})" for port in session.inputs.values())
-    raise UnsupportedError(
-        f"the graph reads {ports}, for which there is no feature extractor; expected {INPUT_FEATURES} "
-        f"(batch, mel bands, frames) or {INPUT_VALUES} (batch, frames, mel bands); pass arrays to model.run"
-    )
+def extractor_of(bundle: LoadedBundle, session: Session) -> Extractor:
+    """The checkpoint's feature extractor. Raises UnsupportedError where a graph reads something else."""
+    extractor = bundle.files.extractor
+    if {name: len(port.shape) for name, port in session.inputs.items()} != {extractor.port: extractor.rank}:
+        ports = [f"{port.name} ({', '.join(map(str, port.shape))})" for port in session.inputs.values()]
+        raise UnsupportedError(
+            f"the graph reads {', '.join(ports)}, and the checkpoint's feature extractor makes "
+            f"{extractor.port} of {extractor.rank} dimensions; pass arrays to model.run"
+        )
+    return extractor
 
 
 def _labels(config: dict[str, Any], logits: np.ndarray, top_k: int | None) -> list[list[Label]]:

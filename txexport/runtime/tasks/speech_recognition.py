@@ -13,10 +13,9 @@ from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.generation import generation, scheduler
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, check_place
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.preprocessing.audio import SINGLE
 from txexport.runtime.preprocessing.text import as_list
 from txexport.support.progress import Progress
-
-SINGLE = (str, Path, np.ndarray)  # what is one sound, and no list of them
 
 
 class Speech:
@@ -129,7 +128,7 @@ def request(
         return replace(batch, decoder_input_ids=[speech.begin(start, asked, token) for token in tokens])
 
     speech.check(bundle.decoder.width(LOGITS))
-    strict, read = "max_new_tokens" in options, bundle.files.audio.features
+    strict, read = "max_new_tokens" in options, bundle.files.extractor.features
     return GenerationRequest(bundle, sounds, config, strict, logits_processor, read=read, begin=begin)
 
 

@@ -20,7 +20,7 @@ from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
-from txexport.tasks import TASKS
+from txexport.tasks import served_row
 from txexport.verification.checks import (
     CHAT_TEMPLATE,
     IMAGE_PROCESSOR,
@@ -43,7 +43,8 @@ class Check(Protocol):
 
 def _chats(manifest: Manifest) -> bool:
     """True if a bundle answers conversations: it generates, and reads tokens alone."""
-    return TASKS[manifest.task].methods[0] == "generate"
+    row = served_row(manifest.task, generates=manifest.cache is not None)
+    return row is not None and row.methods[0] == "generate"
 
 
 # By the name of the case in a report: whether it applies to a bundle, and the check.

@@ -11,9 +11,9 @@ import numpy as np
 from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
-from txexport.contracts.names import INPUT_VALUES
 from txexport.errors import BundleError, UnsupportedError
 from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.preprocessing.extractors.filter_bank import FilterBank
 from txexport.runtime.preprocessing.preprocessor import ALONE, TOGETHER
 from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import original
@@ -61,31 +61,24 @@ def check_sounds(
 ) -> list[TensorCheck]:
     """Compare features of sounds of several kinds and lengths. Raises SkipError."""
     _check_there(folder, "feature extractor")
-    files, banks = BundleFiles(folder), _reads_banks(manifest)
     try:
-        ours = files.filter_bank if banks else files.audio
+        ours = BundleFiles(folder).extractor
     except (BundleError, UnsupportedError) as error:
         raise SkipError(str(error)) from None
-    if banks and find_spec("torchaudio") is not None:
+    if ours.kind == FilterBank.kind and find_spec("torchaudio") is not None:
         raise SkipError("with torchaudio transformers computes filter banks differently")
     with original("AutoFeatureExtractor", checkpoint, manifest.model_type) as theirs:
         checks = []
         for name, sound in _sounds(ours.rate, quick):
             features = theirs(sound, sampling_rate=ours.rate, return_tensors="np")
-            expected = features["input_values" if banks else "input_features"]
-            checks.append(
-                _check(f"features of {name}", ours.features(sound, truncate=True), expected, FEATURES)
-            )
+            found = ours.features(sound, truncate=True)
+            checks.append(_check(f"features of {name}", found, features[ours.port], FEATURES))
         return checks
 
 
 def _check_there(folder: Path, what: str) -> None:
     if not any((folder / name).is_file() for name in (ALONE, TOGETHER)):
         raise SkipError(f"no {what} there")
-
-
-def _reads_banks(manifest: Manifest) -> bool:
-    return any(port.name == INPUT_VALUES for graph in manifest.every_graph for port in graph.inputs)
 
 
 def _check(what: str, found: np.ndarray, expected: Any, tolerance: float) -> TensorCheck:

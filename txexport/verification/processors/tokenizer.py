@@ -14,7 +14,7 @@ from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, Text
 from txexport.runtime.preprocessing.text_length import UNLIMITED, sentence_settings
 from txexport.runtime.preprocessing.token_types import gives_types
-from txexport.tasks import TASKS
+from txexport.tasks import served_row
 from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import differs, equal, original
 from txexport.verification.processors.texts import SEED, pairs, texts
@@ -44,7 +44,8 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     with original("AutoTokenizer", checkpoint, manifest.model_type) as theirs:
         _check_reads(theirs)
         seeded = _texts(ours, theirs, quick)
-        methods, checks = {*TASKS[manifest.task].methods}, []
+        row, checks = served_row(manifest.task, generates=manifest.cache is not None), []
+        methods = set() if row is None else {*row.methods}
         if not WRITERS & methods:
             checks += [*_encoded(ours, theirs, seeded, quick), _limit(files, folder, theirs)]
             _types(files, theirs, seeded)

@@ -8,7 +8,7 @@ import transformers
 from transformers.utils import is_speech_available
 
 from txexport.errors import BundleError, InputError, UnsupportedError
-from txexport.runtime.preprocessing.filter_bank import FilterBank
+from txexport.runtime.preprocessing.extractors.filter_bank import FilterBank
 
 FILE = "preprocessor_config.json"
 SETTINGS = {

@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from txexport.errors import BundleError, InputError, UnsupportedError, shown
+from txexport.contracts.names import INPUT_VALUES
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime import memory
-from txexport.runtime.preprocessing.audio import FASTEST, FRAMES, Source, as_sounds, read_sound
-from txexport.runtime.preprocessing.preprocessor import read_settings
+from txexport.runtime.preprocessing.audio import FASTEST, Source, as_sounds, read_sound
+from txexport.runtime.preprocessing.preprocessor import check_kind, read_settings
 from txexport.support.arguments import is_whole
 
-# What ASTFeatureExtractor does where its file is silent, and what no setting of it changes.
+# The defaults of ASTFeatureExtractor, and its constants.
 COUNTS = {"sampling_rate": 16000, "num_mel_bins": 128, "max_length": 1024}
 MEAN, STD = -4.2677393, 4.5689974
 WINDOW, HOP, FFT = 400, 160, 512  # samples, at any rate
 PREEMPHASIS, LOWEST = 0.97, 20.0  # the second in Hz
+FRAMES = 2**26  # numbers of all frames of a sound
 FLOOR = 1.192092955078125e-07  # of a band, before its logarithm
 
 
@@ -27,11 +29,12 @@ class FilterBank:
     Raises BundleError for settings that are missing or damaged, UnsupportedError for another extractor.
     """
 
+    kind = "ASTFeatureExtractor"
+    port, rank = INPUT_VALUES, 3
+
     def __init__(self, folder: Path):
         settings = read_settings(folder, "feature_extractor")
-        kind = settings.get("feature_extractor_type")
-        if kind != "ASTFeatureExtractor":
-            raise UnsupportedError(f"feature extractor {kind} is not supported; expected ASTFeatureExtractor")
+        check_kind(settings, self.kind)
         asked = {name: _or(settings.get(name), default) for name, default in COUNTS.items()}
         for name, value in asked.items():
             if not is_whole(value, 1):
@@ -58,7 +61,7 @@ class FilterBank:
         self.filters = mel_filters(self.bands, self.rate)
 
     def features(
-        self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool = False
+        self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool | None = None
     ) -> np.ndarray:
         """input_values (B,F,M) float32 of one sound or several, each padded to the model's full length.
 
@@ -69,7 +72,7 @@ class FilterBank:
         memory.check(f"{len(sounds):,} sounds", len(sounds) * self.length * self.bands * 4)
         return np.stack([self._row(read_sound(source, self.rate, rate, None), truncate) for source in sounds])
 
-    def _row(self, samples: np.ndarray, truncate: bool) -> np.ndarray:
+    def _row(self, samples: np.ndarray, truncate: bool | None) -> np.ndarray:
         """The features (F,M) of samples (N,); logarithms rounded to float32 before they are normalised."""
         longest = WINDOW + HOP * self.length - 1
         if samples.size < WINDOW:
@@ -108,3 +111,6 @@ def mel_filters(bands: int, rate: int) -> np.ndarray:
 
 def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
+
+
+EXTRACTOR = FilterBank

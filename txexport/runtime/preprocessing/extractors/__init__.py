@@ -1,0 +1,57 @@
+"""Feature extractors: one file for each class of transformers, found by file name.
+
+A file's EXTRACTOR turns sounds into the input of a graph.
+"""
+
+import pkgutil
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from txexport.errors import UnsupportedError
+from txexport.runtime.preprocessing.audio import Source
+from txexport.runtime.preprocessing.preprocessor import read_settings
+
+
+class Extractor(Protocol):
+    """A feature extractor at `rate` Hz, which makes the graph's input `port` of `rank` dimensions."""
+
+    kind: str  # the class in transformers
+    port: str
+    rank: int
+    rate: int
+
+    def __init__(self, folder: Path): ...
+
+    def features(
+        self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool | None = None
+    ) -> np.ndarray:
+        """The input (B,...) float32 of one sound or several.
+
+        A sound is the path of a WAV file, or an array (N,) of floats between -1 and 1 at `rate` Hz, by
+        default the extractor's. Other rates are resampled. Raises InputError for what is no sound, and for
+        one that is too long unless `truncate` cuts it; None is for callers that offer no choice.
+        """
+
+
+@cache
+def _extractors() -> dict[str, type[Extractor]]:
+    """The classes by their names in transformers."""
+    modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    return {module.EXTRACTOR.kind: module.EXTRACTOR for module in modules}
+
+
+def read_extractor(folder: Path) -> Extractor:
+    """The feature extractor of a checkpoint's preprocessor file.
+
+    Raises BundleError for settings that are missing or damaged, UnsupportedError for another class.
+    """
+    kind = read_settings(folder, "feature_extractor").get("feature_extractor_type")
+    if kind not in _extractors():
+        expected = ", ".join(_extractors())
+        raise UnsupportedError(f"feature extractor {kind} is not supported; expected one of {expected}")
+    return _extractors()[kind](folder)
