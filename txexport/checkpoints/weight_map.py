@@ -23,6 +23,8 @@ class Take:
     `no_leading_axis` lack ours. `plus` is added to every number. Where so many `experts` keep theirs in one
     tensor, along an axis before all others, it is that of number `expert`, and all else is said of its part.
     The last axis is stored in two, one of so many `heads` and one of each head's numbers.
+    `norms` is the tensor of a normalised weight's norms, one for each index of its last axis, and `source`
+    its direction (Salimans and Kingma 2016, 2.1).
     """
 
     source: str
@@ -40,6 +42,7 @@ class Take:
     expert: int = 0
     experts: int = 0
     heads: int = 0
+    norms: str = ""
     computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -116,6 +119,14 @@ class Take:
         if self.no_leading_axis:
             stored = stored[None]
         return stored.T if self.transpose else stored
+
+
+def normalised(direction: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    """The weight (...,K) float32 with the direction (...,K) and the norms (K) of its slices."""
+    slices = tuple(range(direction.ndim - 1))
+    sizes = np.sqrt(np.square(direction, dtype=np.float64).sum(axis=slices))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a direction of zeros gives NaN, which readers name
+        return (direction * (norms.astype(np.float64).reshape(-1) / sizes)).astype(np.float32)
 
 
 def zeros(shape: tuple[int, ...]) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.quantised.matrix import Matrix
 from txexport.checkpoints.stored import Stored
-from txexport.checkpoints.weight_map import Naming, Table, Take
+from txexport.checkpoints.weight_map import Naming, Table, Take, normalised
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
 from txexport.spec.shapes import Shapes
@@ -24,12 +24,16 @@ LARGEST = 1e15  # largest weight: a norm squares its input, and implementations 
 
 @dataclass(frozen=True)
 class Weight:
-    """A parameter and the tensors of a checkpoint that hold it; none where it is computed."""
+    """A parameter and the tensors of a checkpoint that hold it; none where it is computed.
+
+    `norms` is the tensor with the norms of a normalised weight.
+    """
 
     shape: tuple[int, ...]
     tensors: tuple[str, ...]
     take: Take
     parameter: str = field(default="", compare=False)
+    norms: str = ""
 
     @property
     def key(self) -> tuple:
@@ -37,7 +41,16 @@ class Weight:
         take = self.take
         if not self.tensors:
             return take.computed, self.shape
-        cut = take.transpose, take.part, take.parts, take.groups, take.width, take.plus, take.heads
+        cut = (
+            take.transpose,
+            take.part,
+            take.parts,
+            take.groups,
+            take.width,
+            take.plus,
+            take.heads,
+            self.norms,
+        )
         return self.tensors[0], take.number, *cut
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
@@ -47,10 +60,23 @@ class Weight:
             yield self.take.computed(self.shape)
             return
         name, take = self.tensors[0], self.take
+        if self.norms:
+            yield self._normalised(checkpoint)
+            return
         own = name, take.number
         for block in checkpoint.rows(*own) if take.plain else [take.cut(checkpoint.read(*own))]:
             check_finite(block, f"tensor '{name}', which fills {self.parameter},")
             yield block
+
+    def _normalised(self, checkpoint: Checkpoint) -> np.ndarray:
+        """The weight of a direction and its norms. Raises CheckpointError as `rows`."""
+        arrays = []
+        for name in (self.tensors[0], self.norms):
+            arrays.append(checkpoint.read(name))
+            check_finite(arrays[-1], f"tensor '{name}', which fills {self.parameter},")
+        weight = normalised(*arrays)
+        check_finite(weight, f"tensor '{self.tensors[0]}' with the norms '{self.norms}'")
+        return weight
 
     def blocks(self, checkpoint: Checkpoint) -> Blocks | None:
         """The parameter as integers and scales, of which `rows` are the products; None where it has none.
@@ -58,7 +84,7 @@ class Weight:
         Raises CheckpointError for scales that are not finite.
         """
         blocks = checkpoint.blocks(self.tensors[0], self.take.number) if self.tensors else None
-        if blocks is None or not self.take.along_outputs:
+        if blocks is None or self.norms or not self.take.along_outputs:
             return None
         check_finite(blocks.scales, f"what scales tensor '{self.tensors[0]}'")
         if self.take.plain:
@@ -133,8 +159,16 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
         for name in present:
             if checkpoint.tensors[name].shape != expected:
                 disagreeing.append(_disagreement(name, expected, checkpoint))
+        norms = tensor_names.get(_fill(take.norms, match), "") if take.norms else ""
+        if norms:
+            used.add(norms)
+            one_each = (*[1] * (len(shape) - 1), shape[-1])
+            if checkpoint.tensors[norms].shape != one_each:
+                disagreeing.append(_disagreement(norms, one_each, checkpoint))
+        elif take.norms:
+            missing.append(_fill(take.norms, match))
         if present or take.computed is not None:
-            weights[parameter] = Weight(shape, tuple(present), take, parameter)
+            weights[parameter] = Weight(shape, tuple(present), take, parameter, norms)
     unused = [
         name
         for canonical, name in tensor_names.items()

@@ -213,4 +213,5 @@ def _take(rule: str | Take) -> Take:
 def _renamed(take: Take, name: Callable[[str], str]) -> Take:
     """A rule with its tensors renamed."""
     also, fallback = tuple(map(name, take.also)), take.fallback and name(take.fallback)
-    return replace(take, source=name(take.source), also=also, fallback=fallback)
+    norms = take.norms and name(take.norms)
+    return replace(take, source=name(take.source), also=also, fallback=fallback, norms=norms)

@@ -130,4 +130,7 @@ def _renamed(
         for name in weight.tensors:
             if parameter in own:  # shared with another parameter
                 weight.take.paste(weight.take.own(stored[name]), own[parameter].numpy())
+        if weight.norms and parameter in own:
+            slices = tuple(range(own[parameter].ndim - 1))
+            stored[weight.norms][...] = own[parameter].norm(dim=slices, keepdim=True).numpy()
     return {name: torch.from_numpy(array) for name, array in stored.items()}
