@@ -65,6 +65,7 @@ class HeadKind(StrEnum):
     SEQUENCE = "sequence"  # one vector of the sequence: labels
     CHOICES = "choices"  # the same, one label, over several sequences
     TOKENS = "tokens"  # every token: labels
+    CTC = "ctc"  # every vector of a sound: the vocabulary and a blank; Graves et al. 2006
     SPANS = "spans"  # every token: how well a span starts and ends there
 
 

@@ -1,4 +1,4 @@
-"""Generation of text from texts, speech and images."""
+"""Generation of text from texts, speech and images, and recognition of speech without generation."""
 
 from txexport.spec import Architecture, HeadKind
 from txexport.tasks.task import CACHED, Method, Task
@@ -43,6 +43,13 @@ ROWS = (
         "AutoModelForSpeechSeq2Seq",
         ("transcribe", "generate"),
         CACHED,
+    ),
+    Task(
+        "automatic-speech-recognition",
+        (Architecture.ENCODER,),
+        HeadKind.CTC,
+        "AutoModelForCTC",
+        ("transcribe",),
     ),
     Task(
         "image-to-text",

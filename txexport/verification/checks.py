@@ -21,8 +21,8 @@ CONTENTS = {
 }  # what each checks
 TIED = "choices of routers"  # the check that counts choices of experts, and ties
 TOKENIZER, CHAT_TEMPLATE = "tokenizer", "chat template"  # checks of processors
-IMAGE_PROCESSOR, SOUND_PROCESSOR = "image processor", "sound processor"
-PROCESSORS = (TOKENIZER, CHAT_TEMPLATE, IMAGE_PROCESSOR, SOUND_PROCESSOR)
+IMAGE_PROCESSOR, SOUND_PROCESSOR, CTC_TOKENIZER = "image processor", "sound processor", "CTC tokenizer"
+PROCESSORS = (TOKENIZER, CTC_TOKENIZER, CHAT_TEMPLATE, IMAGE_PROCESSOR, SOUND_PROCESSOR)
 BY_STRUCTURE = ", compared by structure"  # appended for a graph that other versions wrote
 NATIVE, HUB = "native", "hub"  # graphs for our runtime, and for other clients
 CLIENT = "client "  # prefix of other software in a runtime's place

@@ -15,6 +15,7 @@ from txexport.runtime.generation.requests import GenerationRequest, LogitsProces
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.audio import SINGLE
 from txexport.runtime.preprocessing.text import as_list
+from txexport.runtime.tasks import ctc
 from txexport.support.progress import Progress
 
 
@@ -85,6 +86,11 @@ def transcribe(
     InputError for a task, a language or a sound that cannot be.
     """
     check_place(first_place)
+    check_task(bundle, "transcribe")
+    if bundle.step is None:
+        if options:
+            raise InputError(f"{next(iter(options))} is an option of models that generate text; leave it out")
+        return ctc.transcribe(bundle, sounds, progress)
     asked = replace(request(bundle, sounds, **options), first_place=first_place)
     results = scheduler.finished(asked, batch_tokens, progress)
     texts = bundle.files.text.decode([result.tokens for result in results])

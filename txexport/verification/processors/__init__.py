@@ -20,15 +20,17 @@ from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
+from txexport.spec import HeadKind
 from txexport.tasks import served_row
 from txexport.verification.checks import (
     CHAT_TEMPLATE,
+    CTC_TOKENIZER,
     IMAGE_PROCESSOR,
     SOUND_PROCESSOR,
     TOKENIZER,
     TensorCheck,
 )
-from txexport.verification.processors import chat, signals, tokenizer
+from txexport.verification.processors import chat, ctc_tokenizer, signals, tokenizer
 
 
 class Check(Protocol):
@@ -47,10 +49,17 @@ def _chats(manifest: Manifest) -> bool:
     return row is not None and row.methods[0] == "generate"
 
 
+def _recognises(manifest: Manifest) -> bool:
+    """True if a bundle has a CTC head."""
+    row = served_row(manifest.task, generates=manifest.cache is not None)
+    return row is not None and row.head == HeadKind.CTC
+
+
 # By the name of the case in a report: whether it applies to a bundle, and the check.
 CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), tokenizer.check),
     CHAT_TEMPLATE: (_chats, chat.check),
+    CTC_TOKENIZER: (_recognises, ctc_tokenizer.check),
     IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
     SOUND_PROCESSOR: (lambda manifest: _reads(manifest, INPUT_FEATURES, INPUT_VALUES), signals.check_sounds),
 }

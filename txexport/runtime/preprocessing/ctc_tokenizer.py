@@ -1,0 +1,80 @@
+"""Texts of CTC's token ids, as Wav2Vec2CTCTokenizer of transformers decodes them; S vectors of a sound."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from txexport.bundle import read_json
+from txexport.errors import BundleError, UnsupportedError, shown
+from txexport.runtime.preprocessing.decoding import Cleaning
+
+VOCABULARY = "vocab.json"
+SETTINGS = "tokenizer_config.json"
+KIND = "Wav2Vec2CTCTokenizer"
+# The defaults of Wav2Vec2CTCTokenizer.
+TOKENS = {
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+    "word_delimiter_token": "|",
+    "replace_word_delimiter_char": " ",
+}
+FLAGS = ("do_lower_case", "clean_up_tokenization_spaces")  # false by default
+
+
+class CTCTokenizer:
+    """The vocabulary of a CTC head. Equal tokens in a row are one; the padding token is the blank.
+
+    Raises BundleError for files that are missing or damaged, UnsupportedError for another tokenizer class.
+    """
+
+    def __init__(self, folder: Path):
+        settings = read_json(folder / SETTINGS, missing={})
+        if (kind := settings.get("tokenizer_class") or KIND) != KIND:
+            raise UnsupportedError(f"tokenizer {shown(kind)} is not supported; expected {KIND}")
+        values = TOKENS | read_json(folder / "special_tokens_map.json", missing={}) | settings
+        texts = {name: _text(name, values[name]) for name in TOKENS}
+        self.blank, self.unknown = texts["pad_token"], texts["unk_token"]
+        self.delimiter, self.space = texts["word_delimiter_token"], texts["replace_word_delimiter_char"]
+        self.lower, tidy = (_flag(settings, name) for name in FLAGS)
+        self.cleaning = Cleaning(tidy, times=False)
+        self.tokens = _vocabulary(folder, settings.get("target_lang"))
+        for text, number in read_json(folder / "added_tokens.json", missing={}).items():
+            self.tokens.setdefault(number, text)
+        for number, token in settings.get("added_tokens_decoder", {}).items():
+            self.tokens.setdefault(int(number), _text(number, token))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the likeliest token ids (S) of a sound's vectors."""
+        texts = [text for text, _ in groupby(self.tokens.get(number, self.unknown) for number in ids)]
+        spaced = [self.space if text == self.delimiter else text for text in texts if text != self.blank]
+        text = "".join(spaced).strip()
+        return self.cleaning.clean(text.lower() if self.lower else text)
+
+
+def _vocabulary(folder: Path, language: Any) -> dict[int, str]:
+    """Tokens by id, of one `language` where each has a vocabulary."""
+    values = read_json(folder / VOCABULARY)
+    if language is not None:
+        if not isinstance(values.get(language), dict):
+            raise BundleError(f"{VOCABULARY} has no vocabulary of the target_lang {shown(language)}")
+        values = values[language]
+    for text, number in values.items():
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise BundleError(f"{VOCABULARY}: {shown(text)} is {shown(number)}, expected a token id")
+    return {number: text for text, number in values.items()}
+
+
+def _text(name: str, value: Any) -> str:
+    """A token's text, or that of the object that describes it."""
+    text = value.get("content") if isinstance(value, Mapping) else value
+    if not isinstance(text, str):
+        raise BundleError(f"{SETTINGS}: {name} is {shown(value)}, expected a token")
+    return text
+
+
+def _flag(settings: Mapping[str, Any], name: str) -> bool:
+    value = settings.get(name) or False
+    if not isinstance(value, bool):
+        raise BundleError(f"{SETTINGS}: {name} is {shown(value)}, expected true or false")
+    return value

@@ -1,0 +1,32 @@
+"""Speech recognition by connectionist temporal classification (Graves et al. 2006)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from txexport.contracts import roles
+from txexport.contracts.names import LOGITS
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.preprocessing.audio import SINGLE
+from txexport.runtime.preprocessing.ctc_tokenizer import CTCTokenizer
+from txexport.runtime.preprocessing.text import as_list
+from txexport.runtime.session import finite
+from txexport.runtime.tasks.audio_tasks import extractor_of
+from txexport.support.progress import Progress, counting
+
+
+def transcribe(bundle: LoadedBundle, sounds: Any, progress: Progress | None = None) -> str | list[str]:
+    """The transcript of a sound, or of each of several: the likeliest token of every vector.
+
+    Each sound is read alone: without a mask, padding would change its text. Raises InputError for what is no
+    sound, and for one that is too short.
+    """
+    check_task(bundle, "transcribe")
+    sources: Sequence = [sounds] if isinstance(sounds, SINGLE) else as_list(sounds)
+    session, tell = bundle.sessions[roles.MODEL], counting(progress)
+    extractor, tokenizer = extractor_of(bundle, session), CTCTokenizer(bundle.files.folder)
+    texts = []
+    for source in sources:
+        logits = finite(session.run({extractor.port: extractor.features([source])}))[LOGITS]
+        texts.append(tokenizer.decode(logits[0].argmax(axis=-1).tolist()))
+        tell(len(texts), len(sources))
+    return texts[0] if isinstance(sounds, SINGLE) else texts
