@@ -354,7 +354,7 @@ def test_files_can_be_read_in_one_sitting():
 MEMBERS = {
     *("EncoderSpec", "DecoderSpec", "EncoderDecoderSpec", "DualEncoderSpec"),
     *("TextStackSpec", "SignalStackSpec"),
-    *("EmbeddingSpec", "PatchSpec", "LogMelSpec", "SpectrogramSpec"),
+    *("EmbeddingSpec", "PatchSpec", "LogMelSpec", "SpectrogramSpec", "WaveformSpec"),
     *("HeadKind", "Pick"),
 }
 PARTS = re.compile(r"txexport/(parts|spec|families|tasks)/|tx(models|graphs)/(inputs|heads|architectures)/")

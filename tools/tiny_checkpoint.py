@@ -57,6 +57,11 @@ AST = {
     **{"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 100},
     **{"patch_size": 6, "frequency_stride": 4, "time_stride": 5, "num_mel_bins": 17, "max_length": 33},
 }
+WAV2VEC2 = {
+    **{"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 100},
+    **{"conv_dim": [16, 20, 24], "conv_kernel": [10, 3, 2], "conv_stride": [5, 2, 2], "vocab_size": 32},
+    **{"num_feat_extract_layers": 3, "num_conv_pos_embeddings": 6, "num_conv_pos_embedding_groups": 4},
+}
 LLAMA = BERT | IDS | {"num_attention_heads": 6, "num_key_value_heads": 2}
 PHIMOE = {"num_local_experts": 5, "attention_bias": True, "lm_head_bias": True, "router_jitter_noise": 0.2}
 XLNET = {"vocab_size": VOCAB, "d_model": 48, "n_layer": 2, "n_head": 3, "d_inner": 100, "pad_token_id": 1}
@@ -336,6 +341,7 @@ FAMILIES = {
     "m2m_100": ("M2M100ForConditionalGeneration", BART),
     "whisper": ("WhisperForConditionalGeneration", WHISPER),
     "audio-spectrogram-transformer": ("ASTForAudioClassification", AST),
+    "wav2vec2": ("Wav2Vec2ForCTC", WAV2VEC2),
     "vit": ("ViTModel", VIT),
     "deit": ("DeiTModel", VIT),
     "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),

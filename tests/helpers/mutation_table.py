@@ -223,6 +223,12 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.other_token_first,
         common.drop_bias,
     ),
+    ("wav2vec2", None, "model"): (
+        family.drop_sound_places,
+        family.places_one_later,
+        family.unnormalised_channels,
+        common.drop_bias,
+    ),
     ("whisper, labels", None, "model"): (
         checkpoint.last_layer_alone,
         checkpoint.shares_as_stored,

@@ -245,6 +245,24 @@ def drop_spectrogram_places(model):
     through(function(model, "spectrogram_embedding"), "position_weight", "Mul", 0.0)
 
 
+def drop_sound_places(model):
+    """Vectors of a sound without positions."""
+    through(function(model, "waveform_embedding"), "position", "Mul", 0.0)
+
+
+def places_one_later(model):
+    """Positions of a sound, one vector later."""
+    convolution = node(function(model, "convolutional_position"), "Conv")
+    [pads] = [attribute for attribute in convolution.attribute if attribute.name == "pads"]
+    pads.ints[:] = [pads.ints[0] + 1, pads.ints[1] - 1]
+
+
+def unnormalised_channels(model):
+    """Channels of a sound that are not normalised over time."""
+    norm = node(function(model, "waveform_embedding"), "InstanceNormalization")
+    become(norm, "Identity", norm.input[0])
+
+
 def other_token_first(model):
     """Distillation token and CLS exchanged."""
     joined = node(function(model, "spectrogram_embedding"), "Concat", 1)

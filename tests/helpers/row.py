@@ -35,7 +35,8 @@ class Row:
     @property
     def caches(self) -> list[str | None]:
         """The kinds of cache to export with."""
-        return ["static", "dynamic"] if self.task in (GENERATE, TRANSLATE, HEAR, DESCRIBE) else [None]
+        generating = self.task in (GENERATE, TRANSLATE, HEAR, DESCRIBE)
+        return ["static", "dynamic"] if generating and not self.architecture.endswith("ForCTC") else [None]
 
 
 LABELS = {"num_labels": 5}

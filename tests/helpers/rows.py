@@ -405,6 +405,7 @@ ENCODER_DECODERS = [
 OBLONG = {"image_size": [18, 31]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
 
+BIASED = {"conv_bias": True, "num_conv_pos_embeddings": 5, "feat_extract_activation": "relu"}
 PROJECTED = {"classifier_proj_size": 26}
 SUMMED = LABELS | PROJECTED | {"use_weighted_layer_sum": True, "encoder_layers": 3}
 
@@ -428,6 +429,8 @@ OTHERS = [
     ),
     Row("audio-spectrogram-transformer", "ASTForAudioClassification", SOUNDS, "5 labels", LABELS),
     Row("audio-spectrogram-transformer", "ASTForAudioClassification", SOUNDS, "no biases, relu", UNBIASED),
+    Row("wav2vec2", "Wav2Vec2ForCTC", HEAR),
+    Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "biases, odd kernel, relu", BIASED),
     Row("vit", "ViTModel", SEE),
     Row("vit", "ViTModel", SEE, "oblong, no biases", OBLONG | {"qkv_bias": False}),
     Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS),

@@ -576,8 +576,8 @@ def without_processors(model):
                 shape = [size if isinstance(size, int) else 30 for size in shape]
                 model.bundle.files.images = SimpleNamespace(pixels=partial(zeros, shape))
             if name in ("input_values", "input_features"):
-                made = partial(zeros, shape)
-                extractor = SimpleNamespace(features=made, port=name, rank=len(port.shape))
+                features = partial(zeros, shape)
+                extractor = SimpleNamespace(features=features, port=name, rank=len(port.shape))
                 model.bundle.files.extractor = extractor
     model.bundle.files.config = model.config | {"id2label": {"0": "entailment", "1": "neutral"}}
     return model

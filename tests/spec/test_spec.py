@@ -20,6 +20,7 @@ from txexport.spec import (
     AttentionPoolSpec,
     AttentionSpec,
     BlockSpec,
+    ConvolutionSpec,
     DecoderSpec,
     DisentangledAttentionSpec,
     DualEncoderSpec,
@@ -52,6 +53,7 @@ from txexport.spec import (
     TextStackSpec,
     TransformerXLAttentionSpec,
     VectorSpec,
+    WaveformSpec,
 )
 from txexport.spec.serialization import TYPES, from_dict, to_dict
 
@@ -72,6 +74,15 @@ EXPERTS = ExpertsSpec(dataclasses.replace(FEED, gated=True, bias=False), 5, 2)
 LATENT = LatentAttentionSpec(12, 3, 4, 5, 8, RotarySpec((1.0,)), NormSpec(8, 1e-6), 0.4)
 WHOLE = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, unmasked=True))
 TURNING = dataclasses.replace(SELF, unmasked=True, rotary=RotarySpec((1.0, 1.0)))
+WAVEFORM = WaveformSpec(
+    12,
+    (ConvolutionSpec(7, 4, 3), ConvolutionSpec(5, 3, 2)),
+    Activation.GELU,
+    NormSpec(5, 1e-5),
+    NORM,
+    position_kernel=4,
+    position_groups=3,
+)
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 NARROW = BlockSpec(
     dataclasses.replace(SELF, hidden_size=10, unmasked=True),
@@ -141,6 +152,12 @@ CONTRADICTIONS = {
     "tokens is 3": lambda: PatchSpec(12, (9, 9), 5, tokens=3),
     "9 frames of 3 bands hold no patch of 4": lambda: SpectrogramSpec(12, 3, 9, 4, 2, 3),
     "SpectrogramSpec: time_stride is 0": lambda: SpectrogramSpec(12, 7, 9, 4, 2, 0),
+    "convolutions is .., expected one or more": lambda: dataclasses.replace(WAVEFORM, convolutions=()),
+    "position_groups 5": lambda: dataclasses.replace(WAVEFORM, position_groups=5),
+    "norm and final_norm are of size 12 and 12, expected 5 and 12": lambda: dataclasses.replace(
+        WAVEFORM, norm=NORM
+    ),
+    "ConvolutionSpec: stride is 0": lambda: ConvolutionSpec(5, 3, 0),
     "antialias is True": lambda: PatchSpec(12, (9, 9), 5, antialias=True),
     "PatchSpec: registers is -1": lambda: PatchSpec(12, (9, 9), 5, registers=-1),
     "HeadSpec: registers is 2": lambda: dataclasses.replace(LABELS, registers=2),
@@ -444,6 +461,10 @@ MODELS = {
     "labels of sounds": EncoderSpec(
         encoder=SignalStackSpec(SpectrogramSpec(12, 7, 9, 4, 2, 3), (WHOLE,), 2, final_norm=NORM),
         head=dataclasses.replace(LABELLED, pick=Pick.FIRST_TWO, norm=NORM),
+    ),
+    "recognised speech": EncoderSpec(
+        encoder=SignalStackSpec(WAVEFORM, (WHOLE,), 2),
+        head=HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=9),
     ),
     "sum of all layers": EncoderSpec(
         encoder=HEARING,

@@ -25,6 +25,7 @@ import txgraphs.inputs.log_mel
 import txgraphs.inputs.patches
 import txgraphs.inputs.spectrogram
 import txgraphs.inputs.tokens
+import txgraphs.inputs.waveform
 import txgraphs.layer_sum
 import txgraphs.linear
 import txgraphs.mask
@@ -48,6 +49,7 @@ import txmodels.inputs.log_mel
 import txmodels.inputs.patches
 import txmodels.inputs.spectrogram
 import txmodels.inputs.tokens
+import txmodels.inputs.waveform
 import txmodels.layer_sum
 import txmodels.linear
 import txmodels.mask
@@ -70,6 +72,7 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
+    ConvolutionSpec,
     EmbeddingSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -88,6 +91,7 @@ from txexport.spec import (
     RoundedAlibiSpec,
     SpectrogramSpec,
     VectorSpec,
+    WaveformSpec,
     parameters,
 )
 
@@ -841,6 +845,21 @@ def test_spectrogram_embedding():
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
     found = check(module, function, random(B, *spec.shape))
     assert found[0].shape == (B, 2 + 3 * 8, W)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kernel", [4, 5])
+@pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
+def test_waveform_embedding(kind, kernel, bias):
+    convolutions = ConvolutionSpec(5, 4, 3), ConvolutionSpec(7, 2, 2)
+    spec = WaveformSpec(W, convolutions, kind, NormSpec(7, 1e-5), NormSpec(W, 1e-5), kernel, 2, bias=bias)
+    module = txmodels.inputs.waveform.WaveformEmbedding(spec)
+    function = partial(txgraphs.inputs.waveform.waveform_embedding, spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
+    for samples, length in ((25, 4), (61, 10), (70, 11)):
+        assert spec.vectors(samples) == length
+        outputs = check(module, function, random(B, samples))
+        assert outputs[0].shape == (B, length, W)
 
 
 PICKS = {

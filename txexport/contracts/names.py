@@ -21,7 +21,7 @@ USE_CACHE_BRANCH = "use_cache_branch"  # (1): whether there is a past
 # Inputs of signals
 PIXEL_VALUES = "pixel_values"  # (B,channels,height,width)
 INPUT_FEATURES = "input_features"  # (B,bands,frames)
-INPUT_VALUES = "input_values"  # (B,frames,bands)
+INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 
 # Outputs
 LAST_HIDDEN_STATE = "last_hidden_state"  # (B,S,W)
@@ -56,6 +56,7 @@ LOGITS_LENGTH = "logits_length"
 NUM_HEADS, HEAD_DIM = "num_heads", "head_dim"  # where a graph takes any
 NUM_CHOICES = "num_choices"
 HEIGHT, WIDTH = "height", "width"
+NUM_SAMPLES = "num_samples"
 TEXT_BATCH_SIZE = "text_batch_size"
 IMAGE_BATCH_SIZE = "image_batch_size"
 

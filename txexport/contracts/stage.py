@@ -47,7 +47,8 @@ class GraphFacts:
     `pad_token_id` is the id that has no position of its own. Every text must contain `eos_token_id`, whose
     vector the head reads. `prefix_tokens` are the hidden states before the patches of an image. `vector` is
     the output that is the embedding of a sequence, if the graph pools it itself and not by BERT's pooler.
-    With `sigmoid_scores`, each pair of a text and an image has a probability of its own.
+    With `sigmoid_scores`, each pair of a text and an image has a probability of its own. A waveform has at
+    least `least_samples`.
     """
 
     vocab_size: int = 0
@@ -58,6 +59,7 @@ class GraphFacts:
     prefix_tokens: int = 0
     vector: str | None = None
     sigmoid_scores: bool = False
+    least_samples: int = 0
 
 
 @dataclass(frozen=True)

@@ -48,16 +48,16 @@ async def transcriptions(request: Request) -> Response:
     return _response(text, asked)
 
 
-def _response(text: str, asked: dict[str, Any]) -> Response:
+def _response(text: str, fields: dict[str, Any]) -> Response:
     """The text in the format asked for."""
-    if asked.get("response_format") == "text":
+    if fields.get("response_format") == "text":
         return PlainTextResponse(text)
     return JSONResponse({"text": text})
 
 
-def _recognised(served: Served, asked: dict[str, Any], sounds: list[bytes]) -> Iterator[Any]:
+def _recognised(served: Served, fields: dict[str, Any], sounds: list[bytes]) -> Iterator[Any]:
     """The texts of WAV files, of a model that generates none. Raises InputError."""
-    options = {name: asked[name] for name in ("language", "task") if name in asked}
+    options = {name: fields[name] for name in ("language", "task") if name in fields}
     with temporary_folder() as folder:
         path = folder / "file"
         for sound in sounds:

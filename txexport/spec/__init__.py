@@ -49,6 +49,7 @@ from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.model import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, ModelSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 
 __all__ = [
     "LONGEST_DISTANCE",
@@ -59,6 +60,7 @@ __all__ = [
     "AttentionSpec",
     "BlockSpec",
     "Cache",
+    "ConvolutionSpec",
     "DecoderSpec",
     "DisentangledAttentionSpec",
     "DualEncoderSpec",
@@ -101,4 +103,5 @@ __all__ = [
     "TextStackSpec",
     "TransformerXLAttentionSpec",
     "VectorSpec",
+    "WaveformSpec",
 ]

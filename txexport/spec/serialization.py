@@ -26,6 +26,7 @@ TYPES: dict[str, type] = {
     "patches": specs.PatchSpec,
     "log_mel": specs.LogMelSpec,
     "spectrogram": specs.SpectrogramSpec,
+    "waveform": specs.WaveformSpec,
     "relative": specs.RelativeSpec,
     "relative_vectors": specs.RelativeVectorsSpec,
     "sinusoid_vectors": specs.SinusoidVectorsSpec,

@@ -24,6 +24,7 @@ from txexport.spec.embedding import (
 )
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.waveform import WaveformSpec
 
 VectorsSpec = RelativeVectorsSpec | SinusoidVectorsSpec
 # What reads vectors of relative positions, and which.
@@ -142,7 +143,7 @@ class TextStackSpec:
 class SignalStackSpec:
     """As TextStackSpec, over the vectors of an image or a sound, which all see one another."""
 
-    embedding: PatchSpec | LogMelSpec | SpectrogramSpec
+    embedding: PatchSpec | LogMelSpec | SpectrogramSpec | WaveformSpec
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     final_norm: NormSpec | None = None

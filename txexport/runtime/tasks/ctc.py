@@ -5,6 +5,7 @@ from typing import Any
 
 from txexport.contracts import roles
 from txexport.contracts.names import LOGITS
+from txexport.errors import InputError
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.audio import SINGLE
 from txexport.runtime.preprocessing.ctc_tokenizer import CTCTokenizer
@@ -24,9 +25,13 @@ def transcribe(bundle: LoadedBundle, sounds: Any, progress: Progress | None = No
     sources: Sequence = [sounds] if isinstance(sounds, SINGLE) else as_list(sounds)
     session, tell = bundle.sessions[roles.MODEL], counting(progress)
     extractor, tokenizer = extractor_of(bundle, session), CTCTokenizer(bundle.files.folder)
-    texts = []
+    texts, least = [], bundle.reader.facts.least_samples
     for source in sources:
-        logits = finite(session.run({extractor.port: extractor.features([source])}))[LOGITS]
+        features = extractor.features([source])
+        if (samples := features.shape[1]) < least:
+            rate = extractor.rate
+            raise InputError(f"a sound has {samples:,} samples at {rate} Hz, expected {least:,} or more")
+        logits = finite(session.run({extractor.port: features}))[LOGITS]
         texts.append(tokenizer.decode(logits[0].argmax(axis=-1).tolist()))
         tell(len(texts), len(sources))
     return texts[0] if isinstance(sounds, SINGLE) else texts

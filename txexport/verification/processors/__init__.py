@@ -20,7 +20,6 @@ from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
-from txexport.spec import HeadKind
 from txexport.tasks import served_row
 from txexport.verification.checks import (
     CHAT_TEMPLATE,
@@ -50,9 +49,9 @@ def _chats(manifest: Manifest) -> bool:
 
 
 def _recognises(manifest: Manifest) -> bool:
-    """True if a bundle has a CTC head."""
+    """True if a bundle recognises speech without generating text: by a CTC head."""
     row = served_row(manifest.task, generates=manifest.cache is not None)
-    return row is not None and row.head == HeadKind.CTC
+    return row is not None and row.methods[0] == "transcribe" and not row.caches
 
 
 # By the name of the case in a report: whether it applies to a bundle, and the check.

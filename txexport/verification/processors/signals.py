@@ -71,8 +71,8 @@ def check_sounds(
         checks = []
         for name, sound in _sounds(ours.rate, quick):
             features = theirs(sound, sampling_rate=ours.rate, return_tensors="np")
-            found = ours.features(sound, truncate=True)
-            checks.append(_check(f"features of {name}", found, features[ours.port], FEATURES))
+            computed = ours.features(sound, truncate=True)
+            checks.append(_check(f"features of {name}", computed, features[ours.port], FEATURES))
         return checks
 
 

@@ -41,7 +41,7 @@ class Extractor(Protocol):
 @cache
 def _extractors() -> dict[str, type[Extractor]]:
     """The classes by their names in transformers."""
-    modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    modules = [import_module(f"{__name__}.{entry.name}") for entry in pkgutil.iter_modules(__path__)]
     return {module.EXTRACTOR.kind: module.EXTRACTOR for module in modules}
 
 

@@ -1,0 +1,46 @@
+"""Normalised waveforms against transformers' extractor."""
+
+import json
+
+import numpy as np
+import pytest
+import transformers
+from helpers.speech import recordings
+
+from txexport.errors import BundleError, UnsupportedError
+from txexport.runtime.preprocessing.extractors import read_extractor
+
+
+@pytest.mark.parametrize("settings", [{}, {"do_normalize": False}, {"sampling_rate": 8000}], ids=str)
+def test_samples_equal_the_original(settings, tmp_path):
+    original = transformers.Wav2Vec2FeatureExtractor(**settings)
+    original.save_pretrained(tmp_path)
+    extractor = read_extractor(tmp_path)
+    assert extractor.rate == original.sampling_rate
+    for sound in [*recordings(), np.full(999, 0.4, np.float32) + 1e-4 * recordings()[5][:999]]:
+        expected = original(sound, sampling_rate=extractor.rate, return_tensors="np")["input_values"]
+        np.testing.assert_array_equal(extractor.features(sound), expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        ({"return_attention_mask": True}, UnsupportedError, "return_attention_mask True is not supported"),
+        ({"padding_side": "left"}, UnsupportedError, "padding_side 'left' is not supported"),
+        ({"feature_size": 2}, UnsupportedError, "feature_size 2 is not supported"),
+        ({"sampling_rate": 0}, BundleError, "sampling_rate is 0 and do_normalize True, expected"),
+        ({"do_normalize": 1}, BundleError, "do_normalize 1, expected"),
+        (
+            {"feature_extractor_type": "Other"},
+            UnsupportedError,
+            "Other is not supported; expected one",
+        ),
+    ],
+    ids=str,
+)
+def test_settings_that_are_refused(values, kind, message, tmp_path):
+    transformers.Wav2Vec2FeatureExtractor().save_pretrained(tmp_path)
+    file = tmp_path / "preprocessor_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+    with pytest.raises(kind, match=message):
+        read_extractor(tmp_path)
