@@ -11,7 +11,7 @@ from txexport.spec import (
     SparseAttentionSpec,
     TransformerXLAttentionSpec,
 )
-from txexport.spec.attention import (
+from txexport.spec.efficient_attention import (
     Factored,
     LinformerAttentionSpec,
     LocalAttentionSpec,

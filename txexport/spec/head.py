@@ -7,6 +7,7 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.stack import TextStackSpec
 
 
 @dataclass(frozen=True)
@@ -204,3 +205,11 @@ class VectorSpec:
             positive(self, "size")
         elif self.bias:
             raise SpecError("VectorSpec: bias is True without a projection; expected a size, or bias=False")
+
+
+def check_tied(head: HeadSpec, stack: TextStackSpec) -> None:
+    """Raise SpecError where a language model's head is tied to words of another width."""
+    words = stack.embedding.word_size
+    projected = head.projection_size(stack.hidden_size)
+    if head.tied and projected != words:
+        raise SpecError(f"HeadSpec: a head of {projected} numbers is tied to word vectors of {words}")

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import AttentionSpec, PositionedAttentionSpec, SparseAttentionSpec
+from txexport.spec.attention import AttentionSpec
+from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import Activation, NormPlacement
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.relative_attention import PositionedAttentionSpec
 
 
 @dataclass(frozen=True)

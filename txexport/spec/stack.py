@@ -4,26 +4,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import (
-    AttentionSpec,
-    DisentangledAttentionSpec,
-    LinformerAttentionSpec,
-    RotarySpec,
-    TransformerXLAttentionSpec,
-)
-from txexport.spec.embedding import (
+from txexport.spec.attention import AttentionSpec
+from txexport.spec.efficient_attention import LinformerAttentionSpec
+from txexport.spec.embedding import EmbeddingSpec
+from txexport.spec.layer import BlockSpec
+from txexport.spec.norm import NormSpec
+from txexport.spec.relative_attention import DisentangledAttentionSpec, TransformerXLAttentionSpec
+from txexport.spec.relative_position import (
     AlibiSpec,
-    EmbeddingSpec,
-    LogMelSpec,
-    PatchSpec,
     RelativeSpec,
     RelativeVectorsSpec,
     RoundedAlibiSpec,
     SinusoidVectorsSpec,
-    SpectrogramSpec,
 )
-from txexport.spec.layer import BlockSpec
-from txexport.spec.norm import NormSpec
+from txexport.spec.rotary import RotarySpec
+from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 
 VectorsSpec = RelativeVectorsSpec | SinusoidVectorsSpec
 # What reads vectors of relative positions, and which.
