@@ -10,9 +10,9 @@ from txgraphs._component import Body, component
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import Build, Signatures, Values, add_layers, layers_of
 from txgraphs.attention_pool import attention_pool
+from txgraphs.encoder_stack import encoder, signal_encoder
 from txgraphs.heads.pick import pick
 from txgraphs.linear import linear
-from txgraphs.stack import encoder, signal_encoder
 
 
 @script(domain, default_opset=op)

@@ -10,9 +10,9 @@ from txexport.parts import check_outputs
 from txexport.spec import Cache, DualEncoderSpec, Pick
 from txmodels.architectures._model import layers_of
 from txmodels.attention_pool import AttentionPool
+from txmodels.encoder_stack import Encoder, SignalEncoder
 from txmodels.heads.pick import pick
 from txmodels.linear import Linear
-from txmodels.stack import Encoder, SignalEncoder
 
 
 def unit(x: Tensor) -> Tensor:
