@@ -166,5 +166,5 @@ def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
 
 
 def _source(mask: ir.Value | None, k: ir.Value, v: ir.Value) -> Values:
-    """What cross-attention reads: a mask (B,1,S,E), keys and values (B,K,E,H)."""
+    """The inputs of cross-attention: a mask (B,1,S,E), keys and values (B,K,E,H)."""
     return {"mask": mask, "k": k, "v": v}

@@ -44,7 +44,7 @@ def layer_context(
     rotations: dict[RotarySpec | None, Values],
     relative: Values,
 ) -> Values:
-    """What a block's attention reads.
+    """The inputs of a block's attention but the hidden states.
 
     Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions.
     """
@@ -88,7 +88,7 @@ def rotary_context(
 
 
 def relative_context(spec: TextStackSpec, graph: Graph, stack: str, inputs: dict[str, ir.Value]) -> Values:
-    """What attention that reads vectors of relative positions has of masks and types of tokens (B,S)."""
+    """Masks and vectors for attention over relative positions, of masks and token types (B,S)."""
     attention_mask = inputs[names.ATTENTION_MASK]
     match spec.relative:
         case RelativeVectorsSpec() as kind:
@@ -136,7 +136,7 @@ def biased_masks(
 
 
 def final_normed(spec: StackSpec, graph: Graph, stack: str, x: ir.Value, given: Given) -> ir.Value:
-    """What the last layer made (B,S,W) -> the same in the stack's final norm, where there is one."""
+    """The last layer's output (B,S,W) -> the stack's, after the optional final norm."""
     y = x if spec.final_norm is None else norm(spec.final_norm, graph / f"{stack}.final_norm", x)
     given.last(x, y)
     return y

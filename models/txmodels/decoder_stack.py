@@ -125,5 +125,5 @@ class Decoder(Stack):
 
 
 def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:
-    """What cross-attention reads: a mask (B,1,S,E), keys and values (B,K,E,H)."""
+    """The inputs of cross-attention: a mask (B,1,S,E), keys and values (B,K,E,H)."""
     return {"mask": mask, "k": k, "v": v}

@@ -48,7 +48,7 @@ class Stack(nn.Module):
 
     @property
     def token_embedding(self) -> Tensor:
-        """The word matrix (V,W)."""
+        """The token embedding (V,W)."""
         return self.embedding.word.weight
 
     def biased_masks(self, masks: Masks, queries: Tensor, keys: Tensor) -> list[Masks]:
@@ -88,7 +88,7 @@ class Stack(nn.Module):
         return rotations
 
     def relative_context(self, attention_mask: Tensor, token_type_ids: Tensor | None) -> Values:
-        """What attention that reads vectors of relative positions has of masks and types of tokens (B,S)."""
+        """Masks and vectors for attention over relative positions, of masks and token types (B,S)."""
         match self.spec.relative:
             case RelativeVectorsSpec():
                 vectors, of_query, of_key = self.relative(attention_mask)
@@ -110,7 +110,7 @@ def layer_context(
     rotations: dict[RotarySpec | None, Values],
     relative: Values,
 ) -> Values:
-    """What a block's attention reads.
+    """The inputs of a block's attention but the hidden states.
 
     Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions.
     """

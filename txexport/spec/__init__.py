@@ -1,4 +1,4 @@
-"""What a Transformer is made of: every architectural switch, and nothing else.
+"""Specs of Transformers: every architectural option, and nothing else.
 
 Nested frozen dataclasses. A spec checks itself when it is made and raises SpecError when its parts
 contradict each other. It knows nothing of checkpoints, weights or graphs.

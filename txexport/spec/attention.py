@@ -17,11 +17,11 @@ class AttentionSpec:
     wide, None for `hidden_size`. A query sees itself and the `window` - 1 tokens before it, and as many
     after it where attention is not causal; None is no limit. `head_norm` normalises every query and key head
     before it is rotated, or where it is a `joint_norm`, all heads of queries, and all of keys, as one vector;
-    where it is a `rotated_norm`, every head after it is rotated. Numbers of queries, keys and values before
-    that rotation are held within -clip and clip.
+    where it is a `rotated_norm`, every head after it is rotated. Queries, keys and values are clipped to
+    [-clip, clip] before the rotation.
     Scores s become softcap * tanh(s / softcap). Where it `has_position_bias`, the mask is numbers to add to
     the scores; where it is `unmasked`, every query sees every key, without a mask. With `sinks`, the softmax
-    of each query head has one more score, a learned number, whose share goes to no key.
+    of each query head has one more score, a learned attention sink without a value.
     """
 
     hidden_size: int
@@ -121,12 +121,12 @@ class AttentionSpec:
 
     @property
     def shares_keys(self) -> bool:
-        """Whether several heads have keys and values in common (Ainslie et al. 2023)."""
+        """True for grouped-query and multi-query attention (Ainslie et al. 2023)."""
         return self.num_heads != self.num_kv_heads
 
     @property
     def maskless_static(self) -> bool:
-        """Whether the lengths of a static cache alone say what a query sees, so that no mask is needed."""
+        """True where attention over a static cache needs its lengths only, and no mask."""
         plain = self.softcap is None and not self.has_position_bias and not self.sinks
         return plain and self.window is None
 

@@ -1,6 +1,6 @@
 """A text and an image encoder whose vectors are compared."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
@@ -15,11 +15,11 @@ from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 class DualEncoderSpec:
     """Two encoders whose vectors of texts and images are compared (Radford et al. 2021, 2.3).
 
-    Each picks one vector of its sequence, projected to `size` numbers and made 1 long: the images' first, the
-    texts' by `pick`, where `eos_token_id` is the id that ends a text; `text_bias` is that projection's. With
-    a `vision_pool`, an image's vector is the pool's, and not projected. A learned scale multiplies their
-    products. Where they are `scored_alone`, a learned bias is added, and the sigmoid of the sum is a pair's
-    own probability (Zhai et al. 2023, 3.2).
+    An image's vector is the first, a text's is selected by `pick`, where `eos_token_id` is the id that ends a
+    text. Both are projected to `size` numbers and L2-normalised; `text_bias` is the text projection's. With a
+    `vision_pool`, an image's vector is the pool's, and not projected. Their products are multiplied by a
+    learned scale. With `sigmoid_scores`, a learned bias is added, and the sigmoid of the sum is the
+    probability of one pair (Zhai et al. 2023, 3.2).
     """
 
     text: TextStackSpec
@@ -29,7 +29,7 @@ class DualEncoderSpec:
     eos_token_id: int | None = None
     text_bias: bool = False
     vision_pool: AttentionPoolSpec | None = None
-    scored_alone: bool = False
+    sigmoid_scores: bool = field(default=False, metadata={"stored": "scored_alone"})
 
     architecture: ClassVar[Architecture] = Architecture.DUAL_ENCODER
     generates: ClassVar[bool] = False

@@ -40,7 +40,7 @@ class PositionSpec:
 
     @property
     def table(self) -> bool:
-        """Whether there is a table."""
+        """True where there is a table."""
         return self.kind != PositionKind.NONE
 
     @property
@@ -52,7 +52,7 @@ class PositionSpec:
 
 @dataclass(frozen=True)
 class EmbeddingSpec:
-    """Word vectors times `scale`, plus positions, plus one of `type_vocab_size` vectors, then a norm.
+    """Token embeddings times `scale`, plus positions, plus one of `type_vocab_size` vectors, then a norm.
 
     Where `norm_first`, it is a norm of the words alone, before anything is added.
     The tables are `hidden_size` wide, or `factored_size` and then projected to `hidden_size`. With a

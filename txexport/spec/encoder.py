@@ -62,9 +62,9 @@ class EncoderSpec:
             raise SpecError(
                 f"EncoderSpec: the head's mean leaves out {self.head.registers} registers, expected {own}"
             )
-        if self.head.pick == Pick.MEAN_BEHIND and isinstance(self.encoder, TextStackSpec):
+        if self.head.pick == Pick.GLOBAL_AVERAGE and isinstance(self.encoder, TextStackSpec):
             raise SpecError(
-                f"EncoderSpec: '{Pick.MEAN_BEHIND}' reads no mask, but a text may be padded; expected "
+                f"EncoderSpec: '{Pick.GLOBAL_AVERAGE}' reads no mask, but a text may be padded; expected "
                 f"'{Pick.MEAN}'"
             )
         if self.vector is not None:

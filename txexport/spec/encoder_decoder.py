@@ -12,12 +12,12 @@ from txexport.spec.stack import StackSpec, TextStackSpec
 
 @dataclass(frozen=True)
 class EncoderDecoderSpec:
-    """A decoder that attends to what an encoder makes of a whole sequence.
+    """A decoder with cross-attention to the output of an encoder.
 
-    `shared_embedding` says that one word matrix serves both. Keys and values are made of the encoder's
-    vectors, `projected` to the decoder's width first or as they are. With a `decoder_start_token_id`, the
-    decoder generates nothing: it reads what the encoder reads, one place later and after that token, and the
-    head's labels are of what it makes of it (Lewis et al. 2020, 3.1).
+    With `shared_embedding`, both have one token embedding. Cross-attention reads the encoder's vectors,
+    `projected` to the decoder's width first or as they are. With a `decoder_start_token_id`, the decoder
+    generates nothing: it reads the encoder's input shifted right, after that token, and the head classifies
+    its output (Lewis et al. 2020, 3.1).
     """
 
     encoder: StackSpec
@@ -61,7 +61,7 @@ class EncoderDecoderSpec:
             if (ours.vocab_size, ours.hidden_size) != (theirs.vocab_size, theirs.hidden_size):
                 shapes = " and ".join(f"({e.vocab_size}, {e.hidden_size})" for e in (ours, theirs))
                 raise SpecError(
-                    "EncoderDecoderSpec: encoder and decoder cannot share word matrices of two shapes, "
+                    "EncoderDecoderSpec: encoder and decoder cannot share token embeddings of two shapes, "
                     f"{shapes}; expected equal ones, or shared_embedding=False"
                 )
 
@@ -78,7 +78,7 @@ class EncoderDecoderSpec:
 
     @property
     def generates(self) -> bool:
-        """Whether the decoder writes tokens."""
+        """True where the decoder generates tokens."""
         return self.decoder_start_token_id is None
 
     @property

@@ -1,4 +1,4 @@
-"""What a layer is made of: attention, feed-forward networks, and the norms around them."""
+"""Layers: attention, feed-forward networks or experts, and the norms around them."""
 
 from dataclasses import dataclass
 

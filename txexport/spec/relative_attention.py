@@ -12,11 +12,11 @@ from txexport.errors import SpecError, positive
 
 @dataclass(frozen=True)
 class DisentangledAttentionSpec:
-    """Every query sees every key; contents meet relative positions beside contents (He et al. 2021, 3.1).
+    """Disentangled attention: scores of contents and relative positions (He et al. 2021, 3.1).
 
-    A query's content meets its position as the key sees it where it is `content_to_position`, a key's content
-    the other way round where it is `position_to_content`. Where `shared`, vectors of positions are projected
-    as contents are, otherwise by matrices of their own.
+    `content_to_position` adds products of a query's content and a relative position, `position_to_content`
+    those of a relative position and a key's content. With `shared`, vectors of positions are projected by the
+    matrices of contents, otherwise by matrices of their own. Attention is bidirectional.
     """
 
     hidden_size: int
@@ -41,21 +41,22 @@ class DisentangledAttentionSpec:
 
     @property
     def terms(self) -> int:
-        """How many products with positions are added to that of contents."""
+        """The number of products with positions that are added to the product of contents."""
         return self.content_to_position + self.position_to_content
 
     @property
     def scale(self) -> float:
-        """What each of the products is multiplied with, so that their sum varies as one of them would."""
+        """The factor of every product, which keeps the variance of their sum (He et al. 2021, 3.1)."""
         return ((1 + self.terms) * self.head_dim) ** -0.5
 
 
 @dataclass(frozen=True)
 class TransformerXLAttentionSpec:
-    """Every query sees every key; contents meet sinusoids of distances (Dai et al. 2019, 3.3).
+    """Transformer-XL attention: scores of contents and distances (Dai et al. 2019, 3.3).
 
-    Queries have a learned bias before they meet contents, another before distances, and a third before one of
-    two vectors of segments: whether the key is of the query's own or not (Yang et al. 2019, 2.5).
+    Queries have three learned biases: for contents, for sinusoids of distances, and for two vectors of
+    segments, of a key in the query's segment or in another (Yang et al. 2019, 2.5). Attention is
+    bidirectional.
     """
 
     hidden_size: int
@@ -72,10 +73,10 @@ class TransformerXLAttentionSpec:
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied with."""
+        """The factor of the scores."""
         return self.head_dim**-0.5
 
 
 PositionedAttentionSpec = (
     DisentangledAttentionSpec | TransformerXLAttentionSpec
-)  # they read vectors of positions
+)  # both read vectors of relative positions

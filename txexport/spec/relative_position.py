@@ -88,7 +88,7 @@ class RelativeVectorsSpec:
         return [*_logarithmic(self.buckets // 2, self.max_distance - 1), self.span]
 
     def vectors(self, length: int) -> int:
-        """How many vectors a sequence of `length` tokens needs."""
+        """The number of vectors for a sequence of `length` tokens."""
         reach = self.bucket_of_distance()[min(length - 1, self.max_distance)]
         return reach + min(reach + 1, self.span)
 
@@ -110,7 +110,7 @@ class SinusoidVectorsSpec:
             positive(self, "clamp")
 
     def vectors(self, length: int) -> int:
-        """How many vectors a sequence of `length` tokens needs."""
+        """The number of vectors for a sequence of `length` tokens."""
         return 2 * length - 1
 
 

@@ -9,14 +9,13 @@ from txexport.spec.norm import NormSpec
 
 @dataclass(frozen=True)
 class PatchSpec:
-    """Images in squares of `patch_size` pixels, each projected to a vector (Dosovitskiy et al. 2021, 3.1).
+    """Patches of `patch_size` squared pixels, each projected to a vector (Dosovitskiy et al. 2021, 3.1).
 
-    `tokens` learned vectors stand before them, then a table of positions is added, then a norm follows where
-    there is one. `image_size` is height and width in pixels; `bias` is the projection's. With `any_size`,
-    images may have other sizes: positions of as many patches are interpolated from the table's, and where
-    they are `antialias`ed, of fewer ones as means over more. `registers` are learned vectors behind the
-    tokens, without positions (Darcet et al. 2023, 2.2). Not `positioned`, nothing is added: layers rotate by
-    where a patch stands.
+    `tokens` learned vectors precede them, then a table of positions is added, then an optional norm follows.
+    `image_size` is height and width in pixels; `bias` is the projection's. With `any_size`, images may have
+    other sizes: their positions are interpolated from the table, with antialiasing where `antialias` is set
+    and there are fewer patches. `registers` are learned vectors after the tokens, without positions (Darcet
+    et al. 2023, 2.2). Without `positioned` no table is added: layers rotate by a patch's row and column.
     """
 
     hidden_size: int
@@ -46,18 +45,18 @@ class PatchSpec:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """How many patches stand above and beside one another."""
+        """Rows and columns of patches."""
         height, width = self.image_size
         return height // self.patch_size, width // self.patch_size
 
     @property
     def length(self) -> int:
-        """How many vectors come out of an image of `image_size`."""
+        """The number of vectors of an image of `image_size`."""
         return self.positions + self.registers
 
     @property
     def positions(self) -> int:
-        """How many of those have a position."""
+        """The number of those with a position."""
         rows, columns = self.grid
         return self.tokens + rows * columns
 
@@ -90,11 +89,11 @@ class LogMelSpec:
 
 @dataclass(frozen=True)
 class SpectrogramSpec:
-    """A spectrogram in squares that overlap, each projected to a vector (Gong et al. 2021, 2.1).
+    """Overlapping square patches of a spectrogram, each projected to a vector (Gong et al. 2021, 2.1).
 
-    It has `max_length` frames of `num_mel_bins` bands, a square `patch_size` of both, and the next one begins
-    `time_stride` frames or `frequency_stride` bands further. Two learned vectors stand before them, then a
-    table of positions is added.
+    The spectrogram has `max_length` frames of `num_mel_bins` bands, a patch `patch_size` of both. Patches are
+    `time_stride` frames and `frequency_stride` bands apart. Two learned vectors precede them, then a table of
+    positions is added.
     """
 
     hidden_size: int
@@ -114,7 +113,7 @@ class SpectrogramSpec:
 
     @property
     def length(self) -> int:
-        """How many vectors come out."""
+        """The number of output vectors."""
         bands = (self.num_mel_bins - self.patch_size) // self.frequency_stride + 1
         return 2 + bands * ((self.max_length - self.patch_size) // self.time_stride + 1)
 

@@ -108,5 +108,5 @@ def _image_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Val
 
 def _compared(spec: DualEncoderSpec, graph: Graph, texts: ir.Value, images: ir.Value) -> Values:
     """text_embeds (T,W), image_embeds (I,W) -> logits_per_text (T,I), logits_per_image (I,T)."""
-    per_text, per_image = similarity(spec.scored_alone, graph / "similarity", texts, images)
+    per_text, per_image = similarity(spec.sigmoid_scores, graph / "similarity", texts, images)
     return {names.LOGITS_PER_TEXT: per_text, names.LOGITS_PER_IMAGE: per_image}

@@ -56,7 +56,7 @@ class DualEncoderModel(nn.Module):
             self.vision_projection = Linear(spec.vision.hidden_size, spec.size, bias=False)
         else:
             self.vision_pool = AttentionPool(spec.vision_pool)
-        self.similarity = Similarity(spec.scored_alone)
+        self.similarity = Similarity(spec.sigmoid_scores)
 
     def texts(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
         """Both (T,S) -> text_embeds (T,size), and what layers give."""
