@@ -8,10 +8,11 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import DisentangledAttentionSpec, RelativeVectorsSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
-from txgraphs.attention import biased_mix, merge, scores, split, weighted_sum
+from txgraphs.attention import merge, split
 from txgraphs.linear import linear
 from txgraphs.mask import biased_mask
 from txgraphs.norm import norm
+from txgraphs.scaled_dot_product_attention import biased_mix, scores, weighted_sum
 
 
 @cache

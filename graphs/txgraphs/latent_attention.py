@@ -15,10 +15,11 @@ from txexport.contracts import names
 from txexport.spec import Cache, LatentAttentionSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
-from txgraphs.attention import masked_softmax, merge, split, used_slots
+from txgraphs.attention import merge, split, used_slots
 from txgraphs.linear import linear
 from txgraphs.norm import norm
 from txgraphs.position import asked
+from txgraphs.scaled_dot_product_attention import masked_softmax
 
 
 @script(domain, default_opset=op)

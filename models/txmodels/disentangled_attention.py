@@ -5,10 +5,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.spec import DisentangledAttentionSpec, RelativeVectorsSpec
-from txmodels.attention import merge, scores, split, weighted_sum
+from txmodels.attention import merge, split
 from txmodels.linear import Linear
 from txmodels.mask import biased_mask
 from txmodels.norm import Norm
+from txmodels.scaled_dot_product_attention import scores, weighted_sum
 
 
 class RelativeVectors(nn.Module):

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from txexport.spec import Cache, LatentAttentionSpec
-from txmodels.attention import masked_softmax, merge, rotate, scatter, split
+from txmodels.attention import merge, rotate, scatter, split
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 from txmodels.position import asked
+from txmodels.scaled_dot_product_attention import masked_softmax
 
 
 def shared_scores(q: Tensor, k: Tensor, scale: float) -> Tensor:

@@ -102,7 +102,7 @@ def test_scores_do_not_depend_on_the_batches(cache, model_of, monkeypatch):
         assert len(done) > 1
         assert done[-1] == (5, 5)
         monkeypatch.setattr(
-            "txexport.runtime.generation.generation.SCORES_AT_ONCE", 5 * 311 * 2
+            "txexport.runtime.generation.scoring.SCORES_AT_ONCE", 5 * 311 * 2
         )  # 2 tokens of each row
         chunked = model.score(texts, targets)
         monkeypatch.undo()

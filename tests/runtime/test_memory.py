@@ -5,7 +5,7 @@ import pytest
 
 import txexport
 from txexport.runtime import memory
-from txexport.runtime.generation import generation
+from txexport.runtime.generation import prefill
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_text_knows_nothing_of_the_text_before(bundle_of):
 
 
 def test_a_cache_that_grows_finds_what_the_one_before_grew_into(bundle_of, monkeypatch):
-    monkeypatch.setattr(generation, "CAPACITY", 16)
+    monkeypatch.setattr(prefill, "CAPACITY", 16)
     model = txexport.load(bundle_of("gpt2", "static"), device="cpu", threads=1)
     buffers, options = model.sessions["model"].buffers, {"max_new_tokens": 20, "eos_token_id": None}
     model.generate_ids([[5, 6]], **options)

@@ -93,7 +93,7 @@ def test_static_cache_grows_and_keeps_what_it_holds(model_of, monkeypatch):
         reserve(self, needed)
         capacities.append(self.capacity)
 
-    monkeypatch.setattr("txexport.runtime.generation.generation.CAPACITY", 1)
+    monkeypatch.setattr("txexport.runtime.generation.prefill.CAPACITY", 1)
     monkeypatch.setattr(StaticCache, "_reserve", watched)
     assert model.generate_ids([[5, 6, 7], [9]], max_new_tokens=30) == expected
     assert sorted(set(capacities)) == [4, 6, 12, 24, 48]  # the prompt, its room, then twice that

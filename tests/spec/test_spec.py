@@ -165,7 +165,7 @@ CONTRADICTIONS = {
         VISION, dataclasses.replace(LABELS, pick=Pick.FIRST_AND_MEAN, registers=2)
     ),
     "reads no mask, but a text may be padded": lambda: EncoderSpec(
-        ENCODER, dataclasses.replace(LABELS, pick=Pick.MEAN_BEHIND)
+        ENCODER, dataclasses.replace(LABELS, pick=Pick.GLOBAL_AVERAGE)
     ),
     "half of them turn by a patch's row": lambda: dataclasses.replace(
         VISION,
@@ -207,7 +207,9 @@ CONTRADICTIONS = {
     ),
     "a masked LM reads tokens": lambda: EncoderSpec(VISION, MASKED_LM),
     "beside one that scores sequences": lambda: EncoderSpec(encoder=VISION, distilled=True),
-    "the mean is of what a dense layer gives": lambda: dataclasses.replace(LABELS, pick=Pick.MEAN_LATE),
+    "the mean is of what a dense layer gives": lambda: dataclasses.replace(
+        LABELS, pick=Pick.MEAN_AFTER_DENSE
+    ),
     "two vectors side by side": lambda: dataclasses.replace(
         LABELS, pick=Pick.FIRST_AND_MEAN, activation=Activation.TANH
     ),
@@ -281,12 +283,12 @@ CONTRADICTIONS = {
     "over PatchSpec, distilled=True": lambda: EncoderSpec(
         encoder=VISION, head=LABELLED, distilled=True, layer_sum=True
     ),
-    "a head of 4 numbers is tied to word vectors of 12": lambda: DecoderSpec(
+    "a head of 4 numbers is tied to token embeddings of 12": lambda: DecoderSpec(
         DECODER, HeadSpec(HeadKind.CAUSAL_LM, factored_size=4)
     ),
     "task_type_vocab_size is -1": lambda: dataclasses.replace(EMBEDDING, task_type_vocab_size=-1),
     "word_size is 0": lambda: dataclasses.replace(EMBEDDING, factored_size=0),
-    "a head of 12 numbers is tied to word vectors of 4": lambda: EncoderSpec(
+    "a head of 12 numbers is tied to token embeddings of 4": lambda: EncoderSpec(
         encoder=dataclasses.replace(ENCODER, embedding=dataclasses.replace(EMBEDDING, factored_size=4)),
         head=MASKED_LM,
     ),
@@ -385,7 +387,7 @@ CONTRADICTIONS = {
     "DecoderSpec: unknown fields pooler": lambda: from_dict(
         ModelSpec, to_dict(DecoderSpec(DECODER, CAUSAL_LM)) | {"pooler": True}
     ),
-    "a head of 8 numbers is tied to word vectors of 12": lambda: EncoderSpec(
+    "a head of 8 numbers is tied to token embeddings of 12": lambda: EncoderSpec(
         encoder=ENCODER, head=dataclasses.replace(MASKED_LM, norm=NormSpec(8, 1e-5))
     ),
     "EncoderSpec: unknown fields shared_embedding": lambda: from_dict(
@@ -394,7 +396,7 @@ CONTRADICTIONS = {
     "a shared embedding needs two stacks that read tokens": lambda: dataclasses.replace(
         MODELS["hearing"], shared_embedding=True
     ),
-    "word matrices of two shapes": lambda: EncoderDecoderSpec(
+    "token embeddings of two shapes": lambda: EncoderDecoderSpec(
         encoder=dataclasses.replace(ENCODER, embedding=dataclasses.replace(EMBEDDING, vocab_size=7)),
         decoder=CROSSED,
         head=CAUSAL_LM,
@@ -468,7 +470,7 @@ MODELS = {
     ),
     "sum of all layers": EncoderSpec(
         encoder=HEARING,
-        head=dataclasses.replace(LABELLED, pick=Pick.MEAN_BEHIND, factored_size=5, factored_bias=True),
+        head=dataclasses.replace(LABELLED, pick=Pick.GLOBAL_AVERAGE, factored_size=5, factored_bias=True),
         layer_sum=True,
     ),
     "vision": EncoderSpec(encoder=VISION, head=LABELLED, distilled=True),
@@ -585,7 +587,7 @@ def test_longest_sequence_is_that_of_the_table_or_less(longest, limit):
     assert PositionSpec(PositionKind.LEARNED, 9, offset=2, longest=longest).limit == limit
 
 
-POOLED = {"text_bias": True, "vision_pool": POOL, "scored_alone": True}
+POOLED = {"text_bias": True, "vision_pool": POOL, "sigmoid_scores": True}
 
 
 @pytest.mark.parametrize(
@@ -600,3 +602,15 @@ def test_towers_survive_json_and_have_the_modules_parameters(spec):
     assert from_dict(ModelSpec, json.loads(json.dumps(to_dict(spec)))) == spec
     declared = {key: tuple(value.shape) for key, value in transformer(spec).named_parameters()}
     assert declared == parts.parameters(spec)
+
+
+def test_renamed_names_are_stored_as_before():
+    """Manifests of released formats have the older names."""
+    spec = DualEncoderSpec(ENCODER, VISION, 12, Pick.FINAL, **POOLED)
+    stored = to_dict(spec)
+    assert "sigmoid_scores" not in stored
+    assert stored["scored_alone"] is True
+    older = stored | {"scored_alone": False}
+    assert from_dict(ModelSpec, older) == dataclasses.replace(spec, sigmoid_scores=False)
+    renamed = (Pick.FIRST_UNMASKED, Pick.LAST_UNMASKED, Pick.MEAN_AFTER_DENSE, Pick.GLOBAL_AVERAGE)
+    assert renamed == ("first_seen", "last_seen", "mean_late", "mean_behind")

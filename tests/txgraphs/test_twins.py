@@ -945,7 +945,7 @@ def test_sequence_head(pick, padding, transform, bias):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("pick", [Pick.FIRST, Pick.MEAN_BEHIND])
+@pytest.mark.parametrize("pick", [Pick.FIRST, Pick.GLOBAL_AVERAGE])
 def test_sequence_head_of_projected_vectors(pick, bias):
     spec = HeadSpec(HeadKind.SEQUENCE, pick=pick, factored_size=10, factored_bias=bias, **LABELS)
     module = txmodels.heads.sequence.SequenceHead(spec, W)
@@ -964,7 +964,7 @@ def test_layer_sum(count):
 @pytest.mark.parametrize("bias", [True, False])
 def test_late_mean(bias, transform):
     """The mean of the dense layer's outputs, not the dense layer of the mean."""
-    spec = HeadSpec(HeadKind.SEQUENCE, bias=bias, pick=Pick.MEAN_LATE, **transform, **LABELS)
+    spec = HeadSpec(HeadKind.SEQUENCE, bias=bias, pick=Pick.MEAN_AFTER_DENSE, **transform, **LABELS)
     ids = torch.tensor([[9, 4, 5, 9, 9], [9, 9, 9, 9, 9], [9, 9, 9, 1, 2]])
     given = random(B, S, W), ids, (ids != 9).long().index_fill(1, ZERO, 1)
     module = txmodels.heads.sequence.SequenceHead(spec, W)

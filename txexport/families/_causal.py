@@ -67,7 +67,7 @@ def _labels(config: Config, kind: HeadKind) -> HeadSpec:
         bias = config.flag("token_classification_bias", True)
         return HeadSpec(kind, tied=False, bias=bias, labels=config.labels())
     if config.values.get("pad_token_id") is None:
-        return HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST_SEEN)
+        return HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST_UNMASKED)
     padding = config.integer("pad_token_id")
     return HeadSpec(kind, tied=False, labels=config.labels(), pick=Pick.LAST, pad_token_id=padding)
 

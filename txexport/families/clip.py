@@ -54,7 +54,7 @@ def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | Enc
 
 def labelled(config: Config, images: SignalStackSpec, tokens: int) -> EncoderSpec:
     """Labels from the mean of an image's patches, after that number of prefix tokens."""
-    pick, labels = Pick.MEAN_BEHIND, config.labels()
+    pick, labels = Pick.GLOBAL_AVERAGE, config.labels()
     head = HeadSpec(HeadKind.SEQUENCE, tied=False, bias=True, labels=labels, pick=pick, registers=tokens)
     return EncoderSpec(encoder=images, head=head)
 

@@ -17,7 +17,7 @@ TASKS = {
 
 NAMING = llama.NAMING
 PUBLISHED_WITH_CODE = True
-PICKS = {"bos": Pick.FIRST, "mean": Pick.MEAN, "late": Pick.MEAN_LATE}
+PICKS = {"bos": Pick.FIRST, "mean": Pick.MEAN, "late": Pick.MEAN_AFTER_DENSE}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:

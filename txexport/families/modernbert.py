@@ -104,7 +104,7 @@ def _head(config: Config, task: str, norm: NormSpec | None) -> HeadSpec:
         tied, bias = config.flag("tie_word_embeddings", True), config.flag("decoder_bias", True)
         return HeadSpec(kind, tied=tied, bias=bias, **shape)
     if kind == HeadKind.CHOICES:
-        pick = _pick(config, Pick.FIRST_SEEN)
+        pick = _pick(config, Pick.FIRST_UNMASKED)
         return HeadSpec(kind, tied=False, bias=True, labels=1, pick=pick, **shape)
     if kind == HeadKind.SEQUENCE:
         shape["pick"] = _pick(config, Pick.FIRST)

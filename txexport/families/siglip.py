@@ -40,7 +40,7 @@ def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec | Enc
         pick=Pick.FINAL,
         text_bias=True,
         vision_pool=pool(images),
-        scored_alone=True,
+        sigmoid_scores=True,
     )
 
 

@@ -56,7 +56,7 @@ def _labels(config: Config) -> HeadSpec:
         tied=False,
         bias=True,
         labels=config.labels(),
-        pick=Pick.MEAN_BEHIND,
+        pick=Pick.GLOBAL_AVERAGE,
         factored_size=config.integer("classifier_proj_size", 256),
         factored_bias=True,
     )

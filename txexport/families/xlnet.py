@@ -83,7 +83,7 @@ def _labels(config: Config, kind: HeadKind) -> HeadSpec:
         bias=True,
         activation=Activation.TANH,
         labels=config.labels(),
-        pick=Pick.LAST_SEEN,
+        pick=Pick.LAST_UNMASKED,
     )
 
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from txexport.errors import shown
 from txexport.runtime import Model
-from txexport.runtime.generation.generation import new_tokens
+from txexport.runtime.generation.length_limits import new_tokens
 from txexport.server.bodies import Schema, read_json
 from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL, SEVERAL

@@ -1,38 +1,26 @@
-"""What a Transformer is made of: every architectural switch, and nothing else.
+"""Specs of Transformers: every architectural option, and nothing else.
 
 Nested frozen dataclasses. A spec checks itself when it is made and raises SpecError when its parts
 contradict each other. It knows nothing of checkpoints, weights or graphs.
 """
 
-from txexport.spec.attention import (
-    AttentionSpec,
-    DisentangledAttentionSpec,
+from txexport.spec.attention import AttentionSpec
+from txexport.spec.decoder import DecoderSpec
+from txexport.spec.dual_encoder import DualEncoderSpec
+from txexport.spec.efficient_attention import (
     Factored,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     PerformerAttentionSpec,
-    PositionedAttentionSpec,
-    RotarySpec,
     Sharing,
     SparseAttentionSpec,
     StridedAttentionSpec,
-    TransformerXLAttentionSpec,
 )
-from txexport.spec.embedding import (
-    LONGEST_DISTANCE,
-    AlibiSpec,
-    EmbeddingSpec,
-    LogMelSpec,
-    PatchSpec,
-    PositionSpec,
-    RelativeSpec,
-    RelativeVectorsSpec,
-    RoundedAlibiSpec,
-    SinusoidVectorsSpec,
-    SpectrogramSpec,
-)
+from txexport.spec.embedding import EmbeddingSpec, PositionSpec
+from txexport.spec.encoder import EncoderSpec
+from txexport.spec.encoder_decoder import EncoderDecoderSpec
 from txexport.spec.enums import (
     Activation,
     Architecture,
@@ -46,8 +34,23 @@ from txexport.spec.enums import (
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
-from txexport.spec.model import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, ModelSpec
+from txexport.spec.model import ModelSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.relative_attention import (
+    DisentangledAttentionSpec,
+    PositionedAttentionSpec,
+    TransformerXLAttentionSpec,
+)
+from txexport.spec.relative_position import (
+    LONGEST_DISTANCE,
+    AlibiSpec,
+    RelativeSpec,
+    RelativeVectorsSpec,
+    RoundedAlibiSpec,
+    SinusoidVectorsSpec,
+)
+from txexport.spec.rotary import RotarySpec
+from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 

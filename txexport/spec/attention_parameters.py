@@ -11,7 +11,7 @@ from txexport.spec import (
     SparseAttentionSpec,
     TransformerXLAttentionSpec,
 )
-from txexport.spec.attention import (
+from txexport.spec.efficient_attention import (
     Factored,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -25,7 +25,7 @@ from txexport.spec.shapes import Shapes, linear, norm, under
 
 
 def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> Shapes:
-    """What attention of any kind has."""
+    """The parameters of attention of any kind."""
     match spec:
         case AttentionSpec():
             return dense_attention(spec)

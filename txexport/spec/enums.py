@@ -27,12 +27,12 @@ class NormPlacement(StrEnum):
 
     @property
     def before(self) -> bool:
-        """Whether sublayers read what is normalised."""
+        """True where sublayers read normalised inputs."""
         return not (self.after or self == NormPlacement.RES_POST)
 
     @property
     def after(self) -> bool:
-        """Whether residual sums are normalised."""
+        """True where residual sums are normalised."""
         return self in (NormPlacement.POST, NormPlacement.DOUBLE_POST)
 
 
@@ -49,7 +49,7 @@ class Activation(StrEnum):
 
 
 class PositionKind(StrEnum):
-    """How the order of tokens enters the embedding; what attention does with it is said there."""
+    """Absolute positions in the embedding; those of attention are in its own spec."""
 
     LEARNED = "learned"  # a table, read at position + offset
     FIXED = "fixed"  # the same, but nothing learns it: sinusoids
@@ -57,7 +57,7 @@ class PositionKind(StrEnum):
 
 
 class HeadKind(StrEnum):
-    """What stands on top of the stack."""
+    """The output of a head."""
 
     NONE = "none"  # hidden states
     MASKED_LM = "masked_lm"  # every token: vocabulary
@@ -70,21 +70,21 @@ class HeadKind(StrEnum):
 
 
 class Pick(StrEnum):
-    """Which vector of a sequence a head reads."""
+    """Pooling: the vector of a sequence that a head reads. Manifests store the values."""
 
     FIRST = "first"  # Devlin et al. 2019, 3.2
-    FIRST_SEEN = "first_seen"  # the first token that the mask shows
-    LAST = "last"  # the last token that is no padding; Radford et al. 2018, 3.2
-    LAST_SEEN = "last_seen"  # the last token that the mask shows, whatever its id
+    FIRST_UNMASKED = "first_seen"  # the first token of the attention mask
+    LAST = "last"  # the last token whose id is not the padding id; Radford et al. 2018, 3.2
+    LAST_UNMASKED = "last_seen"  # the last token of the attention mask, whatever its id
     FIRST_TWO = "first_two"  # the mean of a signal's first two; Gong et al. 2021, 2.3
-    MEAN = "mean"  # of the tokens that are no padding
-    MEAN_LATE = "mean_late"  # the same, after each token's dense layer; Boizard et al. 2025
-    FIRST_AND_MEAN = "first_and_mean"  # the first beside the mean of all others; Oquab et al. 2023
-    MEAN_BEHIND = "mean_behind"  # the mean of an image's vectors behind its first ones; Zhai et al. 2022
-    LAST_EOS = "last_eos"  # the last of one id that ends every sequence; Lewis et al. 2020, 3.1
-    FIRST_EOS = "first_eos"  # the first of one id that ends every sequence; Radford et al. 2021, 2.4
-    ARGMAX_ID = "argmax_id"  # the one of the highest id, which ended a text at first
-    FINAL = "final"  # the last place, padding or not: texts are padded to one length; Zhai et al. 2023
+    MEAN = "mean"  # of the tokens of the attention mask
+    MEAN_AFTER_DENSE = "mean_late"  # the same, after each token's dense layer; Boizard et al. 2025
+    FIRST_AND_MEAN = "first_and_mean"  # the first, and the mean of the others; Oquab et al. 2023
+    GLOBAL_AVERAGE = "mean_behind"  # the mean of a signal, without its first vectors; Zhai et al. 2022
+    LAST_EOS = "last_eos"  # the last token with the id eos_token_id; Lewis et al. 2020, 3.1
+    FIRST_EOS = "first_eos"  # the first token with the id eos_token_id; Radford et al. 2021, 2.4
+    ARGMAX_ID = "argmax_id"  # the token with the highest id, which is the end of text in the first CLIP
+    FINAL = "final"  # the last position, padding or not: texts are padded to one length; Zhai et al. 2023
 
 
 class Architecture(StrEnum):
@@ -97,7 +97,7 @@ class Architecture(StrEnum):
 
 
 class Cache(StrEnum):
-    """How a decoder's past keys and values come and go. A choice of the export, not of the model."""
+    """The layout of a decoder's past keys and values. A choice of the export, not of the model."""
 
     STATIC = "static"  # written in place into buffers of fixed capacity
     DYNAMIC = "dynamic"  # grown by concatenation

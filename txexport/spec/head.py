@@ -1,4 +1,4 @@
-"""What stands on top of a stack: scores of words or labels."""
+"""Heads on a stack: scores of tokens or labels, and pooled vectors."""
 
 from dataclasses import dataclass
 
@@ -7,20 +7,21 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.stack import TextStackSpec
 
 
 @dataclass(frozen=True)
 class HeadSpec:
     """Scores of the vocabulary, or of `labels`; a causal LM's hidden states are multiplied by `scale` first.
 
-    `tied` projects with the word embedding itself, and only a language model can. With an `activation`, a
-    dense layer precedes the projection, and then a `norm` where there is one; `dense_bias` is the layer's.
-    `pick` is what a sequence's scores are made of; tokens of the id `pad_token_id` are not picked as its
-    last, or only those of the id `eos_token_id` may be. A causal LM's scores s become
-    softcap * tanh(s / softcap). The mean of FIRST_TWO may have a norm without a dense layer. Of the vectors
-    behind the first, a mean leaves out so many `registers`; MEAN_BEHIND leaves out so many of all. With a
-    `factored_size`, vectors are projected to so many numbers first: a causal LM's without a bias, as wide as
-    the words that it is tied to, a sequence's with a `factored_bias` or without.
+    `tied` projects with the token embedding, in language models only. With an `activation`, a dense layer
+    precedes the projection, followed by the optional `norm`; `dense_bias` is the dense layer's. `pick`
+    selects the vector that a sequence's scores are computed from: LAST is the last token without the id
+    `pad_token_id`, LAST_EOS the last one with the id `eos_token_id`. A causal LM's scores s become
+    softcap * tanh(s / softcap). FIRST_TWO may have a norm without a dense layer. FIRST_AND_MEAN excludes the
+    `registers` vectors after the first from its mean, GLOBAL_AVERAGE the first `registers` vectors. With a
+    `factored_size`, vectors are projected to that width first: a causal LM's without a bias, to the width of
+    the token embedding that it is tied to, a sequence's with a `factored_bias` or without.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -88,15 +89,15 @@ class HeadSpec:
         if (self.pick == Pick.LAST_EOS) != (self.eos_token_id is not None):
             expected = f"an id with '{Pick.LAST_EOS}', and None with another"
             raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.eos_token_id}; expected {expected}")
-        if self.pick == Pick.MEAN_LATE and self.activation is None:
+        if self.pick == Pick.MEAN_AFTER_DENSE and self.activation is None:
             raise SpecError(
                 "HeadSpec: activation is None, but the mean is of what a dense layer gives of each token; "
                 f"expected one, or pick '{Pick.MEAN}'"
             )
-        if self.registers and self.pick not in (Pick.FIRST_AND_MEAN, Pick.MEAN_BEHIND):
+        if self.registers and self.pick not in (Pick.FIRST_AND_MEAN, Pick.GLOBAL_AVERAGE):
             raise SpecError(
                 f"HeadSpec: registers is {self.registers}, expected 0 with pick '{self.pick}': only means "
-                f"of '{Pick.FIRST_AND_MEAN}' and '{Pick.MEAN_BEHIND}' leave them out"
+                f"of '{Pick.FIRST_AND_MEAN}' and '{Pick.GLOBAL_AVERAGE}' leave them out"
             )
         if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
             raise SpecError(
@@ -130,23 +131,23 @@ class HeadSpec:
         return 2 * size if self.pick == Pick.FIRST_AND_MEAN else size
 
     @property
-    def sought(self) -> int | None:
-        """The id that `pick` looks at: the one that ends a sequence, or that of padding; or the registers."""
+    def pick_argument(self) -> int | None:
+        """The number that `pick` needs: of registers, or else eos_token_id, or else pad_token_id."""
         if self.registers:
             return self.registers
         return self.pad_token_id if self.eos_token_id is None else self.eos_token_id
 
     @property
     def scores_sequence(self) -> bool:
-        """Whether the head scores a whole sequence."""
+        """True where the head scores a whole sequence."""
         return self.kind in (HeadKind.SEQUENCE, HeadKind.CHOICES)
 
 
 @dataclass(frozen=True)
 class AttentionPoolSpec:
-    """A sequence's vector by attention: a learned vector attends to all hidden states (Lee et al. 2019, 3.2).
+    """Attention pooling: a learned query attends to all hidden states (Lee et al. 2019, 3.2).
 
-    What it finds goes through `norm` and `feed_forward`, whose output is added to it.
+    The output y becomes y + feed_forward(norm(y)).
     """
 
     attention: AttentionSpec
@@ -162,7 +163,7 @@ class AttentionPoolSpec:
             or kind.has_position_bias
         ):
             raise SpecError(
-                "AttentionPoolSpec: what attends is no token, has no place and sees everything; expected an "
+                "AttentionPoolSpec: the query is no token, has no position and sees everything; expected an "
                 "attention that is unmasked, without rotary, head_norm and has_position_bias"
             )
         sizes = {kind.hidden_size, self.norm.size, self.feed_forward.hidden_size}
@@ -172,12 +173,12 @@ class AttentionPoolSpec:
 
 @dataclass(frozen=True)
 class VectorSpec:
-    """A whole sequence's vector, given beside its hidden states: the one of `pick`, normed, then projected.
+    """A sequence's pooled vector, an output beside its hidden states: selected by `pick`, normed, projected.
 
-    `eos_token_id` is the id that ends a text, where `pick` looks for one. `size` is the width that it is
-    projected to, with a `bias` or without; None is no projection. Where it is `compared`, with the vectors
-    of a model that reads the other of texts and images, it has the name that two towers give it. With a
-    `pool`, the vector is the pool's, and nothing else is done to it.
+    `eos_token_id` is the id that ends a text, where `pick` needs one. `size` is the width that the vector is
+    projected to, with a `bias` or without; None is no projection. With `compared`, for vectors that are
+    compared with those of an encoder of the other modality, the output is named as in dual encoders. With a
+    `pool`, the vector is the pool's, without norm and projection.
     """
 
     pick: Pick = Pick.FIRST
@@ -204,3 +205,11 @@ class VectorSpec:
             positive(self, "size")
         elif self.bias:
             raise SpecError("VectorSpec: bias is True without a projection; expected a size, or bias=False")
+
+
+def check_tied(head: HeadSpec, stack: TextStackSpec) -> None:
+    """Raise SpecError where a language model's head is tied to token embeddings of another width."""
+    words = stack.embedding.word_size
+    projected = head.projection_size(stack.hidden_size)
+    if head.tied and projected != words:
+        raise SpecError(f"HeadSpec: a head of {projected} numbers is tied to token embeddings of {words}")

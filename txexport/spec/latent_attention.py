@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import AttentionSpec, RotarySpec
+from txexport.spec.attention import AttentionSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.rotary import RotarySpec
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
-"""What a layer is made of: attention, feed-forward networks, and the norms around them."""
+"""Layers: attention, feed-forward networks or experts, and the norms around them."""
 
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import AttentionSpec, PositionedAttentionSpec, SparseAttentionSpec
+from txexport.spec.attention import AttentionSpec
+from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import Activation, NormPlacement
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.relative_attention import PositionedAttentionSpec
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Specs as JSON values, and back.
 
-Where a field may hold one of several classes, a value says which it is by its `type`, one of TYPES.
+Where a field may hold one of several classes, a value says which it is by its `type`, one of TYPES. A field
+is stored under its name, or under the older one in its metadata, `stored`.
 """
 
 import dataclasses
@@ -51,8 +52,13 @@ NAMES = {kind: name for name, kind in TYPES.items()}
 def to_dict(spec: typing.Any) -> dict:
     """`spec` as plain JSON values."""
     kind = type(spec)
-    fields = {field.name: _plain(getattr(spec, field.name)) for field in dataclasses.fields(spec)}
+    fields = {name: _plain(getattr(spec, field.name)) for name, field in _stored(kind).items()}
     return ({"type": NAMES[kind]} if kind in NAMES else {}) | fields
+
+
+def _stored(kind: type) -> dict[str, dataclasses.Field]:
+    """The fields of a class of specs by the names under which they are stored."""
+    return {field.metadata.get("stored", field.name): field for field in dataclasses.fields(kind)}
 
 
 def _plain(value: typing.Any) -> typing.Any:
@@ -68,15 +74,16 @@ def from_dict(kind: typing.Any, values: dict) -> typing.Any:
     """
     kind, values = _named(kind, values)
     hints = typing.get_type_hints(kind)
-    fields = dataclasses.fields(kind)
-    unknown = set(values) - {field.name for field in fields}
+    fields = _stored(kind)
+    unknown = set(values) - fields.keys()
     if unknown:
         raise SpecError(f"{kind.__name__}: unknown fields {', '.join(sorted(unknown))}")
-    lost = [f.name for f in fields if f.default is dataclasses.MISSING and f.name not in values]
+    lost = [n for n, f in fields.items() if f.default is dataclasses.MISSING and n not in values]
     if lost:
         raise SpecError(f"{kind.__name__}: missing fields {', '.join(lost)}")
     try:
-        return kind(**{name: _restore(hints[name], value) for name, value in values.items()})
+        names = {stored: field.name for stored, field in fields.items()}
+        return kind(**{names[key]: _restore(hints[names[key]], value) for key, value in values.items()})
     except (TypeError, ValueError) as error:
         raise SpecError(f"{kind.__name__}: {error}") from None
 

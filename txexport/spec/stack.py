@@ -4,26 +4,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import (
-    AttentionSpec,
-    DisentangledAttentionSpec,
-    LinformerAttentionSpec,
-    RotarySpec,
-    TransformerXLAttentionSpec,
-)
-from txexport.spec.embedding import (
+from txexport.spec.attention import AttentionSpec
+from txexport.spec.efficient_attention import LinformerAttentionSpec
+from txexport.spec.embedding import EmbeddingSpec
+from txexport.spec.layer import BlockSpec
+from txexport.spec.norm import NormSpec
+from txexport.spec.relative_attention import DisentangledAttentionSpec, TransformerXLAttentionSpec
+from txexport.spec.relative_position import (
     AlibiSpec,
-    EmbeddingSpec,
-    LogMelSpec,
-    PatchSpec,
     RelativeSpec,
     RelativeVectorsSpec,
     RoundedAlibiSpec,
     SinusoidVectorsSpec,
-    SpectrogramSpec,
 )
-from txexport.spec.layer import BlockSpec
-from txexport.spec.norm import NormSpec
+from txexport.spec.rotary import RotarySpec
+from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.waveform import WaveformSpec
 
 VectorsSpec = RelativeVectorsSpec | SinusoidVectorsSpec
@@ -114,7 +109,7 @@ class TextStackSpec:
 
     @property
     def token_types(self) -> int:
-        """How many types of tokens it tells apart; 0 or 1 where it reads none."""
+        """The number of token types; 0 or 1 where the stack reads none."""
         segmented = any(isinstance(block.attention, TransformerXLAttentionSpec) for block in self.blocks)
         return max(self.embedding.type_vocab_size, SEGMENTS * segmented)
 
@@ -125,17 +120,17 @@ class TextStackSpec:
 
     @property
     def causal(self) -> bool:
-        """Whether tokens see only those before them."""
+        """True where attention is causal."""
         return self.blocks[0].attention.causal
 
     @property
     def has_cross_attention(self) -> bool:
-        """Whether layers attend to an encoder's output."""
+        """True where layers have cross-attention."""
         return self.blocks[0].cross_attention is not None
 
     @property
     def global_tokens(self) -> bool:
-        """Whether a layer takes a mask of tokens that every token sees."""
+        """True where a layer takes a mask of global tokens."""
         return any("global_attention_mask" in block.attention.token_masks for block in self.blocks)
 
 
@@ -172,7 +167,7 @@ class SignalStackSpec:
 
     @property
     def rotary(self) -> RotarySpec | None:
-        """How layers rotate by rows and columns of patches; None where positions are added."""
+        """The rotation by rows and columns of patches; None where positions are added."""
         return self.blocks[0].dense.rotary
 
     @property

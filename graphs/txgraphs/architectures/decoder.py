@@ -6,8 +6,9 @@ from txexport.contracts import cache_names, names
 from txexport.spec import Cache, DecoderSpec
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import Build, Signatures, add_layers, layers_of, named, pair_of
+from txgraphs.decoder_stack import decoder
 from txgraphs.heads.causal_lm import causal_lm_head
-from txgraphs.stack import decoder, embedded
+from txgraphs.stack import embedded
 
 
 def decoder_models(spec: DecoderSpec, cache: Cache, signatures: Signatures, new: Build) -> dict[str, Graph]:

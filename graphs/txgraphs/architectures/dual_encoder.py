@@ -10,9 +10,9 @@ from txgraphs._component import Body, component
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import Build, Signatures, Values, add_layers, layers_of
 from txgraphs.attention_pool import attention_pool
+from txgraphs.encoder_stack import encoder, signal_encoder
 from txgraphs.heads.pick import pick
 from txgraphs.linear import linear
-from txgraphs.stack import encoder, signal_encoder
 
 
 @script(domain, default_opset=op)
@@ -108,5 +108,5 @@ def _image_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Val
 
 def _compared(spec: DualEncoderSpec, graph: Graph, texts: ir.Value, images: ir.Value) -> Values:
     """text_embeds (T,W), image_embeds (I,W) -> logits_per_text (T,I), logits_per_image (I,T)."""
-    per_text, per_image = similarity(spec.scored_alone, graph / "similarity", texts, images)
+    per_text, per_image = similarity(spec.sigmoid_scores, graph / "similarity", texts, images)
     return {names.LOGITS_PER_TEXT: per_text, names.LOGITS_PER_IMAGE: per_image}

@@ -9,11 +9,11 @@ from txexport.parts.vectors import vector_name
 from txexport.spec import Cache, EncoderSpec, HeadKind, SignalStackSpec
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import Build, Signatures, Values, add_layers, layers_of
+from txgraphs.encoder_stack import encoder, signal_encoder
 from txgraphs.heads import head_outputs
 from txgraphs.heads.sequence import sequence_head
 from txgraphs.heads.vectors import pooler, sequence_vector
 from txgraphs.layer_sum import layer_sum
-from txgraphs.stack import encoder, signal_encoder
 
 
 def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new: Build) -> dict[str, Graph]:

@@ -17,10 +17,12 @@ from txgraphs.architectures._model import (
     pair_of,
 )
 from txgraphs.attention import cross_key_value
+from txgraphs.decoder_stack import KeyValues, decoder
+from txgraphs.encoder_stack import encoder, signal_encoder
 from txgraphs.heads import head_outputs
 from txgraphs.heads.causal_lm import causal_lm_head
 from txgraphs.linear import linear
-from txgraphs.stack import Given, KeyValues, decoder, embedded, encoder, signal_encoder
+from txgraphs.stack import Given, embedded
 
 
 def encoder_decoder_models(

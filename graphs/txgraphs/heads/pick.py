@@ -14,14 +14,14 @@ def pick(kind: Pick, token: int | None) -> OnnxFunction:
 
     `token` is the id of padding for LAST, of what ends a text for LAST_EOS and FIRST_EOS; only the kinds that
     read ids or the mask need them. FIRST_AND_MEAN gives (B,2W), of which `token` are left out of the mean, as
-    of MEAN_BEHIND's.
+    of GLOBAL_AVERAGE's.
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
-    final, behind, seen = (kind == k for k in (Pick.FINAL, Pick.MEAN_BEHIND, Pick.LAST_SEEN))
-    shown, two = kind == Pick.FIRST_SEEN, kind == Pick.FIRST_TWO
-    mean = mean or kind == Pick.MEAN_LATE
+    final, behind, seen = (kind == k for k in (Pick.FINAL, Pick.GLOBAL_AVERAGE, Pick.LAST_UNMASKED))
+    shown, two = kind == Pick.FIRST_UNMASKED, kind == Pick.FIRST_TWO
+    mean = mean or kind == Pick.MEAN_AFTER_DENSE
     last, marked, mark = (
-        kind in (Pick.LAST, Pick.LAST_EOS, Pick.LAST_SEEN),
+        kind in (Pick.LAST, Pick.LAST_EOS, Pick.LAST_UNMASKED),
         kind == Pick.LAST_EOS,
         kind == Pick.FIRST_EOS,
     )

@@ -18,10 +18,10 @@ def sequence_head(
 
     x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels).
     """
-    if spec.pick == Pick.MEAN_LATE:
+    if spec.pick == Pick.MEAN_AFTER_DENSE:
         x = transformed(spec, g, x)  # (B, S, W)
-    shaped = g.call(pick(spec.pick, spec.sought), x, input_ids, attention_mask)  # (B, W)
-    if spec.pick != Pick.MEAN_LATE:
+    shaped = g.call(pick(spec.pick, spec.pick_argument), x, input_ids, attention_mask)  # (B, W)
+    if spec.pick != Pick.MEAN_AFTER_DENSE:
         shaped = transformed(spec, g, shaped)  # (B, W)
     logits = projected(spec, g, shaped)  # (B, labels)
     return logits

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from txexport.parts import last_before_norm, sums_layers
 from txexport.spec import ModelSpec, StackSpec, TextStackSpec
-from txmodels.stack import Encoder, Given, KeyValues, SignalEncoder
+from txmodels.decoder_stack import KeyValues
+from txmodels.encoder_stack import Encoder, SignalEncoder
+from txmodels.stack import Given
 
 
 def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name: str | None) -> Given:

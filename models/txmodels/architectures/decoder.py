@@ -8,8 +8,8 @@ from txexport.contracts import names
 from txexport.parts import check_outputs
 from txexport.spec import Cache, DecoderSpec
 from txmodels.architectures._model import empty_past, layers_of
+from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.heads.causal_lm import CausalLMHead
-from txmodels.stack import Decoder, KeyValues
 
 
 class DecoderModel(nn.Module):

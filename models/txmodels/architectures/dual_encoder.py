@@ -10,9 +10,9 @@ from txexport.parts import check_outputs
 from txexport.spec import Cache, DualEncoderSpec, Pick
 from txmodels.architectures._model import layers_of
 from txmodels.attention_pool import AttentionPool
+from txmodels.encoder_stack import Encoder, SignalEncoder
 from txmodels.heads.pick import pick
 from txmodels.linear import Linear
-from txmodels.stack import Encoder, SignalEncoder
 
 
 def unit(x: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class DualEncoderModel(nn.Module):
             self.vision_projection = Linear(spec.vision.hidden_size, spec.size, bias=False)
         else:
             self.vision_pool = AttentionPool(spec.vision_pool)
-        self.similarity = Similarity(spec.scored_alone)
+        self.similarity = Similarity(spec.sigmoid_scores)
 
     def texts(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
         """Both (T,S) -> text_embeds (T,size), and what layers give."""

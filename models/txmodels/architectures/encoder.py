@@ -9,11 +9,11 @@ from txexport.parts import check_outputs
 from txexport.parts.vectors import vector_name
 from txexport.spec import Cache, EncoderSpec, HeadKind
 from txmodels.architectures._model import encoder, layers_of
+from txmodels.encoder_stack import Encoder
 from txmodels.heads import head
 from txmodels.heads.sequence import SequenceHead
 from txmodels.heads.vectors import Pooler, SequenceVector
 from txmodels.layer_sum import LayerSum
-from txmodels.stack import Encoder
 
 
 class EncoderModel(nn.Module):

@@ -11,10 +11,11 @@ from txexport.parts import check_outputs
 from txexport.spec import Cache, EncoderDecoderSpec
 from txmodels.architectures._model import empty_past, encoder, layers_of
 from txmodels.attention import CrossKeyValue
+from txmodels.decoder_stack import Decoder, KeyValues
+from txmodels.encoder_stack import Encoder
 from txmodels.heads import head
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.linear import Linear
-from txmodels.stack import Decoder, Encoder, KeyValues
 
 
 class EncoderDecoderModel(nn.Module):

@@ -13,7 +13,7 @@ def pick(
 
     `token` is the id of padding for LAST, of what ends a text for LAST_EOS and FIRST_EOS; only the kinds that
     read ids or the mask need them. FIRST_AND_MEAN gives (B,2W), of which `token` are left out of the mean, as
-    of MEAN_BEHIND's.
+    of GLOBAL_AVERAGE's.
     """
     if kind == Pick.FIRST:
         return x[:, 0]
@@ -23,16 +23,16 @@ def pick(
         return x[:, -1]
     if kind == Pick.FIRST_AND_MEAN:
         return torch.cat([x[:, 0], x[:, 1 + (token or 0) :].mean(dim=1)], dim=1)
-    if kind == Pick.MEAN_BEHIND:
+    if kind == Pick.GLOBAL_AVERAGE:
         return x[:, token or 0 :].mean(dim=1)
-    if kind in (Pick.MEAN, Pick.MEAN_LATE):
+    if kind in (Pick.MEAN, Pick.MEAN_AFTER_DENSE):
         assert attention_mask is not None
         weights = attention_mask.to(x.dtype)[:, :, None]  # (B, S, 1)
         return (x * weights).sum(dim=1) / weights.sum(dim=1)
-    if kind in (Pick.FIRST_SEEN, Pick.LAST_SEEN):
+    if kind in (Pick.FIRST_UNMASKED, Pick.LAST_UNMASKED):
         assert attention_mask is not None
         order = torch.arange(x.shape[1], device=x.device)
-        score = attention_mask * (order + 1 if kind == Pick.LAST_SEEN else 1)  # (B, S)
+        score = attention_mask * (order + 1 if kind == Pick.LAST_UNMASKED else 1)  # (B, S)
         return x[torch.arange(x.shape[0], device=x.device), score.argmax(dim=1)]
     assert input_ids is not None
     if kind in (Pick.LAST, Pick.LAST_EOS):

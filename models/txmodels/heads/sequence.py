@@ -13,14 +13,14 @@ class SequenceHead(Transform):
 
     def __init__(self, spec: HeadSpec, hidden_size: int):
         super().__init__(spec, hidden_size, spec.labels)
-        self.pick, self.token = spec.pick, spec.sought
+        self.pick, self.token = spec.pick, spec.pick_argument
 
     def forward(self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
         """x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels)."""
-        if self.pick == Pick.MEAN_LATE:
+        if self.pick == Pick.MEAN_AFTER_DENSE:
             x = self.shape(x)  # (B, S, W)
         shaped = pick(self.pick, self.token, x, input_ids, attention_mask)  # (B, W)
-        if self.pick != Pick.MEAN_LATE:
+        if self.pick != Pick.MEAN_AFTER_DENSE:
             shaped = self.shape(shaped)  # (B, W)
         logits = self.project(shaped)  # (B, labels)
         return logits

@@ -9,7 +9,7 @@ import transformers
 
 from txexport.errors import InputError
 from txexport.runtime import load
-from txexport.runtime.generation import generation
+from txexport.runtime.generation import prefill
 from txexport.runtime.generation.kv_cache import StaticCache
 from txexport.runtime.preprocessing.pieces import Pieces
 
@@ -145,8 +145,8 @@ def test_prompts_in_chunks_give_the_same(cache, model_of, monkeypatch):
     model = model_of("gpt2", cache)
     prompts = [list(range(30)), [9], list(range(40, 49))]
     whole = model.generate_with_scores(prompts, max_new_tokens=5, log_probs=True)
-    monkeypatch.setattr(generation, "CHUNK", 4)
-    monkeypatch.setattr(generation, "CAPACITY", 2)  # a cache grows between chunks
+    monkeypatch.setattr(prefill, "CHUNK", 4)
+    monkeypatch.setattr(prefill, "CAPACITY", 2)  # a cache grows between chunks
     chunked = model.generate_with_scores(prompts, max_new_tokens=5, log_probs=True)
     for one, other in zip(whole, chunked, strict=True):
         assert one.tokens == other.tokens
@@ -163,8 +163,8 @@ def test_a_prompt_is_read_over_no_more_slots_than_it_has_filled(model_of, monkey
         return step(self, input_ids, counts)
 
     monkeypatch.setattr(StaticCache, "step", watched)
-    monkeypatch.setattr(generation, "CHUNK", 8)
-    monkeypatch.setattr(generation, "CAPACITY", 2)
+    monkeypatch.setattr(prefill, "CHUNK", 8)
+    monkeypatch.setattr(prefill, "CAPACITY", 2)
     model.generate_ids([list(range(22))], max_new_tokens=15)
     assert slots[:3] == [10, 18, 24]
     assert set(slots[3:]) == {37}

@@ -9,7 +9,7 @@ from helpers.rows import DECODERS
 
 import txexport
 from txexport.errors import InputError
-from txexport.runtime.generation import generation
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.prefixes import PrefixStore
 
 CACHES = ["static", "dynamic"]
@@ -26,7 +26,7 @@ def model_of(bundle_of):
 def read(monkeypatch):
     """The number of prompt tokens that caches have computed, rows one after another."""
     counts = []
-    for kind in (generation.StaticCache, generation.DynamicCache):
+    for kind in (StaticCache, DynamicCache):
 
         def step(self, input_ids, numbers, step=kind.step):
             counts.extend(numbers.tolist())

@@ -9,8 +9,8 @@ from safetensors.numpy import load_file, save_file
 import txexport
 from txexport.errors import InputError
 from txexport.exporter import export
-from txexport.runtime.generation import generation
 from txexport.runtime.generation.drafts import Draft, PromptLookup
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.sampling import softmax
 from txexport.runtime.generation.speculation import Pace, accepted
 
@@ -35,7 +35,7 @@ def always(monkeypatch):
 def steps(monkeypatch):
     """Counts the steps of several tokens, and those of one."""
     counts = {"several": 0, "one": 0}
-    for kind in (generation.StaticCache, generation.DynamicCache):
+    for kind in (StaticCache, DynamicCache):
 
         def read(self, input_ids, numbers, read=kind.read):
             counts["several"] += input_ids.shape[1] > 1

@@ -40,7 +40,7 @@ def padded_cases(encoder: StackSpec, head: HeadSpec, view: View, texts: Texts) -
         texts.mark,
         texts.alone,
     ):
-        if head.pick == Pick.LAST_SEEN and not batch.alone:
+        if head.pick == Pick.LAST_UNMASKED and not batch.alone:
             causal = "without an id of padding the original reads one row at a time"
             others = "the original reads the last place of a row, padding or not"
             yield Skipped(batch.name, causal if encoder.causal else others)

@@ -76,8 +76,8 @@ class DualEncoder:
             limit="text",
             pads_to_limit=spec.pick == Pick.FINAL,
         )
-        scores = GraphFacts(sigmoid_scores=spec.scored_alone)
-        both = replace(text, sigmoid_scores=spec.scored_alone)
+        scores = GraphFacts(sigmoid_scores=spec.sigmoid_scores)
+        both = replace(text, sigmoid_scores=spec.sigmoid_scores)
         facts = {roles.TEXT: text, roles.VISION: vision, roles.SIMILARITY: scores, roles.MODEL: both}
         vectors = {
             names.TEXT_EMBEDS: f"{roles.TEXT}.{names.TEXT_EMBEDS}",
@@ -110,7 +110,7 @@ class DualEncoder:
         else:
             shapes |= under("vision_pool", attention_pool(spec.vision_pool))
         shapes["similarity.scale"] = (1,)
-        return shapes | ({"similarity.bias": (1,)} if spec.scored_alone else {})
+        return shapes | ({"similarity.bias": (1,)} if spec.sigmoid_scores else {})
 
     def shared(self, spec: DualEncoderSpec) -> Mapping[str, str]:
         """None."""

@@ -1,18 +1,13 @@
 """From prompts to new tokens: read the prompts into a cache, then search."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, takewhile
+from itertools import chain
 
 import numpy as np
 
-from txexport.contracts.names import LOGITS
 from txexport.contracts.stage import GENERATED, TOKENS
-from txexport.errors import InputError, counted
-from txexport.runtime.batches import SCORES_AT_ONCE
 from txexport.runtime.generation.checked_cache import CheckedCache
-from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.drafts import (
     Assistant,
     AssistantSettings,
@@ -20,24 +15,18 @@ from txexport.runtime.generation.drafts import (
     Proposer,
 )
 from txexport.runtime.generation.group_beam_search import Chosen, group_beam
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
-from txexport.runtime.generation.logits_processors import processors
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
+from txexport.runtime.generation.length_limits import check_limits, new_tokens
 from txexport.runtime.generation.media import hide
 from txexport.runtime.generation.options import SCHEDULES
-from txexport.runtime.generation.penalties import Step
+from txexport.runtime.generation.planning import plan_of
+from txexport.runtime.generation.prefill import padding, prefill
 from txexport.runtime.generation.prefixes import FinishedRowRecorder
 from txexport.runtime.generation.requests import GenerationRequest, encoded
-from txexport.runtime.generation.sampling import log_softmax
 from txexport.runtime.generation.sampling import sample as draw
 from txexport.runtime.generation.search import BeamSettings, Decoder, Generated, Plan, beam, sample
 from txexport.runtime.generation.speculation import Speculation
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.runtime.preprocessing.text import Text, pad
-from txexport.runtime.session import finite
-
-NEW_TOKENS = 20  # default of max_new_tokens
-CHUNK = 512  # prompt tokens of one prefill step
-CAPACITY = 64  # smallest cache, in tokens
 
 
 def run(
@@ -51,7 +40,7 @@ def run(
     limits = [
         new_tokens(len(prompt), config, request.limit, request.strict) for prompt in request.decoder_input_ids
     ]
-    _check(request, limits)
+    check_limits(request, limits)
     cache, logits = prefill(request, limits)
     owners = np.arange(len(request.decoder_input_ids))  # (R): each row's prompt
     if config.num_beams > 1:
@@ -177,200 +166,3 @@ def _beams(
         return group_beam(cache, logits, plan, how, config.num_beam_groups, chosen, padding(request))
     plan = plan_of(request, limits, owners)
     return beam(cache, logits, plan, how, rngs if config.do_sample else None)
-
-
-def plan_of(
-    request: GenerationRequest, limits: list[int], owners: list[int], chosen: Chosen | None = None
-) -> Plan:
-    """Limits, stopping and score processing of rows; `chosen` has the tokens of other beam groups."""
-    config, prompts, logits_processor = request.config, request.decoder_input_ids, request.logits_processor
-    sources = request.encoder_input_ids
-    changes = processors(config, request.vocab_size, sources, chosen, request.constraint)
-    shape = None
-    if changes or logits_processor is not None:
-
-        def shape(rows: Sequence[int], new: Sequence[Sequence[int]], scores: np.ndarray) -> np.ndarray:
-            mine = [owners[row] for row in rows]
-            tokens = [[*prompts[owner], *own] for owner, own in zip(mine, new, strict=True)]
-            before = [len(prompts[owner]) for owner in mine]
-            totals = [length + limits[owner] for length, owner in zip(before, mine, strict=True)]
-            step = Step(tokens, before, totals, mine)
-            with np.errstate(all="ignore"):  # what comes of it is looked at below
-                for process in changes:
-                    scores = process(step, scores)
-            if not (scores.max(axis=1) < np.inf).all():  # NaN is not below
-                raise InputError("options make scores that are NaN or infinity; choose smaller numbers")
-            if logits_processor is None:
-                return scores
-            return _processed(logits_processor(tokens, scores), scores.shape)
-
-    stopped = None
-    if config.stop_strings:
-        text = request.bundle.files.text
-        read = [prompts[owner] if request.stops_in_prompts else [] for owner in owners]
-        stopped = _stopper(text, config.stop_strings, read)
-    return Plan([limits[owner] for owner in owners], frozenset(config.eos_token_id), shape, stopped)
-
-
-def _processed(scores: object, shape: tuple[int, ...]) -> np.ndarray:
-    """The scores (R,V) of `logits_processor`; of a token that it forces 0, so that beams can add them.
-
-    Raises InputError for no numbers, and for more than one forced token of a row.
-    """
-    if not isinstance(scores, np.ndarray) or scores.shape != shape or scores.dtype.kind != "f":
-        what = f"{scores.dtype} {scores.shape}" if isinstance(scores, np.ndarray) else type(scores).__name__
-        raise InputError(f"logits_processor gave {what}, expected an array of floats {shape}")
-    highest = scores.max(axis=1)
-    if (highest < np.inf).all():
-        return scores
-    forced = scores == np.inf
-    if np.isnan(highest).any() or (forced.sum(axis=1) > 1).any():
-        raise InputError(
-            "logits_processor makes scores that are NaN, or +inf for several tokens of a row; "
-            "give large finite numbers"
-        )
-    alone = np.where(forced, np.float32(0), np.float32(-np.inf))
-    return np.where(forced.any(axis=1, keepdims=True), alone, scores)
-
-
-def _stopper(
-    text: Text, strings: Sequence[str], prompts: Sequence[Sequence[int]]
-) -> Callable[[int, Sequence[int]], bool]:
-    """A function that tells whether a row's last token completes a stop string."""
-    window = max(len(string.encode()) for string in strings) + 8  # a token is a byte or more
-
-    def stopped(row: int, tokens: Sequence[int]) -> bool:
-        tail = [*prompts[row][-window:], *tokens][-window:]
-        before, after = text.decode([tail[:-1], tail], special=True)
-        old = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-        return any(after.find(string, max(0, old - len(string) + 1)) >= 0 for string in strings)
-
-    return stopped
-
-
-def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache | DynamicCache, np.ndarray]:
-    """A cache that has read the prompts, and the logits (B,V) of each one's last token.
-
-    Attention takes its time by the slots of a cache, filled or not, so that these grow with what is read.
-    """
-    prompts = request.decoder_input_ids
-    total = max(len(prompt) + new for prompt, new in zip(prompts, limits, strict=True))
-    roomy = max(CAPACITY, 2 * max(map(len, prompts)))
-    capacity = min(total, roomy)
-    check_room(request.bundle.decoder, len(prompts), capacity)
-    grows = request.bundle.decoder.memory == "cpu"  # elsewhere a buffer grows by way of the CPU
-    first = min(CHUNK, max(map(len, prompts))) + CAPACITY
-    cache = _open_cache(request, len(prompts), min(capacity, first) if grows else capacity)
-    lengths = _fill(request, cache)
-    ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
-    counts = np.array([len(prompt) for prompt in prompts]) - lengths
-    logits = np.zeros((len(ids), request.vocab_size), np.float32)
-    for start in range(0, ids.shape[1], CHUNK):
-        chunk = ids[:, start : start + CHUNK]
-        here = np.clip(counts - start, 0, CHUNK)
-        cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
-        last = cache.step(chunk, here)
-        logits = np.where((here > 0)[:, None], last, logits)
-    cache.reserve(capacity)
-    if not request.config.remove_invalid_values:
-        check_finite(logits)
-    return cache, logits
-
-
-def check_finite(logits: np.ndarray) -> None:
-    """Raise InputError where a token has no finite logit."""
-    finite({LOGITS: logits})
-
-
-def _fill(request: GenerationRequest, cache: StaticCache | DynamicCache) -> np.ndarray:
-    """Fill a new cache from the prefix store; returns the number of tokens of each row (B)."""
-    prompts, store = request.decoder_input_ids, request.prefix_store
-    if store is None:
-        return cache.lengths
-    stored = [store.longest(request.bundle, prompt, request.media_of(i)) for i, prompt in enumerate(prompts)]
-    lengths = [length for length, _ in stored]
-    rest = max(len(prompt) - length for prompt, length in zip(prompts, lengths, strict=True))
-    if request.limit is None or max(lengths) + rest <= request.limit:  # or padding would be beyond it
-        cache.fill(lengths, [arrays for _, arrays in stored])
-    return cache.lengths
-
-
-def _open_cache(request: GenerationRequest, batch: int, capacity: int) -> StaticCache | DynamicCache:
-    kind = request.bundle.manifest.cache
-    assert kind is not None
-    return open_cache(request.bundle.decoder, kind, request.cross, batch, capacity)
-
-
-def padding(request: GenerationRequest) -> int:
-    """The padding token id; any id of the vocabulary will do, since padding is masked."""
-    return request.config.pad if request.config.pad < request.vocab_size else 0
-
-
-def _check(request: GenerationRequest, limits: Sequence[int]) -> None:
-    """Raise InputError for what memory does not hold, and for options that these prompts make impossible."""
-    config, prompts, logits_processor = request.config, request.decoder_input_ids, request.logits_processor
-    if logits_processor is not None and not callable(logits_processor):
-        raise InputError(
-            f"logits_processor is a {type(logits_processor).__name__}, "
-            "expected a function of tokens and scores"
-        )
-    copies, longest = max(config.num_beams, config.num_return_sequences), max(limits)
-    most = max(map(len, prompts)) + min(longest, CAPACITY)
-    beams = longest * 8 * 6 if config.num_beams > 1 else 0  # tokens of those that go on, end and may come
-    check_room(request.bundle.decoder, len(prompts) * copies, most, request.vocab_size * 4 * 3 + beams)
-    if config.num_beams > 1:
-        _check_penalty(config.length_penalty, longest)
-
-
-def _check_penalty(penalty: float, longest: int) -> None:
-    """Raise InputError where no float32 holds what scores of `longest` tokens are divided by."""
-    try:
-        with np.errstate(over="ignore", under="ignore"):
-            divisor = float(np.float32(longest**penalty))
-    except OverflowError:
-        divisor = math.inf
-    if not 0 < divisor < math.inf:
-        raise InputError(
-            f"length_penalty is {penalty:g}, which {counted(longest, 'token')} raise beyond all numbers"
-        )
-
-
-def new_tokens(prompt: int, config: GenerationConfig, limit: int | None, strict: bool) -> int:
-    """The most new tokens for a prompt of `prompt` tokens.
-
-    A prompt as long as the model's longest sequence has one answer. Raises InputError for a longer one, and,
-    if `strict`, where new tokens that are read again would go beyond it.
-    """
-    count, room = config.max_new_tokens, None if limit is None else limit - prompt
-    subject = f"a prompt of {counted(prompt, 'token')}"
-    if room == 0:
-        room = 1  # the last token of the prompt has its answer, which nothing reads
-    if room is not None and room < 1:
-        raise InputError(f"{subject} leaves no room in the model's {limit}")
-    if count is None and config.max_length is not None:
-        count = config.max_length - prompt
-        if count < 1:
-            longest = f"max_length={config.max_length}"
-            raise InputError(f"{subject} leaves no room in {longest}; choose max_new_tokens")
-    elif count is not None and strict and room is not None and count > room:
-        raise InputError(f"{subject} and {counted(count, 'new one')} exceed the model's {limit}")
-    count = NEW_TOKENS if count is None else count
-    return count if room is None else min(count, room)
-
-
-def score(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
-    """The log-probability of each token of each row but the first, given those before it."""
-    ids, _ = pad(rows, padding(request))
-    counts = np.array([len(row) for row in rows])
-    cache = _open_cache(request, len(ids), ids.shape[1])
-    log_probs = np.zeros((len(ids), ids.shape[1] - 1), np.float32)
-    most = max(1, SCORES_AT_ONCE // (len(ids) * request.vocab_size))
-    for start in range(0, ids.shape[1] - 1, most):
-        logits = cache.read(ids[:, start : start + most], np.clip(counts - start, 0, most))  # (B, S, V)
-        following = ids[:, start + 1 : start + 1 + most, None]
-        logs = log_softmax(logits[:, : following.shape[1]])
-        log_probs[:, start : start + most] = np.take_along_axis(logs, following, axis=2)[:, :, 0]
-    scores = [log_probs[row, : count - 1] for row, count in enumerate(counts)]
-    for row in scores:
-        finite({LOGITS: row})
-    return scores

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from txexport.errors import InputError
-from txexport.runtime.generation import generation
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
+from txexport.runtime.generation.length_limits import new_tokens
 from txexport.runtime.generation.logits_processors import processors
+from txexport.runtime.generation.planning import plan_of
+from txexport.runtime.generation.prefill import check_finite, padding
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.running_cache import DynamicRows, StaticRows, running_cache
 from txexport.runtime.generation.sampling import log_softmax
@@ -202,9 +204,9 @@ class _Reading:
         prompts = batch.decoder_input_ids
         for row, owner in zip(rows, self.owners.tolist(), strict=True):
             own = replace(row.request, decoder_input_ids=[prompts[owner]])
-            limit = generation.new_tokens(len(prompts[owner]), own.config, own.limit, own.strict)
-            row.request, row.plan = own, generation.plan_of(own, [limit], [0])
-        self.ids, _ = pad(prompts, generation.padding(first))  # (P, S)
+            limit = new_tokens(len(prompts[owner]), own.config, own.limit, own.strict)
+            row.request, row.plan = own, plan_of(own, [limit], [0])
+        self.ids, _ = pad(prompts, padding(first))  # (P, S)
         self.counts = np.array([len(prompt) for prompt in prompts])
         self.logits = np.zeros((len(prompts), first.vocab_size), np.float32)
         self.cache: StaticCache | DynamicCache = open_cache(
@@ -270,7 +272,7 @@ def _extend(rows: Sequence[RunningRow], logits: np.ndarray) -> np.ndarray:
             continue
         try:
             if not finite[place] and not row.request.config.remove_invalid_values:
-                generation.check_finite(logits[place])
+                check_finite(logits[place])
             _choose(row, logits[place : place + 1], int(likeliest[place]))
         except Exception as error:
             row.fail(error)

@@ -9,6 +9,7 @@ from txexport.contracts import cache_names
 from txexport.contracts.stage import TOKENS
 from txexport.runtime.batches import batches_by_length
 from txexport.runtime.generation import generation
+from txexport.runtime.generation.length_limits import new_tokens
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -76,7 +77,7 @@ def costs(request: GenerationRequest) -> list[int]:
     result = []
     for length in _lengths(request):
         prompt = 1 if bundle.is_encoder_decoder else length
-        new = generation.new_tokens(prompt, config, request.limit, request.strict)
+        new = new_tokens(prompt, config, request.limit, request.strict)
         result.append((length + new) * copies)
     return result
 

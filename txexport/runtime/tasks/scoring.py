@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from txexport.contracts.stage import SOUND, TOKENS
 from txexport.errors import InputError, counted
 from txexport.runtime.batches import batches_by_length
-from txexport.runtime.generation import generation
 from txexport.runtime.generation.prompts import inputs_of
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
+from txexport.runtime.generation.scoring import token_log_probs
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.support.progress import Progress, counting
 
@@ -71,7 +71,7 @@ def score(
     for batch in batches_by_length(costs, costs, batch_tokens):
         mine = encoded(request.of_rows(batch))
         whole = [[*prompt, *answers[i]] for prompt, i in zip(mine.decoder_input_ids, batch, strict=True)]
-        logs = generation.score(mine, whole)
+        logs = token_log_probs(mine, whole)
         for i, row, values in zip(batch, whole, logs, strict=True):
             results[i] = Score(list(row[1:]), values.tolist())
         done += len(batch)

@@ -10,7 +10,8 @@ import numpy as np
 from txexport.bundle import read_json
 from txexport.contracts.names import LOGITS
 from txexport.errors import BundleError, InputError, shown
-from txexport.runtime.generation import generation, scheduler
+from txexport.runtime.generation import scheduler
+from txexport.runtime.generation.prefill import prefill
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, check_place
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.audio import SINGLE
@@ -129,7 +130,7 @@ def request(
     def begin(batch: GenerationRequest) -> GenerationRequest:
         tokens: list[int | None] = [spoken] * len(batch.decoder_input_ids)
         if spoken is None and speech.languages:
-            tokens = [*speech.likeliest(generation.prefill(batch, [1] * len(tokens))[1])]
+            tokens = [*speech.likeliest(prefill(batch, [1] * len(tokens))[1])]
         start = batch.decoder_input_ids[0][0]
         return replace(batch, decoder_input_ids=[speech.begin(start, asked, token) for token in tokens])
 

@@ -1,0 +1,170 @@
+"""Decoders: stacks that read new tokens over a cache of past ones."""
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from txexport.contracts import names
+from txexport.spec import Cache, TextStackSpec
+from txgraphs._graph import Graph
+from txgraphs.block import decoder_block
+from txgraphs.mask import cache_mask, causal_mask, filled_slots, filled_then, padding_mask, single_token
+from txgraphs.position import asked_positions, positions
+from txgraphs.stack import (
+    Given,
+    Masks,
+    Values,
+    biased_masks,
+    final_normed,
+    layer_context,
+    masked_attentions,
+    rotary_context,
+)
+
+KeyValues = list[tuple[ir.Value, ir.Value]]
+Embed = Callable[[ir.Value], ir.Value]  # positions (B,S) -> x (B,S,W)
+
+
+def decoder(
+    spec: TextStackSpec,
+    cache: Cache,
+    graph: Graph,
+    inputs: dict[str, ir.Value],
+    past: KeyValues,
+    cross: KeyValues | None,
+    given: Given,
+    embed: Embed,
+    logits_indices: ir.Value | None = None,
+) -> tuple[ir.Value, KeyValues]:
+    """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder.
+
+    `embed` gives the vectors of the new tokens at their positions. With logits_indices (B,L), over a static
+    cache, the last layer computes of those tokens alone what is not kept: x is (B,L,W).
+    """
+    inputs = _with_ids(graph, inputs)
+    input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
+    if cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
+        inputs, slots = _shared(graph, inputs)
+        room = {"used": graph.op.Shape(slots, start=2, end=3)}
+    cache_lengths = inputs.get(names.CACHE_LENGTHS)
+    if cache == Cache.STATIC:
+        places, masks = _over_slots(spec, graph, inputs, slots, given.weighted, logits_indices)
+    else:
+        places, masks = _over_past(spec, graph, inputs, slots)
+    cross_mask = None
+    if names.ENCODER_ATTENTION_MASK in inputs:
+        mask = inputs[names.ENCODER_ATTENTION_MASK]
+        cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
+    rotations = rotary_context(spec, graph, places, short=cache == Cache.STATIC)
+    x = embed(places)  # (B, S, W)
+    present, filled, single = [], None, None
+    for layer, block in enumerate(spec.layers):
+        context = layer_context(block, inputs, masks[layer], rotations, {})
+        if logits_indices is not None and layer == spec.num_layers - 1:
+            context[names.LOGITS_INDICES] = logits_indices
+        elif cache == Cache.STATIC and not given.weighted:
+            if block.masked.shares_keys and not room:  # graphs for other clients do not branch
+                single = single or graph.call(single_token, input_ids, name="single")
+                context["single"] = single
+            if block.masked.maskless_static:
+                filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
+                context |= {"mask": None, "filled": filled}
+        past_k, past_v = past[layer]
+        context |= {"past_k": past_k, "past_v": past_v, **room}
+        place = graph / f"decoder.layers.{layer}"
+        source = None if cross is None else _source(cross_mask, *cross[layer])
+        given.hidden(x)
+        x, k, v, *weights = decoder_block(
+            block, given.weighted, cache, place, x, source, cache_lengths=cache_lengths, **context
+        )
+        given.weights(*weights)
+        present.append((k, v))
+    return final_normed(spec, graph, "decoder", x, given), present
+
+
+def _with_ids(graph: Graph, inputs: dict[str, ir.Value]) -> dict[str, ir.Value]:
+    """The inputs with ids (B,S), of zeros where vectors (B,S,W) come in their place: they tell B and S."""
+    if names.INPUT_IDS in inputs:
+        return inputs
+    op = graph.op
+    size = op.Shape(inputs[names.INPUTS_EMBEDS], start=0, end=2)
+    return {**inputs, names.INPUT_IDS: op.Expand(graph.constant("no_id", [0]), size)}
+
+
+def _shared(graph: Graph, inputs: dict[str, ir.Value]) -> tuple[dict[str, ir.Value], ir.Value]:
+    """Of a shared buffer: inputs with cache_lengths in place of the mask (B,T), and that mask as (B,1,T)."""
+    mask = inputs[names.ATTENTION_MASK]
+    filled = graph.call(filled_slots, mask, inputs[names.INPUT_IDS], name=names.CACHE_LENGTHS)
+    others = {name: value for name, value in inputs.items() if name != names.ATTENTION_MASK}
+    return {**others, names.CACHE_LENGTHS: filled}, graph.op.Unsqueeze(mask, [1])
+
+
+def _over_slots(
+    spec: TextStackSpec,
+    graph: Graph,
+    inputs: dict[str, ir.Value],
+    past_k: ir.Value,
+    weighted: bool,
+    logits_indices: ir.Value | None,
+) -> tuple[ir.Value, list[Masks]]:
+    """Positions of new tokens (B,S), and of each layer by window the masks (B,1,S,C) that are read.
+
+    past_k (B,K,C,H), or what else tells C as the third dimension. With logits_indices (B,L) the last layer's
+    masks are (B,1,L,C).
+    """
+    input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS]
+    slots = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
+    places = inputs.get(names.POSITION_IDS, slots)  # those of the slots, unless they are given
+    every = range(spec.num_layers)
+    if logits_indices is None:
+        return places, _slot_masks(spec, graph, every, slots, past_k, weighted)
+    asked = graph.call(asked_positions, logits_indices, cache_lengths, name="positions")  # (B, L)
+    before = _slot_masks(spec, graph, every[:-1], slots, past_k, weighted)
+    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True)
+
+
+def _slot_masks(
+    spec: TextStackSpec, graph: Graph, layers: range, places: ir.Value, past_k: ir.Value, all_read: bool
+) -> list[Masks]:
+    """Of some layers by window the masks (B,1,S,C), of queries at `places` (B,S), that are read."""
+    op, masks = graph.op, Masks()
+    kinds = [spec.layers[layer].masked for layer in layers]
+    for window in dict.fromkeys(kind.window for kind in kinds if all_read or not kind.maskless_static):
+        masks[window] = graph.call(cache_mask(window), places, past_k, name="mask")  # (B, 1, S, C)
+    if spec.relative is None or not layers:
+        return [masks] * len(layers)
+    slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
+    return biased_masks(spec, graph, "decoder", masks, places, slots, layers)
+
+
+def _over_past(
+    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
+) -> tuple[ir.Value, list[Masks]]:
+    """Positions of new tokens (B,S), and of each layer by window the mask over a growing cache (B,1,S,T)."""
+    input_ids, op = inputs[names.INPUT_IDS], graph.op
+    attention_mask, position_ids = inputs.get(names.ATTENTION_MASK), inputs.get(names.POSITION_IDS)
+    length = op.Shape(past_k, start=2, end=3)  # P
+    if attention_mask is None:
+        attention_mask = _ones(graph, input_ids, length)
+    if position_ids is None:
+        start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
+        position_ids = graph.call(positions, input_ids, start, name="positions")
+    order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
+    masks: Masks = {}
+    for window in dict.fromkeys(kind.window for kind in masked_attentions(spec)):
+        mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
+        masks[window] = mask
+    layers = range(spec.num_layers)
+    return position_ids, biased_masks(spec, graph, "decoder", masks, position_ids, order, layers)
+
+
+def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
+    """A mask (B,P+S) that hides nothing."""
+    op = graph.op
+    batch, new = op.Shape(input_ids, start=0, end=1), op.Shape(input_ids, start=1, end=2)
+    return op.Expand(graph.constant("one", [1]), op.Concat(batch, op.Add(length, new), axis=0))
+
+
+def _source(mask: ir.Value | None, k: ir.Value, v: ir.Value) -> Values:
+    """The inputs of cross-attention: a mask (B,1,S,E), keys and values (B,K,E,H)."""
+    return {"mask": mask, "k": k, "v": v}

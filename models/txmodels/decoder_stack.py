@@ -1,0 +1,129 @@
+"""Decoders: stacks that read new tokens over a cache of past ones."""
+
+import torch
+from torch import Tensor
+
+from txexport.contracts import names
+from txexport.spec import Cache, TextStackSpec
+from txmodels.block import DecoderBlock
+from txmodels.mask import cache_mask, causal_mask, filled_then, padding_mask, single_token
+from txmodels.position import asked_positions, positions
+from txmodels.stack import Given, Masks, Stack, Values, layer_context
+
+KeyValues = list[tuple[Tensor, Tensor]]
+
+
+class Decoder(Stack):
+    """A stack that reads new tokens over a cache of past ones."""
+
+    def __init__(self, spec: TextStackSpec, cache: Cache, weighted: bool = False):
+        super().__init__(spec, (DecoderBlock(block, cache, weighted) for block in spec.layers))
+        self.static, self.weighted = cache == Cache.STATIC, weighted
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        past: KeyValues,
+        *,
+        cache_lengths: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        cross: KeyValues | None = None,
+        given: Given | None = None,
+        logits_indices: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+    ) -> tuple[Tensor, KeyValues]:
+        """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
+
+        With inputs_embeds (B,S,W), these stand in place of the embedding of the ids, positions included, and
+        the ids tell the size alone. A static cache takes cache_lengths (B), and position_ids (B,S) where
+        positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
+        position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
+        its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
+        what layers give. With logits_indices (B,L), over a static cache, the last layer computes of those
+        tokens alone what is not kept: last_hidden_state is (B,L,W).
+        """
+        given = given or Given()
+        if self.static:
+            assert cache_lengths is not None
+            places, masks = self._over_slots(
+                input_ids, past[0][0], cache_lengths, logits_indices, position_ids
+            )
+        else:
+            places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids)
+        cross_mask = None
+        if encoder_attention_mask is not None:
+            cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
+        rotations = self.rotary_context(places, short=self.static)
+        x = inputs_embeds
+        if x is None:
+            x = self.embedding(input_ids, places, None, None)  # (B, S, W)
+        present, single, filled = [], single_token(input_ids), None
+        if cache_lengths is not None and not self.weighted:
+            filled = filled_then(input_ids, cache_lengths)
+        for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
+            context = layer_context(block, {}, masks[i], rotations, {})
+            if logits_indices is not None and i == self.spec.num_layers - 1:
+                context[names.LOGITS_INDICES] = logits_indices
+            elif filled is not None:
+                if block.masked.shares_keys:
+                    context["single"] = single
+                if block.masked.maskless_static:
+                    context |= {"mask": None, "filled": filled}
+            past_k, past_v = past[i]
+            context |= {"past_k": past_k, "past_v": past_v}
+            source = None if cross is None else _source(cross_mask, *cross[i])
+            given.hidden(x)
+            x, k, v, *weights = layer(x, source, cache_lengths=cache_lengths, **context)
+            given.weights(*weights)
+            present.append((k, v))
+        y: Tensor = self.final_norm(x)
+        given.last(x, y)
+        return y, present
+
+    def _over_slots(
+        self,
+        input_ids: Tensor,
+        past_k: Tensor,
+        cache_lengths: Tensor,
+        logits_indices: Tensor | None,
+        position_ids: Tensor | None,
+    ) -> tuple[Tensor, list[Masks]]:
+        """Positions of new tokens (B,S), and of each layer by window the mask over its slots (B,1,S,C).
+
+        With logits_indices (B,L) the last layer's is (B,1,L,C).
+        """
+        slots = positions(input_ids, cache_lengths)  # (B, S)
+        places = slots if position_ids is None else position_ids
+        masks = self._slot_masks(slots, past_k)
+        if logits_indices is not None:
+            masks[-1] = self._slot_masks(asked_positions(logits_indices, cache_lengths), past_k)[-1]
+        return places, masks
+
+    def _slot_masks(self, places: Tensor, past_k: Tensor) -> list[Masks]:
+        """Of each layer by window the mask (B,1,S,C) of queries at `places` (B,S)."""
+        slots = torch.arange(past_k.shape[2], device=places.device)[None]  # (1, C)
+        windows = {attention.window for attention in self.masked_attentions()}
+        masks: Masks = {window: cache_mask(window, places, past_k) for window in windows}
+        return self.biased_masks(masks, places, slots)
+
+    def _over_past(
+        self, input_ids: Tensor, past_k: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None
+    ) -> tuple[Tensor, list[Masks]]:
+        """Positions of new tokens (B,S), and of each layer by window the mask over all of them (B,1,S,T)."""
+        length = past_k.shape[2]  # P
+        if attention_mask is None:
+            attention_mask = input_ids.new_ones(input_ids.shape[0], length + input_ids.shape[1])
+        if position_ids is None:
+            position_ids = positions(input_ids, input_ids.new_full((input_ids.shape[0],), length))
+        order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
+        masks: Masks = {}
+        for window in {attention.window for attention in self.masked_attentions()}:
+            masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+        return position_ids, self.biased_masks(masks, position_ids, order)
+
+
+def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:
+    """The inputs of cross-attention: a mask (B,1,S,E), keys and values (B,K,E,H)."""
+    return {"mask": mask, "k": k, "v": v}

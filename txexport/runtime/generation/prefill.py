@@ -1,0 +1,70 @@
+"""Prefill: read the prompts into a cache, in chunks, and from a prefix store as far as it has them."""
+
+import numpy as np
+
+from txexport.contracts.names import LOGITS
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
+from txexport.runtime.generation.requests import GenerationRequest
+from txexport.runtime.preprocessing.text import pad
+from txexport.runtime.session import finite
+
+CHUNK = 512  # prompt tokens of one prefill step
+CAPACITY = 64  # smallest cache, in tokens
+
+
+def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache | DynamicCache, np.ndarray]:
+    """A cache that has read the prompts, and the logits (B,V) of each one's last token.
+
+    Attention takes its time by the slots of a cache, filled or not, so that these grow with what is read.
+    """
+    prompts = request.decoder_input_ids
+    total = max(len(prompt) + new for prompt, new in zip(prompts, limits, strict=True))
+    roomy = max(CAPACITY, 2 * max(map(len, prompts)))
+    capacity = min(total, roomy)
+    check_room(request.bundle.decoder, len(prompts), capacity)
+    grows = request.bundle.decoder.memory == "cpu"  # elsewhere a buffer grows by way of the CPU
+    first = min(CHUNK, max(map(len, prompts))) + CAPACITY
+    cache = cache_of(request, len(prompts), min(capacity, first) if grows else capacity)
+    lengths = _fill(request, cache)
+    ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
+    counts = np.array([len(prompt) for prompt in prompts]) - lengths
+    logits = np.zeros((len(ids), request.vocab_size), np.float32)
+    for start in range(0, ids.shape[1], CHUNK):
+        chunk = ids[:, start : start + CHUNK]
+        here = np.clip(counts - start, 0, CHUNK)
+        cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
+        last = cache.step(chunk, here)
+        logits = np.where((here > 0)[:, None], last, logits)
+    cache.reserve(capacity)
+    if not request.config.remove_invalid_values:
+        check_finite(logits)
+    return cache, logits
+
+
+def check_finite(logits: np.ndarray) -> None:
+    """Raise InputError where a token has no finite logit."""
+    finite({LOGITS: logits})
+
+
+def _fill(request: GenerationRequest, cache: StaticCache | DynamicCache) -> np.ndarray:
+    """Fill a new cache from the prefix store; returns the number of tokens of each row (B)."""
+    prompts, store = request.decoder_input_ids, request.prefix_store
+    if store is None:
+        return cache.lengths
+    stored = [store.longest(request.bundle, prompt, request.media_of(i)) for i, prompt in enumerate(prompts)]
+    lengths = [length for length, _ in stored]
+    rest = max(len(prompt) - length for prompt, length in zip(prompts, lengths, strict=True))
+    if request.limit is None or max(lengths) + rest <= request.limit:  # or padding would be beyond it
+        cache.fill(lengths, [arrays for _, arrays in stored])
+    return cache.lengths
+
+
+def cache_of(request: GenerationRequest, batch: int, capacity: int) -> StaticCache | DynamicCache:
+    kind = request.bundle.manifest.cache
+    assert kind is not None
+    return open_cache(request.bundle.decoder, kind, request.cross, batch, capacity)
+
+
+def padding(request: GenerationRequest) -> int:
+    """The padding token id; any id of the vocabulary will do, since padding is masked."""
+    return request.config.pad if request.config.pad < request.vocab_size else 0

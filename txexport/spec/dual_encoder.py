@@ -1,0 +1,67 @@
+"""A text and an image encoder whose vectors are compared."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from txexport.errors import SpecError, positive
+from txexport.spec.embedding import EmbeddingSpec
+from txexport.spec.enums import Architecture, Pick
+from txexport.spec.head import AttentionPoolSpec
+from txexport.spec.signal_embedding import PatchSpec
+from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+
+
+@dataclass(frozen=True)
+class DualEncoderSpec:
+    """Two encoders whose vectors of texts and images are compared (Radford et al. 2021, 2.3).
+
+    An image's vector is the first, a text's is selected by `pick`, where `eos_token_id` is the id that ends a
+    text. Both are projected to `size` numbers and L2-normalised; `text_bias` is the text projection's. With a
+    `vision_pool`, an image's vector is the pool's, and not projected. Their products are multiplied by a
+    learned scale. With `sigmoid_scores`, a learned bias is added, and the sigmoid of the sum is the
+    probability of one pair (Zhai et al. 2023, 3.2).
+    """
+
+    text: TextStackSpec
+    vision: SignalStackSpec
+    size: int
+    pick: Pick
+    eos_token_id: int | None = None
+    text_bias: bool = False
+    vision_pool: AttentionPoolSpec | None = None
+    sigmoid_scores: bool = field(default=False, metadata={"stored": "scored_alone"})
+
+    architecture: ClassVar[Architecture] = Architecture.DUAL_ENCODER
+    generates: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        positive(self, "size")
+        if not (
+            isinstance(self.text.embedding, EmbeddingSpec) and isinstance(self.vision.embedding, PatchSpec)
+        ):
+            read = f"{type(self.text.embedding).__name__} and {type(self.vision.embedding).__name__}"
+            raise SpecError(
+                f"DualEncoderSpec: one encoder reads text, the other images; they read {read}, expected "
+                "EmbeddingSpec and PatchSpec"
+            )
+        if self.text.global_tokens:
+            raise SpecError("DualEncoderSpec: neither encoder takes global tokens")
+        picks = (Pick.FIRST, Pick.FIRST_EOS, Pick.ARGMAX_ID, Pick.FINAL)
+        if self.pick not in picks or (self.pick == Pick.FIRST_EOS) != (self.eos_token_id is not None):
+            raise SpecError(
+                "DualEncoderSpec: a text's vector is its first, its final, or picked by the id that ends it, "
+                f"not '{self.pick}' {self.eos_token_id}"
+            )
+        if self.pick == Pick.FINAL and self.text.limit is None:
+            raise SpecError("DualEncoderSpec: texts are padded to one length, but positions have no limit")
+        pool = self.vision_pool
+        if pool is not None and {pool.norm.size, self.size} != {self.vision.hidden_size}:
+            raise SpecError(
+                f"DualEncoderSpec: images are {self.vision.hidden_size} wide, their pool {pool.norm.size}, "
+                f"vectors {self.size}; expected one width, since nothing projects what is pooled"
+            )
+
+    @property
+    def stacks(self) -> dict[str, StackSpec]:
+        """Its stacks by name."""
+        return {"text": self.text, "vision": self.vision}

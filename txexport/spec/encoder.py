@@ -1,0 +1,116 @@
+"""One encoder under a head."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from txexport.errors import SpecError
+from txexport.spec.enums import Architecture, HeadKind, Pick
+from txexport.spec.head import HeadSpec, VectorSpec, check_tied
+from txexport.spec.signal_embedding import PatchSpec
+from txexport.spec.stack import StackSpec, TextStackSpec
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """A stack that reads a whole sequence at once, under a head.
+
+    The stack may be causal: hidden states of a decoder-only model need no cache. `next_sentence` is a second
+    head, beside a masked LM's, for pretraining; `distilled` one that scores the second token, and both are
+    averaged (Touvron et al. 2021, 4). `vector` is a sequence's, made in another way than BERT's `pooler`.
+    With a `layer_sum`, the head reads a signal's hidden states of all layers, summed by learned shares.
+    """
+
+    encoder: StackSpec
+    head: HeadSpec = HeadSpec()
+    pooler: bool = False
+    next_sentence: HeadSpec | None = None
+    distilled: bool = False
+    vector: VectorSpec | None = None
+    layer_sum: bool = False
+
+    architecture: ClassVar[Architecture] = Architecture.ENCODER
+    generates: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.head.kind == HeadKind.CAUSAL_LM:
+            raise SpecError(
+                f"EncoderSpec: a causal LM head needs a decoder; head.kind is '{self.head.kind}', "
+                "expected another"
+            )
+        if self.encoder.has_cross_attention:
+            raise SpecError("EncoderSpec: an encoder has nothing to cross-attend to")
+        second = self.next_sentence
+        if second is not None and not (self.head.kind == HeadKind.MASKED_LM and second.scores_sequence):
+            raise SpecError(
+                "EncoderSpec: a next-sentence head stands beside a masked LM's, and scores sequences; "
+                f"it is of kind '{second.kind}' beside one of kind '{self.head.kind}'"
+            )
+        if self.distilled and self.head.kind != HeadKind.SEQUENCE:
+            raise SpecError(
+                f"EncoderSpec: a distilled head stands beside one that scores sequences; head.kind is "
+                f"'{self.head.kind}', expected '{HeadKind.SEQUENCE}', or distilled=False"
+            )
+        labels = self.head.kind == HeadKind.SEQUENCE and not self.distilled
+        if self.layer_sum and (isinstance(self.encoder, TextStackSpec) or not labels):
+            raise SpecError(
+                f"EncoderSpec: layer_sum is True under a head of kind '{self.head.kind}' over "
+                f"{type(self.encoder.embedding).__name__}, distilled={self.distilled}; the sum is of an "
+                f"image's or a sound's layers, for one head of kind '{HeadKind.SEQUENCE}': expected False"
+            )
+        own = self.encoder.embedding.registers if isinstance(self.encoder.embedding, PatchSpec) else 0
+        if self.head.pick == Pick.FIRST_AND_MEAN and self.head.registers != own:
+            raise SpecError(
+                f"EncoderSpec: the head's mean leaves out {self.head.registers} registers, expected {own}"
+            )
+        if self.head.pick == Pick.GLOBAL_AVERAGE and isinstance(self.encoder, TextStackSpec):
+            raise SpecError(
+                f"EncoderSpec: '{Pick.GLOBAL_AVERAGE}' reads no mask, but a text may be padded; expected "
+                f"'{Pick.MEAN}'"
+            )
+        if self.vector is not None:
+            self._check_vector(self.vector)
+        if self.head.kind == HeadKind.MASKED_LM:
+            if not isinstance(self.encoder, TextStackSpec):
+                read = type(self.encoder.embedding).__name__
+                raise SpecError(
+                    f"EncoderSpec: a masked LM reads tokens, not images or sounds; embedding is {read}, "
+                    "expected EmbeddingSpec"
+                )
+            check_tied(self.head, self.encoder)
+
+    def _check_vector(self, vector: VectorSpec) -> None:
+        """Raise SpecError where it stands beside more than hidden states, or does not fit them."""
+        if self.pooler or self.head.kind != HeadKind.NONE:
+            raise SpecError(
+                f"EncoderSpec: a vector with pooler={self.pooler} and a head of kind '{self.head.kind}'; it "
+                f"stands beside hidden states alone: expected False and '{HeadKind.NONE}'"
+            )
+        if vector.pick != Pick.FIRST and not isinstance(self.encoder, TextStackSpec):
+            raise SpecError(
+                f"EncoderSpec: the vector is picked by '{vector.pick}', but images and sounds have no ids; "
+                f"expected '{Pick.FIRST}'"
+            )
+        if vector.pick == Pick.FINAL and self.encoder.limit is None:
+            raise SpecError("EncoderSpec: texts are padded to one length, but positions have no limit")
+        pooled = vector.pool.norm if vector.pool is not None else None
+        for name, part in (("norm", vector.norm), ("pool", pooled)):
+            if part is not None and part.size != self.encoder.hidden_size:
+                raise SpecError(
+                    f"EncoderSpec: the vector's {name} is {part.size} wide, the encoder "
+                    f"{self.encoder.hidden_size}"
+                )
+
+    @property
+    def stacks(self) -> dict[str, StackSpec]:
+        """Its stacks by name."""
+        return {"encoder": self.encoder}
+
+    @property
+    def stack(self) -> StackSpec:
+        """The stack under the head."""
+        return self.encoder
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens that the stack under the head knows."""
+        return self.encoder.embedding.vocab_size if isinstance(self.encoder, TextStackSpec) else 0

@@ -1,0 +1,97 @@
+"""An encoder and a decoder with cross-attention."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from txexport.errors import SpecError
+from txexport.spec.decoder import check_causal_lm, check_decoder
+from txexport.spec.enums import Architecture, HeadKind
+from txexport.spec.head import HeadSpec
+from txexport.spec.stack import StackSpec, TextStackSpec
+
+
+@dataclass(frozen=True)
+class EncoderDecoderSpec:
+    """A decoder with cross-attention to the output of an encoder.
+
+    With `shared_embedding`, both have one token embedding. Cross-attention reads the encoder's vectors,
+    `projected` to the decoder's width first or as they are. With a `decoder_start_token_id`, the decoder
+    generates nothing: it reads the encoder's input shifted right, after that token, and the head classifies
+    its output (Lewis et al. 2020, 3.1).
+    """
+
+    encoder: StackSpec
+    decoder: TextStackSpec
+    head: HeadSpec
+    shared_embedding: bool = False
+    decoder_start_token_id: int | None = None
+    projected: bool = False
+
+    architecture: ClassVar[Architecture] = Architecture.ENCODER_DECODER
+
+    def __post_init__(self) -> None:
+        check_decoder(self, self.decoder)
+        if not self.decoder.has_cross_attention:
+            raise SpecError(
+                "EncoderDecoderSpec: cross_attention is None, expected one, by which the decoder reads the "
+                "encoder; or a DecoderSpec"
+            )
+        if self.encoder.has_cross_attention:
+            raise SpecError("EncoderDecoderSpec: an encoder has nothing to cross-attend to")
+        self._check_source()
+        if self.generates:
+            check_causal_lm(self, self.head, self.decoder)
+        elif not isinstance(self.encoder, TextStackSpec) or self.head.kind not in (
+            HeadKind.SEQUENCE,
+            HeadKind.SPANS,
+        ):
+            read = type(self.encoder.embedding).__name__
+            raise SpecError(
+                "EncoderDecoderSpec: what is read twice are tokens, for labels of sequences or for spans; "
+                f"the encoder reads {read} and head.kind is '{self.head.kind}'"
+            )
+        if self.shared_embedding:
+            if not isinstance(self.encoder, TextStackSpec):
+                read = type(self.encoder.embedding).__name__
+                raise SpecError(
+                    "EncoderDecoderSpec: a shared embedding needs two stacks that read tokens; the encoder "
+                    f"reads {read}: expected shared_embedding=False"
+                )
+            ours, theirs = self.encoder.embedding, self.decoder.embedding
+            if (ours.vocab_size, ours.hidden_size) != (theirs.vocab_size, theirs.hidden_size):
+                shapes = " and ".join(f"({e.vocab_size}, {e.hidden_size})" for e in (ours, theirs))
+                raise SpecError(
+                    "EncoderDecoderSpec: encoder and decoder cannot share token embeddings of two shapes, "
+                    f"{shapes}; expected equal ones, or shared_embedding=False"
+                )
+
+    def _check_source(self) -> None:
+        """Raise SpecError where keys and values are of other vectors than the decoder is given."""
+        given = self.decoder.hidden_size if self.projected else self.encoder.hidden_size
+        for block in self.decoder.blocks:
+            cross = block.cross_attention
+            if cross is not None and cross.key_value_size != given:
+                raise SpecError(
+                    f"EncoderDecoderSpec: keys and values are made of {cross.key_value_size} numbers, but a "
+                    f"vector given has {given}; expected source_size={given}, or projected=True"
+                )
+
+    @property
+    def generates(self) -> bool:
+        """True where the decoder generates tokens."""
+        return self.decoder_start_token_id is None
+
+    @property
+    def stacks(self) -> dict[str, StackSpec]:
+        """Its stacks by name."""
+        return {"encoder": self.encoder, "decoder": self.decoder}
+
+    @property
+    def stack(self) -> TextStackSpec:
+        """The stack under the head."""
+        return self.decoder
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens that the stack under the head knows."""
+        return self.decoder.embedding.vocab_size

@@ -1,0 +1,49 @@
+"""Rotary position embeddings (RoPE)."""
+
+import math
+from dataclasses import dataclass, replace
+
+from txexport.errors import SpecError, positive
+
+
+@dataclass(frozen=True)
+class RotarySpec:
+    """Rotation of queries and keys by their positions (Su et al. 2021, 3.4.2).
+
+    Pair j of a head's first 2 * len(frequencies) numbers turns by position * frequencies[j] radians; the
+    others stay. A pair is (j, j + len(frequencies)), or (2j, 2j + 1) where `interleaved`. `scale` multiplies
+    the rotated numbers. In a call with a position of `short_length` or beyond, all tokens turn by
+    `long_frequencies`, where there are any (LongRoPE; Ding et al. 2024, 3.2).
+    """
+
+    frequencies: tuple[float, ...]
+    interleaved: bool = False
+    scale: float = 1.0
+    long_frequencies: tuple[float, ...] = ()
+    short_length: int = 0
+
+    @property
+    def of_short(self) -> "RotarySpec":
+        """The same for short sequences alone."""
+        return replace(self, long_frequencies=(), short_length=0)
+
+    def __post_init__(self) -> None:
+        if self.long_frequencies and len(self.long_frequencies) != len(self.frequencies):
+            raise SpecError(
+                f"RotarySpec: long_frequencies are {len(self.long_frequencies)} numbers, expected "
+                f"{len(self.frequencies)}, as many as frequencies"
+            )
+        if bool(self.long_frequencies) != (self.short_length > 0):
+            raise SpecError(
+                f"RotarySpec: short_length is {self.short_length}, expected "
+                f"{'1 or more' if self.long_frequencies else '0, without long_frequencies'}"
+            )
+        if not self.frequencies:
+            raise SpecError(
+                "RotarySpec: frequencies is (), so nothing is rotated; expected one or more numbers"
+            )
+        every = self.frequencies + self.long_frequencies
+        endless = [frequency for frequency in every if not math.isfinite(frequency)]
+        if endless:
+            raise SpecError(f"RotarySpec: a frequency is {endless[0]}, expected finite numbers")
+        positive(self, "scale")
