@@ -1,4 +1,4 @@
-"""An engine over a function of arrays, all of them in the CPU's memory."""
+"""An engine over a function of arrays in the CPU's memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Computed:
         wanted: Sequence[str],
         memory: str,
     ) -> Bound:
-        """See Engine; what stays is copied to."""
+        """See Engine; results are copied into the bound outputs."""
 
         def run(feeds: Arrays) -> Mapping[str, Value]:
             result = self.run({name: value.numpy() for name, value in inputs.items()} | dict(feeds))

@@ -34,7 +34,7 @@ def classify_audio(
     """The `top_k` likeliest labels of a sound, likeliest first, or of each of several.
 
     A sound is the path of a WAV file or an array of floats (N,) between -1 and 1 at the rate of the
-    checkpoint's feature extractor. Raises InputError for what is none, and unless `truncate` cuts it, for
+    checkpoint's feature extractor. Raises InputError for an invalid sound and, unless `truncate` cuts it, for
     one that is longer than the model reads.
     """
     check_task(bundle, "classify_audio")
@@ -54,10 +54,10 @@ def classify_audio(
 
 
 def _preprocessing(bundle: LoadedBundle, session: Session) -> tuple[str, Audio | FilterBank]:
-    """The input that reads sounds, and the checkpoint's feature extractor, which makes arrays of its rank.
+    """The input for sounds, and the feature extractor that makes its arrays.
 
-    That is Whisper's (B,M,F) for `input_features`, AST's (B,F,M) for `input_values`; a waveform (B,samples)
-    is neither. Raises UnsupportedError for another input or extractor.
+    Whisper's makes (B,M,F) for `input_features`, AST's (B,F,M) for `input_values`; a waveform (B,samples) is
+    neither. Raises UnsupportedError for another input or extractor.
     """
     spectrograms = [name for name, port in session.inputs.items() if len(port.shape) == 3]
     if spectrograms == [INPUT_FEATURES]:

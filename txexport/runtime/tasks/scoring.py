@@ -1,4 +1,4 @@
-"""How likely a model finds texts."""
+"""Log-probabilities of texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from txexport.support.progress import Progress, counting
 
 @dataclass(frozen=True)
 class Score:
-    """How likely a model finds tokens: the logarithm of each one's probability, given those before it."""
+    """Tokens, and the log-probability of each one given those before it."""
 
     tokens: list[int]
     log_probs: list[float]
 
     @property
     def total(self) -> float:
-        """The logarithm of the probability of all of them."""
+        """The log-probability of all tokens together."""
         return float(sum(self.log_probs))
 
 

@@ -1,4 +1,4 @@
-"""Speech written down: what Whisper's decoder begins with (Radford et al. 2022, 2.3), and what follows."""
+"""Speech recognition with Whisper, and the first tokens of its decoder (Radford et al. 2022, 2.3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import as_list
 from txexport.support.progress import Progress
 
-SINGLE = (str, Path, np.ndarray)  # what is one sound, and no list of them
+SINGLE = (str, Path, np.ndarray)  # one sound, not a list
 
 
 class Speech:
-    """The special tokens of a model of speech, as its generation_config.json has them."""
+    """The special tokens of a speech model, from its generation_config.json."""
 
     def __init__(self, folder: Path):
         values = read_json(folder / "generation_config.json", missing={})
@@ -31,7 +31,7 @@ class Speech:
         self.own_task: str = _own(values, "task", str) or "transcribe"
 
     def begin(self, start: int, task: str, language: int | None) -> list[int]:
-        """The first tokens: start, language and task of a model of many languages, and that no times follow.
+        """The first tokens: start, then language and task if the model is multilingual, and no timestamps.
 
         Raises InputError for a task that the model does not know.
         """
@@ -54,7 +54,7 @@ class Speech:
         return self.languages[token]
 
     def check(self, words: int) -> None:
-        """Raise BundleError for a special token that a model of so many words does not know."""
+        """Raise BundleError for a special token outside the vocabulary."""
         tokens = [*self.languages.values(), *self.tasks.values(), self.no_times or 0]
         if not all(0 <= token < words for token in tokens):
             raise BundleError(
@@ -63,7 +63,7 @@ class Speech:
             )
 
     def likeliest(self, logits: np.ndarray) -> list[int]:
-        """The languages' tokens that logits (B,V) after the start find likeliest."""
+        """The likeliest language tokens (B) by the logits (B,V) after the start token."""
         tokens = np.array(sorted(self.languages.values()))
         return tokens[logits[:, tokens].argmax(axis=1)].tolist()
 
@@ -79,11 +79,11 @@ def transcribe(
 ) -> str | list[str]:
     """The transcript of a sound, or of each of many; with task "translate" its English translation.
 
-    A sound is as `Model.audio` takes it, at most as long as the model hears at once. `options` are
-    `task`, `language`, a code as "fr", where None is what the checkpoint says or else lets the model
-    tell, and those of `generate`, but that max_length counts new tokens alone, as transformers counts for
-    speech. Sounds are read batch by batch, each as many tokens as the encoder makes of it. Raises
-    InputError for a task, a language or a sound that cannot be.
+    Sounds are those that `Model.audio` takes, at most as long as the model reads at once. `options` are
+    `task`; `language`, a code such as "fr", by default the checkpoint's or else detected by the model; and
+    those of `generate`, except that max_length counts new tokens only, as in transformers for speech. Sounds
+    are read batch by batch; each counts as many tokens as the encoder outputs. Raises InputError for an
+    invalid task, language or sound.
     """
     check_place(first_place)
     asked = replace(request(bundle, sounds, **options), first_place=first_place)
@@ -101,7 +101,7 @@ def request(
     logits_processor: LogitsProcessor | None = None,
     **options: Any,
 ) -> GenerationRequest:
-    """A sound or several to write down, with what their texts begin with. Errors as `transcribe`."""
+    """The request for transcripts, with the decoder's first tokens. Errors as `transcribe`."""
     check_task(bundle, "transcribe")
     sounds, config = (
         [sounds] if isinstance(sounds, SINGLE) else as_list(sounds),
@@ -134,7 +134,7 @@ def request(
 
 
 def _left_out(folder: Path, ignored: Sequence[str]) -> tuple[str, ...]:
-    """What a checkpoint asks of speech in vain: `ignored`, but for the tokens forced first, given here."""
+    """The checkpoint's settings without effect on speech; its forced first tokens do have one."""
     left = [option for option in ignored if not option.startswith("forced_decoder_ids=")]
     times = read_json(folder / "generation_config.json", missing={}).get("return_timestamps")
     return (*left, "return_timestamps=True") if times else tuple(left)
