@@ -24,12 +24,12 @@ OBJECTS: Schema = {"type": "array", "items": {"type": "object"}, "minItems": 1, 
 FIELDS: dict[str, Schema] = {
     **MODEL,
     "messages": OBJECTS | {"required": True, "description": 'As [{"role": "user", "content": "Hello"}].'},
-    "max_tokens": {"type": "integer", "minimum": 1, "description": "As many as there is room, unless given."},
+    "max_tokens": {"type": "integer", "minimum": 1, "description": "By default as many as there is room for."},
     "max_completion_tokens": {"type": "integer", "minimum": 1},
     "logprobs": FLAG,
     "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
     "chat_template_kwargs": {"type": "object", "description": "Values for the chat template."},
-    "tools": OBJECTS | {"description": "Functions that the template puts to the model; a call is text."},
+    "tools": OBJECTS | {"description": "Functions for the chat template; calls are returned as text."},
     "tool_choice": {"enum": ["auto", "none"]},
     "parallel_tool_calls": FLAG,
     "response_format": {"type": "object", "description": "text, json_object or json_schema, as OpenAI's."},
@@ -51,7 +51,7 @@ async def chat_completions(request: Request) -> Response:
 
 
 def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> Asked:
-    """What to run. Raises RefusedError, and InputError for messages that the template refuses."""
+    """The job of a request. Raises RefusedError, and InputError for messages that the template rejects."""
     tools = asked.get("tools") if asked.get("tool_choice") != "none" else None
     conversation = Conversation(
         [_plain(one) for one in asked["messages"]], tools, template_kwargs=asked.get("chat_template_kwargs")
@@ -92,10 +92,10 @@ def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message as templates have it: its content is text, the arguments of its calls are objects.
+    """A message as templates expect it: its content as text, the arguments of its calls as objects.
 
-    OpenAI's clients send arguments as JSON text, which a template would write as a text in quotes. Raises
-    RefusedError for parts of the content that are no text.
+    OpenAI's clients send arguments as JSON text, which a template would write as a quoted string. Raises
+    RefusedError for parts of the content that are not text.
     """
     plain = dict(message)
     if isinstance(message.get("tool_calls"), list):
@@ -111,19 +111,19 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(call: Any) -> Any:
-    """A call of a function whose arguments are an object, where their text is one."""
+    """A function call with its arguments parsed, if they are the JSON text of an object."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return call
     try:
         arguments = json.loads(function["arguments"])
-    except (ValueError, RecursionError):  # what a model has written wrongly stays as it is
+    except (ValueError, RecursionError):  # invalid JSON of a model stays as it is
         return call
     return call | {"function": function | {"arguments": arguments}} if isinstance(arguments, dict) else call
 
 
 def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """The answers when they are whole."""
+    """The choices of a complete answer."""
     choices = []
     for number, (text, grown) in enumerate(zip(texts, answer.texts, strict=True)):
         logs = log_probs(served, grown.row, 0) if answer.asked.alternatives is not None else None
@@ -135,7 +135,7 @@ def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[
 
 
 async def _pieces(served: Served, answer: Answer, steps: Steps) -> AsyncIterator[dict[str, Any]]:
-    """The answers as they grow: who speaks, pieces, and why they end."""
+    """The chunks of a streamed answer: role, pieces of text, and finish reason."""
     told = [0] * len(answer.texts)
     for number in range(len(answer.texts)):
         yield _delta(number, {"role": "assistant", "content": ""})
@@ -159,7 +159,7 @@ def _delta(
 
 
 def log_probs(served: Served, row: RunningRow, start: int, end: int | None = None) -> dict[str, Any]:
-    """The tokens of a row from `start` on with their log-probabilities, as chats have them."""
+    """Log-probabilities of a row's tokens from `start` to `end`, in the format of chat completions."""
     made, values = row.result.tokens[start:end], row.result.log_probs[start:end]
     likeliest = [[one for one in step if one[1] > -1e9] for step in row.likeliest[start:end]]
     named = written(served, [*made, *(number for step in likeliest for number, _ in step)])

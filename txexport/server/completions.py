@@ -1,4 +1,4 @@
-"""POST /v1/completions: texts that go on from prompts, or of an encoder-decoder answer them."""
+"""POST /v1/completions: continuations of prompts, or the outputs of an encoder-decoder."""
 
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -31,7 +31,7 @@ FIELDS: dict[str, Schema] = {
         "required": True,
         "description": "A text or several, or the ids of the model's own tokens.",
     },
-    "max_tokens": {"type": "integer", "minimum": 1, "description": f"{NEW_TOKENS} unless given."},
+    "max_tokens": {"type": "integer", "minimum": 1, "description": f"By default {NEW_TOKENS}."},
     "logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
     "echo": {"type": "boolean", "description": "Put the prompt before the text; not with logprobs."},
     "src_lang": {"type": "string", "description": "Of a translator between many languages, as fr_XX."},
@@ -58,7 +58,7 @@ async def completions(request: Request) -> Response:
 def _asked(
     served: Served, asked: Mapping[str, Any], limits: Limits
 ) -> tuple[Asked, Sequence[str] | Sequence[Sequence[int]]]:
-    """What to run, and what is to be echoed of it."""
+    """The job of a request, and the prompts to echo."""
     bundle, given = served.model.bundle, asked["prompt"]
     if isinstance(given, str) or isinstance(given[0], int):
         given = [given]
@@ -73,7 +73,7 @@ def _asked(
 
 
 def _echoed(served: Served, prompts: Sequence, answer: Answer) -> list[str]:
-    """What stands before each text: its prompt, once the model has taken it, or nothing."""
+    """The prefix of each text: its prompt if `prompts` are echoed, otherwise nothing."""
     if not prompts:
         return [""] * len(answer.texts)
     texts = prompts if isinstance(prompts[0], str) else served.model.bundle.files.text.decode(prompts)
@@ -86,7 +86,7 @@ def choice(number: int, text: str, reason: str | None, logs: dict[str, Any] | No
 
 
 def _choices(served: Served, prompts: Sequence, answer: Answer, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """The texts when they are whole, each behind what is echoed."""
+    """The choices of a complete answer, each after its echoed prompt."""
     choices = []
     for number, echoed in enumerate(_echoed(served, prompts, answer)):
         grown = answer.texts[number]
@@ -98,7 +98,7 @@ def _choices(served: Served, prompts: Sequence, answer: Answer, texts: Sequence[
 async def _pieces(
     served: Served, prompts: Sequence, answer: Answer, steps: Steps
 ) -> AsyncIterator[dict[str, Any]]:
-    """The texts as they grow."""
+    """The chunks of a streamed answer."""
     for number, text in enumerate(await run_in_threadpool(_echoed, served, prompts, answer)):
         if text:
             yield choice(number, text, None, None)
@@ -114,9 +114,9 @@ async def _pieces(
 
 
 def log_probs(served: Served, row: RunningRow, which: slice, offset: int) -> dict[str, Any]:
-    """The tokens of a row with their log-probabilities, as OpenAI's completions have them.
+    """Log-probabilities of a row's tokens `which`, in the format of completions.
 
-    `offset` is how many characters the tokens before have.
+    `offset` is the number of characters before these tokens.
     """
     likeliest = [[one for one in step if one[1] > -1e9] for step in row.likeliest[which]]
     made = row.result.tokens[which]

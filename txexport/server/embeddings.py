@@ -1,4 +1,4 @@
-"""POST /v1/embeddings, and /v1/rerank: what encoders make of texts."""
+"""POST /v1/embeddings and /v1/rerank: vectors and scores of text encoders."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from txexport.server.streams import Deadline, answered
 from txexport.server.texts import check_together, groups
 
 INPUTS = 2048  # of a request, as OpenAI has it
-CPU_BATCH_TOKENS = 256  # of texts of all lengths that come together: padding costs more than another run
+CPU_BATCH_TOKENS = 256  # for texts of mixed lengths: padding costs more than another run
 IDS: Schema = {"type": "array", "items": {"type": "integer"}}
 EMBEDDINGS: dict[str, Schema] = {
     **MODEL,
@@ -39,7 +39,7 @@ EMBEDDINGS: dict[str, Schema] = {
     },
     "prompt_name": {
         "type": "string",
-        "description": "What stands before each text, by the checkpoint's name.",
+        "description": "The checkpoint's prompt to put before each text, by its name.",
     },
     "truncate": {"type": "boolean", "description": "Cut texts that are too long."},
     **NO_EFFECT,
@@ -95,7 +95,7 @@ def _texts(given: Any) -> list[str]:
 def _embedded(
     served: Served, texts: list[str], options: Mapping[str, Any]
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """The vector of each text, and how many tokens it is."""
+    """The vector of each text, and its number of tokens."""
     bundle = served.model.bundle
     on_cpu = all(session.memory == "cpu" for session in bundle.sessions.values())
     budget = CPU_BATCH_TOKENS if on_cpu else BATCH_TOKENS
@@ -131,7 +131,7 @@ def _result(ranked: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, An
 
 
 def needs(served: Served, method: str) -> None:
-    """Raise RefusedError where a bundle is for something else."""
+    """Raise RefusedError where a bundle does not have a method."""
     if method not in served.methods:
         raise RefusedError(
             f"{served.name} does not {method}; it is for {', '.join(served.methods)}", param="model"

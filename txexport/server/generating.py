@@ -1,4 +1,4 @@
-"""What completions and conversations share: rows that run, texts that grow, tokens counted."""
+"""Generation for completions and chat: running rows, growing texts, and token usage."""
 
 import time
 import uuid
@@ -22,22 +22,22 @@ from txexport.server.streams import Deadline, Events, answered, while_there
 from txexport.server.texts import RowText
 from txexport.server.workers import Generation
 
-NEW_TOKENS = 16  # of a completion where nobody says, as OpenAI has it
+NEW_TOKENS = 16  # the default of completions, as OpenAI's
 Steps: TypeAlias = AsyncIterator[list[tuple[int, str]]]  # pieces of texts with their numbers
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request for texts: the rows' request, how many of each, and what is told of tokens."""
+    """A generation job: the request, the number of copies of each row, and the log-probabilities to return."""
 
     request: GenerationRequest
     copies: int
-    alternatives: int | None  # None where no log-probabilities are asked for
+    alternatives: int | None  # None without log-probabilities
     stops: Sequence[str]
 
     @property
     def prompt_tokens(self) -> int:
-        """Those of all prompts."""
+        """The number of tokens of all prompts."""
         return sum(len(row) for row in self.request.inputs)
 
 
@@ -51,9 +51,9 @@ def asked_of(
     alternatives: int | None = None,
     **more: Any,
 ) -> Asked:
-    """The request for rows of token ids. `new_tokens` is asked for, or None for as many as there is room.
+    """The job for rows of token ids; `new_tokens` is None for as many as there is room for.
 
-    Raises RefusedError and InputError for what cannot be.
+    Raises RefusedError and InputError for invalid options.
     """
     bundle = served.model.bundle
     options = options_of(asked, bundle.files.generation_config.do_sample) | more
@@ -76,13 +76,13 @@ def asked_of(
 
 
 def start(served: Served, asked: Asked) -> list[RunningRow]:
-    """The rows of a request, `copies` of each prompt in turn. Raises InputError."""
+    """The rows of a job, `copies` of each prompt in turn. Raises InputError."""
     config = replace(asked.request.config, num_return_sequences=asked.copies)
     return rows_of(replace(asked.request, config=config), asked.alternatives or 0)
 
 
 class Answer:
-    """The texts of a request while its rows run."""
+    """The texts of a job while its rows run."""
 
     def __init__(self, served: Served, asked: Asked, generation: Generation):
         self.asked, self.generation = asked, generation
@@ -90,7 +90,7 @@ class Answer:
         self.texts = [RowText(text, row, asked.stops) for row in generation.rows]
 
     async def steps(self) -> Steps:
-        """The pieces that have come, each with its row's number. Raises what a row failed with."""
+        """Yield the new pieces, each with its row's index. Raises the error of a row that failed."""
         while True:
             await self.generation.grown.wait()
             self.generation.grown.clear()
@@ -101,7 +101,7 @@ class Answer:
                 return
 
     async def whole(self) -> list[str]:
-        """The texts when all rows are done. Raises what a row failed with."""
+        """The texts when all rows are done. Raises the error of a row that failed."""
         while not self.generation.done:
             await self.generation.grown.wait()
             self.generation.grown.clear()
@@ -115,38 +115,38 @@ class Answer:
 
     @property
     def usage(self) -> dict[str, int]:
-        """Tokens that were read and made, as OpenAI counts them."""
+        """The tokens read and generated, as OpenAI counts them."""
         made = sum(len(row.result.tokens) for row in self.generation.rows)
         return usage(self.asked.prompt_tokens, made)
 
 
 def written(served: Served, tokens: Iterable[int]) -> dict[int, str]:
-    """Each token as a text of its own."""
+    """The text of each distinct token, by its id."""
     distinct = list(dict.fromkeys(tokens))
     texts = served.model.bundle.files.text.decode([[token] for token in distinct], special=True)
     return dict(zip(distinct, texts, strict=True))
 
 
 def usage(read: int, made: int) -> dict[str, int]:
-    """Tokens as OpenAI's answers have them."""
+    """Token usage in OpenAI's format."""
     return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
 
 
 async def begin(served: Served, asked: Asked, streams: bool) -> Answer:
-    """Let the rows run. Raises RefusedError where too many wait, InputError for what cannot be."""
+    """Start the rows. Raises RefusedError where too many requests wait, InputError for invalid ones."""
     rows = await run_in_threadpool(start, served, asked)
     assert served.generation is not None
     return Answer(served, asked, served.generation.start(rows, streams))
 
 
 def ended(request: Request, answer: Answer) -> None:
-    """Let the rows leave that still run, and note what was read and made."""
+    """Cancel the rows that still run, and record the token usage."""
     answer.generation.cancel()
     request.state.usage = answer.usage
 
 
 async def searched(served: Served, asked: Asked, batch_tokens: int) -> Answer:
-    """The texts of beams, which run in batches of their own."""
+    """The texts of beam search, which runs in batches of its own."""
     config = replace(asked.request.config, num_return_sequences=asked.copies)
     request = replace(asked.request, config=config)
     [results] = await served.calls.call(lambda _: [scheduler.finished(request, batch_tokens)], [None])
@@ -157,27 +157,27 @@ async def searched(served: Served, asked: Asked, batch_tokens: int) -> Answer:
 
 
 def _closed(request: GenerationRequest, result: Generated) -> bool:
-    """Whether a text has come to its end, and not to its limit."""
+    """Return whether a text ended with an end-of-sequence token, and not at its limit."""
     return bool(result.tokens) and result.tokens[-1] in request.config.eos_token_id
 
 
 @dataclass(frozen=True)
 class Shape:
-    """An endpoint's way to write answers: what its ids and objects are called, and its choices."""
+    """The format of an endpoint's answers: the prefix of ids, the names of objects, and the choices."""
 
     prefix: str
     name: str
     event: str
     choices: Callable[[Answer, Sequence[str]], list[dict[str, Any]]]
-    pieces: Callable[[Answer, Steps], AsyncIterator[dict[str, Any]]]  # a choice each, as the texts grow
+    pieces: Callable[[Answer, Steps], AsyncIterator[dict[str, Any]]]  # yields a choice for each new piece
 
 
 async def respond(
     request: Request, served: Served, given: Mapping[str, Any], asked: Asked, shape: Shape
 ) -> Response:
-    """Answer whole, or in pieces.
+    """Answer completely, or as a stream.
 
-    A stream begins when its first tokens are there: what fails before them has its status.
+    A stream begins when its first tokens are there, so that earlier errors have their own status.
     """
     deadline, wants_usage, streams = Deadline(request, given), include_usage(given), bool(given.get("stream"))
     head = {"id": f"{shape.prefix}-{uuid.uuid4().hex}", "created": int(time.time()), "model": served.name}
@@ -209,7 +209,7 @@ async def _joined(first: list[tuple[int, str]], steps: Steps) -> Steps:
 async def _events(
     head: Mapping[str, Any], choices: AsyncIterator[dict[str, Any]], counted: Answer | None
 ) -> AsyncIterator[dict[str, Any]]:
-    """A choice an event, and in the end the tokens of `counted`."""
+    """One event a choice, and at the end the token usage of `counted`."""
     async for choice in choices:
         yield {**head, "choices": [choice]}
     if counted is not None:

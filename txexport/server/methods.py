@@ -38,7 +38,7 @@ OPTIONS: dict[str, Schema] = {
     "max_new_tokens": {"type": "integer", "minimum": 1},
     "num_beams": {"type": "integer", "minimum": 1, "maximum": SEVERAL},
 }
-FILES = ("images", "sounds")  # arguments that are paths in Python, and in a request the files themselves
+FILES = ("images", "sounds")  # arguments that are paths in Python, and the files' contents in a request
 _BASE64: Schema = {"type": "string", "minLength": 1, "description": "A file in base64, or a data URL of it."}
 FILE: Schema = {"anyOf": [_BASE64, {"type": "array", "items": _BASE64, "minItems": 1}]}
 
@@ -81,7 +81,7 @@ async def task(request: Request) -> Response:
 
 
 def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) -> Any:
-    """What a method gives; files are there while it runs. Of texts it makes no more than /v1/completions."""
+    """Call a method with its files in a temporary folder, within the limits of /v1/completions."""
     bundle = served.model.bundle
     if served.generation is not None:
         arguments = arguments | {"batch_tokens": limits.cache_tokens}
@@ -102,7 +102,7 @@ def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) 
 
 
 def _file(path: Path, value: str) -> Path:
-    """A file of what is sent in base64: what a client names is never a path. Raises RefusedError."""
+    """Write a file sent in base64; names from a client are never paths. Raises RefusedError."""
     head, comma, rest = value.partition(",")
     try:
         path.write_bytes(base64.b64decode(rest if comma else head, validate=True))
@@ -113,7 +113,7 @@ def _file(path: Path, value: str) -> Path:
 
 @functools.cache
 def required(method: str) -> list[str]:
-    """The arguments without a default."""
+    """The names of a method's arguments without a default."""
     return [
         name
         for name, one in inspect.signature(getattr(Model, method)).parameters.items()
@@ -123,7 +123,7 @@ def required(method: str) -> list[str]:
 
 @functools.cache
 def fields_of(method: str) -> dict[str, Schema]:
-    """A method's arguments as fields."""
+    """The fields of a request: a method's arguments."""
     fields = dict(MODEL)
     for name, one in inspect.signature(getattr(Model, method)).parameters.items():
         if one.kind is one.VAR_KEYWORD:
@@ -135,7 +135,7 @@ def fields_of(method: str) -> dict[str, Schema]:
 
 
 def schema_of(hint: Any) -> Schema:
-    """An annotation as a schema."""
+    """The schema of an annotation."""
     if hint in PLAIN:
         return PLAIN[hint]
     inner = [one for one in get_args(hint) if one is not type(None)]
@@ -154,7 +154,7 @@ def _json(answer: Any) -> Response:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's values as Python's."""
+    """NumPy values as Python values."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} has no JSON")

@@ -1,4 +1,4 @@
-"""GET /metrics: what the server has done and what it holds, in Prometheus' text."""
+"""GET /metrics: counters and queue lengths in Prometheus' text format."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,7 +32,7 @@ class Metrics:
         self.registry.register(_Queues(served))
 
     def count(self, endpoint: str, status: int, seconds: float, usage: Mapping[str, int]) -> None:
-        """Count a request that is over."""
+        """Count a finished request."""
         self.requests.labels(endpoint, str(status)).inc()
         self.seconds.labels(endpoint).observe(seconds)
         for name, kind in (("prompt_tokens", "prompt"), ("completion_tokens", "completion")):
@@ -41,7 +41,7 @@ class Metrics:
 
 
 class _Queues(Collector):
-    """Who runs and who waits, when it is asked."""
+    """Gauges of running texts and waiting requests, read when they are collected."""
 
     def __init__(self, served: Mapping[str, Served]):
         self.served = served

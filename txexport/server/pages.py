@@ -1,4 +1,4 @@
-"""GET /openapi.json and /docs: what is served, as programs and as people read it."""
+"""GET /openapi.json and /docs: the endpoints, for programs and for people."""
 
 import html
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ READ = {
 
 
 def posts() -> dict[str, tuple[str, dict[str, Schema]]]:
-    """By path, what is said of an endpoint and the fields that it takes."""
+    """The summary and the fields of each endpoint, by path."""
     own = {
         "/v1/completions": (completions, completions.FIELDS),
         "/v1/chat/completions": (chat, chat.FIELDS),
@@ -40,7 +40,7 @@ def posts() -> dict[str, tuple[str, dict[str, Schema]]]:
 
 
 def _told(docstring: str | None) -> str:
-    """The text of a module's first line behind its path."""
+    """The first line of a module's docstring after its path."""
     text = (docstring or "").splitlines()[0].partition(": ")[2]
     return text[:1].upper() + text[1:]
 
@@ -74,7 +74,7 @@ def _object(path: str, fields: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 def _standard(schema: Schema) -> Schema:
-    """A schema without what only this server reads."""
+    """A schema without the keys that only this server reads."""
     return {name: value for name, value in schema.items() if name != "required"}
 
 

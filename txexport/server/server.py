@@ -15,8 +15,8 @@ from txexport.server.connections import BURST, config_of, listening, refused_pla
 from txexport.server.served import Limits, Served, open_all
 from txexport.support.arguments import arguments_from
 
-STOP = 60  # seconds that requests have to end when the server is told to stop
-IDLE = 75  # seconds that an idle connection stays: longer than clients keep theirs, or they lose a request
+STOP = 60  # seconds for requests to finish when the server stops
+IDLE = 75  # seconds that an idle connection stays open: longer than clients keep theirs, or they lose a request
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""POST /v1/audio/transcriptions: a WAV file written down."""
+"""POST /v1/audio/transcriptions: the transcript of a WAV file."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -20,9 +20,9 @@ from txexport.server.streams import answered
 
 FIELDS: dict[str, Schema] = {
     **MODEL,
-    "language": {"type": "string", "description": "What is spoken, as fr; otherwise the model tells."},
+    "language": {"type": "string", "description": "The spoken language, as fr; by default the model detects it."},
     "response_format": {"enum": ["json", "text"]},
-    "temperature": {"enum": ["0", "0.0"], "description": "0: the likeliest words."},
+    "temperature": {"enum": ["0", "0.0"], "description": "0: greedy decoding."},
     "task": {"enum": ["transcribe", "translate"]},
 }
 
@@ -63,7 +63,7 @@ async def _form(request: Request, most: int) -> tuple[bytes, dict[str, Any]]:
 
 
 def _asked(served: Served, sound: bytes, asked: dict[str, Any], limits: Limits) -> Asked:
-    """What to run. Raises InputError for what is no sound, and for one that is too long."""
+    """The job of a request. Raises InputError for an invalid sound, and for one that is too long."""
     options = {name: asked[name] for name in ("language", "task") if name in asked}
     with temporary_folder() as folder:
         path = folder / "file"

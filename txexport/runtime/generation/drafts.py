@@ -11,9 +11,9 @@ from txexport.runtime.generation.search import Decoder
 from txexport.runtime.preprocessing.text import pad
 
 NGRAM = 2  # transformers' max_matching_ngram_size
-ASSISTANT_TOKENS = 20  # its num_assistant_tokens
-TRUST = 2  # tokens that a copy of one token lets expect
-CONFIDENCE = 0.4  # its assistant_confidence_threshold
+ASSISTANT_TOKENS = 20  # transformers' num_assistant_tokens
+TRUST = 2  # draft tokens for each token that matches
+CONFIDENCE = 0.4  # transformers' assistant_confidence_threshold
 
 Shape = Callable[[Sequence[int], Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
@@ -42,7 +42,7 @@ class Rewindable(Decoder, Protocol):
 
 @dataclass(frozen=True)
 class Draft:
-    """Tokens proposed to follow a row, and where they were drawn the probabilities (V) of each."""
+    """Tokens proposed to follow a row and, where they were sampled, the distribution (V) of each."""
 
     tokens: list[int] = field(default_factory=list)
     probs: list[np.ndarray] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Draft:
 class Proposer(Protocol):
     """A source of drafts. `rows` are indices of results; `steps` counts the assistant's steps.
 
-    `ragged` is whether the rows that it has read may be of several lengths.
+    `ragged` is whether rows may differ in length.
     """
 
     steps: int
@@ -66,14 +66,14 @@ class Proposer(Protocol):
         ...
 
     def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
-        """Report how many tokens each row got: one more than its draft had right."""
+        """Report the number of tokens that each row got (R): its accepted draft tokens and one more."""
         ...
 
 
 class PromptLookup:
     """Prompt lookup decoding: copies what followed an earlier occurrence of the last n-gram (Saxena 2023).
 
-    `texts` have negative ids where media stand: these match nothing and are never copied. A longer match
+    `texts` have negative ids in place of media: these match nothing and are never copied. A longer match
     gives a longer draft, since short matches are unreliable and rejected tokens cost time.
     """
 
@@ -145,7 +145,7 @@ class AssistantSettings:
 
 
 class Assistant:
-    """A smaller model that has read `prompts` into its cache, and writes on as the rows are to be written.
+    """A smaller model that has read `prompts` into its cache, and drafts their continuations.
 
     `choose` samples, and drafts then carry their probabilities; without it decoding is greedy.
     """
@@ -186,7 +186,7 @@ class Assistant:
             logits = self._step([[token] if on else [] for token, on in zip(tokens, going, strict=True)])
 
     def _step(self, pending: Sequence[Sequence[int]]) -> np.ndarray:
-        """Read more tokens of each row; logits (R,V)."""
+        """Read more tokens of each row; returns logits (R,V)."""
         self.steps += 1
         ids, _ = pad(pending, 0)
         return self.cache.step(ids, np.array([len(tokens) for tokens in pending]))

@@ -196,7 +196,7 @@ def _check_media(request: GenerationRequest) -> None:
 
 
 def checked(request: GenerationRequest) -> GenerationRequest:
-    """The request, with rows of token ids as lists and with what its texts must fit.
+    """The request, with rows of token ids as lists and its compiled constraint.
 
     Raises InputError for a task that does not generate, and for bad rows. Warns of settings of the checkpoint
     that are ignored.
@@ -251,7 +251,7 @@ def _decoder_start(request: GenerationRequest) -> int:
 
 
 def _run_once(request: GenerationRequest) -> dict[str, Value]:
-    """Run the stages that run once: the step's inputs that come from them, by name."""
+    """Run the stages that run once; returns the step's inputs that come from them, by name."""
     bundle = request.bundle
     if bundle.step is None or not bundle.once:
         return {}

@@ -17,7 +17,7 @@ from txexport.support.arguments import is_whole
 
 Source: TypeAlias = str | os.PathLike[str] | np.ndarray
 
-# What WhisperFeatureExtractor does where its file is silent.
+# The defaults of WhisperFeatureExtractor.
 DEFAULTS: dict[str, Any] = {
     "feature_size": 80,
     "sampling_rate": 16000,
@@ -28,12 +28,12 @@ DEFAULTS: dict[str, Any] = {
     "padding_side": "right",
     "dither": 0.0,
 }
-SINGLE = {"padding_side": "right", "dither": 0.0}  # what has one value here; dither is random noise
+SINGLE = {"padding_side": "right", "dither": 0.0}  # the supported values; dither is random noise
 COUNTS = ("feature_size", "sampling_rate", "hop_length", "chunk_length", "n_fft")
 HIGHEST = 8000.0  # Hz, at any sampling rate
-FASTEST = 384_000  # Hz, of what is resampled: the filter grows with the rate
+FASTEST = 384_000  # Hz, of a sound to resample: the filter grows with the rate
 TAPS = 2**24  # of all phases of the filter
-LOUDEST = 1e6  # far beyond what a sound has
+LOUDEST = 1e6  # far above the amplitudes of sounds
 FRAMES = 2**26  # numbers of all frames of a sound, which are in memory at once
 
 # The resampling filter: the lower Nyquist frequency is where its stopband begins.
@@ -95,10 +95,9 @@ class Audio:
     ) -> np.ndarray:
         """input_features (B,M,F) float32 of one sound or several, each padded to the model's full length.
 
-        A sound is the path of a WAV file, or an array (N,) of floats between -1 and 1 at `rate` Hz, which is
-        the model's unless given. Other rates are resampled.
-        Raises InputError for what is no sound, and unless `truncate` cuts it, for one that is too long; None
-        is for callers that leave no choice.
+        A sound is the path of a WAV file, or an array (N,) of floats between -1 and 1 at `rate` Hz, by
+        default the model's rate. Other rates are resampled. Raises InputError for an invalid sound and,
+        unless `truncate` cuts it, for one that is too long; with None, the message does not name `truncate`.
         """
         sounds = as_sounds(sounds)
         memory.check(
@@ -122,7 +121,7 @@ class Audio:
 
 
 def as_sounds(sounds: Source | Sequence[Source]) -> Sequence[Source]:
-    """One sound or several as a list. Raises InputError for none."""
+    """One sound or several as a list. Raises InputError for an empty list."""
     if isinstance(sounds, str) or not isinstance(sounds, Sequence):
         return [sounds]
     if not sounds:
@@ -133,10 +132,10 @@ def as_sounds(sounds: Source | Sequence[Source]) -> Sequence[Source]:
 def read_sound(
     source: Source, target: int, rate: int | None, longest: int | None, cure: str = "cut it"
 ) -> np.ndarray:
-    """Samples (N,) at `target` Hz of a WAV file, or of an array at `rate` Hz, by default the same.
+    """Samples (N,) at `target` Hz of a WAV file, or of an array at `rate` Hz, by default `target`.
 
-    Raises InputError for what is no sound, and for one of more than `longest` samples at the target, with
-    what the caller may do about it.
+    Raises InputError for an invalid sound, and for one of more than `longest` samples at the target; `cure`
+    is the advice in that message.
     """
     if isinstance(source, str | os.PathLike):
         seconds = None if longest is None else longest / target
@@ -199,7 +198,7 @@ def read_wav(
             data = file.readframes(min(count, most))
     except OSError as error:
         raise InputError(f"sound {path} cannot be read: {error}") from None
-    except Exception as error:  # wave raises whatever the damage makes it meet
+    except Exception as error:  # wave raises many types for damaged files
         message = first_line(error) if str(error) else "it ends too soon"
         raise InputError(f"sound {path} is no PCM WAV file: {message}; convert it to one") from None
     if len(data) != count * channels * width:
@@ -210,7 +209,7 @@ def read_wav(
         raise _too_long(count / rate, longest, cure)
     octets = np.frombuffer(data, np.uint8).reshape(count, channels, width)
     if width == 1:
-        octets = octets ^ np.uint8(0x80)  # 8 bits alone are stored without a sign
+        octets = octets ^ np.uint8(0x80)  # only 8-bit samples are unsigned
     widened = np.zeros((count, channels, 4), np.uint8)
     widened[..., 4 - width :] = octets
     samples = widened.view("<i4")[..., 0] / 2**31  # (N, channels)
@@ -220,8 +219,8 @@ def read_wav(
 def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
     """Samples (N,) at `rate` Hz as samples (ceil(N * target / rate),) float32 at `target` Hz.
 
-    A sinc under Kaiser's window, one set of taps a phase (J. O. Smith, Digital Audio Resampling, 2002).
-    Up to 0.91 of the lower Nyquist frequency amplitudes keep to 1e-4; what would alias is below -90 dB.
+    A Kaiser-windowed sinc filter, one set of taps a phase (J. O. Smith, Digital Audio Resampling, 2002). Up
+    to 0.91 of the lower Nyquist frequency, amplitudes are exact to 1e-4; aliases are below -90 dB.
     """
     common = math.gcd(rate, target)
     up, down = target // common, rate // common

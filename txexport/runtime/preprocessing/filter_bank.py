@@ -13,7 +13,7 @@ from txexport.runtime.preprocessing.audio import FASTEST, FRAMES, Source, as_sou
 from txexport.runtime.preprocessing.preprocessor import read_settings
 from txexport.support.arguments import is_whole
 
-# What ASTFeatureExtractor does where its file is silent, and what no setting of it changes.
+# The defaults of ASTFeatureExtractor, and its constants.
 COUNTS = {"sampling_rate": 16000, "num_mel_bins": 128, "max_length": 1024}
 MEAN, STD = -4.2677393, 4.5689974
 WINDOW, HOP, FFT = 400, 160, 512  # samples, at any rate
@@ -22,7 +22,7 @@ FLOOR = 1.192092955078125e-07  # of a band, before its logarithm
 
 
 class FilterBank:
-    """The feature extractor of an AST checkpoint, of which `rate` is the sampling rate in Hz.
+    """The feature extractor of an AST checkpoint; `rate` is its sampling rate in Hz.
 
     Raises BundleError for settings that are missing or damaged, UnsupportedError for another extractor.
     """
@@ -62,8 +62,8 @@ class FilterBank:
     ) -> np.ndarray:
         """input_values (B,F,M) float32 of one sound or several, each padded to the model's full length.
 
-        A sound is as of `Audio.features`. Raises InputError for what is no sound, for one that is shorter
-        than a window, and unless `truncate` cuts it, for one that is too long.
+        Sounds are those of `Audio.features`. Raises InputError for an invalid sound, for one that is shorter
+        than a window and, unless `truncate` cuts it, for one that is too long.
         """
         sounds = as_sounds(sounds)
         memory.check(f"{len(sounds):,} sounds", len(sounds) * self.length * self.bands * 4)

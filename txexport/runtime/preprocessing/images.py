@@ -57,7 +57,7 @@ DINOV3 = {
     "image_std": [0.229, 0.224, 0.225],
 }
 
-# What a processor does where its file is silent.
+# The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
     "DeiTImageProcessor": PLAIN | CROPPED | {"size": {"height": 256, "width": 256}},
@@ -67,15 +67,15 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SiglipImageProcessor": PLAIN | SIGLIP,
     "DINOv3ViTImageProcessor": PLAIN | DINOV3,
 }
-RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # whose images are no bytes any more when they are resized
+RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
 
 
 class Images:
     """The image processor of a checkpoint, with Pillow and NumPy.
 
-    Its values are bit for bit those of transformers' Pillow processors; where it has none, as for DINOv3,
-    those of PyTorch's but for rounding. Raises BundleError for settings that are missing or damaged,
-    UnsupportedError for those that ask for another processor or another step.
+    Its values equal those of transformers' Pillow processors bit for bit; where there is none, as for DINOv3,
+    those of the PyTorch processor up to rounding. Raises BundleError for settings that are missing or
+    damaged, UnsupportedError for those of another processor or step.
     """
 
     def __init__(self, folder: Path):
@@ -116,9 +116,9 @@ class Images:
         """pixel_values (B,3,H,W) float32 of one image or several.
 
         An image is a path, a file's bytes, a PIL image, or an array (H,W,3) uint8 of red, green and blue. A
-        file is turned upright as its EXIF data say. As in transformers, a PIL image with transparency is laid
-        on white where the settings have do_convert_rgb, and the alpha channel of a file is dropped.
-        Raises InputError for what is no image, and for images that come out at different sizes.
+        file is rotated as its EXIF data say. As in transformers, a PIL image with transparency is put on
+        white where the settings have do_convert_rgb, and the alpha channel of a file is dropped. Raises
+        InputError for an invalid image, and for images whose sizes differ after preprocessing.
         """
         sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
         if not sources:
@@ -153,7 +153,7 @@ class Images:
         return values.transpose(2, 0, 1)
 
 
-# What files that name no processor mean, by the model's type.
+# The processor by model type, for files that name none.
 BY_MODEL = {
     "vit": "ViTImageProcessor",
     "deit": "DeiTImageProcessor",
@@ -174,7 +174,7 @@ def several(images: object) -> bool:
 
 
 def processor(settings: Mapping[str, Any], model_type: str) -> str:
-    """The processor that `settings` name, in its present form or that of older files, or a model's own.
+    """The image processor that `settings` name, in the new form or the old one, or the model type's default.
 
     Raises BundleError where nothing names one, UnsupportedError for one that is not in DEFAULTS.
     """
@@ -211,7 +211,7 @@ def _levels(asked: dict[str, Any]) -> np.ndarray:
     """The value of each byte in each channel, (256,3) float32, rounded where transformers rounds."""
     levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
     try:
-        with np.errstate(all="ignore"):  # what comes of it is looked at below
+        with np.errstate(all="ignore"):  # the result is checked below
             if asked["do_rescale"]:
                 levels = levels * float(asked["rescale_factor"])
             levels = levels.astype(np.float32)
@@ -254,7 +254,7 @@ def _open(source: "Source", on_white: bool) -> "Image":
         return image.convert("RGB")
     except InputError:
         raise
-    except Exception as error:  # Pillow's decoders raise whatever the damage makes them meet
+    except Exception as error:  # Pillow's decoders raise many types for damaged files
         raise InputError(f"image {name} cannot be read: {first_line(error)}") from None
 
 
@@ -274,7 +274,7 @@ def _resized(height: int, width: int, size: tuple[int, int] | int) -> tuple[int,
 
 
 def _resized_values(values: np.ndarray, size: tuple[int, int], resample: int) -> np.ndarray:
-    """Values (H,W,3) float32 at another width and height, (3,height,width), which no byte rounds."""
+    """Values (H,W,3) float32 resized to (3,height,width) without rounding to bytes."""
     from PIL import Image
 
     return np.stack(
@@ -283,9 +283,9 @@ def _resized_values(values: np.ndarray, size: tuple[int, int], resample: int) ->
 
 
 def _center_crop(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The middle of pixels (H,W,3), (height,width,3); black where the image is smaller.
+    """The center of pixels (H,W,3) as (height,width,3); black where the image is smaller.
 
-    An odd margin is rounded down in cutting, and up in adding: floor division of a negative number.
+    An odd margin is rounded down when cropping and up when padding: floor division of a negative number.
     """
     top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
     part = pixels[max(top, 0) :, max(left, 0) :][:height, :width]

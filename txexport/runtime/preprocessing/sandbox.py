@@ -1,10 +1,9 @@
-"""Chat templates in Jinja2's sandbox, where no step takes long and all together take seconds.
+"""Chat templates in Jinja2's sandbox, with limits on the time and size of each step and of all together.
 
-A template comes with a checkpoint, so anybody may have written it. Three bounds hold together. Every value
-that it makes is limited in size, and is measured before it is made where one step could make it much larger
-than its parts (repetition, powers, formats, replacing, joining, indenting). All values that it makes are
-limited in their sum, which bounds memory. Every step of a loop, call, filter and operator looks at the
-processor's time.
+A template comes with a checkpoint, so anybody may have written it. There are three limits. Every value is
+limited in size; the size is estimated before a step that could make a value much larger than its parts
+(repetition, powers, formats, replacing, joining, indenting). The sum of the sizes of all values is limited,
+which bounds memory. Every step of a loop, call, filter and operator checks the CPU time.
 """
 
 import json
@@ -26,7 +25,7 @@ from txexport.runtime.preprocessing import sandbox_sizes as sizes
 from txexport.runtime.preprocessing.sandbox_sizes import SIZE, WIDTH, size
 from txexport.runtime.preprocessing.sandbox_values import Dictionary, Generation, TemplateNamespace
 
-SECONDS = 2.0  # of the processor, for a conversation; published templates take milliseconds
+SECONDS = 2.0  # of CPU time for a conversation; published templates take milliseconds
 MADE = 2**28  # characters and items of all values together
 SOURCE = 2**18  # characters of a template
 NEVER = {"expandtabs", "translate", "encode", "to_bytes", "from_bytes", "striptags"}
@@ -60,7 +59,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         }
 
     def tick(self) -> None:
-        """Take a step. Raises SecurityError when the time is up."""
+        """Count a step. Raises SecurityError when the time is up."""
         if time.thread_time() > self.until:
             raise SecurityError(f"it computes for more than {SECONDS:g} seconds")
 
@@ -70,7 +69,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return value
 
     def room(self, amount: int) -> None:
-        """Count a value of that size. Raises SecurityError where it is too large, or all values are."""
+        """Count a value of that size. Raises SecurityError where it, or the sum of all, is too large."""
         if amount > 0:
             self.made += amount
         if amount > SIZE or self.made > MADE:
@@ -99,12 +98,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return "".join(kept)
 
     def _generate(self, source: nodes.Template, *arguments: Any, **named: Any) -> str:
-        """Jinja2's hook for the code of a template, whose tree has our calls in it."""
+        """Jinja2's hook for the code of a template; adds the calls that measure to its tree."""
         return super()._generate(_Watched().visit(source), *arguments, **named)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Jinja2's hook for operators."""
-        if operator == "+" and type(left) is str is type(right):  # nearly all that templates do
+        if operator == "+" and type(left) is str is type(right):  # by far the most common operation
             self.room(len(left) + len(right))
             return left + right
         self.tick()
@@ -153,12 +152,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return formatted
 
     def _percent(self, text: str, values: Any) -> None:
-        """Raise SecurityError for a format of % that may make much of little."""
+        """Raise SecurityError for a % format whose result may be much larger than its parts."""
         self.room(sizes.percent_size(text, values))
         sizes.check_widths(text)
 
     def _bounded(self, name: str, function: Callable) -> Callable:
-        """A filter that is a step, with its arguments and its result measured."""
+        """A filter that counts as a step; its arguments and its result are measured."""
         skipped = 1 if hasattr(function, "jinja_pass_arg") else 0  # what Jinja2 passes before the value
 
         @wraps(function)
@@ -237,7 +236,7 @@ def check(source: str) -> None:
 
 @lru_cache(maxsize=8)
 def _code(source: str) -> CodeType:
-    """A template, compiled: that takes longer than most conversations do."""
+    """The compiled template, cached: compiling takes longer than rendering most conversations."""
     if len(source) > SOURCE:
         raise SecurityError(f"it has {len(source):,} characters, expected at most {SOURCE:,}")
     return Sandbox().compile(source)
@@ -298,7 +297,7 @@ class _Watched(NodeTransformer):
     visit_List = visit_Tuple = visit_Dict = _literal  # noqa: N815
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
-        """Slices, but for constants', which Jinja2 computes while it compiles: a number's is undefined."""
+        """Slices, except those of constants, which Jinja2 computes when it compiles."""
         self.generic_visit(node)
         if not isinstance(node.arg, nodes.Slice):
             return node

@@ -25,7 +25,7 @@ AGGREGATIONS = ("simple", "first", "average", "max", "none")
 
 
 class Entity(TypedDict):
-    """A span of text: label, score, its tokens as a string, first character and the position after its last."""
+    """A span of text: label, score, its tokens as a string, first character, position after its last."""
 
     label: str
     score: float
@@ -170,7 +170,7 @@ def _kind(part: Entity) -> str:
 
 
 def _longest(entities: list[Entity]) -> list[Entity]:
-    """Of overlapping entities, which windows return twice, the longest, or the likelier of equally long ones."""
+    """Of overlapping entities, which windows return twice, the longest, or the likelier if equally long."""
     kept: list[Entity] = []
     for entity in sorted(entities, key=lambda entity: entity["start"]):
         if not kept or entity["start"] >= kept[-1]["end"]:
