@@ -529,7 +529,7 @@ def test_settings_of_sentence_vectors(settings, tmp_path):
         read_pooling(tmp_path)
 
 
-NAN = "output '.*' has numbers that are not finite; see with txexport verify"
+NAN = "output '.*' has NaN or infinity; run txexport verify"
 IMAGE = np.zeros((9, 9, 3), np.uint8)
 ENCODERS = [
     (Row("bert", "BertModel", "feature-extraction"), lambda m: m.embed("the cat", pooling="mean")),

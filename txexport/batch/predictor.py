@@ -57,15 +57,17 @@ class Predictor:
         how = {"device": device, "dtype": dtype, "engine": engine, "precision": precision}
         self.threads, self.how = threads, {name: value for name, value in how.items() if value is not None}
         self.on_error, self.options = on_error, options
-        own = METHODS[method]
-        self.read = [name for name in own.inputs if name not in options]
+        record = METHODS[method]
+        self.read = [name for name in record.inputs if name not in options]
         self.inputs = self.read if inputs is None else [inputs] if isinstance(inputs, str) else list(inputs)
-        self.output = own.answer if output is None else output
+        self.output = record.answer if output is None else output
         if not self.read:
-            raise InputError(f"{method} has no column to read; give {own.inputs[0]} as one, not as an option")
-        if len(self.inputs) != len(self.read) and not (own.pairs and len(self.inputs) == 2):
+            raise InputError(
+                f"{method} has no column to read; give {record.inputs[0]} as one, not as an option"
+            )
+        if len(self.inputs) != len(self.read) and not (record.pairs and len(self.inputs) == 2):
             expected = f"{len(self.read)} ({', '.join(self.read)})" + (
-                ", or 2 for pairs" if own.pairs else ""
+                ", or 2 for pairs" if record.pairs else ""
             )
             raise InputError(f"inputs are {shown(self.inputs)}, expected {expected} for {method}")
 
@@ -80,7 +82,7 @@ class Predictor:
         if missing:
             known = ", ".join(names)
             raise InputError(
-                f"no column is {shown(missing[0])} among {known}; say with inputs= which to read"
+                f"no column is {shown(missing[0])} among {known}; choose with inputs= which to read"
             )
         added = self._added([columns.values(batch[name]) for name in self.inputs])
         if by_name:
@@ -110,14 +112,16 @@ class Predictor:
 
     def _ask(self, rows: Sequence[tuple], first: int) -> Sequence:
         """The method's answers to rows; `first` is the index of the first one in its batch."""
-        own, options = METHODS[self.method], dict(self.options)
+        record, options = METHODS[self.method], dict(self.options)
         pairs = len(self.inputs) > len(self.read)
         by_name = {
             name: list(rows) if pairs else [row[place] for row in rows]
             for place, name in enumerate(self.read)
         }
-        lists = [by_name[name] if name in by_name else [options.pop(name)] * len(rows) for name in own.inputs]
-        placed = {"first_place": first} if own.first_place else {}
+        lists = [
+            by_name[name] if name in by_name else [options.pop(name)] * len(rows) for name in record.inputs
+        ]
+        placed = {"first_place": first} if record.first_place else {}
         return getattr(self._model(), self.method)(*lists, **options, **placed)
 
     def _model(self) -> "Model":

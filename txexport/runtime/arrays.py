@@ -40,5 +40,5 @@ def _bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo, error: type[Txexpo
         if dtype.kind not in KINDS:
             raise error(f"{archive.filename}: array '{member.filename}' is {dtype}, expected numbers")
         if size != member.file_size - file.tell():
-            raise error(f"{archive.filename}: array '{member.filename}' is cut short, or longer than it says")
+            raise error(f"{archive.filename}: array '{member.filename}' is not as long as its header says")
     return size

@@ -74,7 +74,7 @@ def check_marks(manifest: Manifest, encodings: Sequence[Encoding]) -> None:
     mark = manifest.text_stage.facts.eos_token_id
     if mark is not None and any(mark not in encoding.ids for encoding in encodings):
         raise BundleError(
-            f"the tokenizer ends a text without the id {mark}, which the model's head looks for"
+            f"the tokenizer adds no end-of-sequence token {mark} to a text, which the model's head reads"
         )
 
 
@@ -105,13 +105,13 @@ def run(
     as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
     lengths = [padded_length(bundle.manifest) or len(encoding) for encoding in encodings]
     tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
-    for places in batches_by_length(lengths, lengths, batch_tokens):
+    for indices in batches_by_length(lengths, lengths, batch_tokens):
         session = bundle.sessions[role]
-        check_room(session, len(places), max(lengths[i] for i in places))
-        feeds = inputs_of(bundle, role, [encodings[i] for i in places])
+        check_room(session, len(indices), max(lengths[i] for i in indices))
+        feeds = inputs_of(bundle, role, [encodings[i] for i in indices])
         outputs = finite(session.run(feeds))
-        yield places, outputs, feeds[ATTENTION_MASK]
-        tell(places)
+        yield indices, outputs, feeds[ATTENTION_MASK]
+        tell(indices)
 
 
 def check_room(session: Session, rows: int, longest: int) -> None:
@@ -157,8 +157,8 @@ def gather(
     """The scores `output` (N,K) of every encoding, in their order; `owners` as in `run`."""
     width = bundle.sessions[roles.MODEL].outputs[output].shape[-1]
     scores = np.empty((len(encodings), width if isinstance(width, int) else 1), np.float32)
-    for places, outputs, _ in run(bundle, encodings, batch_tokens, progress, owners):
-        scores[places] = outputs[output]
+    for indices, outputs, _ in run(bundle, encodings, batch_tokens, progress, owners):
+        scores[indices] = outputs[output]
     return scores
 
 

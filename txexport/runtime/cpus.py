@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 ROOT = Path("/")
-# Files of Linux's control groups: version 2 has the first ("QUOTA PERIOD" or "max PERIOD"), version 1 the others.
+# In Linux's control groups: version 2 has the first, "QUOTA PERIOD" or "max PERIOD", version 1 the others.
 QUOTA = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
 
 

@@ -32,8 +32,8 @@ def like(function: Callable, method: Callable[P, R]) -> Callable[P, R]:
     functools.update_wrapper(method, function)
     signature = inspect.signature(function)
     bundle, *others = signature.parameters.values()
-    own = bundle.replace(name="self", annotation=inspect.Parameter.empty)
-    method.__signature__ = signature.replace(parameters=[own, *others])  # type: ignore[attr-defined]
+    first = bundle.replace(name="self", annotation=inspect.Parameter.empty)
+    method.__signature__ = signature.replace(parameters=[first, *others])  # type: ignore[attr-defined]
     return method
 
 

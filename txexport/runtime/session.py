@@ -78,7 +78,7 @@ class Session:
         """The size of an output's last dimension. Raises BundleError where the graph leaves it open."""
         size = self.outputs[output].shape[-1]
         if not isinstance(size, int):
-            raise BundleError(f"output '{output}' is of any width, expected a number")
+            raise BundleError(f"output '{output}' has a dynamic last dimension, expected a fixed one")
         return size
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -116,7 +116,7 @@ class Session:
         try:
             array = np.asarray(array)
         except (TypeError, ValueError, OverflowError) as error:  # rows of several lengths, or no numbers
-            raise InputError(f"input '{name}' is no array: {first_line(error)}") from None
+            raise InputError(f"input '{name}' is not an array: {first_line(error)}") from None
         if port.dtype == "int64" and np.issubdtype(array.dtype, np.integer):
             array = array.astype(np.int64, copy=False)
         pairs = list(zip(array.shape, port.shape, strict=False))
@@ -126,7 +126,9 @@ class Session:
             wanted = np.dtype(kind).name
             raise InputError(f"input '{name}' is {array.dtype} {array.shape}, expected {wanted} ({dims})")
         if array.dtype == np.int64 and array.size and (least := array.min()) < 0:
-            raise InputError(f"input '{name}' has {least}, expected 0 or more")  # a negative index would count from the end
+            raise InputError(
+                f"input '{name}' has {least}, expected 0 or more"
+            )  # or it would count from the end
         for length, dim in pairs:
             size, owner = sizes.setdefault(dim, (length, name))
             if size != length:
@@ -174,7 +176,7 @@ def finite(outputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
             total = array.sum()  # one pass; a sum that overflows is checked again
         if not np.isfinite(total) and not np.isfinite(array).all():
             raise InputError(
-                f"output '{name}' has numbers that are not finite; see with txexport verify whether the "
-                "weights are at fault, or else the input"
+                f"output '{name}' has NaN or infinity; run txexport verify to see whether the weights or "
+                "the input are the cause"
             )
     return outputs

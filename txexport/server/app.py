@@ -128,8 +128,8 @@ class Keys:
     def _has_key(self, scope: Scope) -> bool:
         header = dict(scope["headers"]).get(b"authorization", b"")
         kind, _, key = header.partition(b" ")
-        given = _digest(key.strip())
-        same = [hmac.compare_digest(given, one) for one in self.keys]  # all keys are compared, whichever matches
+        digest = _digest(key.strip())
+        same = [hmac.compare_digest(digest, one) for one in self.keys]  # all keys, whichever matches
         return kind.lower() == b"bearer" and any(same)
 
 

@@ -106,11 +106,11 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def fitted(asked: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
+def fitted(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
     """An object's values by name. Raises RefusedError for a missing, unknown or invalid field."""
-    if not isinstance(asked, dict):
-        raise RefusedError(f"the body is {shown(asked)}, expected an object")
-    values = {name: value for name, value in asked.items() if value is not None}
+    if not isinstance(body, dict):
+        raise RefusedError(f"the body is {shown(body)}, expected an object")
+    values = {name: value for name, value in body.items() if value is not None}
     for name, value in values.items():
         if name not in fields:
             raise RefusedError(f"no field {shown(name)}; expected some of {', '.join(fields)}", param=name)

@@ -15,7 +15,7 @@ from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.server.bodies import Schema, read_json, work
 from txexport.server.fields import FLAG, GENERATION, MODEL
-from txexport.server.generating import Answer, Asked, Shape, Steps, asked_of, respond, written
+from txexport.server.generating import Answer, GenerationJob, Shape, Steps, job_of, respond, written
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
 
@@ -24,7 +24,7 @@ OBJECTS: Schema = {"type": "array", "items": {"type": "object"}, "minItems": 1, 
 FIELDS: dict[str, Schema] = {
     **MODEL,
     "messages": OBJECTS | {"required": True, "description": 'As [{"role": "user", "content": "Hello"}].'},
-    "max_tokens": {"type": "integer", "minimum": 1, "description": "By default as many as there is room for."},
+    "max_tokens": {"type": "integer", "minimum": 1, "description": "By default, all that there is room for."},
     "max_completion_tokens": {"type": "integer", "minimum": 1},
     "logprobs": FLAG,
     "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
@@ -40,29 +40,29 @@ FIELDS: dict[str, Schema] = {
 async def chat_completions(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
-    asked = await read_json(request, FIELDS, limits.most_text)
-    served = find(request.app.state.served, asked["model"])
+    body = await read_json(request, FIELDS, limits.most_text)
+    served = find(request.app.state.served, body["model"])
     if served.generation is None or served.model.bundle.is_encoder_decoder:
-        raise RefusedError(f"{served.name} holds no conversations; it is for {', '.join(served.methods)}")
-    what = await work(request, _asked, served, asked, limits)
+        raise RefusedError(f"{served.name} does not chat; it is for {', '.join(served.methods)}")
+    job = await work(request, _job_of, served, body, limits)
     choices, pieces = partial(_choices, served), partial(_pieces, served)
     shape = Shape("chatcmpl", "chat.completion", "chat.completion.chunk", choices, pieces)
-    return await respond(request, served, asked, what, shape)
+    return await respond(request, served, body, job, shape)
 
 
-def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> Asked:
+def _job_of(served: Served, body: Mapping[str, Any], limits: Limits) -> GenerationJob:
     """The job of a request. Raises RefusedError, and InputError for messages that the template rejects."""
-    tools = asked.get("tools") if asked.get("tool_choice") != "none" else None
+    tools = body.get("tools") if body.get("tool_choice") != "none" else None
     conversation = Conversation(
-        [_plain(one) for one in asked["messages"]], tools, template_kwargs=asked.get("chat_template_kwargs")
+        [_plain(one) for one in body["messages"]], tools, template_kwargs=body.get("chat_template_kwargs")
     )
     inputs = chat_input_ids(served.model.bundle, conversation)
-    if asked.get("top_logprobs") and not asked.get("logprobs"):
+    if body.get("top_logprobs") and not body.get("logprobs"):
         raise RefusedError("top_logprobs is for logprobs=true", param="top_logprobs")
-    shape = _shape(asked.get("response_format", {}))
-    alternatives = asked.get("top_logprobs", 0) if asked.get("logprobs") else None
-    new_tokens = asked.get("max_completion_tokens", asked.get("max_tokens"))
-    return asked_of(served, inputs, asked, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
+    shape = _shape(body.get("response_format", {}))
+    alternatives = body.get("top_logprobs", 0) if body.get("logprobs") else None
+    new_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
+    return job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
 
 
 def _shape(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[
     """The choices of a complete answer."""
     choices = []
     for number, (text, grown) in enumerate(zip(texts, answer.texts, strict=True)):
-        logs = log_probs(served, grown.row, 0) if answer.asked.alternatives is not None else None
+        logs = log_probs(served, grown.row, 0) if answer.job.alternatives is not None else None
         message = {"role": "assistant", "content": text, "refusal": None}
         choices.append(
             {"index": number, "message": message, "logprobs": logs, "finish_reason": grown.finish_reason}
@@ -136,16 +136,16 @@ def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[
 
 async def _pieces(served: Served, answer: Answer, steps: Steps) -> AsyncIterator[dict[str, Any]]:
     """The chunks of a streamed answer: role, pieces of text, and finish reason."""
-    told = [0] * len(answer.texts)
+    sent = [0] * len(answer.texts)
     for number in range(len(answer.texts)):
         yield _delta(number, {"role": "assistant", "content": ""})
     async for step in steps:
         for number, piece in step:
             grown = answer.texts[number]
             logs = None
-            if answer.asked.alternatives is not None and grown.read > told[number]:
-                logs = log_probs(served, grown.row, told[number], grown.read)
-                told[number] = grown.read
+            if answer.job.alternatives is not None and grown.read > sent[number]:
+                logs = log_probs(served, grown.row, sent[number], grown.read)
+                sent[number] = grown.read
             if piece or logs:
                 yield _delta(number, {"content": piece}, logs=logs)
             if grown.finish_reason:
@@ -160,16 +160,16 @@ def _delta(
 
 def log_probs(served: Served, row: RunningRow, start: int, end: int | None = None) -> dict[str, Any]:
     """Log-probabilities of a row's tokens from `start` to `end`, in the format of chat completions."""
-    made, values = row.result.tokens[start:end], row.result.log_probs[start:end]
+    tokens, values = row.result.tokens[start:end], row.result.log_probs[start:end]
     likeliest = [[one for one in step if one[1] > -1e9] for step in row.likeliest[start:end]]
-    named = written(served, [*made, *(number for step in likeliest for number, _ in step)])
+    named = written(served, [*tokens, *(number for step in likeliest for number, _ in step)])
 
     def token(number: int, value: float) -> dict[str, Any]:
         text = named[number]
         return {"token": text, "logprob": value, "bytes": list(text.encode())}
 
     content = []
-    for place, (number, value) in enumerate(zip(made, values, strict=True)):
+    for place, (number, value) in enumerate(zip(tokens, values, strict=True)):
         top = [token(*one) for one in likeliest[place]] if likeliest else []
         content.append(token(number, value) | {"top_logprobs": top})
     return {"content": content, "refusal": None}

@@ -134,9 +134,11 @@ def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
     bound: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
         try:
-            places = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            addresses = socket.getaddrinfo(
+                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
             refused: OSError | None = None
-            for family, kind, protocol, _, address in dict.fromkeys(places):
+            for family, kind, protocol, _, address in dict.fromkeys(addresses):
                 try:
                     bound.append(stack.enter_context(_bound(family, kind, protocol, address)))
                 except OSError as error:
@@ -152,18 +154,18 @@ def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 def refused_place(host: str, port: int, error: Exception) -> InputError:
     """The error for an address on which the server cannot listen, with its cause."""
-    told = reason(error) if isinstance(error, OSError) else str(error)
-    return InputError(f"cannot listen on {host}:{port}: {told}; give another --port or --host")
+    cause = reason(error) if isinstance(error, OSError) else str(error)
+    return InputError(f"cannot listen on {host}:{port}: {cause}; give another --port or --host")
 
 
 def _bound(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
-    own = socket.socket(family, kind, protocol)
+    listener = socket.socket(family, kind, protocol)
     try:
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        own.bind(address)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
     except OSError:
-        own.close()
+        listener.close()
         raise
-    return own
+    return listener

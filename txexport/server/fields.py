@@ -81,34 +81,34 @@ DRAWN = ("temperature", "top_p", "top_k", "min_p", "typical_p", "seed")
 SAME = (*OWN, "presence_penalty", "frequency_penalty", "logit_bias")
 
 
-def options_of(asked: Mapping[str, Any], draws: bool) -> dict[str, Any]:
+def options_of(body: Mapping[str, Any], draws: bool) -> dict[str, Any]:
     """Options of Model.generate; `draws` is the checkpoint's do_sample, the default.
 
     A `temperature` above 0 samples, and so does a `top_p` below 1 without a temperature; where either is 0,
     decoding is greedy.
     """
-    options = {name: asked[name] for name in SAME if name in asked}
-    temperature, top_p = asked.get("temperature"), asked.get("top_p", 1)
+    options = {name: body[name] for name in SAME if name in body}
+    temperature, top_p = body.get("temperature"), body.get("top_p", 1)
     if temperature is not None:
         draws = temperature > 0
     draws = top_p > 0 and (draws or (temperature is None and top_p < 1))
     if draws:
-        options |= {name: asked[name] for name in DRAWN if name in asked}
+        options |= {name: body[name] for name in DRAWN if name in body}
         if "seed" in options:
             options["seed"] %= 2**64
     else:
         options = {name: value for name, value in options.items() if name not in DRAWN}
     options["do_sample"] = draws
-    stop = asked.get("stop", [])
+    stop = body.get("stop", [])
     if stop:
         options["stop_strings"] = [stop] if isinstance(stop, str) else stop
     return options
 
 
-def include_usage(asked: Mapping[str, Any]) -> bool:
+def include_usage(body: Mapping[str, Any]) -> bool:
     """Return whether a stream ends with its token usage. Raises RefusedError."""
-    chosen = asked.get("stream_options", {})
-    if chosen and not asked.get("stream"):
+    chosen = body.get("stream_options", {})
+    if chosen and not body.get("stream"):
         raise RefusedError("stream_options is for stream=true", param="stream_options")
     for name, value in chosen.items():
         if name not in ("include_usage", "include_obfuscation") or not isinstance(value, bool):

@@ -27,8 +27,8 @@ Steps: TypeAlias = AsyncIterator[list[tuple[int, str]]]  # pieces of texts with 
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A generation job: the request, the number of copies of each row, and the log-probabilities to return."""
+class GenerationJob:
+    """A generation job: its request, the copies of each row, and the log-probabilities to return."""
 
     request: GenerationRequest
     copies: int
@@ -41,22 +41,22 @@ class Asked:
         return sum(len(row) for row in self.request.inputs)
 
 
-def asked_of(
+def job_of(
     served: Served,
     inputs: Sequence[Sequence[int]],
-    asked: Mapping[str, Any],
+    body: Mapping[str, Any],
     limits: Limits,
     *,
     new_tokens: int | None,
     alternatives: int | None = None,
     **more: Any,
-) -> Asked:
+) -> GenerationJob:
     """The job for rows of token ids; `new_tokens` is None for as many as there is room for.
 
     Raises RefusedError and InputError for invalid options.
     """
     bundle = served.model.bundle
-    options = options_of(asked, bundle.files.generation_config.do_sample) | more
+    options = options_of(body, bundle.files.generation_config.do_sample) | more
     if new_tokens is not None and new_tokens > limits.max_new_tokens:
         most = limits.max_new_tokens
         raise RefusedError(
@@ -67,27 +67,27 @@ def asked_of(
     request = replace(request_of(bundle, inputs, None, options), strict=strict, stops_in_prompts=False)
     if alternatives is not None and request.config.num_beams > 1:
         raise RefusedError("logprobs is not served with num_beams above 1", param="logprobs")
-    if 1 < request.config.num_beams < asked.get("n", 1):
+    if 1 < request.config.num_beams < body.get("n", 1):
         most = request.config.num_beams
-        raise RefusedError(f"n is {asked['n']}, and {most} beams give at most {most} texts", param="n")
+        raise RefusedError(f"n is {body['n']}, and {most} beams give at most {most} texts", param="n")
     request = replace(request, log_probs=alternatives is not None)
     stops = tuple(request.config.stop_strings)
-    return Asked(request, asked.get("n", 1), alternatives, stops)
+    return GenerationJob(request, body.get("n", 1), alternatives, stops)
 
 
-def start(served: Served, asked: Asked) -> list[RunningRow]:
+def start(served: Served, job: GenerationJob) -> list[RunningRow]:
     """The rows of a job, `copies` of each prompt in turn. Raises InputError."""
-    config = replace(asked.request.config, num_return_sequences=asked.copies)
-    return rows_of(replace(asked.request, config=config), asked.alternatives or 0)
+    config = replace(job.request.config, num_return_sequences=job.copies)
+    return rows_of(replace(job.request, config=config), job.alternatives or 0)
 
 
 class Answer:
     """The texts of a job while its rows run."""
 
-    def __init__(self, served: Served, asked: Asked, generation: Generation):
-        self.asked, self.generation = asked, generation
+    def __init__(self, served: Served, job: GenerationJob, generation: Generation):
+        self.job, self.generation = job, generation
         text = served.model.bundle.files.text
-        self.texts = [RowText(text, row, asked.stops) for row in generation.rows]
+        self.texts = [RowText(text, row, job.stops) for row in generation.rows]
 
     async def steps(self) -> Steps:
         """Yield the new pieces, each with its row's index. Raises the error of a row that failed."""
@@ -116,8 +116,8 @@ class Answer:
     @property
     def usage(self) -> dict[str, int]:
         """The tokens read and generated, as OpenAI counts them."""
-        made = sum(len(row.result.tokens) for row in self.generation.rows)
-        return usage(self.asked.prompt_tokens, made)
+        generated = sum(len(row.result.tokens) for row in self.generation.rows)
+        return usage(self.job.prompt_tokens, generated)
 
 
 def written(served: Served, tokens: Iterable[int]) -> dict[int, str]:
@@ -132,11 +132,11 @@ def usage(read: int, made: int) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
 
 
-async def begin(served: Served, asked: Asked, streams: bool) -> Answer:
+async def begin(served: Served, job: GenerationJob, streams: bool) -> Answer:
     """Start the rows. Raises RefusedError where too many requests wait, InputError for invalid ones."""
-    rows = await run_in_threadpool(start, served, asked)
+    rows = await run_in_threadpool(start, served, job)
     assert served.generation is not None
-    return Answer(served, asked, served.generation.start(rows, streams))
+    return Answer(served, job, served.generation.start(rows, streams))
 
 
 def ended(request: Request, answer: Answer) -> None:
@@ -145,15 +145,15 @@ def ended(request: Request, answer: Answer) -> None:
     request.state.usage = answer.usage
 
 
-async def searched(served: Served, asked: Asked, batch_tokens: int) -> Answer:
+async def searched(served: Served, job: GenerationJob, batch_tokens: int) -> Answer:
     """The texts of beam search, which runs in batches of its own."""
-    config = replace(asked.request.config, num_return_sequences=asked.copies)
-    request = replace(asked.request, config=config)
+    config = replace(job.request.config, num_return_sequences=job.copies)
+    request = replace(job.request, config=config)
     [results] = await served.calls.call(lambda _: [scheduler.finished(request, batch_tokens)], [None])
     rows = [RunningRow(request, 0, result=one, done=True, closed=_closed(request, one)) for one in results]
     generation = Generation(rows, False)
     generation.grown.set()
-    return Answer(served, asked, generation)
+    return Answer(served, job, generation)
 
 
 def _closed(request: GenerationRequest, result: Generated) -> bool:
@@ -173,26 +173,26 @@ class Shape:
 
 
 async def respond(
-    request: Request, served: Served, given: Mapping[str, Any], asked: Asked, shape: Shape
+    request: Request, served: Served, body: Mapping[str, Any], job: GenerationJob, shape: Shape
 ) -> Response:
     """Answer completely, or as a stream.
 
     A stream begins when its first tokens are there, so that earlier errors have their own status.
     """
-    deadline, wants_usage, streams = Deadline(request, given), include_usage(given), bool(given.get("stream"))
+    deadline, wants_usage, streams = Deadline(request, body), include_usage(body), bool(body.get("stream"))
     head = {"id": f"{shape.prefix}-{uuid.uuid4().hex}", "created": int(time.time()), "model": served.name}
-    if asked.request.config.num_beams > 1:
+    if job.request.config.num_beams > 1:
         cache_tokens = request.app.state.limits.cache_tokens
-        answer = await answered(request, searched(served, asked, cache_tokens), deadline)
+        answer = await answered(request, searched(served, job, cache_tokens), deadline)
     else:
-        answer = await begin(served, asked, streams)
+        answer = await begin(served, job, streams)
     with ExitStack() as stack:
         stack.callback(ended, request, answer)
         if not streams:
             texts = await answered(request, answer.whole(), deadline)
             choices = await run_in_threadpool(shape.choices, answer, texts)
-            body = {"object": shape.name, "choices": choices, "usage": answer.usage}
-            return JSONResponse(head | body)
+            result = {"object": shape.name, "choices": choices, "usage": answer.usage}
+            return JSONResponse(head | result)
         steps = deadline.until(answer.steps())
         first = await while_there(request, anext(steps))
         pieces = shape.pieces(answer, _joined(first, steps))

@@ -48,34 +48,34 @@ async def task(request: Request) -> Response:
     limits: Limits = request.app.state.limits
     method = request.path_params["method"]
     if method not in METHODS:
-        own = RECORDS.get(method)
-        other = f"; expected {', '.join(METHODS)}" if own is None else f"; see POST {own.endpoint}"
+        record = RECORDS.get(method)
+        other = f"; expected {', '.join(METHODS)}" if record is None else f"; see POST {record.endpoint}"
         raise RefusedError(f"no task {shown(method)}{other}", 404)
     fields = fields_of(method)
     has_files = not fields.keys().isdisjoint(FILES)
-    asked = await read_json(request, fields, limits.max_body if has_files else limits.most_text)
-    served = find(request.app.state.served, asked.pop("model"))
-    wanted, most = asked.get("max_new_tokens", 1), limits.max_new_tokens
+    body = await read_json(request, fields, limits.max_body if has_files else limits.most_text)
+    served = find(request.app.state.served, body.pop("model"))
+    wanted, most = body.get("max_new_tokens", 1), limits.max_new_tokens
     if wanted > most:
         raise RefusedError(
             f"max_new_tokens is {wanted}, and this server gives at most {most}", param="max_new_tokens"
         )
     needs(served, method)
-    texts = [value for name, value in asked.items() if name not in FILES]
+    texts = [value for name, value in body.items() if name not in FILES]
     check_together(*texts, most=limits.most_text, crossed=RECORDS[method].crossed)
     first, *others = required(method)
     if others:
-        call = served.calls.call(lambda given: [run(served, limits, method, given[0])], [asked])
+        call = served.calls.call(lambda bodies: [run(served, limits, method, bodies[0])], [body])
         [answer] = await answered(request, call)
         return _json(answer)
-    inputs = asked.pop(first)
+    inputs = body.pop(first)
     several = isinstance(inputs, list)
 
-    def together(given: list) -> Iterator:
-        for part in [given] if first in FILES else groups(given):
-            yield from run(served, limits, method, {first: part, **asked})
+    def together(items: list) -> Iterator:
+        for part in [items] if first in FILES else groups(items):
+            yield from run(served, limits, method, {first: part, **body})
 
-    key = (method, json.dumps(asked, sort_keys=True))
+    key = (method, json.dumps(body, sort_keys=True))
     answers = await answered(request, served.calls.call(together, inputs if several else [inputs], key))
     return _json(answers if several else answers[0])
 
@@ -93,11 +93,11 @@ def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) 
             arguments["max_new_tokens"] = limits.max_new_tokens
     with temporary_folder() as folder:
         for name in arguments.keys() & FILES:
-            given = arguments[name]
-            listed = given if isinstance(given, list) else [given]
-            names = [f"{name}[{number}]" for number in range(len(listed))] if listed is given else [name]
-            paths = [_file(folder / own, one) for own, one in zip(names, listed, strict=True)]
-            arguments = arguments | {name: paths if isinstance(given, list) else paths[0]}
+            value = arguments[name]
+            listed = value if isinstance(value, list) else [value]
+            names = [f"{name}[{number}]" for number in range(len(listed))] if listed is value else [name]
+            paths = [_file(folder / filename, one) for filename, one in zip(names, listed, strict=True)]
+            arguments = arguments | {name: paths if isinstance(value, list) else paths[0]}
         return getattr(served.model, method)(**arguments)
 
 

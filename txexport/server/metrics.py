@@ -23,12 +23,14 @@ class Metrics:
         )
         self.seconds = Histogram(
             "txexport_request_seconds",
-            "Their duration.",
+            "Duration of requests.",
             ["endpoint"],
             buckets=SECONDS,
             registry=self.registry,
         )
-        self.tokens = Counter("txexport_tokens", "Tokens read and made.", ["kind"], registry=self.registry)
+        self.tokens = Counter(
+            "txexport_tokens", "Prompt tokens read, and tokens generated.", ["kind"], registry=self.registry
+        )
         self.registry.register(_Queues(served))
 
     def count(self, endpoint: str, status: int, seconds: float, usage: Mapping[str, int]) -> None:
@@ -48,8 +50,10 @@ class _Queues(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauges."""
-        running = GaugeMetricFamily("txexport_running_texts", "Texts that are extended.", labels=["model"])
-        waiting = GaugeMetricFamily("txexport_waiting", "Requests that wait.", labels=["model"])
+        running = GaugeMetricFamily(
+            "txexport_running_texts", "Texts that are being generated.", labels=["model"]
+        )
+        waiting = GaugeMetricFamily("txexport_waiting", "Waiting requests.", labels=["model"])
         for name, one in self.served.items():
             calls = one.calls.waiting
             if one.generation is not None:

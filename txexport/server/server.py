@@ -16,7 +16,7 @@ from txexport.server.served import Limits, Served, open_all
 from txexport.support.arguments import arguments_from
 
 STOP = 60  # seconds for requests to finish when the server stops
-IDLE = 75  # seconds that an idle connection stays open: longer than clients keep theirs, or they lose a request
+IDLE = 75  # seconds that an idle connection stays: longer than clients keep theirs, or they lose a request
 
 
 @dataclass(frozen=True)

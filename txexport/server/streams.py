@@ -20,8 +20,8 @@ T = TypeVar("T")
 class Deadline:
     """The time by which an answer must be complete: the lower of the server's limit and `timeout`."""
 
-    def __init__(self, request: Request, asked: Mapping[str, Any] | None = None):
-        self.seconds: float = min((asked or {}).get("timeout", math.inf), request.app.state.limits.timeout)
+    def __init__(self, request: Request, body: Mapping[str, Any] | None = None):
+        self.seconds: float = min((body or {}).get("timeout", math.inf), request.app.state.limits.timeout)
         self.at = asyncio.get_running_loop().time() + self.seconds
 
     async def until(self, steps: AsyncIterator[T]) -> AsyncIterator[T]:

@@ -25,12 +25,12 @@ def groups(inputs: Sequence[T]) -> Iterator[list[T]]:
     group: list[T] = []
     length = 0
     for one in inputs:
-        own = sum(map(len, strings(one)))
-        if group and length + own > GROUP:
+        size = sum(map(len, strings(one)))
+        if group and length + size > GROUP:
             yield group
             group, length = [], 0
         group.append(one)
-        length += own
+        length += size
     if group:
         yield group
 
@@ -79,12 +79,12 @@ class RowText:
     def _released(self) -> str:
         if self.cut:
             return ""
-        found = [at for stop in self.stops if (at := self.held.find(stop)) >= 0]
-        if found:
-            self.cut, out, self.held = True, self.held[: min(found)], ""
+        positions = [at for stop in self.stops if (at := self.held.find(stop)) >= 0]
+        if positions:
+            self.cut, out, self.held = True, self.held[: min(positions)], ""
             return out
-        kept = 0 if self.ended else max((_overlap(self.held, stop) for stop in self.stops), default=0)
-        out, self.held = self.held[: len(self.held) - kept], self.held[len(self.held) - kept :]
+        overlap = 0 if self.ended else max((_overlap(self.held, stop) for stop in self.stops), default=0)
+        out, self.held = self.held[: len(self.held) - overlap], self.held[len(self.held) - overlap :]
         return out
 
     @property

@@ -13,14 +13,14 @@ from txexport.runtime.tasks import speech_recognition
 from txexport.server.bodies import Schema, fitted, read_bytes, work
 from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL
-from txexport.server.generating import Asked, begin, ended
+from txexport.server.generating import GenerationJob, begin, ended
 from txexport.server.refusals import RefusedError, temporary_folder
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import answered
 
 FIELDS: dict[str, Schema] = {
     **MODEL,
-    "language": {"type": "string", "description": "The spoken language, as fr; by default the model detects it."},
+    "language": {"type": "string", "description": "The spoken language, as fr; detected by default."},
     "response_format": {"enum": ["json", "text"]},
     "temperature": {"enum": ["0", "0.0"], "description": "0: greedy decoding."},
     "task": {"enum": ["transcribe", "translate"]},
@@ -31,16 +31,16 @@ async def transcriptions(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
     sound, form = await _form(request, limits.max_body)
-    asked = fitted(form, FIELDS)
-    served = find(request.app.state.served, asked["model"])
+    body = fitted(form, FIELDS)
+    served = find(request.app.state.served, body["model"])
     needs(served, "transcribe")
-    what = await work(request, _asked, served, sound, asked, limits)
-    answer = await begin(served, what, False)
+    job = await work(request, _job_of, served, sound, body, limits)
+    answer = await begin(served, job, False)
     try:
         [text] = await answered(request, answer.whole())
     finally:
         ended(request, answer)
-    if asked.get("response_format") == "text":
+    if body.get("response_format") == "text":
         return PlainTextResponse(text)
     return JSONResponse({"text": text})
 
@@ -62,12 +62,12 @@ async def _form(request: Request, most: int) -> tuple[bytes, dict[str, Any]]:
     return await file.read(), {name: value for name, value in form.items() if name != "file"}
 
 
-def _asked(served: Served, sound: bytes, asked: dict[str, Any], limits: Limits) -> Asked:
+def _job_of(served: Served, sound: bytes, body: dict[str, Any], limits: Limits) -> GenerationJob:
     """The job of a request. Raises InputError for an invalid sound, and for one that is too long."""
-    options = {name: asked[name] for name in ("language", "task") if name in asked}
+    options = {name: body[name] for name in ("language", "task") if name in body}
     with temporary_folder() as folder:
         path = folder / "file"
         path.write_bytes(sound)
         features = served.model.audio.features(str(path))
     request = speech_recognition.request(served.model.bundle, list(features), do_sample=False, **options)
-    return Asked(replace(request, read=None), 1, None, ())
+    return GenerationJob(replace(request, read=None), 1, None, ())

@@ -51,10 +51,10 @@ class Computed:
         def run(feeds: Arrays) -> Mapping[str, Value]:
             result = self.run({name: value.numpy() for name, value in inputs.items()} | dict(feeds))
             for name, value in outputs.items():
-                array, kept = result[name], value.numpy()
-                if array.shape != kept.shape:
-                    raise ValueError(f"output '{name}' is {array.shape}, expected {kept.shape}")
-                np.copyto(kept, array)
+                array, bound = result[name], value.numpy()
+                if array.shape != bound.shape:
+                    raise ValueError(f"output '{name}' is {array.shape}, expected {bound.shape}")
+                np.copyto(bound, array)
             return {name: HostValue(result[name]) for name in wanted}
 
         return run

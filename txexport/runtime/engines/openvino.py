@@ -40,8 +40,8 @@ with telemetry.openvino_untold():
 
 NAME = "OpenVINO"
 LINKED = (
-    f"{NAME} opens no weights behind links, as a model hub's cache has them; download the files themselves "
-    "(snapshot_download with local_dir), or export with --single-file"
+    f"{NAME} does not open weights behind symbolic links, as in a model hub's cache; download the files "
+    "themselves (snapshot_download with local_dir), or export with --single-file"
 )
 # Without a hint, OpenVINO computes in bfloat16 or float16 where a processor supports it.
 ROUNDED_TOGETHER = "DYNAMIC_QUANTIZATION_GROUP_SIZE"  # activations that share an int8 scale; 0 for none
@@ -157,8 +157,8 @@ def _view(folder: Path, manifest: Manifest) -> Manifest:
             f"{folder} lacks graphs for other clients that {NAME} runs; export without --only native, "
             "and without --for web"
         )
-    own = dataclasses.replace(manifest.formats[manifest.dtype], native={}, hub=graphs)
-    formats = {manifest.dtype: own}
+    entry = dataclasses.replace(manifest.formats[manifest.dtype], native={}, hub=graphs)
+    formats = {manifest.dtype: entry}
     view = dataclasses.replace(manifest.for_others, formats=formats, limits=manifest.limits)
     return with_native_roles(view)
 
@@ -185,10 +185,10 @@ def _scores(towers: openvino.Model) -> openvino.Model:
     """The subgraph after the vectors in a graph with a text encoder and an image encoder."""
     vectors = []
     for name in VECTORS:
-        made = towers.output(name).get_node().input_value(0)
-        vector = openvino.opset13.parameter(made.get_partial_shape(), made.get_element_type(), name)
+        source = towers.output(name).get_node().input_value(0)
+        vector = openvino.opset13.parameter(source.get_partial_shape(), source.get_element_type(), name)
         vector.output(0).get_tensor().set_names({name})
-        made.replace(vector.output(0))
+        source.replace(vector.output(0))
         vectors.append(vector)
     scores = [towers.output(name).get_node() for name in SCORES]
     return openvino.Model(scores, vectors, roles.SIMILARITY)

@@ -8,7 +8,7 @@ import openvino
 
 from txexport.contracts.names import LOGITS, LOGITS_INDICES
 
-BEHIND_HEAD = ("Reshape", "Add", "Subtract", "Multiply", "Divide", "Tanh")  # between the head's MatMul and the logits
+BEHIND_HEAD = ("Reshape", "Add", "Subtract", "Multiply", "Divide", "Tanh")  # from the head's MatMul to logits
 ACTIVATIONS = (
     "Clamp",
     "Elu",

@@ -29,8 +29,8 @@ def likeliest(logits: np.ndarray, before: np.ndarray, count: int) -> tuple[np.nd
     sources, vocab_size = len(logits), logits.shape[2]
     if vocab_size < BLOCKS or count > BLOCKS:
         sums = (log_softmax(logits) + before[:, :, None]).reshape(sources, -1)
-        places = top(sums, count)
-        return places, np.take_along_axis(sums, places, axis=1)
+        indices = top(sums, count)
+        return indices, np.take_along_axis(sums, indices, axis=1)
     rows, scores, powers = logits.reshape(-1, vocab_size), before.ravel(), np.empty(vocab_size, np.float32)
     maxima, highest = _block_maxima(rows), rows.max(axis=1)
     totals = np.empty_like(highest)

@@ -88,18 +88,18 @@ class GenerationConfig:
         """The first token of an encoder-decoder's decoder: decoder_start_token_id, or bos_token_id."""
         return self.bos_token_id if self.decoder_start_token_id is None else self.decoder_start_token_id
 
-    def updated(self, **given: Any) -> "GenerationConfig":
-        """A copy with the `given` options replaced; None turns an option off.
+    def updated(self, **options: Any) -> "GenerationConfig":
+        """A copy with the `options` replaced; None turns an option off.
 
         Warns of options that have no effect without another. Raises InputError for unknown names, and for
         values that are out of range or in conflict.
         """
-        for name in given:
+        for name in options:
             if name not in DEFAULTS:
                 raise InputError(_unknown(name))
-        values = {k: OFF[k] if value is None else read_option(k, value) for k, value in given.items()}
+        values = {k: OFF[k] if value is None else read_option(k, value) for k, value in options.items()}
         config = replace(self, **values)
-        _check(config, given)
+        _check(config, options)
         for names, needed, there in (
             (SAMPLING, "do_sample=True", config.do_sample),
             (BEAMS, "num_beams above 1", config.num_beams > 1),
@@ -115,7 +115,7 @@ class GenerationConfig:
         ):
             first, second = getattr(config, name), getattr(config, other)
             if first is not None and second != unset:
-                warn(f"{name}={first} goes before {other}={second}, which is ignored")
+                warn(f"{name}={first} overrides {other}={second}, which is ignored")
         return config
 
 
@@ -188,10 +188,10 @@ def _unknown(name: str) -> str:
     return f"no option '{name}'" + (f"; did you mean {' or '.join(close)}?" if close else "")
 
 
-def _check(config: GenerationConfig, given: Collection[str] = ()) -> None:
-    """Raise InputError for values out of range; of SAMPLING, if do_sample is true or they are `given`."""
+def _check(config: GenerationConfig, explicit: Collection[str] = ()) -> None:
+    """Raise InputError for values out of range; of SAMPLING, if do_sample is true or they are `explicit`."""
     for name in DEFAULTS:
-        if config.do_sample or name not in SAMPLING or name in given:
+        if config.do_sample or name not in SAMPLING or name in explicit:
             check_option(name, getattr(config, name))
     for name in ("num_beams", "num_return_sequences"):
         if getattr(config, name) > SEQUENCES:

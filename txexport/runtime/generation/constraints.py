@@ -90,7 +90,7 @@ def compiled(config: GenerationConfig, files: BundleFiles, vocab_size: int) -> C
         if not problem and not (any(start.compute_bitmask()) and not start.is_error()):
             problem = "no text fits it"
     if problem:
-        raise InputError(f"{name} cannot be: {problem[:300]}")
+        raise InputError(f"{name} is not valid: {problem[:300]}")
     for warning in start.get_grammar_warnings():
         warn(f"{name}: {' '.join(warning.split())[:300]}")
     return Constraint(name, start, config)
@@ -105,7 +105,7 @@ def _grammar(name: str, value: Any) -> str:
             return LLMatcher.grammar_from_json_schema(value, defaults=JSON)
         return LLMatcher.grammar_from_regex(value) if name == "regex" else LLMatcher.grammar_from_lark(value)
     except ValueError as error:
-        raise InputError(f"{name} is {shown(value)}, which cannot be: {error}") from None
+        raise InputError(f"{name} is {shown(value)}, which is not valid: {error}") from None
 
 
 @functools.lru_cache(maxsize=4)
@@ -144,8 +144,8 @@ def token_bytes(text: Text, vocab_size: int) -> tuple[list[bytes], list[int]]:
     spaces = "Metaspace" in kinds or any(part.get("content") == " " for part in decoders)
     if "ByteLevel" not in kinds and not spaces:
         raise InputError(
-            "texts that must fit something need a vocabulary of bytes or of SentencePiece; this model's "
-            "tokens say nothing of the spaces between them"
+            "constrained decoding needs a byte-level or SentencePiece vocabulary; this model's tokens do not "
+            "contain the spaces between them"
         )
     added = text.tokenizer.get_added_tokens_decoder()
     names = {number: name for name, number in text.tokenizer.get_vocab().items()}

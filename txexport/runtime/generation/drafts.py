@@ -65,7 +65,7 @@ class Proposer(Protocol):
         """Keep only these rows."""
         ...
 
-    def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
+    def judged(self, drafts: Sequence[Draft], counts: np.ndarray) -> None:
         """Report the number of tokens that each row got (R): its accepted draft tokens and one more."""
         ...
 
@@ -95,12 +95,12 @@ class PromptLookup:
     def select(self, on: np.ndarray) -> None:
         """See Proposer."""
 
-    def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
+    def judged(self, drafts: Sequence[Draft], counts: np.ndarray) -> None:
         """See Proposer."""
 
-    def _note(self, row: int, places: range) -> None:
+    def _note(self, row: int, positions: range) -> None:
         text, known = self.texts[row], self.places[row]
-        for place in places:
+        for place in positions:
             if text[place] < 0:  # of a medium
                 continue
             for size in range(1, min(self.size, place) + 1):
@@ -194,22 +194,22 @@ class Assistant:
     def _extend(
         self,
         drafts: Sequence[Draft],
-        places: np.ndarray,
+        positions: np.ndarray,
         rows: Sequence[int],
         new: Sequence[list[int]],
         logits: np.ndarray,
         going: np.ndarray,
     ) -> list[int]:
-        """Append a token to the drafts at `places` and update `going`; returns the tokens (R)."""
-        mine = [rows[place] for place in places.tolist()]
-        scores = logits[places]
+        """Append a token to the drafts at `positions` and update `going`; returns the tokens (R)."""
+        mine = [rows[place] for place in positions.tolist()]
+        scores = logits[positions]
         if self.shape is not None:
-            texts = [[*new[place], *drafts[place].tokens] for place in places.tolist()]
+            texts = [[*new[place], *drafts[place].tokens] for place in positions.tolist()]
             scores = self.shape(mine, texts, scores)
         chosen = scores.argmax(axis=1) if self.choose is None else self.choose(scores, np.array(mine))
         probs = softmax(scores)
         tokens = [0] * len(rows)
-        for place, token, share in zip(places.tolist(), chosen.tolist(), probs, strict=True):
+        for place, token, share in zip(positions.tolist(), chosen.tolist(), probs, strict=True):
             tokens[place] = token
             drafts[place].tokens.append(token)
             if self.choose is not None:
@@ -223,9 +223,9 @@ class Assistant:
         self.cache.select(on)
         self.read = self.read[on]
 
-    def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
+    def judged(self, drafts: Sequence[Draft], counts: np.ndarray) -> None:
         """See Proposer."""
-        self.cache.rewind(self.read + kept - 1)
+        self.cache.rewind(self.read + counts - 1)
         if self.settings.adapts:
-            right = all(len(draft.tokens) < n for draft, n in zip(drafts, kept.tolist(), strict=True))
+            right = all(len(draft.tokens) < n for draft, n in zip(drafts, counts.tolist(), strict=True))
             self.count = self.count + 2 if right else max(1, self.count - 1)

@@ -50,7 +50,7 @@ class _Group:
         """Keep a hypothesis that ended if it is among the best."""
         score = total / len(tokens) ** settings.length_penalty
         if len(self.ended) == len(self.tokens):
-            worst = min(self.ended, key=lambda found: found[0])
+            worst = min(self.ended, key=lambda hypothesis: hypothesis[0])
             if score <= worst[0]:
                 return
             self.ended.remove(worst)

@@ -88,8 +88,8 @@ def _penalized(scores: np.ndarray, rows: Rows, penalty: float) -> np.ndarray:
     changed = scores.copy()
     for i, row in enumerate(rows):
         tokens = _array(row, scores)
-        own = scores[i, tokens]
-        changed[i, tokens] = np.where(own < 0, own * penalty, own / penalty)
+        values = scores[i, tokens]
+        changed[i, tokens] = np.where(values < 0, values * penalty, values / penalty)
     return changed
 
 

@@ -206,7 +206,7 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     if bundle.manifest.cache is None:
         raise BundleError(f"{bundle.folder}: txexport.json names no cache to generate over; export again")
     if config.ignored:
-        warn(f"generation leaves out {', '.join(config.ignored)}")
+        warn(f"generation ignores {', '.join(config.ignored)}")
     request = replace(request, constraint=compiled(config, bundle.files, request.vocab_size))
     _check_media(request)
     rows: Sequence = as_list(request.inputs)
@@ -287,7 +287,7 @@ def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndar
     try:
         arrays = [np.asarray(row, np.float32) for row in rows]
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{what} no array of numbers, expected {tuple(shape[1:])}") from None
+        raise InputError(f"{what} not an array of numbers, expected {tuple(shape[1:])}") from None
     for array in arrays:
         if list(array.shape) != list(shape[1:]):
             raise InputError(f"{what} {array.shape}, expected {tuple(shape[1:])}")

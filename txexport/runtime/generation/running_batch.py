@@ -59,7 +59,7 @@ def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRo
     """
     config, copies = request.config, request.config.num_return_sequences
     if config.num_beams > 1:
-        raise InputError(f"num_beams is {config.num_beams}, expected 1 where rows come and go")
+        raise InputError(f"num_beams is {config.num_beams}, expected 1 with continuous batching")
     request = checked(request)
     processors(
         config, request.vocab_size, request.inputs
@@ -67,11 +67,11 @@ def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRo
     entropy = np.random.SeedSequence(config.seed).entropy
     rows = []
     for place, cost in enumerate(costs(request)):
-        alone = replace(request.of_rows([place]), config=replace(config, num_return_sequences=1))
+        single = replace(request.of_rows([place]), config=replace(config, num_return_sequences=1))
         for copy in range(copies):
             drawn = (request.first_place + place) * copies + copy
             rng = generator(entropy, drawn) if config.do_sample else None
-            rows.append(RunningRow(alone, cost // copies, rng, alternatives))
+            rows.append(RunningRow(single, cost // copies, rng, alternatives))
     return rows
 
 
@@ -201,9 +201,11 @@ class _Reading:
         batch = encoded(replace(first, inputs=[request.inputs[0] for request in requests], media=media))
         prompts = batch.decoder_input_ids
         for row, owner in zip(rows, self.owners.tolist(), strict=True):
-            own = replace(row.request, decoder_input_ids=[prompts[owner]])
-            limit = generation.new_tokens(len(prompts[owner]), own.config, own.limit, own.strict)
-            row.request, row.plan = own, generation.plan_of(own, [limit], [0])
+            prepared = replace(row.request, decoder_input_ids=[prompts[owner]])
+            limit = generation.new_tokens(
+                len(prompts[owner]), prepared.config, prepared.limit, prepared.strict
+            )
+            row.request, row.plan = prepared, generation.plan_of(prepared, [limit], [0])
         self.ids, _ = pad(prompts, generation.padding(first))  # (P, S)
         self.counts = np.array([len(prompt) for prompt in prompts])
         self.logits = np.zeros((len(prompts), first.vocab_size), np.float32)

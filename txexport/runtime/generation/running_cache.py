@@ -205,9 +205,11 @@ def _padded(array: np.ndarray, axis: int, length: int) -> np.ndarray:
 
 def _kept(cross: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Cross-attention inputs of some rows, cut to the longest of their sources."""
-    kept = {name: array[rows] for name, array in cross.items()}
-    if ENCODER_ATTENTION_MASK in kept and len(rows):
-        longest = int(kept[ENCODER_ATTENTION_MASK].sum(axis=1).max())
-        for name, array in kept.items():
-            kept[name] = np.ascontiguousarray(array[(slice(None),) * (array.ndim // 2) + (slice(longest),)])
-    return kept
+    selected = {name: array[rows] for name, array in cross.items()}
+    if ENCODER_ATTENTION_MASK in selected and len(rows):
+        longest = int(selected[ENCODER_ATTENTION_MASK].sum(axis=1).max())
+        for name, array in selected.items():
+            selected[name] = np.ascontiguousarray(
+                array[(slice(None),) * (array.ndim // 2) + (slice(longest),)]
+            )
+    return selected

@@ -43,7 +43,7 @@ def sample(scores: np.ndarray, rngs: Sequence[np.random.Generator]) -> np.ndarra
         left = np.flatnonzero(scores[i] != -np.inf)
         row = scores[i, left].astype(np.float64)
         if not len(row) or not np.isfinite(row).all():
-            what = "a score that is no number" if len(row) else "no token left to draw"
+            what = "a score that is not finite" if len(row) else "no token left to draw"
             raise InputError(f"row {i} has {what}; choose remove_invalid_values=True or fewer restrictions")
         reached = np.exp(row - row.max()).cumsum()
         tokens[i] = left[np.searchsorted(reached, draw * reached[-1], side="right")]

@@ -51,15 +51,15 @@ def _steps(
     config, copies, done = request.config, request.config.num_return_sequences, 0
     entropy = np.random.SeedSequence(config.seed).entropy
     for batch in batches:
-        places = [row * copies + copy for row in batch for copy in range(copies)]
+        indices = [row * copies + copy for row in batch for copy in range(copies)]
         mine = encoded(request.of_rows(batch))
         rngs: list[np.random.Generator] = []
         if config.do_sample:
-            drawing = batch if config.num_beams > 1 else places
+            drawing = batch if config.num_beams > 1 else indices
             before = request.first_place * (1 if config.num_beams > 1 else copies)
             rngs = [generator(entropy, before + i) for i in drawing]
-        for step in generation.run(mine, [results[place] for place in places], rngs):
-            yield [(places[place], token) for place, token in step]
+        for step in generation.run(mine, [results[place] for place in indices], rngs):
+            yield [(indices[place], token) for place, token in step]
         done += len(batch)
         tell(done, len(request.inputs))
 

@@ -54,41 +54,41 @@ class Audio:
             raise UnsupportedError(
                 f"feature extractor {kind} is not supported; expected WhisperFeatureExtractor"
             )
-        asked = DEFAULTS | {name: settings[name] for name in DEFAULTS if settings.get(name) is not None}
+        options = DEFAULTS | {name: settings[name] for name in DEFAULTS if settings.get(name) is not None}
         for name in COUNTS:
-            if not isinstance(asked[name], int) or asked[name] < 1:
+            if not isinstance(options[name], int) or options[name] < 1:
                 raise BundleError(
-                    f"feature extractor: {name} is {shown(asked[name])}, expected a whole number from 1"
+                    f"feature extractor: {name} is {shown(options[name])}, expected a whole number from 1"
                 )
         for name, value in SINGLE.items():
-            if asked[name] != value:
-                raise UnsupportedError(f"feature extractor: {name} {asked[name]!r} is not supported")
-        frames = asked["chunk_length"] * asked["sampling_rate"] // asked["hop_length"] + 1
-        widest = max(asked["n_fft"], asked["feature_size"])
-        if asked["hop_length"] > asked["chunk_length"] * asked["sampling_rate"]:
+            if options[name] != value:
+                raise UnsupportedError(f"feature extractor: {name} {options[name]!r} is not supported")
+        frames = options["chunk_length"] * options["sampling_rate"] // options["hop_length"] + 1
+        widest = max(options["n_fft"], options["feature_size"])
+        if options["hop_length"] > options["chunk_length"] * options["sampling_rate"]:
             raise BundleError(
-                f"feature extractor: hop_length is {shown(asked['hop_length'])}, longer than a sound"
+                f"feature extractor: hop_length is {shown(options['hop_length'])}, longer than a sound"
             )
-        if frames * widest > FRAMES or asked["n_fft"] * asked["feature_size"] > FRAMES:
-            message = ", ".join(f"{name} {shown(asked[name])}" for name in COUNTS)
+        if frames * widest > FRAMES or options["n_fft"] * options["feature_size"] > FRAMES:
+            message = ", ".join(f"{name} {shown(options[name])}" for name in COUNTS)
             raise BundleError(f"feature extractor: {message} make more than {FRAMES:,} numbers of a sound")
         if (
-            asked["sampling_rate"] > FASTEST
-            or asked["n_fft"] // 2 >= asked["chunk_length"] * asked["sampling_rate"]
+            options["sampling_rate"] > FASTEST
+            or options["n_fft"] // 2 >= options["chunk_length"] * options["sampling_rate"]
         ):
             raise BundleError(
-                f"feature extractor: sampling_rate is {asked['sampling_rate']} and n_fft {asked['n_fft']}, "
-                f"expected at most {FASTEST}, and less than two chunks"
+                f"feature extractor: sampling_rate is {options['sampling_rate']} and n_fft "
+                f"{options['n_fft']}, expected at most {FASTEST}, and less than two chunks"
             )
-        silence = asked["padding_value"]
+        silence = options["padding_value"]
         if isinstance(silence, bool) or not isinstance(silence, int | float) or not abs(silence) <= LOUDEST:
             raise BundleError(f"feature extractor: padding_value is {shown(silence)}, expected a number")
-        self.rate: int = asked["sampling_rate"]
-        self.samples: int = asked["chunk_length"] * self.rate
-        self.hop: int = asked["hop_length"]
+        self.rate: int = options["sampling_rate"]
+        self.samples: int = options["chunk_length"] * self.rate
+        self.hop: int = options["hop_length"]
         self.silence = float(silence)
-        self.window = np.hanning(asked["n_fft"] + 1)[:-1]
-        self.filters = mel_filters(asked["feature_size"], asked["n_fft"], self.rate)
+        self.window = np.hanning(options["n_fft"] + 1)[:-1]
+        self.filters = mel_filters(options["feature_size"], options["n_fft"], self.rate)
 
     def features(
         self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool | None = None
@@ -111,10 +111,10 @@ class Audio:
 
     def _row(self, samples: np.ndarray) -> np.ndarray:
         """The features (M,F) of samples (N,), in float64 up to the result."""
-        whole = np.full(self.samples, self.silence)
-        whole[: samples.size] = samples
+        padded = np.full(self.samples, self.silence)
+        padded[: samples.size] = samples
         size = self.window.size
-        frames = sliding_window_view(np.pad(whole, size // 2, mode="reflect"), size)[:: self.hop]
+        frames = sliding_window_view(np.pad(padded, size // 2, mode="reflect"), size)[:: self.hop]
         power = np.abs(np.fft.rfft(frames[:-1] * self.window)) ** 2  # (F, n_fft // 2 + 1)
         bands = np.log10(np.maximum(power @ self.filters, 1e-10))  # (F, M)
         return ((np.maximum(bands, bands.max() - 8) + 4) / 4).T.astype(np.float32)
@@ -241,8 +241,8 @@ def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
         x = offsets - rests[:, None] / up  # (phases, taps)
         taps = np.sinc(cutoff * x) * np.i0(KAISER * np.sqrt(np.maximum(1 - (x / half) ** 2, 0)))
         taps /= taps.sum(axis=1, keepdims=True)
-        for phase, (start, own) in enumerate(zip(starts.tolist(), taps, strict=True), first):
+        for phase, (start, phase_taps) in enumerate(zip(starts.tolist(), taps, strict=True), first):
             spans = sliding_window_view(padded[start:], offsets.size)[::down]
             outputs = result[phase::up]
-            outputs[:] = spans[: outputs.size] @ own
+            outputs[:] = spans[: outputs.size] @ phase_taps
     return result

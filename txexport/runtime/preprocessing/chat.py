@@ -58,7 +58,7 @@ def prompt(folder: Path, conversation: Conversation) -> str:
     messages = messages_of(conversation.messages)
     going_on = None if field is None else Continued(messages, field, template)
     if not messages:
-        raise InputError("messages are none, expected at least one")
+        raise InputError("there are no messages, expected at least one")
     more = _checked({} if conversation.template_kwargs is None else conversation.template_kwargs)
     values = {
         "messages": messages if going_on is None else going_on.messages,
@@ -136,7 +136,7 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in values:
         if name in OWN:
             raise InputError(
-                f"chat_template_kwargs has {shown(name)}, which other arguments say; leave it out"
+                f"chat_template_kwargs has {shown(name)}, which another argument sets; leave it out"
             )
     if values.get("documents") is not None:
         mappings("documents", values["documents"], '{"title": ..., "text": ...}')

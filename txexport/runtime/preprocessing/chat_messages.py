@@ -28,16 +28,16 @@ def messages_of(values: Any) -> list[Message]:
     a tool call; reasoning under any of its names becomes `reasoning_content` and `thinking`.
     """
     messages = mappings("messages", values, '{"role": ..., "content": ...}')
-    kept = [{key: value for key, value in one.items() if value is not None} for one in messages]
-    return [_reasoning(one) for one in kept]
+    cleaned = [{key: value for key, value in one.items() if value is not None} for one in messages]
+    return [_reasoning(one) for one in cleaned]
 
 
 def mappings(name: str, values: Any, expected: str) -> list[Message]:
     """A list of objects as plain values. Raises InputError, which names it, for anything else."""
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
-        made = [plain(one) for one in values]
-        if all(isinstance(one, dict) for one in made):
-            return made
+        objects = [plain(one) for one in values]
+        if all(isinstance(one, dict) for one in objects):
+            return objects
     raise InputError(f"{name} are no list of {expected}, but {shown(values)}")
 
 
@@ -86,14 +86,14 @@ class Continued:
         """Raises InputError where there is no such text, or where the template does not read the key."""
         if not messages or messages[-1].get(field) is None:
             what = "text" if field == "content" else shown(field)
-            raise InputError(f"the last message has no {what} that continue_final_message could go on")
+            raise InputError(f"the last message has no {what} that continue_final_message could continue")
         last = messages[-1]
         fields = (
             [name for name in REASONING if last.get(name) == last[field]] if field in REASONING else [field]
         )
         if not any(name in template for name in fields):
             raise InputError(
-                f"the checkpoint's chat template reads no {shown(field)}, which was to go on; "
+                f"the checkpoint's chat template reads no {shown(field)}, which was to be continued; "
                 "leave out continue_final_message"
             )
         self.text, tagged = _tagged(last[field])
@@ -106,7 +106,9 @@ class Continued:
         """
         place = prompt.rfind(TAG.strip())
         if place < 0 or self.text.strip() not in prompt:
-            raise InputError("the checkpoint's chat template leaves out the last message, which was to go on")
+            raise InputError(
+                "the checkpoint's chat template leaves out the last message, which was to be continued"
+            )
         return prompt[:place] if prompt.startswith(TAG, place) else prompt[:place].rstrip()
 
 
@@ -122,4 +124,4 @@ def _tagged(content: Any) -> tuple[str, Any]:
                 break
             parts[place] = {**part, "text": part["text"] + TAG}
             return part["text"], parts
-    raise InputError("the last message has no text that continue_final_message could go on")
+    raise InputError("the last message has no text that continue_final_message could continue")

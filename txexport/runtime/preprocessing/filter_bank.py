@@ -32,19 +32,19 @@ class FilterBank:
         kind = settings.get("feature_extractor_type")
         if kind != "ASTFeatureExtractor":
             raise UnsupportedError(f"feature extractor {kind} is not supported; expected ASTFeatureExtractor")
-        asked = {name: _or(settings.get(name), default) for name, default in COUNTS.items()}
-        for name, value in asked.items():
+        counts = {name: _or(settings.get(name), default) for name, default in COUNTS.items()}
+        for name, value in counts.items():
             if not is_whole(value, 1):
                 raise BundleError(
                     f"feature extractor: {name} is {shown(value)}, expected a whole number from 1"
                 )
         if (
-            not 1000 <= asked["sampling_rate"] <= FASTEST
-            or asked["num_mel_bins"] * asked["max_length"] > FRAMES
+            not 1000 <= counts["sampling_rate"] <= FASTEST
+            or counts["num_mel_bins"] * counts["max_length"] > FRAMES
         ):
-            message = ", ".join(f"{name} {shown(value)}" for name, value in asked.items())
+            message = ", ".join(f"{name} {shown(value)}" for name, value in counts.items())
             raise BundleError(f"feature extractor: {message}; expected a rate from 1000, and fewer numbers")
-        self.rate, self.bands, self.length = (int(value) for value in asked.values())
+        self.rate, self.bands, self.length = (int(value) for value in counts.values())
         self.normalize = _or(settings.get("do_normalize"), True)
         mean, std = _or(settings.get("mean"), MEAN), _or(settings.get("std"), STD)
         numbers = all(isinstance(one, int | float) and abs(one) < 1e6 for one in (mean, std))
@@ -88,9 +88,9 @@ class FilterBank:
         spectrum = np.fft.rfft(emphasised * self.window, FFT).astype(np.complex64)
         power = np.abs(spectrum, dtype=np.float64) ** 2  # (F, FFT // 2 + 1)
         bands = np.log(np.maximum(power @ self.filters, FLOOR)).astype(np.float32)
-        whole = np.zeros((self.length, self.bands), np.float32)
-        whole[: len(bands)] = bands
-        return (whole - np.float32(self.mean)) / np.float32(self.scale) if self.normalize else whole
+        padded = np.zeros((self.length, self.bands), np.float32)
+        padded[: len(bands)] = bands
+        return (padded - np.float32(self.mean)) / np.float32(self.scale) if self.normalize else padded
 
 
 def mel_filters(bands: int, rate: int) -> np.ndarray:

@@ -80,21 +80,25 @@ class Images:
 
     def __init__(self, folder: Path):
         settings = read_settings(folder, "image_processor")
-        given = {name: value for name, value in settings.items() if value is not None}
+        overrides = {name: value for name, value in settings.items() if value is not None}
         kind = processor(settings, str(read_json(folder / "config.json", missing={}).get("model_type")))
-        asked = DEFAULTS[kind] | given
+        options = DEFAULTS[kind] | overrides
         for name in PLAIN:
-            if isinstance(PLAIN[name], bool) and not isinstance(asked[name], bool):
-                raise BundleError(f"image processor: {name} is {shown(asked[name])}, expected true or false")
+            if isinstance(PLAIN[name], bool) and not isinstance(options[name], bool):
+                raise BundleError(
+                    f"image processor: {name} is {shown(options[name])}, expected true or false"
+                )
         for name in ("do_pad", "use_square_size"):
-            if asked[name]:
+            if options[name]:
                 raise UnsupportedError(f"image processor: {name} is not supported; set it to false")
-        if asked["resample"] not in FILTERS:
-            raise UnsupportedError(f"image processor: resample {shown(asked['resample'])} is not supported")
-        self.on_white: bool = asked["do_convert_rgb"]
-        self.resample = int(asked["resample"])
-        self.size = edges("size", asked["size"], asked["default_to_square"]) if asked["do_resize"] else None
-        crop = edges("crop_size", asked["crop_size"], True) if asked["do_center_crop"] else None
+        if options["resample"] not in FILTERS:
+            raise UnsupportedError(f"image processor: resample {shown(options['resample'])} is not supported")
+        self.on_white: bool = options["do_convert_rgb"]
+        self.resample = int(options["resample"])
+        self.size = (
+            edges("size", options["size"], options["default_to_square"]) if options["do_resize"] else None
+        )
+        crop = edges("crop_size", options["crop_size"], True) if options["do_center_crop"] else None
         if isinstance(crop, int):
             raise UnsupportedError(
                 f"image processor: crop_size by shortest_edge is not supported; it is {crop}, "
@@ -110,7 +114,7 @@ class Images:
                 raise BundleError(
                     f"image processor: {name} is {shown(size)}, expected at most {RESIZED:,} pixels"
                 )
-        self.levels = _levels(asked)
+        self.levels = _levels(options)
 
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
         """pixel_values (B,3,H,W) float32 of one image or several.
@@ -128,7 +132,7 @@ class Images:
         rows = [first, *(self._row(_open(source, self.on_white)) for source in sources[1:])]
         shapes = sorted({row.shape[1:] for row in rows})
         if len(shapes) > 1:
-            message = f"images come out {shapes[0]} and {shapes[1]} high and wide"
+            message = f"images become {shapes[0]} and {shapes[1]} high and wide"
             raise InputError(f"{message}; give them one by one (batch_size 1)")
         return np.ascontiguousarray(np.stack(rows))
 
@@ -197,33 +201,33 @@ def edges(name: str, value: Any, square: bool) -> tuple[int, int] | int:
         value = {"height": value, "width": value} if square else {"shortest_edge": value}
     elif isinstance(value, list) and len(value) == 2:
         value = {"height": value[0], "width": value[1]}
-    given = list(value.values()) if isinstance(value, dict) else []
-    whole = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in given)
-    if whole and given and value.keys() == {"height", "width"}:
+    sides = list(value.values()) if isinstance(value, dict) else []
+    valid = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in sides)
+    if valid and sides and value.keys() == {"height", "width"}:
         return value["height"], value["width"]
-    if whole and given and value.keys() == {"shortest_edge"}:
+    if valid and sides and value.keys() == {"shortest_edge"}:
         return value["shortest_edge"]
     wanted = "height and width, or shortest_edge"
     raise UnsupportedError(f"image processor: {name} {shown(value)} is not supported; expected {wanted}")
 
 
-def _levels(asked: dict[str, Any]) -> np.ndarray:
+def _levels(options: dict[str, Any]) -> np.ndarray:
     """The value of each byte in each channel, (256,3) float32, rounded where transformers rounds."""
     levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
     try:
         with np.errstate(all="ignore"):  # the result is checked below
-            if asked["do_rescale"]:
-                levels = levels * float(asked["rescale_factor"])
+            if options["do_rescale"]:
+                levels = levels * float(options["rescale_factor"])
             levels = levels.astype(np.float32)
-            if asked["do_normalize"]:
-                mean, std = (np.asarray(asked[name], np.float32) for name in ("image_mean", "image_std"))
+            if options["do_normalize"]:
+                mean, std = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
                 levels = (levels - mean) / std  # (256, 3), or (256, 1) for single numbers
         if not np.isfinite(levels).all():
             raise ValueError
         return np.broadcast_to(levels, (256, 3))
     except (TypeError, ValueError, OverflowError):
         message = ", ".join(
-            f"{name} {shown(asked[name])}" for name in ("rescale_factor", "image_mean", "image_std")
+            f"{name} {shown(options[name])}" for name in ("rescale_factor", "image_mean", "image_std")
         )
         raise BundleError(f"image processor: {message}; expected a number, and one or three each") from None
 
@@ -290,6 +294,6 @@ def _center_crop(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
     top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
     part = pixels[max(top, 0) :, max(left, 0) :][:height, :width]
     y, x = max(-top, 0), max(-left, 0)
-    whole = np.zeros((height, width, 3), np.uint8)
-    whole[y : y + part.shape[0], x : x + part.shape[1]] = part
-    return whole
+    result = np.zeros((height, width, 3), np.uint8)
+    result[y : y + part.shape[0], x : x + part.shape[1]] = part
+    return result

@@ -34,7 +34,7 @@ def in_language(text: Text, encodings: Sequence[Encoding], language: str) -> lis
     marks = [token for token in text.encode([""])[0].ids if token not in named]
     if len(marks) != 1:
         raise InputError(
-            f"the tokenizer marks no text with its language, so src_lang {shown(language)} has no place"
+            f"the tokenizer adds no language token to texts, so src_lang {shown(language)} has no effect"
         )
     return [
         [

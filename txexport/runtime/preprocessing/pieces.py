@@ -24,9 +24,9 @@ class Pieces:
 
     def rest(self) -> str:
         """The rest of the text at the end, an incomplete character included."""
-        told = self.cleaning.clean(self.held + self._more(complete=True))
+        piece = self.cleaning.clean(self.held + self._more(complete=True))
         self.held, self.tried = "", 0
-        return told
+        return piece
 
     def _more(self, complete: bool) -> str:
         """The text of the tokens from `read` on, before clean-up."""
@@ -43,7 +43,7 @@ class Pieces:
         self.held += more
         for end in range(len(self.held), self.tried, -1):
             if self.cleaning.settles(self.held[:end]):
-                told, self.held, self.tried = self.cleaning.clean(self.held[:end]), self.held[end:], 0
-                return told
+                piece, self.held, self.tried = self.cleaning.clean(self.held[:end]), self.held[end:], 0
+                return piece
         self.tried = len(self.held)
         return ""

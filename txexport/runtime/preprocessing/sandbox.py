@@ -88,14 +88,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def concat(self, pieces: Iterable[str]) -> str:
         """The text that a template, a macro or a block writes."""
-        kept, total = [], 0
+        parts, total = [], 0
         for piece in pieces:
             total += len(piece)
             if total > SIZE:
                 break
-            kept.append(piece)
+            parts.append(piece)
         self.room(total)
-        return "".join(kept)
+        return "".join(parts)
 
     def _generate(self, source: nodes.Template, *arguments: Any, **named: Any) -> str:
         """Jinja2's hook for the code of a template; adds the calls that measure to its tree."""
@@ -163,21 +163,21 @@ class Sandbox(ImmutableSandboxedEnvironment):
         @wraps(function)
         def measured(*args: Any, **kwargs: Any) -> Any:
             self.tick()
-            value, *given = args[skipped:]
-            given += [kwargs[key] for key in ARGUMENTS.get(name, kwargs) if key in kwargs]
+            value, *parameters = args[skipped:]
+            parameters += [kwargs[key] for key in ARGUMENTS.get(name, kwargs) if key in kwargs]
             if name in ("center", "replace", "indent"):
-                self.room(sizes.method_size(name, str(self.sized(value)), *given))
+                self.room(sizes.method_size(name, str(self.sized(value)), *parameters))
             elif name == "format":
-                self._percent(str(value), given)
-            elif name == "sum" and any(not isinstance(one, int | float | str | None) for one in given):
+                self._percent(str(value), parameters)
+            elif name == "sum" and any(not isinstance(one, int | float | str | None) for one in parameters):
                 raise SecurityError("sum begins with a number")
             elif name in ("string", "escape", "e"):
                 self.room(size(value))
             elif name in SLOW:
-                self.room(sizes.slow_size(name, value, given))
+                self.room(sizes.slow_size(name, value, parameters))
             if name in LOOPS:
                 args = (*args[:skipped], self.counted(value), *args[skipped + 1 :])
-            wide = any(isinstance(one, int) and one > WIDTH for one in given)
+            wide = any(isinstance(one, int) and one > WIDTH for one in parameters)
             if wide and name in ("batch", "slice", "round"):
                 raise SecurityError(f"{name} by more than {WIDTH} is not supported")
             return self.sized(function(*args, **kwargs))
@@ -219,7 +219,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 def _never_the_same(*arguments: Any, **named: Any) -> None:
-    raise SecurityError("it draws at random, so that no prompt could be compared")
+    raise SecurityError("it is random, so that prompts could not be reproduced")
 
 
 def render(source: str, functions: Mapping[str, Callable], values: Mapping[str, Any]) -> str:

@@ -53,12 +53,12 @@ def vars_of(namespace: Namespace) -> dict[str, Any]:
     return object.__getattribute__(namespace, "_Namespace__attrs")
 
 
-def slow_size(name: str, value: Any, given: Iterable) -> int:
+def slow_size(name: str, value: Any, parameters: Iterable) -> int:
     """The most that a slow filter returns for `value`. Raises SecurityError for a long one."""
     length = size(value)
     if length > SHORT:
         raise SecurityError(f"{name} of {length:,} characters and items, expected at most {SHORT:,}")
-    return length * max((len(one) for one in given if isinstance(one, str)), default=1)
+    return length * max((len(one) for one in parameters if isinstance(one, str)), default=1)
 
 
 def format_size(text: str) -> int:

@@ -47,8 +47,8 @@ class TemplateNamespace(Namespace):
     """A namespace without names that begin with an underscore; its size is checked before it is written."""
 
     def __init__(*arguments: Any, **named: Any) -> None:  # so that one may hold `self`
-        self, *given = arguments
-        for name in (attributes := dict(*given, **named)):
+        self, *positional = arguments
+        for name in (attributes := dict(*positional, **named)):
             _check_name(name)
         Namespace.__init__(self, attributes)
 

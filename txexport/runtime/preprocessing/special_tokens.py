@@ -36,8 +36,10 @@ def special_tokens(folder: Path) -> dict[str, str]:
 
 def _names(named: Mapping[str, Any]) -> list[str]:
     """The keys of special tokens: the usual ones, and text whose key ends in _token, such as image_token."""
-    own = [name for name in named if name.endswith("_token") and isinstance(token_text(named[name]), str)]
-    return [*own, *(name for name in SPECIAL_TOKENS if name in named and name not in own)]
+    suffixed = [
+        name for name in named if name.endswith("_token") and isinstance(token_text(named[name]), str)
+    ]
+    return [*suffixed, *(name for name in SPECIAL_TOKENS if name in named and name not in suffixed)]
 
 
 def _of_tokenizer(path: Path) -> tuple[str | None, bool]:

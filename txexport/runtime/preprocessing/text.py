@@ -74,14 +74,14 @@ class Text:
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         self.tokenizer.encode_special_tokens = bool(self.settings.get("split_special_tokens"))
-        words = type(self.tokenizer.model).__name__ != "BPE"  # BPE's tokens contain the text's own spaces
-        tidy = (words or bool(self.settings.get(CORRUPTS))) and bool(self.settings.get(CLEANS))
+        adds_spaces = type(self.tokenizer.model).__name__ != "BPE"  # BPE keeps the text's own spaces
+        tidy = (adds_spaces or bool(self.settings.get(CORRUPTS))) and bool(self.settings.get(CLEANS))
         kind = tokenizer_class(self.settings, read_json(folder / "config.json", missing={}))
         self.cleaning, self.joining = Cleaning(tidy, kind == WHISPER), Joining(self.tokenizer)
 
-    def _side(self, name: str, own: dict | None) -> str:
+    def _side(self, name: str, section: dict | None) -> str:
         """The side to cut or to pad, by the settings or else tokenizer.json. Raises BundleError."""
-        side = self.settings.get(name, (own or {}).get("direction", RIGHT))
+        side = self.settings.get(name, (section or {}).get("direction", RIGHT))
         if side not in (LEFT, RIGHT):
             raise BundleError(f"tokenizer_config.json: {name} is {shown(side)}, expected {LEFT} or {RIGHT}")
         return str(side)
@@ -92,9 +92,9 @@ class Text:
         result = copy(self)
         result.tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
         result.tokenizer.encode_special_tokens = self.tokenizer.encode_special_tokens
-        own = self.tokenizer.normalizer
+        normalizer = self.tokenizer.normalizer
         result.tokenizer.normalizer = normalizers.Sequence(
-            [normalizers.Lowercase(), *([] if own is None else [own])]
+            [normalizers.Lowercase(), *([] if normalizer is None else [normalizer])]
         )
         return result
 
@@ -127,8 +127,8 @@ class Text:
         if not long:
             return encodings
         for i in long:
-            kept = {"only_first": 1, "only_second": 0}.get(strategy)
-            fixed = 0 if kept is None else encodings[i].sequence_ids.count(kept)
+            uncut = {"only_first": 1, "only_second": 0}.get(strategy)
+            fixed = 0 if uncut is None else encodings[i].sequence_ids.count(uncut)
             room = size - fixed - self.tokenizer.num_special_tokens_to_add(isinstance(texts[i], tuple))
             if room <= overlap:
                 raise InputError(

@@ -11,7 +11,7 @@ def items_of(texts: str | Path | Sequence[Item]) -> list[Item]:
     """The texts and pairs of a file, or `texts` themselves. Raises InputError for none, and as `read`."""
     items = read(Path(texts)) if isinstance(texts, str | Path) else as_items(texts)
     if not items:
-        raise InputError("texts are none, expected some")
+        raise InputError("there are no texts, expected at least one")
     return items
 
 

@@ -85,14 +85,14 @@ def attention(
 
 def _check_given(bundle: LoadedBundle) -> None:
     """Raise InputError for graphs without attention outputs, UnsupportedError for models without texts."""
-    given = {port for session in bundle.sessions.values() for port in session.outputs}
-    if not any(layer_outputs.kind_of(name) == names.ATTENTIONS for name in given):
+    outputs = {port for session in bundle.sessions.values() for port in session.outputs}
+    if not any(layer_outputs.kind_of(name) == names.ATTENTIONS for name in outputs):
         raise InputError(
             f"the graphs give no attention weights; export with --outputs {names.ATTENTIONS} "
             f"(of {', '.join(OUTPUTS)})"
         )
     if bundle.prompt_kind != TOKENS:
-        raise UnsupportedError("attention is of texts; model.run gives the weights of images and sounds")
+        raise UnsupportedError("attention reads texts; model.run returns the weights of images and sounds")
 
 
 def _read(bundle: LoadedBundle, item: Item, truncate: bool) -> list[AttentionMap]:
@@ -156,7 +156,7 @@ def _pass(bundle: LoadedBundle, ids: Sequence[int], cross: dict[str, np.ndarray]
     check_length(length, bundle.max_length(step))
     _check_room(session, length, next(iter(cross.values())).shape[2] if cross else length)
     row = np.array([ids], np.int64)
-    given = {
+    feeds = {
         names.INPUT_IDS: row,
         names.ATTENTION_MASK: np.ones_like(row),
         names.POSITION_IDS: np.arange(length)[None],
@@ -167,8 +167,8 @@ def _pass(bundle: LoadedBundle, ids: Sequence[int], cross: dict[str, np.ndarray]
     slots = length if names.CACHE_LENGTHS in session.inputs else 0
     for name in cache_names.own_past(session.inputs):
         _, heads, _, size = session.inputs[name].shape
-        given[name] = np.zeros((1, int(heads), slots, int(size)), np.float32)
-    return dict(finite(session.run({name: given[name] for name in session.inputs})))
+        feeds[name] = np.zeros((1, int(heads), slots, int(size)), np.float32)
+    return dict(finite(session.run({name: feeds[name] for name in session.inputs})))
 
 
 def _check_room(session: Session, queries: int, keys: int) -> None:
@@ -210,8 +210,8 @@ def _pieces(encoding: Encoding, item: Item) -> list[str]:
 
 def _decoded(text: Text, ids: Sequence[int]) -> list[str]:
     """Each token as text, or by its name where it has none."""
-    alone = text.decode([[token] for token in ids], special=True)
+    pieces = text.decode([[token] for token in ids], special=True)
     return [
         piece if piece.strip() else str(text.tokenizer.id_to_token(token))
-        for piece, token in zip(alone, ids, strict=True)
+        for piece, token in zip(pieces, ids, strict=True)
     ]

@@ -51,14 +51,14 @@ def embed(
     encodings = encode(bundle, rows, truncate, lower=lower)
     left_out = 0 if how is None or how.pooled else _length(bundle, before, lower)
     width = _width(bundle, how)
-    kept = _kept(truncate_dim, width)
-    vectors = np.empty((len(rows), kept), np.float32)
-    for places, outputs, mask in run(bundle, encodings, batch_tokens, progress):
+    size = _kept(truncate_dim, width)
+    vectors = np.empty((len(rows), size), np.float32)
+    for indices, outputs, mask in run(bundle, encodings, batch_tokens, progress):
         if how is None:
-            found = outputs[_given(bundle)][:, :kept]
+            batch = outputs[_given(bundle)][:, :size]
         else:
-            found = how.apply(outputs[LAST_HIDDEN_STATE], mask, left_out)[:, :kept]
-        vectors[places] = unit(found) if normalize and (how is None or kept < width) else found
+            batch = how.apply(outputs[LAST_HIDDEN_STATE], mask, left_out)[:, :size]
+        vectors[indices] = unit(batch) if normalize and (how is None or size < width) else batch
     return vectors[0] if isinstance(texts, str) else vectors
 
 
@@ -72,15 +72,19 @@ def _given(bundle: LoadedBundle) -> str:
     return TEXT_EMBEDS if roles.TEXT in bundle.sessions else own_vector(bundle) or POOLER_OUTPUT
 
 
-def _prompt(own: Pooling | None, name: str | None, prompt: str | None) -> str:
+def _prompt(pooling: Pooling | None, name: str | None, prompt: str | None) -> str:
     """The prefix of every text: `prompt`, the checkpoint's prompt called `name`, or its default prompt."""
-    known = {} if own is None else own.prompts
+    known = {} if pooling is None else pooling.prompts
     if prompt is not None:
         if name is not None or not isinstance(prompt, str):
             raise InputError(f"prompt is {shown(prompt)} and prompt_name {shown(name)}, expected one text")
         return prompt
     if name is None:
-        return known[own.default_prompt] if own is not None and own.default_prompt is not None else ""
+        return (
+            known[pooling.default_prompt]
+            if pooling is not None and pooling.default_prompt is not None
+            else ""
+        )
     if name not in known:
         expected = f"one of {', '.join(known)}" if known else "none: the checkpoint names no prompts"
         raise InputError(f"prompt_name {shown(name)} is not known; expected {expected}")
@@ -91,8 +95,8 @@ def _length(bundle: LoadedBundle, prompt: str, lower: bool) -> int:
     """The number of a text's tokens that belong to its prompt, as sentence-transformers counts them."""
     if not prompt:
         return 0
-    [alone] = (bundle.files.text.lowered if lower else bundle.files.text).encode([prompt])
-    return len(alone) - alone.special_tokens_mask[-1]
+    [encoding] = (bundle.files.text.lowered if lower else bundle.files.text).encode([prompt])
+    return len(encoding) - encoding.special_tokens_mask[-1]
 
 
 def _width(bundle: LoadedBundle, how: Pooling | None) -> int:
@@ -117,15 +121,15 @@ def _how_to_pool(bundle: LoadedBundle, pooling: str | None, normalize: bool | No
     """The pooling by the arguments and the files; None for a model whose graph returns the vector."""
     if roles.TEXT in bundle.sessions:
         if pooling is not None or normalize is False:
-            raise InputError("a model of texts and images pools its own way, to length 1; choose neither")
+            raise InputError("a model of texts and images has its own pooling, normalized; choose neither")
         return None
-    own = bundle.files.pooling
-    if own is None and pooling is None and own_vector(bundle) is not None:
+    stored = bundle.files.pooling
+    if stored is None and pooling is None and own_vector(bundle) is not None:
         return None
-    if own is None and pooling is None:
+    if stored is None and pooling is None:
         raise InputError("the checkpoint does not say how to pool; choose pooling, as 'mean' or 'cls'")
-    method = check_method(pooling) if pooling is not None else own.method  # type: ignore[union-attr]
-    if own is None:
+    method = check_method(pooling) if pooling is not None else stored.method  # type: ignore[union-attr]
+    if stored is None:
         return Pooling(method, bool(normalize))
-    wanted = own.normalize if normalize is None else normalize
-    return replace(own, method=method, normalize=wanted)
+    wanted = stored.normalize if normalize is None else normalize
+    return replace(stored, method=method, normalize=wanted)

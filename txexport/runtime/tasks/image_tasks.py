@@ -74,10 +74,10 @@ def embed_image(
     ways = {} if towers else _ways(bundle)
     if pooling is not None and (not isinstance(pooling, str) or pooling not in ways):
         raise InputError(f"pooling is {shown(pooling)}, expected {' or '.join(ways) or 'none'}")
-    own = IMAGE_EMBEDS if towers else own_vector(bundle)
-    pooling = pooling or ("cls" if own is None else "pooler")
+    output = IMAGE_EMBEDS if towers else own_vector(bundle)
+    pooling = pooling or ("cls" if output is None else "pooler")
     way = (lambda outputs: outputs[IMAGE_EMBEDS]) if towers else ways[pooling]
-    width = bundle.sessions[role].width(own if own and pooling == "pooler" else LAST_HIDDEN_STATE)
+    width = bundle.sessions[role].width(output if output and pooling == "pooler" else LAST_HIDDEN_STATE)
     batches = [way(outputs) for outputs in _run(bundle, role, sources, batch_size, progress)]
     vectors = np.concatenate([np.empty((0, width), np.float32), *batches])
     vectors = unit(vectors) if normalize else vectors

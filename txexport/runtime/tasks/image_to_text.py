@@ -34,8 +34,8 @@ def image_to_text(
     num_return_sequences above 1.
     """
     check_place(first_place)
-    asked = replace(request(bundle, images, **options), first_place=first_place)
-    results = scheduler.finished(asked, batch_tokens, progress)
+    generation_request = replace(request(bundle, images, **options), first_place=first_place)
+    results = scheduler.finished(generation_request, batch_tokens, progress)
     texts = bundle.files.text.decode([result.tokens for result in results])
     return texts if several(images) else texts[0]
 
@@ -49,7 +49,7 @@ def request(
 ) -> GenerationRequest:
     """The request for the texts of images, which are opened batch by batch. Errors as `image_to_text`."""
     check_task(bundle, "image_to_text")
-    asked = request_of(bundle, as_sources(images), logits_processor, options)
-    if (count := asked.config.num_return_sequences) > 1:
+    generation_request = request_of(bundle, as_sources(images), logits_processor, options)
+    if (count := generation_request.config.num_return_sequences) > 1:
         raise InputError(f"an image has one text; num_return_sequences must be 1, and is {count}")
-    return replace(asked, read=bundle.files.images.pixels)
+    return replace(generation_request, read=bundle.files.images.pixels)

@@ -67,9 +67,9 @@ def scores(config: Mapping[str, Any], logits: np.ndarray) -> np.ndarray:
     A softmax for one label of several, a sigmoid for multi-label classification, the logits for regression.
     Without a `problem_type`, one label gets a sigmoid and several get a softmax.
     """
-    asked = cross_encoder(config)
-    if asked is not None:
-        return asked(logits)
+    activation = cross_encoder(config)
+    if activation is not None:
+        return activation(logits)
     kind = config.get("problem_type")
     if kind == "regression":
         return logits
@@ -80,11 +80,11 @@ def scores(config: Mapping[str, Any], logits: np.ndarray) -> np.ndarray:
 
 def names(config: Mapping[str, Any], count: int) -> list[str]:
     """The names of `count` labels: id2label if it has as many, or LABEL_0 and so on. Raises BundleError."""
-    given = config.get("id2label") or {}
-    if not isinstance(given, dict):
-        raise BundleError(f"config.json: id2label is a {type(given).__name__}, expected an object")
-    given = given if len(given) == count else {}
-    return [str(given.get(str(i), f"LABEL_{i}")) for i in range(count)]
+    id2label = config.get("id2label") or {}
+    if not isinstance(id2label, dict):
+        raise BundleError(f"config.json: id2label is a {type(id2label).__name__}, expected an object")
+    id2label = id2label if len(id2label) == count else {}
+    return [str(id2label.get(str(i), f"LABEL_{i}")) for i in range(count)]
 
 
 def labelled(config: Mapping[str, Any], logits: np.ndarray, top_k: int | None) -> list[list[Label]]:

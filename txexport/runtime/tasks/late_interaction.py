@@ -64,14 +64,14 @@ def embed_tokens(
     skipped = [] if is_query else _skipped(bundle, how)
     tell = ByInput(progress, range(len(rows)))
     vectors = [np.empty((0, 0), np.float32)] * len(rows)
-    for places in batches_by_length(lengths := [len(row) for row in rows], lengths, batch_tokens):
-        batch = [rows[place] for place in places]
-        for place, hidden in zip(places, _hidden(bundle, batch, how.attends), strict=True):
-            kept = hidden[: len(rows[place])][~np.isin(rows[place].ids, skipped)]
+    for indices in batches_by_length(lengths := [len(row) for row in rows], lengths, batch_tokens):
+        batch = [rows[place] for place in indices]
+        for place, hidden in zip(indices, _hidden(bundle, batch, how.attends), strict=True):
+            selected = hidden[: len(rows[place])][~np.isin(rows[place].ids, skipped)]
             for layer in how.dense:
-                kept = layer.apply(kept)
-            vectors[place] = unit(kept)
-        tell(places)
+                selected = layer.apply(selected)
+            vectors[place] = unit(selected)
+        tell(indices)
     return vectors[0] if isinstance(texts, str) else vectors
 
 
@@ -91,13 +91,13 @@ def scores(
     progress: Progress | None,
 ) -> np.ndarray:
     """The MaxSim of each query and document, (queries, documents)."""
-    kept = embed_tokens(bundle, documents, truncate=truncate, batch_tokens=batch_tokens)
-    asked = embed_tokens(
+    document_vectors = embed_tokens(bundle, documents, truncate=truncate, batch_tokens=batch_tokens)
+    query_vectors = embed_tokens(
         bundle, queries, is_query=True, truncate=truncate, batch_tokens=batch_tokens, progress=progress
     )
-    return np.array([[max_sim(query, document) for document in kept] for query in asked]).reshape(
-        len(queries), len(documents)
-    )
+    return np.array(
+        [[max_sim(query, document) for document in document_vectors] for query in query_vectors]
+    ).reshape(len(queries), len(documents))
 
 
 def _rows(

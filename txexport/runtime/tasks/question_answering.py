@@ -163,9 +163,9 @@ def _characters(window: Encoding, first: int, last: int, whole_words: bool) -> t
 
 def _merged(answers: Sequence[Answer]) -> list[Answer]:
     """Equal answers merged, ignoring case: the first one, with the sum of the scores."""
-    kept: dict[str, Answer] = {}
+    merged: dict[str, Answer] = {}
     for one in answers:
-        same = kept.setdefault(one["answer"].lower(), one)
+        same = merged.setdefault(one["answer"].lower(), one)
         if same is not one:
             same["score"] += one["score"]
-    return list(kept.values())
+    return list(merged.values())

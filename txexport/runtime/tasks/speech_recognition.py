@@ -53,13 +53,13 @@ class Speech:
             raise InputError(f"language '{name}' is not known; expected one of {known}")
         return self.languages[token]
 
-    def check(self, words: int) -> None:
+    def check(self, vocab_size: int) -> None:
         """Raise BundleError for a special token outside the vocabulary."""
         tokens = [*self.languages.values(), *self.tasks.values(), self.no_times or 0]
-        if not all(0 <= token < words for token in tokens):
+        if not all(0 <= token < vocab_size for token in tokens):
             raise BundleError(
                 f"generation_config.json: special tokens run from {min(tokens)} to {max(tokens)}, "
-                f"expected 0 to {words - 1}"
+                f"expected 0 to {vocab_size - 1}"
             )
 
     def likeliest(self, logits: np.ndarray) -> list[int]:
@@ -86,8 +86,8 @@ def transcribe(
     invalid task, language or sound.
     """
     check_place(first_place)
-    asked = replace(request(bundle, sounds, **options), first_place=first_place)
-    results = scheduler.finished(asked, batch_tokens, progress)
+    generation_request = replace(request(bundle, sounds, **options), first_place=first_place)
+    results = scheduler.finished(generation_request, batch_tokens, progress)
     texts = bundle.files.text.decode([result.tokens for result in results])
     return texts[0] if isinstance(sounds, SINGLE) else texts
 
@@ -115,9 +115,9 @@ def request(
     for name, value in (("language", language), ("task", task)):
         if not isinstance(value, str | None):
             raise InputError(f"{name} is {shown(value)}, expected a text or None")
-    language, asked = language or speech.own_language, task or speech.own_task
+    language, chosen_task = language or speech.own_language, task or speech.own_task
     spoken = None if language is None else speech.language(language)
-    first = speech.begin(0, asked, spoken or 0)
+    first = speech.begin(0, chosen_task, spoken or 0)
     if config.max_length is not None:
         config = replace(config, max_length=config.max_length + len(first))
 
@@ -126,7 +126,7 @@ def request(
         if spoken is None and speech.languages:
             tokens = [*speech.likeliest(generation.prefill(batch, [1] * len(tokens))[1])]
         start = batch.decoder_input_ids[0][0]
-        return replace(batch, decoder_input_ids=[speech.begin(start, asked, token) for token in tokens])
+        return replace(batch, decoder_input_ids=[speech.begin(start, chosen_task, token) for token in tokens])
 
     speech.check(bundle.decoder.width(LOGITS))
     strict, read = "max_new_tokens" in options, bundle.files.audio.features

@@ -69,8 +69,8 @@ def _scoring(bundle: LoadedBundle) -> dict:
     folder, config = bundle.files.folder, bundle.files.config
     if not (folder / "modules.json").is_file():
         return config
-    own = read_json(folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
-    return config if own is None else config | {"sentence_transformers": {"activation_fn": own}}
+    activation = read_json(folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
+    return config if activation is None else config | {"sentence_transformers": {"activation_fn": activation}}
 
 
 def rerank(
@@ -97,13 +97,13 @@ def rerank(
     check_task(bundle, "rerank")
     if top_k is not None:
         check_count("top_k", top_k)
-    rows, found = as_texts(queries), as_texts(documents)
+    rows, passages = as_texts(queries), as_texts(documents)
     if isinstance(documents, str):
         raise InputError(f"documents are {shown(documents)}, expected a list of texts")
     score = _crossed if bundle.late_interaction is None else late_interaction.scores
-    scores = score(bundle, rows, found, truncate, batch_tokens, progress)
+    scores = score(bundle, rows, passages, truncate, batch_tokens, progress)
     results = [
-        [_ranked(i, row[i], found[i] if return_documents else None) for i in order]
+        [_ranked(i, row[i], passages[i] if return_documents else None) for i in order]
         for row, order in zip(scores, np.argsort(-scores, axis=1, kind="stable")[:, :top_k], strict=True)
     ]
     return results[0] if isinstance(queries, str) else results
@@ -155,8 +155,8 @@ def zero_shot(
     check_flag("multi_label", multi_label)
     check_task(bundle, "zero_shot")
     rows, labels = as_texts(texts), as_texts(candidate_labels)
-    asked = isinstance(hypothesis_template, str) and "{}" in hypothesis_template
-    if isinstance(candidate_labels, str) or not labels or not asked:
+    has_slot = isinstance(hypothesis_template, str) and "{}" in hypothesis_template
+    if isinstance(candidate_labels, str) or not labels or not has_slot:
         raise InputError(
             f"candidate_labels {shown(candidate_labels)} and template {shown(hypothesis_template)}, "
             "expected a list of labels, and {} for each"
@@ -168,9 +168,9 @@ def zero_shot(
         raise InputError(f"the model's labels are {', '.join(known)}, of which none is entailment")
     hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
     limit = longest_text(bundle)
-    for hypothesis, alone in zip(hypotheses, bundle.files.text.encode(hypotheses), strict=True):
-        if limit is not None and len(alone) >= limit:
-            long = f"a hypothesis of {counted(len(alone), 'token')}"
+    for hypothesis, encoding in zip(hypotheses, bundle.files.text.encode(hypotheses), strict=True):
+        if limit is not None and len(encoding) >= limit:
+            long = f"a hypothesis of {counted(len(encoding), 'token')}"
             raise InputError(f"{long} leaves no room for a text: {hypothesis[:40]!r}")
     pairs: list[Item] = [(text, hypothesis) for text in rows for hypothesis in hypotheses]
     encodings = encode(bundle, pairs, truncate, strategy="only_first")
@@ -213,8 +213,8 @@ def fill_mask(
     check_count("batch_tokens", batch_tokens)
     budget = min(batch_tokens, max(1, SCORES_AT_ONCE // vocab_size))
     results: list[Any] = [None] * len(rows)
-    for places, outputs, _ in run(bundle, encodings, budget, progress):
-        for i, logits in zip(places, outputs[output], strict=True):
+    for indices, outputs, _ in run(bundle, encodings, budget, progress):
+        for i, logits in zip(indices, outputs[output], strict=True):
             results[i] = _fill(bundle, encodings[i].ids, mask[1], logits, top_k)
     return results[0] if isinstance(texts, str) else results
 
@@ -230,11 +230,11 @@ def _fill(bundle: LoadedBundle, ids: list[int], mask: int, logits: np.ndarray, t
         if padding is not None:
             filled = [[token for token in tokens if token != padding[1]] for tokens in filled]
         sequences = text.decode(filled, special=len(masks) > 1)  # the other masks are special tokens
-        words = text.decode([[token] for token in best], special=True)
+        pieces = text.decode([[token] for token in best], special=True)
         results.append(
             [
                 {"score": float(row[token]), "token": token, "token_str": word, "sequence": sequence}
-                for token, word, sequence in zip(best, words, sequences, strict=True)
+                for token, word, sequence in zip(best, pieces, sequences, strict=True)
             ]
         )
     return results[0] if len(masks) == 1 else results

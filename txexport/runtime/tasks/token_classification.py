@@ -81,8 +81,8 @@ def tag(
     owners, parts = [i for i, _ in windows], [window for _, window in windows]
     labels = names(bundle.files.config, bundle.sessions[roles.MODEL].width(LOGITS))
     by_window: list[list[Entity]] = [[] for _ in windows]
-    for places, outputs, _ in run(bundle, parts, batch_tokens, progress, owners):
-        for place, logits in zip(places, outputs[LOGITS], strict=True):
+    for indices, outputs, _ in run(bundle, parts, batch_tokens, progress, owners):
+        for place, logits in zip(indices, outputs[LOGITS], strict=True):
             i, window = windows[place]
             tokens = list(_tokens(bundle.files.text, rows[i], window, softmax(logits)))
             by_window[place] = _entities(bundle.files.text, tokens, labels, aggregation)
@@ -171,13 +171,13 @@ def _kind(part: Entity) -> str:
 
 def _longest(entities: list[Entity]) -> list[Entity]:
     """Of overlapping entities, which windows return twice, the longest, or the likelier if equally long."""
-    kept: list[Entity] = []
+    longest: list[Entity] = []
     for entity in sorted(entities, key=lambda entity: entity["start"]):
-        if not kept or entity["start"] >= kept[-1]["end"]:
-            kept.append(entity)
-        elif _size(entity) > _size(kept[-1]):
-            kept[-1] = entity
-    return kept
+        if not longest or entity["start"] >= longest[-1]["end"]:
+            longest.append(entity)
+        elif _size(entity) > _size(longest[-1]):
+            longest[-1] = entity
+    return longest
 
 
 def _size(entity: Entity) -> tuple[int, float]:

@@ -39,8 +39,8 @@ class Dense:
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         """vectors (...,W) -> (...,V)."""
         if vectors.shape[-1] != self.weight.shape[1]:
-            wanted, given = self.weight.shape[1], vectors.shape[-1]
-            raise BundleError(f"a dense layer takes vectors of {wanted} numbers, and gets {given}")
+            wanted, width = self.weight.shape[1], vectors.shape[-1]
+            raise BundleError(f"a dense layer takes vectors of {wanted} numbers, and gets {width}")
         result = vectors @ self.weight.T
         if self.bias is not None:
             result = result + self.bias
@@ -185,14 +185,14 @@ def _method(config: dict) -> str:
         "pooling_mode_mean_tokens": "mean",
         "pooling_mode_weightedmean_tokens": "weightedmean",
     }
-    asked = [k for k, v in config.items() if k.startswith("pooling_mode_") and v is True]
-    if not asked and isinstance(config.get("pooling_mode"), str):
-        asked = [config["pooling_mode"]]
+    methods = [k for k, v in config.items() if k.startswith("pooling_mode_") and v is True]
+    if not methods and isinstance(config.get("pooling_mode"), str):
+        methods = [config["pooling_mode"]]
         flags = {method: method for method in METHODS}
-    if len(asked) == 1 and asked[0] in flags:
-        return flags[asked[0]]
+    if len(methods) == 1 and methods[0] in flags:
+        return flags[methods[0]]
     raise BundleError(
-        f"pooling by {', '.join(asked) or 'nothing'} is not supported; expected one of {', '.join(METHODS)}"
+        f"pooling by {', '.join(methods) or 'nothing'} is not supported; expected one of {', '.join(METHODS)}"
     )
 
 

@@ -52,7 +52,7 @@ def read_token_vectors(folder: Path) -> TokenVectors | None:
     if kinds != ["Transformer", *["Dense"] * (len(kinds) - 1)]:
         raise BundleError(
             f"modules.json names {', '.join(kinds)[:200]}; expected Transformer, then Dense alone, since "
-            "nothing pools"
+            "there is no pooling"
         )
     config = read_json(folder / FILE, missing={})
     prompts, default = read_prompts(config)
@@ -89,8 +89,8 @@ def _length(config: Mapping[str, Any], name: str, default: int) -> int:
 
 
 def _words(config: Mapping[str, Any]) -> tuple[str, ...]:
-    words = config.get("skiplist_words")
-    words = list(string.punctuation) if words is None else words
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise BundleError(f"{FILE}: skiplist_words is {shown(words)}, expected a list of tokens")
-    return tuple(words)
+    skiplist = config.get("skiplist_words")
+    skiplist = list(string.punctuation) if skiplist is None else skiplist
+    if not isinstance(skiplist, list) or not all(isinstance(word, str) for word in skiplist):
+        raise BundleError(f"{FILE}: skiplist_words is {shown(skiplist)}, expected a list of tokens")
+    return tuple(skiplist)
