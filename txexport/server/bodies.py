@@ -99,11 +99,11 @@ def parsed(body: bytes) -> Any:
     except RecursionError:
         raise RefusedError("the body is nested too deeply") from None
     except ValueError as error:  # not UTF-8, not JSON, or a number of thousands of digits
-        raise RefusedError(f"the body is no JSON in UTF-8: {error}") from None
+        raise RefusedError(f"the body is not JSON in UTF-8: {error}") from None
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def fitted(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:

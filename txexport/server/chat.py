@@ -58,7 +58,7 @@ def _job_of(served: Served, body: Mapping[str, Any], limits: Limits) -> Generati
     )
     inputs = chat_input_ids(served.model.bundle, conversation)
     if body.get("top_logprobs") and not body.get("logprobs"):
-        raise RefusedError("top_logprobs is for logprobs=true", param="top_logprobs")
+        raise RefusedError("top_logprobs needs logprobs=true", param="top_logprobs")
     shape = _shape(body.get("response_format", {}))
     alternatives = body.get("top_logprobs", 0) if body.get("logprobs") else None
     new_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
@@ -106,7 +106,7 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
     for part in parts:
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
             kind = part.get("type") if isinstance(part, dict) else part
-            raise RefusedError(f"a message's part is {kind!r:.40}, expected text alone", param="messages")
+            raise RefusedError(f"a message's part is {kind!r:.40}, expected text only", param="messages")
     return plain | {"content": "".join(part["text"] for part in parts)}
 
 

@@ -55,7 +55,7 @@ async def completions(request: Request) -> Response:
     body = await read_json(request, FIELDS, limits.most_text)
     served = find(request.app.state.served, body["model"])
     if served.generation is None or served.model.bundle.reader.ids_source is None:
-        raise RefusedError(f"{served.name} completes no texts; it is for {', '.join(served.methods)}")
+        raise RefusedError(f"{served.name} does not complete texts; it is for {', '.join(served.methods)}")
     if body.get("echo") and "logprobs" in body:
         raise RefusedError("echo is not served with logprobs; ask without one of them", param="echo")
     job, prompts = await work(request, _job_of, served, body, limits)

@@ -109,7 +109,7 @@ def include_usage(body: Mapping[str, Any]) -> bool:
     """Return whether a stream ends with its token usage. Raises RefusedError."""
     chosen = body.get("stream_options", {})
     if chosen and not body.get("stream"):
-        raise RefusedError("stream_options is for stream=true", param="stream_options")
+        raise RefusedError("stream_options needs stream=true", param="stream_options")
     for name, value in chosen.items():
         if name not in ("include_usage", "include_obfuscation") or not isinstance(value, bool):
             raise RefusedError(

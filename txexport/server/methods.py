@@ -107,7 +107,7 @@ def _file(path: Path, value: str) -> Path:
     try:
         path.write_bytes(base64.b64decode(rest if comma else head, validate=True))
     except ValueError:  # binascii's too
-        raise RefusedError("a file is no base64; send its bytes in it") from None
+        raise RefusedError("a file is not valid base64; send its bytes in base64") from None
     return path
 
 

@@ -82,7 +82,7 @@ def serve(arguments: ServeArguments) -> None:
     """
     for key in arguments.api_keys:
         if not key.strip() or key != key.strip() or not (key.isascii() and key.isprintable()):
-            raise InputError("a key of api_keys is blank or has characters that no header carries")
+            raise InputError("a key of api_keys is blank or has characters that are not allowed in a header")
     with listening(arguments.host, arguments.port) as sockets:  # before bundles load, which may take minutes
         served = arguments.open_all()
         try:

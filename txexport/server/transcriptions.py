@@ -55,7 +55,7 @@ async def _form(request: Request, most: int) -> tuple[bytes, dict[str, Any]]:
     try:
         form = await MultiPartParser(headers, stream(), max_files=1, max_fields=20).parse()
     except (MultiPartException, KeyError) as error:
-        raise RefusedError(f"the body is no multipart form: {error}") from None
+        raise RefusedError(f"the body is not a multipart form: {error}") from None
     file = form.get("file")
     if not isinstance(file, UploadFile):
         raise RefusedError("file is missing, expected a WAV file", param="file")

@@ -154,7 +154,7 @@ def test_zero_shot_equals_the_pipeline(architecture, config, settings, case_of):
 
 def test_zero_shot_needs_entailment(case_of):
     model = case_of("BertForSequenceClassification", "wordpiece", **FIVE).model
-    with pytest.raises(InputError, match=r"labels are joy, anger, .*, of which none is entailment"):
+    with pytest.raises(InputError, match=r"labels are joy, anger, .*, none of which is entailment"):
         model.zero_shot("the cat", ["animal"])
     for labels, template in (("animal", "{}"), ([], "{}"), (["animal"], "no place")):
         with pytest.raises(InputError, match=r"expected a list of labels, and \{\} for each"):

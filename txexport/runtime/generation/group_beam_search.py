@@ -98,14 +98,14 @@ def group_beam(
         parents = np.tile(np.arange(settings.beams), (len(going), 1)).reshape(len(going), groups, size)
         chosen.clear()
         for place in range(groups):
-            at_work = [i for i, source in enumerate(going) if not states[source][place].done]
-            scores = _shaped(logs[at_work, place], [going[i] for i in at_work], states, place, plan)
-            for i, rows in zip(at_work, scores, strict=True):
+            active = [i for i, source in enumerate(going) if not states[source][place].done]
+            scores = _shaped(logs[active, place], [going[i] for i in active], states, place, plan)
+            for i, rows in zip(active, scores, strict=True):
                 group = states[going[i]][place]
                 parents[i, place] = place * size + group.advance(rows, going[i], plan, settings)
             for i, source in enumerate(going):
                 group = states[source][place]
-                newest = [row[-1] for row in group.tokens] if i in at_work else [pad] * size
+                newest = [row[-1] for row in group.tokens] if i in active else [pad] * size
                 chosen.setdefault(source, []).extend(newest)
         on = [i for i, source in enumerate(going) if _goes_on(states[source], plan.limits[source])]
         if not on:

@@ -35,7 +35,7 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
     for prompt, encoding in zip(texts, encodings, strict=True):
         if not encoding.ids:
             raise InputError(
-                f"a prompt is {prompt[:40]!r}, of which the tokenizer makes no token; write some text"
+                f"a prompt is {prompt[:40]!r}, for which the tokenizer gives no tokens; write some text"
             )
     if language is not None:
         return in_language(text, encodings, language), single

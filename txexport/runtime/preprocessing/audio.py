@@ -149,7 +149,7 @@ def read_sound(
     if not samples.size or not np.isfinite(samples).all():
         wrong = f"{(~np.isfinite(samples)).sum():,} of {samples.size:,}"
         raise InputError(
-            f"a sound has no samples, or some that are no finite numbers: {wrong}; mend or leave it out"
+            f"a sound has no samples, or some that are not finite: {wrong}; correct it or leave it out"
         )
     if longest is not None and samples.size * target > longest * own_rate:
         raise _too_long(samples.size / own_rate, longest / target, cure)
@@ -200,7 +200,7 @@ def read_wav(
         raise InputError(f"sound {path} cannot be read: {error}") from None
     except Exception as error:  # wave raises many types for damaged files
         message = first_line(error) if str(error) else "it ends too soon"
-        raise InputError(f"sound {path} is no PCM WAV file: {message}; convert it to one") from None
+        raise InputError(f"sound {path} is not a PCM WAV file: {message}; convert it to one") from None
     if len(data) != count * channels * width:
         raise InputError(f"sound {path} is cut short: {len(data)} of {count * channels * width} bytes")
     if width > 4 or not rate:
@@ -233,7 +233,7 @@ def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
     offsets, phases = np.arange(-half, half + 1), min(up, result.size)
     if phases * offsets.size > TAPS:
         raise InputError(
-            f"a rate of {rate} Hz is no simple part of {target}; convert the sound, as to 48000 Hz"
+            f"a rate of {rate} Hz is no simple ratio to {target}; convert the sound, for example to 48000 Hz"
         )
     at_once = max(1, TAPS // 256 // offsets.size)
     for first in range(0, phases, at_once):

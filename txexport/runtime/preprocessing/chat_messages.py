@@ -38,7 +38,7 @@ def mappings(name: str, values: Any, expected: str) -> list[Message]:
         objects = [plain(one) for one in values]
         if all(isinstance(one, dict) for one in objects):
             return objects
-    raise InputError(f"{name} are no list of {expected}, but {shown(values)}")
+    raise InputError(f"{name} are {shown(values)}, expected a list of {expected}")
 
 
 def plain(value: Any, depth: int = 0) -> Any:

@@ -61,4 +61,4 @@ def _named(text: Text) -> set[int]:
 def refuse_languages(*languages: str | None) -> None:
     """Raise InputError for a language, which models of speech and images would ignore."""
     if any(language is not None for language in languages):
-        raise InputError("src_lang and tgt_lang are for translators of text; for speech choose language")
+        raise InputError("src_lang and tgt_lang are for text translation models; for speech choose language")

@@ -170,7 +170,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             elif name == "format":
                 self._percent(str(value), parameters)
             elif name == "sum" and any(not isinstance(one, int | float | str | None) for one in parameters):
-                raise SecurityError("sum begins with a number")
+                raise SecurityError("sum must begin with a number")
             elif name in ("string", "escape", "e"):
                 self.room(size(value))
             elif name in SLOW:

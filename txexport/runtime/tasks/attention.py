@@ -105,7 +105,7 @@ def _read(bundle: LoadedBundle, item: Item, truncate: bool) -> list[AttentionMap
 
 def _prompt(bundle: LoadedBundle, item: Item) -> list[AttentionMap]:
     """The maps of a decoder, in one pass over a text."""
-    text = _alone(item)
+    text = _single_text(item)
     (encoding,) = bundle.files.text.encode([text])
     outputs = _pass(bundle, encoding.ids, {})
     tokens = _pieces(encoding, text)
@@ -121,7 +121,7 @@ def _translated(
     options: dict[str, Any],
 ) -> list[AttentionMap]:
     """The maps of an encoder-decoder for a source and `target`, by default generated greedily."""
-    text, tokenizer = _alone(item), bundle.files.text
+    text, tokenizer = _single_text(item), bundle.files.text
     rows = inputs_of(bundle, [text], src_lang)[0]
     if target is None:
         greedy = {"num_beams": 1, "do_sample": False, **target_option(bundle, tgt_lang), **options}
@@ -190,7 +190,7 @@ def _weights(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.stack(each) for name, each in layers.items()}
 
 
-def _alone(item: Item) -> str:
+def _single_text(item: Item) -> str:
     """One text. Raises InputError for a pair."""
     if not isinstance(item, str):
         raise InputError("the model reads one text, not a pair")

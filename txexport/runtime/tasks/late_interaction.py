@@ -78,7 +78,7 @@ def embed_tokens(
 def max_sim(query: np.ndarray, document: np.ndarray) -> float:
     """The sum, over a query's vectors (T,V), of each one's greatest product with a document's (T,V)."""
     if not len(document):
-        raise InputError("a document has no tokens but those that are skipped; leave it out")
+        raise InputError("a document has only tokens that are skipped; leave it out")
     return float((query @ document.T).max(axis=1).sum())
 
 

@@ -121,7 +121,7 @@ def _crossed(
     count = bundle.sessions[roles.MODEL].width(LOGITS)
     if count != 1:
         known = ", ".join(names(bundle.files.config, count)[:5])
-        raise InputError(f"the model has {count} labels ({known}), and one that ranks has a single one")
+        raise InputError(f"the model has {count} labels ({known}), and ranking needs a model with one")
     pairs: list[Item] = [(query, document) for query in queries for document in documents]
     encodings = encode(bundle, pairs, truncate)
     owners = [i for i in range(len(queries)) for _ in documents]
@@ -165,7 +165,7 @@ def zero_shot(
     known = names(bundle.files.config, count)
     entailed = next((i for i, name in enumerate(known) if name.lower().startswith("entail")), None)
     if entailed is None or count < 2:
-        raise InputError(f"the model's labels are {', '.join(known)}, of which none is entailment")
+        raise InputError(f"the model's labels are {', '.join(known)}, none of which is entailment")
     hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
     limit = longest_text(bundle)
     for hypothesis, encoding in zip(hypotheses, bundle.files.text.encode(hypotheses), strict=True):
