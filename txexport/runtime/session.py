@@ -125,10 +125,8 @@ class Session:
             dims = ", ".join(str(dim) for dim in port.shape)
             wanted = np.dtype(kind).name
             raise InputError(f"input '{name}' is {array.dtype} {array.shape}, expected {wanted} ({dims})")
-        if array.dtype == np.int64 and array.size and (least := array.min()) < 0:
-            raise InputError(
-                f"input '{name}' has {least}, expected 0 or more"
-            )  # or it would count from the end
+        if array.dtype == np.int64 and array.size and (least := array.min()) < 0:  # would count from the end
+            raise InputError(f"input '{name}' has {least}, expected 0 or more")
         for length, dim in pairs:
             size, owner = sizes.setdefault(dim, (length, name))
             if size != length:

@@ -128,7 +128,7 @@ def config_of(app: Any, most: int, **options: Any) -> uvicorn.Config:
 
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Sockets of every address of `host` that this machine has, bound to `port`. Raises InputError."""
+    """Sockets of all addresses of `host` on this machine, bound to `port`. Raises InputError."""
     if not 0 <= port < 2**16:  # otherwise the system would choose another port
         raise InputError(f"port is {port}, expected a whole number below {2**16}")
     bound: list[socket.socket] = []

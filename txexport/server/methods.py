@@ -1,4 +1,4 @@
-"""POST /v1/tasks/METHOD: every method of Model that a task has, with the arguments that it has in Python."""
+"""POST /v1/tasks/METHOD: the methods of Model for a bundle's task, with their arguments in Python."""
 
 import base64
 import functools

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def strings(value: Any) -> list[str]:
-    """The texts in a value of JSON that is a text or lists of texts; of other values none."""
+    """The texts in a JSON value that is a text or nested lists of texts; none in other values."""
     if isinstance(value, str):
         return [value]
     return [text for one in value for text in strings(one)] if isinstance(value, list) else []

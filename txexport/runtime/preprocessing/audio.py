@@ -188,8 +188,8 @@ def read_wav(
 ) -> tuple[np.ndarray, int]:
     """Samples (N,) float32 between -1 and 1, the mean of all channels, and their rate in Hz.
 
-    Reads PCM of 8, 16, 24 or 32 bits. Raises InputError for any other file, and, before samples are made of
-    it, for one of more than `longest` seconds.
+    Reads PCM of 8, 16, 24 or 32 bits. Raises InputError for any other file and, before it is decoded, for one
+    of more than `longest` seconds; `cure` is the advice in that message.
     """
     try:
         with wave.open(os.fspath(path), "rb") as file:

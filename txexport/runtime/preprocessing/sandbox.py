@@ -76,7 +76,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             raise SecurityError(f"it makes values of more than {SIZE:,} characters, or {MADE:,} in all")
 
     def counted(self, items: Iterable) -> Iterator:
-        """The items of a loop, a step each."""
+        """The items of a loop; each counts as a step."""
         for item in items:
             self.tick()
             yield item
@@ -249,7 +249,7 @@ def reads(source: str, name: str) -> bool:
 
 
 class _Formatter(SandboxedFormatter):
-    """The method format, whose fields are steps and whose parts are measured."""
+    """The method format; each field counts as a step, and its parts are measured."""
 
     _env: Sandbox
 
@@ -261,7 +261,7 @@ class _Formatter(SandboxedFormatter):
         return super().get_field(field_name, args, kwargs)
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """One part."""
+        """A formatted field."""
         if sizes.WIDE.search(format_spec):
             raise SecurityError(f"the format {format_spec[:40]!r} is too wide")
         self._env.room(size(value))
@@ -269,7 +269,7 @@ class _Formatter(SandboxedFormatter):
 
 
 class _Watched(NodeTransformer):
-    """A template's tree in which loops are counted, and what makes values is measured."""
+    """Adds to a template's tree the calls that count loops and measure values."""
 
     def _call(self, node: nodes.Node, name: str, *args: nodes.Node) -> nodes.Call:
         call = nodes.Call(nodes.EnvironmentAttribute(name), list(args), [], None, None)
@@ -278,13 +278,13 @@ class _Watched(NodeTransformer):
         return call
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
-        """Loops."""
+        """Count the steps of loops."""
         self.generic_visit(node)
         node.iter = self._call(node, "counted", node.iter)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
-        """The operator ~."""
+        """Measure the operator ~."""
         self.generic_visit(node)
         return self._call(node, "joined", *node.nodes)
 
@@ -297,7 +297,7 @@ class _Watched(NodeTransformer):
     visit_List = visit_Tuple = visit_Dict = _literal  # noqa: N815
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
-        """Slices, except those of constants, which Jinja2 computes when it compiles."""
+        """Measure slices, except those of constants, which Jinja2 computes when it compiles."""
         self.generic_visit(node)
         if not isinstance(node.arg, nodes.Slice):
             return node
@@ -310,10 +310,10 @@ class _Watched(NodeTransformer):
         return node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Const:  # noqa: N802
-        """Numbers."""
+        """Measure constants."""
         size(node.value)
         return node
 
     def visit_ScopedEvalContextModifier(self, node: nodes.Node) -> nodes.Node:  # noqa: N802
-        """The block autoescape."""
+        """Refuse the block autoescape."""
         raise SecurityError("autoescape is not supported")

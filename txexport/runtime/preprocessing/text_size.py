@@ -74,7 +74,7 @@ class TextSize:
         return tokens
 
     def check(self, items: Sequence[Item], limit: int | None, advice: str = "shorten it") -> None:
-        """Raise InputError for a long text or pair that is surely more than `limit` tokens, with `advice`."""
+        """Raise InputError for a text or pair that must have more than `limit` tokens, with `advice`."""
         if limit is None:
             return
         for item in items:

@@ -72,7 +72,7 @@ def _preprocessing(bundle: LoadedBundle, session: Session) -> tuple[str, Audio |
 
 
 def _labels(config: dict[str, Any], logits: np.ndarray, top_k: int | None) -> list[list[Label]]:
-    """As for texts, but without a problem_type a single label gets a softmax too."""
+    """Labels as for texts, but a single label without a problem_type gets a softmax."""
     if logits.shape[1] != 1 or config.get("problem_type") is not None:
         return labelled(config, logits, top_k)
     return [ranked(names(config, 1), row, top_k) for row in softmax(logits)]

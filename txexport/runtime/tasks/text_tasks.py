@@ -259,7 +259,7 @@ def next_sentence(
 
 
 def as_pairs(first: str | Sequence[str], second: str | Sequence[str]) -> list[Item]:
-    """Pairs of texts; one text goes with each of several. Raises InputError for lists of unlike lengths."""
+    """Pairs of texts; a single text pairs with each of several. Raises InputError for unequal lengths."""
     firsts, seconds = as_texts(first), as_texts(second)
     if isinstance(first, str):
         firsts = firsts * len(seconds)
