@@ -135,7 +135,7 @@ def test_tokens_bytes_are_those_of_the_texts_they_make(model_of):
 
 
 def test_a_vocabulary_of_words_is_refused(with_tokenizer):
-    with pytest.raises(InputError, match="need a vocabulary of bytes or of SentencePiece"):
+    with pytest.raises(InputError, match="constrained decoding needs a byte-level or SentencePiece"):
         with_tokenizer(wordpiece().backend_tokenizer).generate_ids([[5]], regex="a", eos_token_id=END)
 
 

@@ -318,7 +318,9 @@ def test_the_model_goes_on_with_it(bundle):
 )
 def test_nothing_to_go_on_is_refused(messages, bundle):
     folder, _ = bundle(TEMPLATES["chatml"])
-    with pytest.raises(InputError, match="the last message has no text that continue_final_message could go"):
+    with pytest.raises(
+        InputError, match="the last message has no text that continue_final_message could continue"
+    ):
         prompt(folder, messages, continues=True)
 
 
