@@ -230,7 +230,7 @@ def test_arguments_that_cannot_be(arguments, said):
 def test_a_column_that_is_not_there(bundle):
     folder, _, _ = bundle("embed")
     with pytest.raises(
-        InputError, match="no column is 'text' among id, body; say with inputs= which to read"
+        InputError, match="no column is 'text' among id, body; choose with inputs= which to read"
     ):
         Predictor(folder, "embed", pooling="mean")({"id": np.arange(2), "body": column(TEXTS[:2])})
 

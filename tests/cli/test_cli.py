@@ -77,7 +77,7 @@ def test_warnings_are_one_line(bundle_of, tmp_path):
     (tmp_path / "copy" / "generation_config.json").write_text('{"guidance_scale": 4}')
     relist(tmp_path / "copy")
     _, _, noise = invoke("generate", tmp_path / "copy", "the cat", "--max-new-tokens", 2)
-    assert noise == "warning: generation leaves out guidance_scale=4\n"
+    assert noise == "warning: generation ignores guidance_scale=4\n"
 
 
 def test_families_lists_every_task():

@@ -143,7 +143,7 @@ def test_texts_are_lines_or_pairs(tmp_path):
 def test_refusals_are_one_line(bundle_in, bundle_of):
     with pytest.raises(InputError, match="rounds is 0"):
         txexport.compare_dtypes(bundle_in("embed"), rounds=0)
-    with pytest.raises(InputError, match="texts are none"):
+    with pytest.raises(InputError, match="there are no texts"):
         txexport.compare_dtypes(bundle_in("embed"), texts=[])
     with pytest.raises(InputError, match="compared on texts or images, and the bundle is for transcribe"):
         txexport.compare_dtypes(bundle_of("whisper"))

@@ -188,7 +188,7 @@ def test_what_is_kept_and_what_is_int8_are_not_calibrated(checkpoint_of, tmp_pat
             {"dtype": "int4"},
             r"^texts are for a model that reads them; this one is for automatic-speech",
         ),
-        ("bert", {"dtype": "int4", "texts": []}, r"^texts are none, expected some$"),
+        ("bert", {"dtype": "int4", "texts": []}, r"^there are no texts, expected at least one$"),
         (
             "bert",
             {"dtype": "int4", "texts": [3]},

@@ -277,7 +277,7 @@ def test_max_length_beside_max_new_tokens_is_told(given, filed, copy_of, tmp_pat
     edited(folder, "generation_config.json", eos_token_id=None, **filed)
     txexport.export(folder, tmp_path / "out")
     model = txexport.load(tmp_path / "out", device="cpu")
-    with pytest.warns(UserWarning, match="max_new_tokens=4 goes before max_length=30, which is ignored"):
+    with pytest.warns(UserWarning, match="max_new_tokens=4 overrides max_length=30, which is ignored"):
         ours = model.generate_ids([[5, 6, 7]], **given)[0]
     original = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     theirs = original.generate(torch.tensor([[5, 6, 7]]), do_sample=False, **given)[0, 3:].tolist()
@@ -287,7 +287,7 @@ def test_max_length_beside_max_new_tokens_is_told(given, filed, copy_of, tmp_pat
 
 def test_min_length_beside_min_new_tokens_is_told(bundle_of):
     model = txexport.load(bundle_of("gpt2"), device="cpu")
-    with pytest.warns(UserWarning, match="min_new_tokens=2 goes before min_length=9, which is ignored"):
+    with pytest.warns(UserWarning, match="min_new_tokens=2 overrides min_length=9, which is ignored"):
         model.generate_ids([[5, 6, 7]], max_new_tokens=4, min_new_tokens=2, min_length=9)
 
 

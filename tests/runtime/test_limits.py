@@ -321,10 +321,10 @@ def sound(tmp_path):
 LIES = [
     (24, "<I", 2**32 - 1, "a rate is 4294967295, expected a whole number of Hz, from 1 to 384000"),
     (40, "<I", 2**32 - 2, "sound.wav is cut short: 200 of 4294967294 bytes"),
-    (16, "<I", 2**32 - 1, "sound.wav is no PCM WAV file"),
-    (16, "<I", 15, "sound.wav is no PCM WAV file"),
-    (22, "<H", 0, "sound.wav is no PCM WAV file"),
-    (34, "<H", 0, "sound.wav is no PCM WAV file"),
+    (16, "<I", 2**32 - 1, "sound.wav is not a PCM WAV file"),
+    (16, "<I", 15, "sound.wav is not a PCM WAV file"),
+    (22, "<H", 0, "sound.wav is not a PCM WAV file"),
+    (34, "<H", 0, "sound.wav is not a PCM WAV file"),
     (34, "<H", 65535, "sound.wav "),
 ]
 
@@ -341,7 +341,9 @@ def test_a_sound_whose_header_lies(place, form, value, said, sound, little):
 
 
 def test_a_rate_without_a_simple_ratio(little):
-    with pytest.raises(InputError, match="a rate of 383999 Hz is no simple part of 16000; convert the sound"):
+    with pytest.raises(
+        InputError, match="a rate of 383999 Hz is no simple ratio to 16000; convert the sound"
+    ):
         little(resample, np.zeros(383999, np.float32), 383999, 16000)
 
 
@@ -530,7 +532,7 @@ def test_settings_of_sentence_vectors(settings, tmp_path):
         read_pooling(tmp_path)
 
 
-NAN = "output '.*' has numbers that are not finite; see with txexport verify"
+NAN = "output '.*' has NaN or infinity; run txexport verify"
 IMAGE = np.zeros((9, 9, 3), np.uint8)
 ENCODERS = [
     (Row("bert", "BertModel", "feature-extraction"), lambda m: m.embed("the cat", pooling="mean")),

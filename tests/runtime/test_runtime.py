@@ -217,7 +217,7 @@ def test_generation_config_stands_in_place_of_config(bundle_of, tmp_path):
 
 def test_settings_that_are_left_out_are_said(bundle_of, tmp_path):
     model = with_settings(bundle_of("gpt2"), tmp_path, guidance_scale=4, penalty_alpha=0.3)
-    with pytest.warns(UserWarning, match="generation leaves out penalty_alpha=0.3, guidance_scale=4"):
+    with pytest.warns(UserWarning, match="generation ignores penalty_alpha=0.3, guidance_scale=4"):
         model.generate_ids([[5]], max_new_tokens=2)
 
 

@@ -149,4 +149,4 @@ def test_an_empty_prompt_says_so(server):
         asked = {"model": "python-completer", "prompt": prompt}
         answer = httpx.post(f"{server[0]}/v1/completions", json=asked)
         assert answer.status_code == 400
-        assert "a prompt is '', of which the tokenizer makes no token" in answer.json()["error"]["message"]
+        assert "a prompt is '', for which the tokenizer gives no tokens" in answer.json()["error"]["message"]

@@ -1,4 +1,4 @@
-"""Many rows through a bundle, on more than one machine: what Ray Data and Spark take."""
+"""Batch inference on several machines, for Ray Data and Spark."""
 
 from txexport.batch.predictor import Predictor
 

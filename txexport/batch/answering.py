@@ -1,17 +1,17 @@
-"""Many inputs together, of which some cannot be answered."""
+"""Answers to many inputs, some of which may fail."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from txexport.errors import InputError, LibraryError
 
-REFUSALS = (InputError, LibraryError)  # what one input can be the cause of
+REFUSALS = (InputError, LibraryError)  # errors that a single input may cause
 
 
 def answered(ask: Callable[[Sequence, int], Sequence], values: Sequence, first: int = 0) -> Iterator[Any]:
-    """The answer to each of `values`, or the error that it causes, which asking for halves finds.
+    """The answer to each of `values`, or the error that it causes, found by bisection.
 
-    `ask` takes values and the place of the first of them; that of values[0] is `first`.
+    `ask` takes values and the index of the first one; the index of values[0] is `first`.
     """
     if not values:
         return

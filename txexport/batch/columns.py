@@ -1,6 +1,6 @@
 """Columns of a batch as inputs of a model, and its answers as columns: of NumPy, or of Arrow.
 
-Types are those of `txexport.tasks.METHODS`, as SQL spells them.
+Types are those of `txexport.tasks.METHODS`, in SQL's notation.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ VECTOR = "array<float>"
 
 
 def values(column: Any) -> list:
-    """What a column holds, as a model takes it; the column is an array of NumPy or of Arrow."""
+    """The entries of a column, an array of NumPy or Arrow, as a model takes them."""
     entries = column if isinstance(column, np.ndarray) else column.to_pylist()
     return [entry.tolist() if _is_scalar(entry) or _is_list(entry) else entry for entry in entries]
 
@@ -25,14 +25,15 @@ def _is_scalar(entry: object) -> bool:
 
 
 def _is_list(entry: object) -> bool:
-    """Whether it is a list of texts; an array of numbers may be an image."""
+    """Return whether an entry is a list of texts; an array of numbers may be an image."""
     return isinstance(entry, np.ndarray) and entry.dtype.kind in "OU"
 
 
 def fitted(answers: Sequence, kind: str, method: str) -> list:
-    """Answers of as many lists within each other as their type has, and None for each error.
+    """Answers nested to the depth of their type, and None for each error.
 
-    A mask's words are such a list more where a text has several masks. Raises InputError for answers of more.
+    A text with several masks has an answer one level deeper than a text with one. Raises InputError for
+    answers that are deeper than their type.
     """
     depth = kind.count("array<")
     result: list = []
@@ -48,7 +49,7 @@ def fitted(answers: Sequence, kind: str, method: str) -> list:
 
 
 def _depth(answer: Any) -> int:
-    """How many lists stand within each other."""
+    """The number of nested lists."""
     if isinstance(answer, np.ndarray):
         return answer.ndim
     levels = 0
@@ -58,7 +59,7 @@ def _depth(answer: Any) -> int:
 
 
 def to_numpy(answers: Sequence, kind: str) -> np.ndarray:
-    """A column of NumPy: vectors of all rows are (B,W), missing numbers NaN, all else objects."""
+    """A NumPy column: vectors of all rows as (B,W), missing numbers as NaN, all else as objects."""
     if kind in ("double", VECTOR) and len(answers) and not any(answer is None for answer in answers):
         return np.array(answers)
     if kind == "double":
@@ -69,14 +70,14 @@ def to_numpy(answers: Sequence, kind: str) -> np.ndarray:
 
 
 def to_arrow(answers: Sequence, kind: str) -> Any:
-    """An array of Arrow, of that type whatever is in it: an empty list has it too."""
+    """An Arrow array of the type `kind`, also for empty lists."""
     with needed_for("a column of Arrow"):
         import pyarrow
     return pyarrow.array(answers, arrow_type(kind))
 
 
 def arrow_type(kind: str) -> Any:
-    """A type of SQL as Arrow's."""
+    """The Arrow type for a type of SQL."""
     import pyarrow
 
     name, _, inner = kind.removesuffix(">").partition("<")

@@ -1,4 +1,4 @@
-"""How many cores a worker may use, as its scheduler says."""
+"""The number of cores that a worker may use, by its scheduler."""
 
 import sys
 

@@ -14,24 +14,24 @@ from txexport.tasks import METHODS
 if TYPE_CHECKING:
     from txexport.runtime import Model
 
-OPEN = 4  # bundles that a worker holds at once
+OPEN = 4  # bundles that a worker keeps open
 
 
 class Predictor:
-    """What a method of Model answers for each row: `embed`, `tag`, `generate` and so on.
+    """A method of Model over columns of rows: `embed`, `tag`, `generate` and so on.
 
-    Calling it with columns by name gives them back, and one more. The bundle, a folder that every worker
-    reads, is loaded with the first rows, once a process; what is pickled are the arguments alone.
+    Calling it with columns by name returns them with one more. The bundle, a folder that every worker can
+    read, is loaded with the first rows, once a process; only the arguments are pickled.
 
-    `inputs` are the columns that the method reads, by default those of its arguments' names, as
-    `txexport.tasks.METHODS` lists them: "text", or "question" and "context"; two texts are a pair where it
-    reads pairs. `output` is the column of answers. With `on_error` "null" a row that cannot be answered has
-    null, and the column {output}_error says why; "stop" raises InputError, which names the row. `device`,
-    `dtype`, `engine` and `precision` are as of `load`; so is `threads`, by default the worker's share of
-    cores. `options` are the method's: one that is an argument of rows, as `context`, is the same for all of
-    them. What sampling with a seed draws depends on a row's place in its batch.
+    `inputs` are the columns that the method reads, by default those with the names of its arguments, as
+    `txexport.tasks.METHODS` lists them: "text", or "question" and "context"; two columns of text are pairs
+    where the method reads pairs. `output` is the column of answers. With `on_error` "null", the answer of a
+    row that fails is null, and the column {output}_error has the message; "stop" raises InputError, which
+    names the row. `device`, `dtype`, `engine` and `precision` are as in `load`; so is `threads`, by default
+    the worker's share of cores. `options` are the method's; an argument of rows among them, such as
+    `context`, is the same for all rows. Samples with a seed depend on a row's index in its batch.
 
-    Raises InputError for another method, and for columns that are too many or too few.
+    Raises InputError for another method, and for too many or too few columns.
     """
 
     def __init__(
@@ -57,22 +57,24 @@ class Predictor:
         how = {"device": device, "dtype": dtype, "engine": engine, "precision": precision}
         self.threads, self.how = threads, {name: value for name, value in how.items() if value is not None}
         self.on_error, self.options = on_error, options
-        own = METHODS[method]
-        self.read = [name for name in own.inputs if name not in options]
+        record = METHODS[method]
+        self.read = [name for name in record.inputs if name not in options]
         self.inputs = self.read if inputs is None else [inputs] if isinstance(inputs, str) else list(inputs)
-        self.output = own.answer if output is None else output
+        self.output = record.answer if output is None else output
         if not self.read:
-            raise InputError(f"{method} has no column to read; give {own.inputs[0]} as one, not as an option")
-        if len(self.inputs) != len(self.read) and not (own.pairs and len(self.inputs) == 2):
+            raise InputError(
+                f"{method} has no column to read; give {record.inputs[0]} as one, not as an option"
+            )
+        if len(self.inputs) != len(self.read) and not (record.pairs and len(self.inputs) == 2):
             expected = f"{len(self.read)} ({', '.join(self.read)})" + (
-                ", or 2 for pairs" if own.pairs else ""
+                ", or 2 for pairs" if record.pairs else ""
             )
             raise InputError(f"inputs are {shown(self.inputs)}, expected {expected} for {method}")
 
     def __call__(self, batch: Any) -> Any:
-        """The batch, arrays of NumPy by name or a table of Arrow, with the column of answers.
+        """The batch (NumPy arrays by name, or an Arrow table) with the column of answers.
 
-        Raises InputError for a column that is not there, and for a row that cannot be answered.
+        Raises InputError for a missing column, and for a row that cannot be answered.
         """
         by_name = isinstance(batch, Mapping)
         names = list(batch) if by_name else batch.column_names
@@ -80,7 +82,7 @@ class Predictor:
         if missing:
             known = ", ".join(names)
             raise InputError(
-                f"no column is {shown(missing[0])} among {known}; say with inputs= which to read"
+                f"no column is {shown(missing[0])} among {known}; choose with inputs= which to read"
             )
         added = self._added([columns.values(batch[name]) for name in self.inputs])
         if by_name:
@@ -92,10 +94,10 @@ class Predictor:
         return batch
 
     def _added(self, lists: Sequence[list]) -> dict[str, tuple[list, str]]:
-        """The columns to add, each with its type, for those that the method reads."""
+        """The columns to add, each with its type, for the columns that the method reads."""
         kind = METHODS[self.method].sql_type
         rows = list(zip(*lists, strict=True))
-        self._ask([], 0)  # what is wrong with options is no row's fault
+        self._ask([], 0)  # raises errors of the options, which are not a row's
         answers = list(answered(self._ask, rows))
         if self.on_error == "stop":
             for number, (row, answer) in enumerate(zip(rows, answers, strict=True), 1):
@@ -109,15 +111,17 @@ class Predictor:
         return added
 
     def _ask(self, rows: Sequence[tuple], first: int) -> Sequence:
-        """The method's answers to rows, the first of which is `first` in its batch."""
-        own, options = METHODS[self.method], dict(self.options)
+        """The method's answers to rows; `first` is the index of the first one in its batch."""
+        record, options = METHODS[self.method], dict(self.options)
         pairs = len(self.inputs) > len(self.read)
         by_name = {
             name: list(rows) if pairs else [row[place] for row in rows]
             for place, name in enumerate(self.read)
         }
-        lists = [by_name[name] if name in by_name else [options.pop(name)] * len(rows) for name in own.inputs]
-        placed = {"first_place": first} if own.first_place else {}
+        lists = [
+            by_name[name] if name in by_name else [options.pop(name)] * len(rows) for name in record.inputs
+        ]
+        placed = {"first_place": first} if record.first_place else {}
         return getattr(self._model(), self.method)(*lists, **options, **placed)
 
     def _model(self) -> "Model":
@@ -126,10 +130,10 @@ class Predictor:
 
     @classmethod
     def for_spark(cls, bundle: str | Path, method: str, **options: Any) -> Callable:
-        """A function of Spark's columns, those that the method reads, which gives the column of answers.
+        """A function of the Spark columns that the method reads, which returns the column of answers.
 
-        Arguments as of Predictor, but for names of columns, which Spark's callers give; with `on_error`
-        "null" the column is a struct of the answer and the error.
+        Arguments are those of Predictor, except the names of columns, which Spark's callers give; with
+        `on_error` "null" the column is a struct of the answer and the error.
         """
         with needed_for("for_spark"):
             import pyarrow
@@ -140,7 +144,7 @@ class Predictor:
             for batch in batches:
                 arrays = (
                     [batch] if isinstance(batch, pyarrow.Array) else list(batch)
-                )  # one column stands alone
+                )  # a single column is not in a tuple
                 table = predictor(pyarrow.table(arrays, predictor.inputs))
                 added = [table[name].combine_chunks() for name in fields]
                 yield added[0] if len(fields) == 1 else pyarrow.StructArray.from_arrays(added, list(fields))
@@ -154,7 +158,7 @@ class Predictor:
 
 @functools.lru_cache(maxsize=OPEN)
 def _loaded(bundle: Path, **how: Any) -> "Model":
-    """The Model, which later batches and other Predictors of this process use too."""
+    """The Model, shared by later batches and other Predictors of the process."""
     from txexport.runtime import load
 
     return load(bundle, **how)

@@ -1,4 +1,4 @@
-"""Running a bundle: numpy, tokenizers and an engine, which loading a bundle imports; nothing else."""
+"""Runs bundles: needs numpy and tokenizers, and an engine, which is imported when a bundle is loaded."""
 
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.model import Model, load

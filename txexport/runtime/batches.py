@@ -31,7 +31,7 @@ Batch: TypeAlias = tuple[list[int], Mapping[str, np.ndarray], np.ndarray]
 
 SCORES_AT_ONCE = 2**26  # float32 logits of one batch: 256 megabytes
 CUT = "cut it with truncate=True (--truncate)"
-BATCH_TOKENS = 2048  # padding included; on a CPU larger batches are no faster, being bound by memory
+BATCH_TOKENS = 2048  # padding included; on a CPU, memory bandwidth makes larger batches no faster
 
 
 def encode(
@@ -43,11 +43,12 @@ def encode(
     advice: str = CUT,
     lower: bool = False,
 ) -> list[Encoding]:
-    """An encoding of each text or pair, of at most as many tokens as the model and its files allow.
+    """Tokenize texts or pairs, each to at most as many tokens as the model and its files allow.
 
-    `longest` stands for the files' limit where a task has its own. `strategy` says which text of a pair is
-    cut: "longest_first", "only_first" or "only_second"; `lower` reads texts in lower case. Raises InputError
-    for a text without tokens, and unless `truncate` cuts them, for those that are too long, with `advice`.
+    `longest` replaces the files' limit where a task has its own. `strategy` is which text of a pair is cut:
+    "longest_first", "only_first" or "only_second"; `lower` lowercases texts first. Raises InputError for a
+    text without tokens and, unless `truncate` cuts it, for one that is too long; that message ends with
+    `advice`.
     """
     check_flag("truncate", truncate)
     limit = longest_text(bundle, longest)
@@ -69,16 +70,16 @@ def encode(
 
 
 def check_marks(manifest: Manifest, encodings: Sequence[Encoding]) -> None:
-    """Raise BundleError for a text without the id that marks what the head reads."""
+    """Raise BundleError for a text without the end-of-sequence token at which the head reads."""
     mark = manifest.text_stage.facts.eos_token_id
     if mark is not None and any(mark not in encoding.ids for encoding in encodings):
         raise BundleError(
-            f"the tokenizer ends a text without the id {mark}, which the model's head looks for"
+            f"the tokenizer adds no end-of-sequence token {mark} to a text, which the model's head reads"
         )
 
 
 def longest_text(bundle: LoadedBundle, longest: int | None = None) -> int | None:
-    """The most tokens of a text: the model's, or fewer where its files, or `longest` for them, say so."""
+    """The most tokens of a text: the model's limit, or the files' limit or `longest` if that is lower."""
     limits = text_limit(bundle.manifest), bundle.files.max_length if longest is None else longest
     return min((limit for limit in limits if limit), default=None)
 
@@ -97,24 +98,24 @@ def run(
 ) -> Iterator[Batch]:
     """Yield each batch's indices in `encodings`, the outputs and the mask (B,S); longest texts first.
 
-    `progress` is told how many inputs are done, and of how many; `owners` has the input of each encoding
-    where one may have several. Errors as `batches_by_length`.
+    `progress` is called with the numbers of finished and of all inputs; `owners` has the input of each
+    encoding, where an input may have several. Errors as `batches_by_length`.
     """
     role = bundle.manifest.text_stage.role
     as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
     lengths = [padded_length(bundle.manifest) or len(encoding) for encoding in encodings]
     tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
-    for places in batches_by_length(lengths, lengths, batch_tokens):
+    for indices in batches_by_length(lengths, lengths, batch_tokens):
         session = bundle.sessions[role]
-        check_room(session, len(places), max(lengths[i] for i in places))
-        feeds = inputs_of(bundle, role, [encodings[i] for i in places])
+        check_room(session, len(indices), max(lengths[i] for i in indices))
+        feeds = inputs_of(bundle, role, [encodings[i] for i in indices])
         outputs = finite(session.run(feeds))
-        yield places, outputs, feeds[ATTENTION_MASK]
-        tell(places)
+        yield indices, outputs, feeds[ATTENTION_MASK]
+        tell(indices)
 
 
 def check_room(session: Session, rows: int, longest: int) -> None:
-    """Raise InputError where the outputs of so many rows exceed the memory."""
+    """Raise InputError where the outputs of `rows` texts of `longest` tokens exceed the memory."""
     size = 0
     for port in session.outputs.values():
         dims = [
@@ -156,21 +157,21 @@ def gather(
     """The scores `output` (N,K) of every encoding, in their order; `owners` as in `run`."""
     width = bundle.sessions[roles.MODEL].outputs[output].shape[-1]
     scores = np.empty((len(encodings), width if isinstance(width, int) else 1), np.float32)
-    for places, outputs, _ in run(bundle, encodings, batch_tokens, progress, owners):
-        scores[places] = outputs[output]
+    for indices, outputs, _ in run(bundle, encodings, batch_tokens, progress, owners):
+        scores[indices] = outputs[output]
     return scores
 
 
 class Tokens(Protocol):
-    """A text's ids and the segment of each, as an Encoding has them."""
+    """A text's token ids and their types, as in an Encoding."""
 
     @property
     def ids(self) -> list[int]:
-        """(S)."""
+        """Token ids (S)."""
 
     @property
     def type_ids(self) -> list[int]:
-        """(S)."""
+        """Token types (S): which text of a pair each token belongs to."""
 
 
 def inputs_of(bundle: LoadedBundle, role: str, encodings: Sequence[Tokens]) -> dict[str, np.ndarray]:
@@ -206,10 +207,10 @@ def padded_length(manifest: Manifest) -> int | None:
 def to_one_length(
     text: Text, rows: Sequence[Sequence[int]], length: int, vocab_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of ids, padded to `length` as the tokenizer does, and a mask of them, both (B,length) int64.
+    """Rows of ids padded to `length` on the tokenizer's side, and their mask, both (B,length) int64.
 
-    The mask hides padding only where the tokenizer's settings have it give one, as transformers. Raises
-    BundleError where those name no token for padding.
+    As in transformers, the mask hides padding only where the tokenizer's settings include an attention mask.
+    Raises BundleError where the tokenizer has no padding token.
     """
     token = text.special("pad_token")
     if token is None or token[1] >= vocab_size:

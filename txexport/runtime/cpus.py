@@ -6,35 +6,35 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 ROOT = Path("/")
-# Of Linux's control groups: version 2 has the first, "QUOTA PERIOD" or "max PERIOD", version 1 the others.
+# In Linux's control groups: version 2 has the first, "QUOTA PERIOD" or "max PERIOD", version 1 the others.
 QUOTA = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
 
 
 def available(root: Path = ROOT) -> int:
-    """Processors that this process may keep busy: those of its affinity, within its control groups' quotas.
+    """Processors that this process may use: its CPU affinity, within the quotas of its control groups.
 
-    Of a quota of 2.5 they are 2: threads that wait for each other stand still together once it is used up.
-    `root` is where /proc and /sys are.
+    A quota of 2.5 counts as 2: with 3 threads, all would be suspended together once it is used up. `root` is
+    the folder of /proc and /sys.
     """
     return max(1, math.floor(min([_affinity(), *map(_quota, _groups(root))])))
 
 
 def fewer() -> int | None:
-    """`available` processors, or None where they are all that the machine has, which engines count."""
+    """`available` processors, or None where that is all of the machine's, which engines use by default."""
     processors = available()
     return processors if processors < (os.cpu_count() or 1) else None
 
 
 def _affinity() -> int:
-    """Processors that the system lets the process run on."""
+    """The number of processors of the process's CPU affinity."""
     try:
         return len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):  # Linux alone has it
+    except (AttributeError, OSError):  # only on Linux
         return os.cpu_count() or 1
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """Folders of the control groups that the process is in, and of those that these are in."""
+    """Folders of the process's control groups, and of their parents."""
     mounts = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
         controllers, _, name = line.partition(":")[2].partition(":")

@@ -19,7 +19,7 @@ class HasBundle(Protocol):
 
 
 def on_bundle(function: Callable[Concatenate[LoadedBundle, P], R]) -> Callable[Concatenate[HasBundle, P], R]:
-    """Make a method of a function whose first argument is a bundle; the method passes that of its object."""
+    """Make a method of a function whose first argument is a bundle; it passes its object's bundle."""
 
     def method(self: HasBundle, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return function(self.bundle, *args, **kwargs)
@@ -28,17 +28,17 @@ def on_bundle(function: Callable[Concatenate[LoadedBundle, P], R]) -> Callable[C
 
 
 def like(function: Callable, method: Callable[P, R]) -> Callable[P, R]:
-    """Give `method` the name, docstring and signature of a function of a bundle, whose place `self` takes."""
+    """Give `method` the name, docstring and signature of `function`, with `self` in place of the bundle."""
     functools.update_wrapper(method, function)
     signature = inspect.signature(function)
     bundle, *others = signature.parameters.values()
-    own = bundle.replace(name="self", annotation=inspect.Parameter.empty)
-    method.__signature__ = signature.replace(parameters=[own, *others])  # type: ignore[attr-defined]
+    first = bundle.replace(name="self", annotation=inspect.Parameter.empty)
+    method.__signature__ = signature.replace(parameters=[first, *others])  # type: ignore[attr-defined]
     return method
 
 
 def attached(owner: C) -> C:
-    """Give the methods that are functions of a bundle their name in the class, as pickle needs."""
+    """Set the qualified names of the methods that `on_bundle` made, which pickle needs."""
     for name, method in vars(owner).items():
         if inspect.isfunction(method) and hasattr(method, "__wrapped__"):
             named: Any = method

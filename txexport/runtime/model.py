@@ -44,20 +44,20 @@ def load(
     engine: str = ENGINES[0],
     precision: str = FLOAT32,
 ) -> "Model":
-    """The Model of the bundle in `folder`.
+    """Load the bundle in `folder`.
 
-    `device` is "cpu", "cuda", another execution provider of the installed ONNX Runtime, as "openvino" or
-    "coreml", or None for CUDA where present; what such a provider cannot run stays on the CPU. `threads`
-    limits those of one operator, by default to the processors that the process or its container may use.
-    `check` makes sure that all files but the weights are those that were exported, and that there are no
-    others which a bundle would read. `dtype` is one of those in which the bundle was exported, None for the
-    first: how weights are stored.
+    `device` is "cpu", "cuda", another execution provider of the installed ONNX Runtime such as "openvino" or
+    "coreml", or None for CUDA where it is present; operators that a provider does not support run on the CPU.
+    `threads` is the number of threads of one operator, by default the processors that the process or its
+    container may use. `check` verifies that all files but the weights are those that were exported, and that
+    there are no other files that a bundle would read. `dtype` is how the weights are stored: one of the
+    dtypes of the export, None for the first.
 
-    `engine` is "onnxruntime" or "openvino", of which `device` is "cpu" or another that OpenVINO has here.
-    `precision` is what OpenVINO computes in: "float32", or "bfloat16", which keeps 8 bits of a float32's 24
-    and is the faster where a processor multiplies it. Raises BundleError for a folder that is no whole
-    bundle, or that the engine cannot run, InputError for a device, a dtype or a precision that is not there,
-    MissingLibraryError for an engine that is not installed.
+    `engine` is "onnxruntime" or "openvino"; for the latter `device` is "cpu" or another of OpenVINO's
+    devices. `precision` is the type in which OpenVINO computes: "float32", or "bfloat16", which has 8
+    significant bits instead of 24 and is faster on processors that support it. Raises BundleError for a
+    folder that is not a complete bundle, or that the engine cannot run, InputError for a device, a dtype or a
+    precision that is not available, MissingLibraryError for an engine that is not installed.
     """
     return Model(
         open_bundle(
@@ -76,12 +76,12 @@ def load(
 class Model:
     """A bundle's graphs in an engine, with its tokenizer; made by `load`.
 
-    Of the methods below, each is for bundles of certain tasks, and raises InputError for others, with what to
-    export. One input gives one answer, several give a list in the order given, like those of transformers'
-    pipelines. They share four arguments. `truncate` cuts texts that are longer than the model allows, which
-    are otherwise an InputError. `batch_tokens` is how many tokens, padding included, a batch may have; a text
-    longer than that stands alone. `batch_size` is how many images it may have. `progress` is told how many
-    inputs are done, and of how many; True shows it on standard error.
+    Each of the methods below is for bundles of certain tasks; for another task it raises InputError, which
+    names what to export. One input gives one result, several give a list in the same order, as in
+    transformers' pipelines. The methods share four arguments. `truncate` cuts texts that are longer than the
+    model allows, which otherwise raise InputError. `batch_tokens` is the most tokens of a batch, padding
+    included; a longer text runs alone. `batch_size` is the most images of a batch. `progress` is called with
+    the numbers of finished and of all inputs; True shows them on standard error.
     """
 
     def __init__(self, bundle: LoadedBundle):
@@ -97,25 +97,25 @@ class Model:
         self.close()
 
     def close(self) -> None:
-        """Give back the memory of graphs and weights; a closed model answers nothing more.
+        """Release the memory of graphs and weights; a closed model can no longer run.
 
-        Calls of other threads that have begun may end first.
+        Calls that are running in other threads may finish first.
         """
         self.bundle.close()
 
     @property
     def folder(self) -> Path:
-        """Where the bundle is."""
+        """The bundle's folder."""
         return self.bundle.folder
 
     @property
     def manifest(self) -> Manifest:
-        """What txexport.json says."""
+        """The contents of txexport.json."""
         return self.bundle.manifest
 
     @property
     def device(self) -> str:
-        """Where the graphs run, as "cpu"."""
+        """The device of the graphs, such as "cpu"."""
         return self.bundle.device
 
     @property
@@ -125,7 +125,7 @@ class Model:
 
     @property
     def is_speech(self) -> bool:
-        """Whether it transcribes sounds. Deprecated: compare `model.manifest.task`."""
+        """True for speech recognition. Deprecated: compare `model.manifest.task`."""
         warnings.warn(
             'Model.is_speech is deprecated: use model.manifest.task == "automatic-speech-recognition"',
             DeprecationWarning,
@@ -140,12 +140,12 @@ class Model:
 
     @property
     def images(self) -> Images:
-        """What makes pixel values of images, as the checkpoint's preprocessor file says."""
+        """The image processor, from the checkpoint's preprocessor file."""
         return self.bundle.files.images
 
     @property
     def audio(self) -> Extractor:
-        """The feature extractor of sounds, as the checkpoint's preprocessor file describes it."""
+        """The feature extractor of sounds, from the checkpoint's preprocessor file."""
         return self.bundle.files.extractor
 
     @property
@@ -155,12 +155,12 @@ class Model:
 
     @property
     def generation_config(self) -> GenerationConfig:
-        """What the checkpoint's files say of generation."""
+        """The generation settings of the checkpoint's files."""
         return self.bundle.files.generation_config
 
     @property
     def pooling(self) -> Pooling | None:
-        """What the checkpoint's sentence-transformers files say; None where it has none."""
+        """The pooling of the checkpoint's sentence-transformers files; None where it has none."""
         return self.bundle.files.pooling
 
     run = on_bundle(LoadedBundle.run)

@@ -1,4 +1,4 @@
-"""One graph of a bundle in whatever computes it, its inputs checked."""
+"""One graph of a bundle in an engine, with checked inputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
@@ -13,10 +13,10 @@ TYPES: dict[str, type[np.generic]] = {"int64": np.int64, "float": np.float32, "b
 
 
 class Value(Protocol):
-    """An array where an engine has it, from one run to the next."""
+    """An array in an engine's memory, kept from one run to the next."""
 
     def numpy(self) -> np.ndarray:
-        """The array; of one in the CPU's memory no copy."""
+        """The array; a copy unless it is in the CPU's memory."""
         ...
 
 
@@ -24,7 +24,7 @@ Bound: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, Value]]
 
 
 class Engine(Protocol):
-    """An engine for one graph: those of `engines`, and verify's own in `verification.runtimes`."""
+    """The interface of an engine for one graph: see `engines`, and for verify `verification.runtimes`."""
 
     @property
     def inputs(self) -> Sequence[Port]:
@@ -41,7 +41,7 @@ class Engine(Protocol):
         ...
 
     def value(self, array: np.ndarray, memory: str) -> Value:
-        """`array` in `memory`, the CPU's being shared with it."""
+        """A Value of `array` in `memory`; in the CPU's memory it shares the array's data."""
         ...
 
     def bind(
@@ -51,9 +51,10 @@ class Engine(Protocol):
         wanted: Sequence[str],
         memory: str,
     ) -> Bound:
-        """A run over this engine's values that stay: it reads `inputs` and writes `outputs`, maybe the same.
+        """A function that runs the graph with bound values: it reads `inputs` and writes `outputs`.
 
-        It takes the other inputs each time, and gives new values of the outputs `wanted`, left in `memory`.
+        The two may be the same values. The function takes the other inputs at each call, and returns new
+        values of the outputs `wanted`, in `memory`.
         """
         ...
 
@@ -61,9 +62,9 @@ class Engine(Protocol):
 class Session:
     """One graph on one device: "cpu", "cuda", or another execution provider.
 
-    `runtime` is the engine's name in errors. `memory` is where values are left between runs: CUDA's own for
-    what runs there, and else the CPU's, from which ONNX Runtime moves them. `buffers` holds the memory
-    of caches.
+    `runtime` is the engine's name in errors. `memory` is where values stay between runs: CUDA's memory for
+    graphs that run there, otherwise the CPU's, from which ONNX Runtime copies them. `buffers` holds the
+    memory of caches.
     """
 
     def __init__(self, engine: Engine, device: str, runtime: str = "ONNX Runtime"):
@@ -77,7 +78,7 @@ class Session:
         """The size of an output's last dimension. Raises BundleError where the graph leaves it open."""
         size = self.outputs[output].shape[-1]
         if not isinstance(size, int):
-            raise BundleError(f"output '{output}' is of any width, expected a number")
+            raise BundleError(f"output '{output}' has a dynamic last dimension, expected a fixed one")
         return size
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -92,9 +93,9 @@ class Session:
             raise EngineError(f"{self.runtime} refused: {first_line(error)}") from None
 
     def fit(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Inputs by name in the types of the graph's.
+        """Inputs by name, converted to the types of the graph's inputs.
 
-        Raises InputError for an input that is unknown, missing, of another type or shape, or below 0,
+        Raises InputError for an input that is unknown, missing, negative, or of another type or shape,
         BundleError for a graph whose inputs are of a type that export does not write.
         """
         unknown, missing = inputs.keys() - self.inputs.keys(), self.inputs.keys() - inputs.keys()
@@ -106,7 +107,7 @@ class Session:
         return {name: self._fit(name, array, sizes) for name, array in inputs.items()}
 
     def _fit(self, name: str, array: np.ndarray, sizes: dict[int | str, tuple[int, str]]) -> np.ndarray:
-        """`array` in the type of the input `name`; `sizes` are of the dimensions seen, and whose."""
+        """`array` in the type of the input `name`; `sizes` maps dimensions to their size and first input."""
         port = self.inputs[name]
         if (kind := TYPES.get(port.dtype)) is None:
             raise BundleError(
@@ -115,7 +116,7 @@ class Session:
         try:
             array = np.asarray(array)
         except (TypeError, ValueError, OverflowError) as error:  # rows of several lengths, or no numbers
-            raise InputError(f"input '{name}' is no array: {first_line(error)}") from None
+            raise InputError(f"input '{name}' is not an array: {first_line(error)}") from None
         if port.dtype == "int64" and np.issubdtype(array.dtype, np.integer):
             array = array.astype(np.int64, copy=False)
         pairs = list(zip(array.shape, port.shape, strict=False))
@@ -124,8 +125,8 @@ class Session:
             dims = ", ".join(str(dim) for dim in port.shape)
             wanted = np.dtype(kind).name
             raise InputError(f"input '{name}' is {array.dtype} {array.shape}, expected {wanted} ({dims})")
-        if array.dtype == np.int64 and array.size and (least := array.min()) < 0:
-            raise InputError(f"input '{name}' has {least}, expected 0 or more")  # it would count from the end
+        if array.dtype == np.int64 and array.size and (least := array.min()) < 0:  # would count from the end
+            raise InputError(f"input '{name}' has {least}, expected 0 or more")
         for length, dim in pairs:
             size, owner = sizes.setdefault(dim, (length, name))
             if size != length:
@@ -137,7 +138,7 @@ class Session:
         return TYPES[self.inputs[name].dtype]
 
     def value(self, array: np.ndarray) -> Value:
-        """`array` in the session's memory; the CPU's is shared with the array."""
+        """A Value of `array` in the session's memory; in the CPU's memory it shares the array's data."""
         return self.engine.value(array, self.memory)
 
     def bind(
@@ -156,7 +157,7 @@ class Session:
         def run(feeds: Mapping[str, np.ndarray]) -> Mapping[str, Value]:
             try:
                 return bound(feeds)
-            except Exception as error:  # as above
+            except Exception as error:  # the exceptions of runtimes share no base class
                 raise EngineError(f"{self.runtime} refused: {first_line(error)}") from None
 
         return run
@@ -170,10 +171,10 @@ def finite(outputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
     """Return `outputs`. Raises InputError where one has NaN or infinity."""
     for name, array in outputs.items():
         with np.errstate(over="ignore", invalid="ignore"):
-            total = array.sum()  # one pass: nothing that is not finite leaves it finite, too large a sum may
+            total = array.sum()  # one pass; a sum that overflows is checked again
         if not np.isfinite(total) and not np.isfinite(array).all():
             raise InputError(
-                f"output '{name}' has numbers that are not finite; see with txexport verify whether the "
-                "weights are at fault, or else the input"
+                f"output '{name}' has NaN or infinity; run txexport verify to see whether the weights or "
+                "the input are the cause"
             )
     return outputs

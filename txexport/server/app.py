@@ -1,4 +1,4 @@
-"""The application: which path is answered by what, who may ask, and a line a request."""
+"""The application: routes, API keys, and a line of log for each request."""
 
 import asyncio
 import hashlib
@@ -29,12 +29,12 @@ from txexport.server.transcriptions import transcriptions
 from txexport.support.printable import line
 
 LOG = logging.getLogger("txexport.serve")
-UNANSWERED = 499  # in logs, of a client that went
-OPEN = ("/health", "/docs", "/openapi.json")  # to everybody: they tell nothing of anyone's
+UNANSWERED = 499  # in logs, for a client that disconnected
+OPEN = ("/health", "/docs", "/openapi.json")  # paths without a key: they reveal nothing private
 
 
 def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] = ()) -> Starlette:
-    """The application over bundles by name, for who has one of `keys`, or without any for everybody."""
+    """The application over bundles by name; a request must carry one of `keys`, if there are any."""
     routes = [
         Route("/v1/models", models),
         Route("/v1/models/{model:path}", model),
@@ -77,7 +77,7 @@ async def model(request: Request) -> Response:
 
 
 def card(served: Served) -> dict:
-    """A bundle as OpenAI's client reads models, with what it is for."""
+    """A bundle in the format of OpenAI's models, with its task and methods."""
     return {
         "id": served.name,
         "object": "model",
@@ -94,30 +94,30 @@ async def health(request: Request) -> Response:
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """An error as its answer."""
+    """Answer with an error."""
     return refusal_of(error, request.app.state.paths).response()
 
 
 async def no_such(request: Request, error: Exception) -> Response:
-    """An error of the framework, as of an unknown path."""
+    """Answer with an error of the framework, such as an unknown path."""
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.url.path} is not served; see GET /docs"
     return RefusedError(message, error.status_code).response()
 
 
 async def gone(request: Request, error: Exception) -> Response:
-    """Nobody reads it; logs have its status."""
+    """Answer a client that has disconnected: the status is only for the log."""
     return Response(status_code=UNANSWERED)
 
 
 class Keys:
-    """Lets those pass who have a key, compared in constant time."""
+    """Middleware that requires one of the API keys, compared in constant time."""
 
     def __init__(self, app: ASGIApp, keys: Sequence[str]):
         self.app, self.keys = app, [_digest(key) for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
+        """Pass the request on, or answer 401."""
         if scope["type"] == "http" and self.keys and scope["path"] not in OPEN and not self._has_key(scope):
             refusal = RefusedError("the key is missing or wrong; send it as Authorization: Bearer KEY", 401)
             refusal.headers["WWW-Authenticate"] = "Bearer"
@@ -128,50 +128,50 @@ class Keys:
     def _has_key(self, scope: Scope) -> bool:
         header = dict(scope["headers"]).get(b"authorization", b"")
         kind, _, key = header.partition(b" ")
-        given = _digest(key.strip())
-        same = [hmac.compare_digest(given, one) for one in self.keys]  # all of them, whichever it is
+        digest = _digest(key.strip())
+        same = [hmac.compare_digest(digest, one) for one in self.keys]  # all keys, whichever matches
         return kind.lower() == b"bearer" and any(same)
 
 
 def _digest(key: str | bytes) -> bytes:
-    """Of one length, so that not even a key's can be measured."""
+    """The SHA-256 of a key, so that not even the key's length can be measured."""
     return hashlib.sha256(key.encode() if isinstance(key, str) else key).digest()
 
 
 class Log:
-    """Counts each request when it is over, and writes a line."""
+    """Middleware that counts each request after its answer, and logs a line."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, room: Room, paths: Mapping[Path, str]):
         self.app, self.metrics, self.room, self.paths = app, metrics, room, paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, and tell."""
+        """Pass the request on, then count and log it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         began, status = time.perf_counter(), UNANSWERED
 
-        async def told(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self.app(scope, receive, told)
-        except Exception as error:  # the framework would answer it behind the back of what counts here
-            if status != UNANSWERED:  # the answer has begun: cutting it short is all that can be told
+            await self.app(scope, receive, send_and_note)
+        except Exception as error:  # otherwise the framework would answer it, uncounted
+            if status != UNANSWERED:  # the answer has begun, so it can only be cut short
                 raise
-            await refusal_of(error, self.paths).response()(scope, receive, told)
+            await refusal_of(error, self.paths).response()(scope, receive, send_and_note)
         finally:
             seconds, usage = time.perf_counter() - began, scope.get("state", {}).get("usage", {})
             endpoint = getattr(scope.get("endpoint"), "__name__", "none")
             self.room.give_back(scope)
             self.metrics.count(endpoint, status, seconds, usage)
-            _tell(scope, status, seconds, usage)
+            _log(scope, status, seconds, usage)
 
 
-def _tell(scope: Mapping, status: int, seconds: float, usage: Mapping[str, int]) -> None:
+def _log(scope: Mapping, status: int, seconds: float, usage: Mapping[str, int]) -> None:
     tokens = "".join(
         f" {name}={usage[name]}" for name in ("prompt_tokens", "completion_tokens") if name in usage
     )

@@ -1,4 +1,4 @@
-"""What a request asks for: read within limits, and held against a schema, which the pages show too."""
+"""Request bodies: read within limits, and validated by a schema, which the pages show too."""
 
 import asyncio
 import json
@@ -14,11 +14,11 @@ from txexport.errors import shown
 from txexport.server.refusals import RefusedError, full
 
 UPLOAD = 30.0  # seconds that a body may take to arrive
-LARGE = 2**16  # bytes of a body from which on one is parsed and tokenized at a time, in a thread
-VALUES = 2**20  # of a body
+LARGE = 2**16  # bytes; larger bodies are parsed and tokenized one at a time
+VALUES = 2**20  # most commas and brackets of a body
 AT_ONCE = 8  # bodies of the largest size that may be in memory
 T = TypeVar("T")
-Schema: TypeAlias = dict[str, Any]  # JSON Schema with `required` in it: what `fits` reads of that
+Schema: TypeAlias = dict[str, Any]  # the part of JSON Schema that `fits` reads, and `required` in each field
 
 KINDS: dict[str, Any] = {
     "string": (str,),
@@ -31,30 +31,30 @@ KINDS: dict[str, Any] = {
 
 
 class Room:
-    """How many bytes of bodies are in memory, of all that may be."""
+    """The bytes of request bodies that may still be held in memory."""
 
     def __init__(self, most: int):
         self.left = most
 
     def take(self, request: Request, count: int) -> None:
-        """Count bytes of a request's body. Raises RefusedError where there are too many."""
+        """Count bytes of a request's body. Raises RefusedError where all bodies together are too large."""
         if count > self.left:
             raise full()
         self.left -= count
         request.state.held = held(request.scope) + count
 
     def give_back(self, scope: Mapping[str, Any]) -> None:
-        """Forget the body of a request that is over."""
+        """Release the body of a finished request."""
         self.left += held(scope)
 
 
 def held(scope: Mapping[str, Any]) -> int:
-    """How many bytes of a request's body have come."""
+    """The bytes of a request's body in memory."""
     return scope.get("state", {}).get("held", 0)
 
 
 async def work(request: Request, function: Callable[..., T], *arguments: Any) -> T:
-    """What `function` gives, in a thread; of large bodies one at a time, since each takes much memory."""
+    """Run `function` in a thread; for large bodies one at a time, since each takes much memory."""
     large = held(request.scope) > LARGE
     one: AbstractAsyncContextManager = request.app.state.large if large else nullcontext()
     async with one:
@@ -62,9 +62,9 @@ async def work(request: Request, function: Callable[..., T], *arguments: Any) ->
 
 
 async def read_bytes(request: Request, most: int) -> bytes:
-    """A body.
+    """Read a body.
 
-    Raises RefusedError: 408 where it comes too slowly, 413 where it has more than `most` bytes, 429 where
+    Raises RefusedError: 408 where it arrives too slowly, 413 where it has more than `most` bytes, 429 where
     too many others are in memory.
     """
     too_large = RefusedError(f"the body has more than {most:,} bytes", 413)
@@ -85,7 +85,7 @@ async def read_bytes(request: Request, most: int) -> bytes:
 
 
 async def read_json(request: Request, fields: Mapping[str, Schema], most: int) -> dict[str, Any]:
-    """The values of a JSON object by name, those that are null left out. Raises RefusedError as `fitted`."""
+    """The values of a JSON object by name, without those that are null. Raises RefusedError as `fitted`."""
     body = await read_bytes(request, most)
     return await work(request, lambda: fitted(parsed(body), fields))
 
@@ -98,19 +98,19 @@ def parsed(body: bytes) -> Any:
         return json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:
         raise RefusedError("the body is nested too deeply") from None
-    except ValueError as error:  # no UTF-8, no JSON, or a number of thousands of digits
-        raise RefusedError(f"the body is no JSON in UTF-8: {error}") from None
+    except ValueError as error:  # not UTF-8, not JSON, or a number of thousands of digits
+        raise RefusedError(f"the body is not JSON in UTF-8: {error}") from None
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
-def fitted(asked: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
-    """An object's values by name. Raises RefusedError for what is missing, unknown or of another kind."""
-    if not isinstance(asked, dict):
-        raise RefusedError(f"the body is {shown(asked)}, expected an object")
-    values = {name: value for name, value in asked.items() if value is not None}
+def fitted(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
+    """An object's values by name. Raises RefusedError for a missing, unknown or invalid field."""
+    if not isinstance(body, dict):
+        raise RefusedError(f"the body is {shown(body)}, expected an object")
+    values = {name: value for name, value in body.items() if value is not None}
     for name, value in values.items():
         if name not in fields:
             raise RefusedError(f"no field {shown(name)}; expected some of {', '.join(fields)}", param=name)
@@ -123,7 +123,7 @@ def fitted(asked: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 def fits(value: Any, schema: Schema) -> bool:
-    """Tell whether a value is of a schema."""
+    """Return whether a value is valid for a schema."""
     if "anyOf" in schema:
         return any(fits(value, one) for one in schema["anyOf"])
     if "enum" in schema:
@@ -143,7 +143,7 @@ def fits(value: Any, schema: Schema) -> bool:
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written: JSON may hold half a character."""
+    """Return whether a string is valid Unicode; JSON may hold half of a surrogate pair."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -152,7 +152,7 @@ def _is_text(value: str) -> bool:
 
 
 def expected(schema: Schema) -> str:
-    """A schema in words."""
+    """A description of a schema, for error messages."""
     if "anyOf" in schema:
         return " or ".join(expected(one) for one in schema["anyOf"])
     if "enum" in schema:

@@ -15,7 +15,7 @@ from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.server.bodies import Schema, read_json, work
 from txexport.server.fields import FLAG, GENERATION, MODEL
-from txexport.server.generating import Answer, Asked, Shape, Steps, asked_of, respond, written
+from txexport.server.generating import Answer, GenerationJob, Shape, Steps, job_of, respond, written
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
 
@@ -24,12 +24,12 @@ OBJECTS: Schema = {"type": "array", "items": {"type": "object"}, "minItems": 1, 
 FIELDS: dict[str, Schema] = {
     **MODEL,
     "messages": OBJECTS | {"required": True, "description": 'As [{"role": "user", "content": "Hello"}].'},
-    "max_tokens": {"type": "integer", "minimum": 1, "description": "As many as there is room, unless given."},
+    "max_tokens": {"type": "integer", "minimum": 1, "description": "By default, all that there is room for."},
     "max_completion_tokens": {"type": "integer", "minimum": 1},
     "logprobs": FLAG,
     "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
     "chat_template_kwargs": {"type": "object", "description": "Values for the chat template."},
-    "tools": OBJECTS | {"description": "Functions that the template puts to the model; a call is text."},
+    "tools": OBJECTS | {"description": "Functions for the chat template; calls are returned as text."},
     "tool_choice": {"enum": ["auto", "none"]},
     "parallel_tool_calls": FLAG,
     "response_format": {"type": "object", "description": "text, json_object or json_schema, as OpenAI's."},
@@ -40,29 +40,29 @@ FIELDS: dict[str, Schema] = {
 async def chat_completions(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
-    asked = await read_json(request, FIELDS, limits.most_text)
-    served = find(request.app.state.served, asked["model"])
+    body = await read_json(request, FIELDS, limits.most_text)
+    served = find(request.app.state.served, body["model"])
     if served.generation is None or served.model.bundle.is_encoder_decoder:
-        raise RefusedError(f"{served.name} holds no conversations; it is for {', '.join(served.methods)}")
-    what = await work(request, _asked, served, asked, limits)
+        raise RefusedError(f"{served.name} does not chat; it is for {', '.join(served.methods)}")
+    job = await work(request, _job_of, served, body, limits)
     choices, pieces = partial(_choices, served), partial(_pieces, served)
     shape = Shape("chatcmpl", "chat.completion", "chat.completion.chunk", choices, pieces)
-    return await respond(request, served, asked, what, shape)
+    return await respond(request, served, body, job, shape)
 
 
-def _asked(served: Served, asked: Mapping[str, Any], limits: Limits) -> Asked:
-    """What to run. Raises RefusedError, and InputError for messages that the template refuses."""
-    tools = asked.get("tools") if asked.get("tool_choice") != "none" else None
+def _job_of(served: Served, body: Mapping[str, Any], limits: Limits) -> GenerationJob:
+    """The job of a request. Raises RefusedError, and InputError for messages that the template rejects."""
+    tools = body.get("tools") if body.get("tool_choice") != "none" else None
     conversation = Conversation(
-        [_plain(one) for one in asked["messages"]], tools, template_kwargs=asked.get("chat_template_kwargs")
+        [_plain(one) for one in body["messages"]], tools, template_kwargs=body.get("chat_template_kwargs")
     )
     inputs = chat_input_ids(served.model.bundle, conversation)
-    if asked.get("top_logprobs") and not asked.get("logprobs"):
-        raise RefusedError("top_logprobs is for logprobs=true", param="top_logprobs")
-    shape = _shape(asked.get("response_format", {}))
-    alternatives = asked.get("top_logprobs", 0) if asked.get("logprobs") else None
-    new_tokens = asked.get("max_completion_tokens", asked.get("max_tokens"))
-    return asked_of(served, inputs, asked, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
+    if body.get("top_logprobs") and not body.get("logprobs"):
+        raise RefusedError("top_logprobs needs logprobs=true", param="top_logprobs")
+    shape = _shape(body.get("response_format", {}))
+    alternatives = body.get("top_logprobs", 0) if body.get("logprobs") else None
+    new_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
+    return job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
 
 
 def _shape(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,10 +92,10 @@ def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message as templates have it: its content is text, the arguments of its calls are objects.
+    """A message as templates expect it: its content as text, the arguments of its calls as objects.
 
-    OpenAI's clients send arguments as JSON text, which a template would write as a text in quotes. Raises
-    RefusedError for parts of the content that are no text.
+    OpenAI's clients send arguments as JSON text, which a template would write as a quoted string. Raises
+    RefusedError for parts of the content that are not text.
     """
     plain = dict(message)
     if isinstance(message.get("tool_calls"), list):
@@ -106,27 +106,27 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
     for part in parts:
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
             kind = part.get("type") if isinstance(part, dict) else part
-            raise RefusedError(f"a message's part is {kind!r:.40}, expected text alone", param="messages")
+            raise RefusedError(f"a message's part is {kind!r:.40}, expected text only", param="messages")
     return plain | {"content": "".join(part["text"] for part in parts)}
 
 
 def _call(call: Any) -> Any:
-    """A call of a function whose arguments are an object, where their text is one."""
+    """A function call with its arguments parsed, if they are the JSON text of an object."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return call
     try:
         arguments = json.loads(function["arguments"])
-    except (ValueError, RecursionError):  # what a model has written wrongly stays as it is
+    except (ValueError, RecursionError):  # invalid JSON of a model stays as it is
         return call
     return call | {"function": function | {"arguments": arguments}} if isinstance(arguments, dict) else call
 
 
 def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """The answers when they are whole."""
+    """The choices of a complete answer."""
     choices = []
     for number, (text, grown) in enumerate(zip(texts, answer.texts, strict=True)):
-        logs = log_probs(served, grown.row, 0) if answer.asked.alternatives is not None else None
+        logs = log_probs(served, grown.row, 0) if answer.job.alternatives is not None else None
         message = {"role": "assistant", "content": text, "refusal": None}
         choices.append(
             {"index": number, "message": message, "logprobs": logs, "finish_reason": grown.finish_reason}
@@ -135,17 +135,17 @@ def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[
 
 
 async def _pieces(served: Served, answer: Answer, steps: Steps) -> AsyncIterator[dict[str, Any]]:
-    """The answers as they grow: who speaks, pieces, and why they end."""
-    told = [0] * len(answer.texts)
+    """The chunks of a streamed answer: role, pieces of text, and finish reason."""
+    sent = [0] * len(answer.texts)
     for number in range(len(answer.texts)):
         yield _delta(number, {"role": "assistant", "content": ""})
     async for step in steps:
         for number, piece in step:
             grown = answer.texts[number]
             logs = None
-            if answer.asked.alternatives is not None and grown.read > told[number]:
-                logs = log_probs(served, grown.row, told[number], grown.read)
-                told[number] = grown.read
+            if answer.job.alternatives is not None and grown.read > sent[number]:
+                logs = log_probs(served, grown.row, sent[number], grown.read)
+                sent[number] = grown.read
             if piece or logs:
                 yield _delta(number, {"content": piece}, logs=logs)
             if grown.finish_reason:
@@ -159,17 +159,17 @@ def _delta(
 
 
 def log_probs(served: Served, row: RunningRow, start: int, end: int | None = None) -> dict[str, Any]:
-    """The tokens of a row from `start` on with their log-probabilities, as chats have them."""
-    made, values = row.result.tokens[start:end], row.result.log_probs[start:end]
+    """Log-probabilities of a row's tokens from `start` to `end`, in the format of chat completions."""
+    tokens, values = row.result.tokens[start:end], row.result.log_probs[start:end]
     likeliest = [[one for one in step if one[1] > -1e9] for step in row.likeliest[start:end]]
-    named = written(served, [*made, *(number for step in likeliest for number, _ in step)])
+    named = written(served, [*tokens, *(number for step in likeliest for number, _ in step)])
 
     def token(number: int, value: float) -> dict[str, Any]:
         text = named[number]
         return {"token": text, "logprob": value, "bytes": list(text.encode())}
 
     content = []
-    for place, (number, value) in enumerate(zip(made, values, strict=True)):
+    for place, (number, value) in enumerate(zip(tokens, values, strict=True)):
         top = [token(*one) for one in likeliest[place]] if likeliest else []
         content.append(token(number, value) | {"top_logprobs": top})
     return {"content": content, "refusal": None}

@@ -1,4 +1,4 @@
-"""POST /v1/completions: texts that go on from prompts, or of an encoder-decoder answer them."""
+"""POST /v1/completions: continuations of prompts, or the outputs of an encoder-decoder."""
 
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -13,7 +13,16 @@ from txexport.runtime.generation.prompts import inputs_of, target_option
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.server.bodies import Schema, read_json, work
 from txexport.server.fields import GENERATION, MODEL, TEXT
-from txexport.server.generating import NEW_TOKENS, Answer, Asked, Shape, Steps, asked_of, respond, written
+from txexport.server.generating import (
+    NEW_TOKENS,
+    Answer,
+    GenerationJob,
+    Shape,
+    Steps,
+    job_of,
+    respond,
+    written,
+)
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
 
@@ -31,7 +40,7 @@ FIELDS: dict[str, Schema] = {
         "required": True,
         "description": "A text or several, or the ids of the model's own tokens.",
     },
-    "max_tokens": {"type": "integer", "minimum": 1, "description": f"{NEW_TOKENS} unless given."},
+    "max_tokens": {"type": "integer", "minimum": 1, "description": f"{NEW_TOKENS} by default."},
     "logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
     "echo": {"type": "boolean", "description": "Put the prompt before the text; not with logprobs."},
     "src_lang": {"type": "string", "description": "Of a translator between many languages, as fr_XX."},
@@ -43,41 +52,41 @@ FIELDS: dict[str, Schema] = {
 async def completions(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
-    asked = await read_json(request, FIELDS, limits.most_text)
-    served = find(request.app.state.served, asked["model"])
+    body = await read_json(request, FIELDS, limits.most_text)
+    served = find(request.app.state.served, body["model"])
     if served.generation is None or served.model.bundle.reader.ids_source is None:
-        raise RefusedError(f"{served.name} completes no texts; it is for {', '.join(served.methods)}")
-    if asked.get("echo") and "logprobs" in asked:
+        raise RefusedError(f"{served.name} does not complete texts; it is for {', '.join(served.methods)}")
+    if body.get("echo") and "logprobs" in body:
         raise RefusedError("echo is not served with logprobs; ask without one of them", param="echo")
-    what, prompts = await work(request, _asked, served, asked, limits)
+    job, prompts = await work(request, _job_of, served, body, limits)
     choices, pieces = partial(_choices, served, prompts), partial(_pieces, served, prompts)
     shape = Shape("cmpl", "text_completion", "text_completion", choices, pieces)
-    return await respond(request, served, asked, what, shape)
+    return await respond(request, served, body, job, shape)
 
 
-def _asked(
-    served: Served, asked: Mapping[str, Any], limits: Limits
-) -> tuple[Asked, Sequence[str] | Sequence[Sequence[int]]]:
-    """What to run, and what is to be echoed of it."""
-    bundle, given = served.model.bundle, asked["prompt"]
-    if isinstance(given, str) or isinstance(given[0], int):
-        given = [given]
-    inputs: Sequence[Sequence[int]] = given
-    if isinstance(given[0], str):
-        inputs, _ = inputs_of(bundle, given, asked.get("src_lang"))
-    more = target_option(bundle, asked.get("tgt_lang"))
-    new_tokens = asked.get("max_tokens", NEW_TOKENS)
-    alternatives = asked.get("logprobs")
-    what = asked_of(served, inputs, asked, limits, new_tokens=new_tokens, alternatives=alternatives, **more)
-    return what, given if asked.get("echo") else []
+def _job_of(
+    served: Served, body: Mapping[str, Any], limits: Limits
+) -> tuple[GenerationJob, Sequence[str] | Sequence[Sequence[int]]]:
+    """The job of a request, and the prompts to echo."""
+    bundle, prompts = served.model.bundle, body["prompt"]
+    if isinstance(prompts, str) or isinstance(prompts[0], int):
+        prompts = [prompts]
+    inputs: Sequence[Sequence[int]] = prompts
+    if isinstance(prompts[0], str):
+        inputs, _ = inputs_of(bundle, prompts, body.get("src_lang"))
+    more = target_option(bundle, body.get("tgt_lang"))
+    new_tokens = body.get("max_tokens", NEW_TOKENS)
+    alternatives = body.get("logprobs")
+    job = job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **more)
+    return job, prompts if body.get("echo") else []
 
 
 def _echoed(served: Served, prompts: Sequence, answer: Answer) -> list[str]:
-    """What stands before each text: its prompt, once the model has taken it, or nothing."""
+    """The prefix of each text: its prompt if `prompts` are echoed, otherwise nothing."""
     if not prompts:
         return [""] * len(answer.texts)
     texts = prompts if isinstance(prompts[0], str) else served.model.bundle.files.text.decode(prompts)
-    return [text for text in texts for _ in range(answer.asked.copies)]
+    return [text for text in texts for _ in range(answer.job.copies)]
 
 
 def choice(number: int, text: str, reason: str | None, logs: dict[str, Any] | None) -> dict[str, Any]:
@@ -86,11 +95,11 @@ def choice(number: int, text: str, reason: str | None, logs: dict[str, Any] | No
 
 
 def _choices(served: Served, prompts: Sequence, answer: Answer, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """The texts when they are whole, each behind what is echoed."""
+    """The choices of a complete answer, each after its echoed prompt."""
     choices = []
     for number, echoed in enumerate(_echoed(served, prompts, answer)):
         grown = answer.texts[number]
-        logs = None if answer.asked.alternatives is None else log_probs(served, grown.row, slice(None), 0)
+        logs = None if answer.job.alternatives is None else log_probs(served, grown.row, slice(None), 0)
         choices.append(choice(number, echoed + texts[number], grown.finish_reason, logs))
     return choices
 
@@ -98,30 +107,30 @@ def _choices(served: Served, prompts: Sequence, answer: Answer, texts: Sequence[
 async def _pieces(
     served: Served, prompts: Sequence, answer: Answer, steps: Steps
 ) -> AsyncIterator[dict[str, Any]]:
-    """The texts as they grow."""
+    """The chunks of a streamed answer."""
     for number, text in enumerate(await run_in_threadpool(_echoed, served, prompts, answer)):
         if text:
             yield choice(number, text, None, None)
-    told, offset = [0] * len(answer.texts), [0] * len(answer.texts)
+    sent, offset = [0] * len(answer.texts), [0] * len(answer.texts)
     async for step in steps:
         for number, piece in step:
             grown, logs = answer.texts[number], None
-            if answer.asked.alternatives is not None and grown.read > told[number]:
-                logs = log_probs(served, grown.row, slice(told[number], grown.read), offset[number])
-                told[number], offset[number] = grown.read, offset[number] + sum(map(len, logs["tokens"]))
+            if answer.job.alternatives is not None and grown.read > sent[number]:
+                logs = log_probs(served, grown.row, slice(sent[number], grown.read), offset[number])
+                sent[number], offset[number] = grown.read, offset[number] + sum(map(len, logs["tokens"]))
             if piece or logs or grown.finish_reason:
                 yield choice(number, piece, grown.finish_reason, logs)
 
 
 def log_probs(served: Served, row: RunningRow, which: slice, offset: int) -> dict[str, Any]:
-    """The tokens of a row with their log-probabilities, as OpenAI's completions have them.
+    """Log-probabilities of a row's tokens `which`, in the format of completions.
 
-    `offset` is how many characters the tokens before have.
+    `offset` is the number of characters before these tokens.
     """
     likeliest = [[one for one in step if one[1] > -1e9] for step in row.likeliest[which]]
-    made = row.result.tokens[which]
-    named = written(served, [*made, *(token for step in likeliest for token, _ in step)])
-    tokens = [named[token] for token in made]
+    ids = row.result.tokens[which]
+    named = written(served, [*ids, *(token for step in likeliest for token, _ in step)])
+    tokens = [named[token] for token in ids]
     offsets = list(itertools.accumulate(map(len, tokens), initial=offset))[:-1]
     return {
         "tokens": tokens,

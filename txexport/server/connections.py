@@ -1,4 +1,4 @@
-"""Connections over which requests arrive in time: as many as files can be open, and none is held for ever."""
+"""Connections with time limits for requests, and no more of them than files can be open."""
 
 import asyncio
 import contextlib
@@ -15,33 +15,33 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from txexport.errors import InputError, reason
 from txexport.server.bodies import UPLOAD
 
-HEAD = 10.0  # seconds that a request's headers may take to arrive, from a connection's or their first byte on
-LINGER = 5.0  # more seconds for a body that nobody reads any more: then an answer may be read before the end
-BURST = 128  # connections that the system takes for us before we see them
-OWN_FILES = 64  # of bundles, logs and libraries
+HEAD = 10.0  # seconds for a request's headers, from the connection or from their first byte
+LINGER = 5.0  # more seconds for a body that is no longer read, so that the client can read its answer
+BURST = 128  # connections that the system accepts before the server does
+OWN_FILES = 64  # files for bundles, logs and libraries
 EMPTY = b"content-length: 0\r\nconnection: close\r\n\r\n"
 LATE = b"HTTP/1.1 408 Request Timeout\r\n" + EMPTY
-NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # of an address of a name that others are of, as ::1
+NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # errors of one of a host's addresses, such as ::1
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 2\r\n" + EMPTY
 
 
 class Connection(H11Protocol):
-    """A connection that ends where a request's headers or body do not arrive in time.
+    """A connection that closes where a request's headers or body do not arrive in time.
 
-    Where there are more than `most`, the one that has waited longest for its client goes, and the new one
-    itself where all are being answered.
+    With more than `most` connections, the one that has waited longest for its client is closed, or the new
+    one if all are being answered.
     """
 
     most = 512
 
     def __init__(self, *arguments: Any, **named: Any):
         super().__init__(*arguments, **named)
-        self.awaited: tuple | None = None  # which part of which request
+        self.awaited: tuple | None = None  # the awaited part of a request, and the request
         self.since = self.loop.time()
         self.timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to count its seconds, and let one go where there are too many."""
+        """Start the timer, and close a connection where there are too many."""
         super().connection_made(transport)  # type: ignore[arg-type]
         self._watch()
         there = [one for one in self.connections if isinstance(one, Connection) and not one.is_closing]
@@ -67,7 +67,7 @@ class Connection(H11Protocol):
         self._watch()
 
     def shutdown(self) -> None:
-        """Close it once its answer is whole, or at once where its request is not."""
+        """Close the connection after its answer, or at once where its request is incomplete."""
         if not self.is_idle or self.cycle is None or self.cycle.response_complete:
             super().shutdown()
         else:
@@ -75,17 +75,17 @@ class Connection(H11Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Tell whether it is over."""
+        """Return whether the connection is closing."""
         return self.transport.is_closing()
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for its client: for a request, or the rest of one whose answer has not begun."""
+        """Return whether it waits for a request, or for the rest of one whose answer has not begun."""
         cycle = self.cycle
         return cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
 
     def _watch(self) -> None:
-        """Begin to count the seconds of what is awaited, where that is something new."""
+        """Restart the timer where another part of a request is awaited than before."""
         awaited = self._awaited()
         if awaited == self.awaited:
             return
@@ -97,7 +97,7 @@ class Connection(H11Protocol):
             self.timer = self.loop.call_later(seconds, self._late)
 
     def _awaited(self) -> tuple | None:
-        """The part of a request that has to arrive, and the request before; None where nothing has to."""
+        """The awaited part of a request, and the request before it; None where nothing is awaited."""
         state = self.conn.their_state
         begun = self.cycle is None or bool(self.conn.trailing_data[0])
         if self.is_closing or (state is h11.IDLE and not begun) or state not in (h11.IDLE, h11.SEND_BODY):
@@ -109,14 +109,14 @@ class Connection(H11Protocol):
         self._end(LATE if headers else b"")
 
     def _end(self, last: bytes = b"") -> None:
-        """Close it, with a last answer to who may read it."""
+        """Close the connection, after sending `last`."""
         if last and not self.is_closing:
             self.transport.write(last)
         self.transport.close() if last else self.transport.abort()
 
 
 def config_of(app: Any, most: int, **options: Any) -> uvicorn.Config:
-    """Settings of a server of an application with at most `most` connections, fewer where files are."""
+    """uvicorn's settings for at most `most` connections, fewer where fewer files can be open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != resource.RLIM_INFINITY:
         most = max(1, min(most, files - BURST - OWN_FILES))
@@ -128,15 +128,17 @@ def config_of(app: Any, most: int, **options: Any) -> uvicorn.Config:
 
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Sockets of every address of `host` that this machine has, bound to `port`. Raises InputError."""
-    if not 0 <= port < 2**16:  # or the system would take another
+    """Sockets of all addresses of `host` on this machine, bound to `port`. Raises InputError."""
+    if not 0 <= port < 2**16:  # otherwise the system would choose another port
         raise InputError(f"port is {port}, expected a whole number below {2**16}")
     bound: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
         try:
-            places = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            addresses = socket.getaddrinfo(
+                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
             refused: OSError | None = None
-            for family, kind, protocol, _, address in dict.fromkeys(places):
+            for family, kind, protocol, _, address in dict.fromkeys(addresses):
                 try:
                     bound.append(stack.enter_context(_bound(family, kind, protocol, address)))
                 except OSError as error:
@@ -151,19 +153,19 @@ def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 
 def refused_place(host: str, port: int, error: Exception) -> InputError:
-    """Where nobody can listen, and why."""
-    told = reason(error) if isinstance(error, OSError) else str(error)
-    return InputError(f"cannot listen on {host}:{port}: {told}; give another --port or --host")
+    """The error for an address on which the server cannot listen, with its cause."""
+    cause = reason(error) if isinstance(error, OSError) else str(error)
+    return InputError(f"cannot listen on {host}:{port}: {cause}; give another --port or --host")
 
 
 def _bound(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
-    own = socket.socket(family, kind, protocol)
+    listener = socket.socket(family, kind, protocol)
     try:
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        own.bind(address)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
     except OSError:
-        own.close()
+        listener.close()
         raise
-    return own
+    return listener

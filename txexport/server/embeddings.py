@@ -1,4 +1,4 @@
-"""POST /v1/embeddings, and /v1/rerank: what encoders make of texts."""
+"""POST /v1/embeddings and /v1/rerank: vectors and scores of text encoders."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from txexport.server.streams import Deadline, answered
 from txexport.server.texts import check_together, groups
 
 INPUTS = 2048  # of a request, as OpenAI has it
-CPU_BATCH_TOKENS = 256  # of texts of all lengths that come together: padding costs more than another run
+CPU_BATCH_TOKENS = 256  # for texts of mixed lengths: padding costs more than another run
 IDS: Schema = {"type": "array", "items": {"type": "integer"}}
 EMBEDDINGS: dict[str, Schema] = {
     **MODEL,
@@ -39,7 +39,7 @@ EMBEDDINGS: dict[str, Schema] = {
     },
     "prompt_name": {
         "type": "string",
-        "description": "What stands before each text, by the checkpoint's name.",
+        "description": "The checkpoint's prompt to put before each text, by its name.",
     },
     "truncate": {"type": "boolean", "description": "Cut texts that are too long."},
     **NO_EFFECT,
@@ -59,19 +59,19 @@ RERANK: dict[str, Schema] = {
 async def embeddings(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
-    asked = await read_json(request, EMBEDDINGS, limits.most_text)
-    served = find(request.app.state.served, asked["model"])
+    body = await read_json(request, EMBEDDINGS, limits.most_text)
+    served = find(request.app.state.served, body["model"])
     needs(served, "embed")
-    texts = _texts(asked["input"])
-    options: dict[str, Any] = {name: asked[name] for name in ("prompt_name", "truncate") if name in asked}
-    if "dimensions" in asked:
-        options |= {"truncate_dim": asked["dimensions"], "normalize": True}
+    texts = _texts(body["input"])
+    options: dict[str, Any] = {name: body[name] for name in ("prompt_name", "truncate") if name in body}
+    if "dimensions" in body:
+        options |= {"truncate_dim": body["dimensions"], "normalize": True}
     key = ("embed", *sorted(options.items()))
     call = served.calls.call(lambda inputs: _embedded(served, inputs, options), texts, key)
-    results = await answered(request, call, Deadline(request, asked))
+    results = await answered(request, call, Deadline(request, body))
     data = []
     for number, (vector, _) in enumerate(results):
-        plain = asked.get("encoding_format", "float") == "float"
+        plain = body.get("encoding_format", "float") == "float"
         value = vector.tolist() if plain else base64.b64encode(vector.astype("<f4").tobytes()).decode()
         data.append({"object": "embedding", "index": number, "embedding": value})
     tokens = sum(count for _, count in results)
@@ -80,9 +80,9 @@ async def embeddings(request: Request) -> Response:
     return JSONResponse({"object": "list", "data": data, "model": served.name, "usage": counted})
 
 
-def _texts(given: Any) -> list[str]:
+def _texts(value: Any) -> list[str]:
     """The texts of an input. Raises RefusedError for token ids."""
-    texts = [given] if isinstance(given, str) else given
+    texts = [value] if isinstance(value, str) else value
     if not texts or not isinstance(texts[0], str):
         raise RefusedError(
             "input is token ids, and those of another vocabulary would make wrong vectors; send texts "
@@ -95,7 +95,7 @@ def _texts(given: Any) -> list[str]:
 def _embedded(
     served: Served, texts: list[str], options: Mapping[str, Any]
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """The vector of each text, and how many tokens it is."""
+    """The vector of each text, and its number of tokens."""
     bundle = served.model.bundle
     on_cpu = all(session.memory == "cpu" for session in bundle.sessions.values())
     budget = CPU_BATCH_TOKENS if on_cpu else BATCH_TOKENS
@@ -108,30 +108,30 @@ def _embedded(
 async def rerank(request: Request) -> Response:
     """Answer a request in the shape that Cohere's and Jina's clients read."""
     limits: Limits = request.app.state.limits
-    asked = await read_json(request, RERANK, limits.most_text)
-    served = find(request.app.state.served, asked["model"])
+    body = await read_json(request, RERANK, limits.most_text)
+    served = find(request.app.state.served, body["model"])
     needs(served, "rerank")
-    check_together(asked["query"], asked["documents"], most=limits.most_text)
+    check_together(body["query"], body["documents"], most=limits.most_text)
 
     def ranked(queries: list[str]) -> list:
         return served.model.rerank(
-            queries, asked["documents"], top_k=asked.get("top_n"), truncate=asked.get("truncate", False)
+            queries, body["documents"], top_k=body.get("top_n"), truncate=body.get("truncate", False)
         )
 
-    [best] = await answered(request, served.calls.call(ranked, [asked["query"]]), Deadline(request, asked))
-    return JSONResponse({"model": served.name, "results": [_result(one, asked) for one in best]})
+    [best] = await answered(request, served.calls.call(ranked, [body["query"]]), Deadline(request, body))
+    return JSONResponse({"model": served.name, "results": [_result(one, body) for one in best]})
 
 
-def _result(ranked: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+def _result(ranked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
     place = ranked["corpus_id"]
     result: dict[str, Any] = {"index": place, "relevance_score": float(ranked["score"])}
-    if asked.get("return_documents"):
-        result["document"] = {"text": asked["documents"][place]}
+    if body.get("return_documents"):
+        result["document"] = {"text": body["documents"][place]}
     return result
 
 
 def needs(served: Served, method: str) -> None:
-    """Raise RefusedError where a bundle is for something else."""
+    """Raise RefusedError where a bundle does not have a method."""
     if method not in served.methods:
         raise RefusedError(
             f"{served.name} does not {method}; it is for {', '.join(served.methods)}", param="model"

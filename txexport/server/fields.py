@@ -1,4 +1,4 @@
-"""The fields of generation that requests may have, and the options of Model.generate that they become."""
+"""The generation fields of requests, and the options of Model.generate that they become."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ FLAG: Schema = {"type": "boolean"}
 MODEL: dict[str, Schema] = {
     "model": {"type": "string", "required": True, "description": "One of GET /v1/models."}
 }
-SEVERAL = 16  # answers to one prompt
-STOPS = 16
+SEVERAL = 16  # most answers to one prompt
+STOPS = 16  # most stop strings
 
 # Names and meaning are OpenAI's.
 SAMPLING: dict[str, Schema] = {
@@ -44,7 +44,7 @@ SAMPLING: dict[str, Schema] = {
     },
     "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2},
     "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2},
-    "logit_bias": {"type": "object", "description": "What is added to the logits of tokens, by their ids."},
+    "logit_bias": {"type": "object", "description": "A number to add to the logits of tokens, by their ids."},
     "stream": FLAG,
     "stream_options": {"type": "object", "description": 'As {"include_usage": true}.'},
 }
@@ -60,7 +60,7 @@ OWN: dict[str, Schema] = {
     "length_penalty": {"type": "number", "minimum": -10, "maximum": 10},
     "early_stopping": FLAG,
 }
-# What other servers do with these changes no answer here.
+# Fields of other servers that are accepted without effect.
 NO_EFFECT: dict[str, Schema] = {
     "user": TEXT,
     "metadata": {"type": "object"},
@@ -81,34 +81,35 @@ DRAWN = ("temperature", "top_p", "top_k", "min_p", "typical_p", "seed")
 SAME = (*OWN, "presence_penalty", "frequency_penalty", "logit_bias")
 
 
-def options_of(asked: Mapping[str, Any], draws: bool) -> dict[str, Any]:
-    """Options of Model.generate; `draws` is whether the checkpoint does where nobody says.
+def options_of(body: Mapping[str, Any], draws: bool) -> dict[str, Any]:
+    """Options of Model.generate; `draws` is the checkpoint's do_sample, the default.
 
-    `temperature` above 0 draws, and so does `top_p` below 1 without one; where one of them is 0, none does.
+    A `temperature` above 0 samples, and so does a `top_p` below 1 without a temperature; where either is 0,
+    decoding is greedy.
     """
-    options = {name: asked[name] for name in SAME if name in asked}
-    temperature, top_p = asked.get("temperature"), asked.get("top_p", 1)
+    options = {name: body[name] for name in SAME if name in body}
+    temperature, top_p = body.get("temperature"), body.get("top_p", 1)
     if temperature is not None:
         draws = temperature > 0
     draws = top_p > 0 and (draws or (temperature is None and top_p < 1))
     if draws:
-        options |= {name: asked[name] for name in DRAWN if name in asked}
+        options |= {name: body[name] for name in DRAWN if name in body}
         if "seed" in options:
             options["seed"] %= 2**64
     else:
         options = {name: value for name, value in options.items() if name not in DRAWN}
     options["do_sample"] = draws
-    stop = asked.get("stop", [])
+    stop = body.get("stop", [])
     if stop:
         options["stop_strings"] = [stop] if isinstance(stop, str) else stop
     return options
 
 
-def include_usage(asked: Mapping[str, Any]) -> bool:
-    """Whether a stream tells in the end how many tokens it took. Raises RefusedError."""
-    chosen = asked.get("stream_options", {})
-    if chosen and not asked.get("stream"):
-        raise RefusedError("stream_options is for stream=true", param="stream_options")
+def include_usage(body: Mapping[str, Any]) -> bool:
+    """Return whether a stream ends with its token usage. Raises RefusedError."""
+    chosen = body.get("stream_options", {})
+    if chosen and not body.get("stream"):
+        raise RefusedError("stream_options needs stream=true", param="stream_options")
     for name, value in chosen.items():
         if name not in ("include_usage", "include_obfuscation") or not isinstance(value, bool):
             raise RefusedError(

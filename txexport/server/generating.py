@@ -1,4 +1,4 @@
-"""What completions and conversations share: rows that run, texts that grow, tokens counted."""
+"""Generation for completions and chat: running rows, growing texts, and token usage."""
 
 import time
 import uuid
@@ -22,41 +22,41 @@ from txexport.server.streams import Deadline, Events, answered, while_there
 from txexport.server.texts import RowText
 from txexport.server.workers import Generation
 
-NEW_TOKENS = 16  # of a completion where nobody says, as OpenAI has it
+NEW_TOKENS = 16  # the default of completions, as OpenAI's
 Steps: TypeAlias = AsyncIterator[list[tuple[int, str]]]  # pieces of texts with their numbers
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request for texts: the rows' request, how many of each, and what is told of tokens."""
+class GenerationJob:
+    """A generation job: its request, the copies of each row, and the log-probabilities to return."""
 
     request: GenerationRequest
     copies: int
-    alternatives: int | None  # None where no log-probabilities are asked for
+    alternatives: int | None  # None without log-probabilities
     stops: Sequence[str]
 
     @property
     def prompt_tokens(self) -> int:
-        """Those of all prompts."""
+        """The number of tokens of all prompts."""
         return sum(len(row) for row in self.request.inputs)
 
 
-def asked_of(
+def job_of(
     served: Served,
     inputs: Sequence[Sequence[int]],
-    asked: Mapping[str, Any],
+    body: Mapping[str, Any],
     limits: Limits,
     *,
     new_tokens: int | None,
     alternatives: int | None = None,
     **more: Any,
-) -> Asked:
-    """The request for rows of token ids. `new_tokens` is asked for, or None for as many as there is room.
+) -> GenerationJob:
+    """The job for rows of token ids; `new_tokens` is None for as many as there is room for.
 
-    Raises RefusedError and InputError for what cannot be.
+    Raises RefusedError and InputError for invalid options.
     """
     bundle = served.model.bundle
-    options = options_of(asked, bundle.files.generation_config.do_sample) | more
+    options = options_of(body, bundle.files.generation_config.do_sample) | more
     if new_tokens is not None and new_tokens > limits.max_new_tokens:
         most = limits.max_new_tokens
         raise RefusedError(
@@ -67,30 +67,30 @@ def asked_of(
     request = replace(request_of(bundle, inputs, None, options), strict=strict, stops_in_prompts=False)
     if alternatives is not None and request.config.num_beams > 1:
         raise RefusedError("logprobs is not served with num_beams above 1", param="logprobs")
-    if 1 < request.config.num_beams < asked.get("n", 1):
+    if 1 < request.config.num_beams < body.get("n", 1):
         most = request.config.num_beams
-        raise RefusedError(f"n is {asked['n']}, and {most} beams give at most {most} texts", param="n")
+        raise RefusedError(f"n is {body['n']}, and {most} beams give at most {most} texts", param="n")
     request = replace(request, log_probs=alternatives is not None)
     stops = tuple(request.config.stop_strings)
-    return Asked(request, asked.get("n", 1), alternatives, stops)
+    return GenerationJob(request, body.get("n", 1), alternatives, stops)
 
 
-def start(served: Served, asked: Asked) -> list[RunningRow]:
-    """The rows of a request, `copies` of each prompt in turn. Raises InputError."""
-    config = replace(asked.request.config, num_return_sequences=asked.copies)
-    return rows_of(replace(asked.request, config=config), asked.alternatives or 0)
+def start(served: Served, job: GenerationJob) -> list[RunningRow]:
+    """The rows of a job, `copies` of each prompt in turn. Raises InputError."""
+    config = replace(job.request.config, num_return_sequences=job.copies)
+    return rows_of(replace(job.request, config=config), job.alternatives or 0)
 
 
 class Answer:
-    """The texts of a request while its rows run."""
+    """The texts of a job while its rows run."""
 
-    def __init__(self, served: Served, asked: Asked, generation: Generation):
-        self.asked, self.generation = asked, generation
+    def __init__(self, served: Served, job: GenerationJob, generation: Generation):
+        self.job, self.generation = job, generation
         text = served.model.bundle.files.text
-        self.texts = [RowText(text, row, asked.stops) for row in generation.rows]
+        self.texts = [RowText(text, row, job.stops) for row in generation.rows]
 
     async def steps(self) -> Steps:
-        """The pieces that have come, each with its row's number. Raises what a row failed with."""
+        """Yield the new pieces, each with its row's index. Raises the error of a row that failed."""
         while True:
             await self.generation.grown.wait()
             self.generation.grown.clear()
@@ -101,7 +101,7 @@ class Answer:
                 return
 
     async def whole(self) -> list[str]:
-        """The texts when all rows are done. Raises what a row failed with."""
+        """The texts when all rows are done. Raises the error of a row that failed."""
         while not self.generation.done:
             await self.generation.grown.wait()
             self.generation.grown.clear()
@@ -115,84 +115,84 @@ class Answer:
 
     @property
     def usage(self) -> dict[str, int]:
-        """Tokens that were read and made, as OpenAI counts them."""
-        made = sum(len(row.result.tokens) for row in self.generation.rows)
-        return usage(self.asked.prompt_tokens, made)
+        """The tokens read and generated, as OpenAI counts them."""
+        generated = sum(len(row.result.tokens) for row in self.generation.rows)
+        return usage(self.job.prompt_tokens, generated)
 
 
 def written(served: Served, tokens: Iterable[int]) -> dict[int, str]:
-    """Each token as a text of its own."""
+    """The text of each distinct token, by its id."""
     distinct = list(dict.fromkeys(tokens))
     texts = served.model.bundle.files.text.decode([[token] for token in distinct], special=True)
     return dict(zip(distinct, texts, strict=True))
 
 
 def usage(read: int, made: int) -> dict[str, int]:
-    """Tokens as OpenAI's answers have them."""
+    """Token usage in OpenAI's format."""
     return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
 
 
-async def begin(served: Served, asked: Asked, streams: bool) -> Answer:
-    """Let the rows run. Raises RefusedError where too many wait, InputError for what cannot be."""
-    rows = await run_in_threadpool(start, served, asked)
+async def begin(served: Served, job: GenerationJob, streams: bool) -> Answer:
+    """Start the rows. Raises RefusedError where too many requests wait, InputError for invalid ones."""
+    rows = await run_in_threadpool(start, served, job)
     assert served.generation is not None
-    return Answer(served, asked, served.generation.start(rows, streams))
+    return Answer(served, job, served.generation.start(rows, streams))
 
 
 def ended(request: Request, answer: Answer) -> None:
-    """Let the rows leave that still run, and note what was read and made."""
+    """Cancel the rows that still run, and record the token usage."""
     answer.generation.cancel()
     request.state.usage = answer.usage
 
 
-async def searched(served: Served, asked: Asked, batch_tokens: int) -> Answer:
-    """The texts of beams, which run in batches of their own."""
-    config = replace(asked.request.config, num_return_sequences=asked.copies)
-    request = replace(asked.request, config=config)
+async def searched(served: Served, job: GenerationJob, batch_tokens: int) -> Answer:
+    """The texts of beam search, which runs in batches of its own."""
+    config = replace(job.request.config, num_return_sequences=job.copies)
+    request = replace(job.request, config=config)
     [results] = await served.calls.call(lambda _: [scheduler.finished(request, batch_tokens)], [None])
     rows = [RunningRow(request, 0, result=one, done=True, closed=_closed(request, one)) for one in results]
     generation = Generation(rows, False)
     generation.grown.set()
-    return Answer(served, asked, generation)
+    return Answer(served, job, generation)
 
 
 def _closed(request: GenerationRequest, result: Generated) -> bool:
-    """Whether a text has come to its end, and not to its limit."""
+    """Return whether a text ended with an end-of-sequence token, and not at its limit."""
     return bool(result.tokens) and result.tokens[-1] in request.config.eos_token_id
 
 
 @dataclass(frozen=True)
 class Shape:
-    """An endpoint's way to write answers: what its ids and objects are called, and its choices."""
+    """The format of an endpoint's answers: the prefix of ids, the names of objects, and the choices."""
 
     prefix: str
     name: str
     event: str
     choices: Callable[[Answer, Sequence[str]], list[dict[str, Any]]]
-    pieces: Callable[[Answer, Steps], AsyncIterator[dict[str, Any]]]  # a choice each, as the texts grow
+    pieces: Callable[[Answer, Steps], AsyncIterator[dict[str, Any]]]  # yields a choice for each new piece
 
 
 async def respond(
-    request: Request, served: Served, given: Mapping[str, Any], asked: Asked, shape: Shape
+    request: Request, served: Served, body: Mapping[str, Any], job: GenerationJob, shape: Shape
 ) -> Response:
-    """Answer whole, or in pieces.
+    """Answer completely, or as a stream.
 
-    A stream begins when its first tokens are there: what fails before them has its status.
+    A stream begins when its first tokens are there, so that earlier errors have their own status.
     """
-    deadline, wants_usage, streams = Deadline(request, given), include_usage(given), bool(given.get("stream"))
+    deadline, wants_usage, streams = Deadline(request, body), include_usage(body), bool(body.get("stream"))
     head = {"id": f"{shape.prefix}-{uuid.uuid4().hex}", "created": int(time.time()), "model": served.name}
-    if asked.request.config.num_beams > 1:
+    if job.request.config.num_beams > 1:
         cache_tokens = request.app.state.limits.cache_tokens
-        answer = await answered(request, searched(served, asked, cache_tokens), deadline)
+        answer = await answered(request, searched(served, job, cache_tokens), deadline)
     else:
-        answer = await begin(served, asked, streams)
+        answer = await begin(served, job, streams)
     with ExitStack() as stack:
         stack.callback(ended, request, answer)
         if not streams:
             texts = await answered(request, answer.whole(), deadline)
             choices = await run_in_threadpool(shape.choices, answer, texts)
-            body = {"object": shape.name, "choices": choices, "usage": answer.usage}
-            return JSONResponse(head | body)
+            result = {"object": shape.name, "choices": choices, "usage": answer.usage}
+            return JSONResponse(head | result)
         steps = deadline.until(answer.steps())
         first = await while_there(request, anext(steps))
         pieces = shape.pieces(answer, _joined(first, steps))
@@ -209,7 +209,7 @@ async def _joined(first: list[tuple[int, str]], steps: Steps) -> Steps:
 async def _events(
     head: Mapping[str, Any], choices: AsyncIterator[dict[str, Any]], counted: Answer | None
 ) -> AsyncIterator[dict[str, Any]]:
-    """A choice an event, and in the end the tokens of `counted`."""
+    """One event a choice, and at the end the token usage of `counted`."""
     async for choice in choices:
         yield {**head, "choices": [choice]}
     if counted is not None:

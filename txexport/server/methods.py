@@ -1,4 +1,4 @@
-"""POST /v1/tasks/METHOD: every method of Model that a task has, with the arguments that it has in Python."""
+"""POST /v1/tasks/METHOD: the methods of Model for a bundle's task, with their arguments in Python."""
 
 import base64
 import functools
@@ -38,7 +38,7 @@ OPTIONS: dict[str, Schema] = {
     "max_new_tokens": {"type": "integer", "minimum": 1},
     "num_beams": {"type": "integer", "minimum": 1, "maximum": SEVERAL},
 }
-FILES = ("images", "sounds")  # arguments that are paths in Python, and in a request the files themselves
+FILES = ("images", "sounds")  # arguments that are paths in Python, and the files' contents in a request
 _BASE64: Schema = {"type": "string", "minLength": 1, "description": "A file in base64, or a data URL of it."}
 FILE: Schema = {"anyOf": [_BASE64, {"type": "array", "items": _BASE64, "minItems": 1}]}
 
@@ -48,40 +48,40 @@ async def task(request: Request) -> Response:
     limits: Limits = request.app.state.limits
     method = request.path_params["method"]
     if method not in METHODS:
-        own = RECORDS.get(method)
-        other = f"; expected {', '.join(METHODS)}" if own is None else f"; see POST {own.endpoint}"
+        record = RECORDS.get(method)
+        other = f"; expected {', '.join(METHODS)}" if record is None else f"; see POST {record.endpoint}"
         raise RefusedError(f"no task {shown(method)}{other}", 404)
     fields = fields_of(method)
     has_files = not fields.keys().isdisjoint(FILES)
-    asked = await read_json(request, fields, limits.max_body if has_files else limits.most_text)
-    served = find(request.app.state.served, asked.pop("model"))
-    wanted, most = asked.get("max_new_tokens", 1), limits.max_new_tokens
+    body = await read_json(request, fields, limits.max_body if has_files else limits.most_text)
+    served = find(request.app.state.served, body.pop("model"))
+    wanted, most = body.get("max_new_tokens", 1), limits.max_new_tokens
     if wanted > most:
         raise RefusedError(
             f"max_new_tokens is {wanted}, and this server gives at most {most}", param="max_new_tokens"
         )
     needs(served, method)
-    texts = [value for name, value in asked.items() if name not in FILES]
+    texts = [value for name, value in body.items() if name not in FILES]
     check_together(*texts, most=limits.most_text, crossed=RECORDS[method].crossed)
     first, *others = required(method)
     if others:
-        call = served.calls.call(lambda given: [run(served, limits, method, given[0])], [asked])
+        call = served.calls.call(lambda bodies: [run(served, limits, method, bodies[0])], [body])
         [answer] = await answered(request, call)
         return _json(answer)
-    inputs = asked.pop(first)
+    inputs = body.pop(first)
     several = isinstance(inputs, list)
 
-    def together(given: list) -> Iterator:
-        for part in [given] if first in FILES else groups(given):
-            yield from run(served, limits, method, {first: part, **asked})
+    def together(items: list) -> Iterator:
+        for part in [items] if first in FILES else groups(items):
+            yield from run(served, limits, method, {first: part, **body})
 
-    key = (method, json.dumps(asked, sort_keys=True))
+    key = (method, json.dumps(body, sort_keys=True))
     answers = await answered(request, served.calls.call(together, inputs if several else [inputs], key))
     return _json(answers if several else answers[0])
 
 
 def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) -> Any:
-    """What a method gives; files are there while it runs. Of texts it makes no more than /v1/completions."""
+    """Call a method with its files in a temporary folder, within the limits of /v1/completions."""
     bundle = served.model.bundle
     if served.generation is not None:
         arguments = arguments | {"batch_tokens": limits.cache_tokens}
@@ -93,27 +93,27 @@ def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) 
             arguments["max_new_tokens"] = limits.max_new_tokens
     with temporary_folder() as folder:
         for name in arguments.keys() & FILES:
-            given = arguments[name]
-            listed = given if isinstance(given, list) else [given]
-            names = [f"{name}[{number}]" for number in range(len(listed))] if listed is given else [name]
-            paths = [_file(folder / own, one) for own, one in zip(names, listed, strict=True)]
-            arguments = arguments | {name: paths if isinstance(given, list) else paths[0]}
+            value = arguments[name]
+            listed = value if isinstance(value, list) else [value]
+            names = [f"{name}[{number}]" for number in range(len(listed))] if listed is value else [name]
+            paths = [_file(folder / filename, one) for filename, one in zip(names, listed, strict=True)]
+            arguments = arguments | {name: paths if isinstance(value, list) else paths[0]}
         return getattr(served.model, method)(**arguments)
 
 
 def _file(path: Path, value: str) -> Path:
-    """A file of what is sent in base64: what a client names is never a path. Raises RefusedError."""
+    """Write a file sent in base64; names from a client are never paths. Raises RefusedError."""
     head, comma, rest = value.partition(",")
     try:
         path.write_bytes(base64.b64decode(rest if comma else head, validate=True))
     except ValueError:  # binascii's too
-        raise RefusedError("a file is no base64; send its bytes in it") from None
+        raise RefusedError("a file is not valid base64; send its bytes in base64") from None
     return path
 
 
 @functools.cache
 def required(method: str) -> list[str]:
-    """The arguments without a default."""
+    """The names of a method's arguments without a default."""
     return [
         name
         for name, one in inspect.signature(getattr(Model, method)).parameters.items()
@@ -123,7 +123,7 @@ def required(method: str) -> list[str]:
 
 @functools.cache
 def fields_of(method: str) -> dict[str, Schema]:
-    """A method's arguments as fields."""
+    """The fields of a request: a method's arguments."""
     fields = dict(MODEL)
     for name, one in inspect.signature(getattr(Model, method)).parameters.items():
         if one.kind is one.VAR_KEYWORD:
@@ -135,7 +135,7 @@ def fields_of(method: str) -> dict[str, Schema]:
 
 
 def schema_of(hint: Any) -> Schema:
-    """An annotation as a schema."""
+    """The schema of an annotation."""
     if hint in PLAIN:
         return PLAIN[hint]
     inner = [one for one in get_args(hint) if one is not type(None)]
@@ -154,7 +154,7 @@ def _json(answer: Any) -> Response:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's values as Python's."""
+    """NumPy values as Python values."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} has no JSON")

@@ -1,4 +1,4 @@
-"""GET /metrics: what the server has done and what it holds, in Prometheus' text."""
+"""GET /metrics: counters and queue lengths in Prometheus' text format."""
 
 from collections.abc import Iterator, Mapping
 
@@ -23,16 +23,18 @@ class Metrics:
         )
         self.seconds = Histogram(
             "txexport_request_seconds",
-            "Their duration.",
+            "Duration of requests.",
             ["endpoint"],
             buckets=SECONDS,
             registry=self.registry,
         )
-        self.tokens = Counter("txexport_tokens", "Tokens read and made.", ["kind"], registry=self.registry)
+        self.tokens = Counter(
+            "txexport_tokens", "Prompt tokens read, and tokens generated.", ["kind"], registry=self.registry
+        )
         self.registry.register(_Queues(served))
 
     def count(self, endpoint: str, status: int, seconds: float, usage: Mapping[str, int]) -> None:
-        """Count a request that is over."""
+        """Count a finished request."""
         self.requests.labels(endpoint, str(status)).inc()
         self.seconds.labels(endpoint).observe(seconds)
         for name, kind in (("prompt_tokens", "prompt"), ("completion_tokens", "completion")):
@@ -41,15 +43,17 @@ class Metrics:
 
 
 class _Queues(Collector):
-    """Who runs and who waits, when it is asked."""
+    """Gauges of running texts and waiting requests, read when they are collected."""
 
     def __init__(self, served: Mapping[str, Served]):
         self.served = served
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauges."""
-        running = GaugeMetricFamily("txexport_running_texts", "Texts that are extended.", labels=["model"])
-        waiting = GaugeMetricFamily("txexport_waiting", "Requests that wait.", labels=["model"])
+        running = GaugeMetricFamily(
+            "txexport_running_texts", "Texts that are being generated.", labels=["model"]
+        )
+        waiting = GaugeMetricFamily("txexport_waiting", "Waiting requests.", labels=["model"])
         for name, one in self.served.items():
             calls = one.calls.waiting
             if one.generation is not None:

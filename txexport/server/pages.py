@@ -1,4 +1,4 @@
-"""GET /openapi.json and /docs: what is served, as programs and as people read it."""
+"""GET /openapi.json and /docs: the endpoints, for programs and for people."""
 
 import html
 from collections.abc import Mapping
@@ -19,28 +19,28 @@ STYLE = f"{WIDE}vertical-align:top}}code{{background:#8882;padding:.1em .3em}}"
 READ = {
     "/v1/models": "The bundles that are served.",
     "/v1/models/{model}": "One of them.",
-    "/health": "Whether the server runs.",
+    "/health": "Answers while the server runs.",
     "/metrics": "Counters in Prometheus' text.",
 }
 
 
 def posts() -> dict[str, tuple[str, dict[str, Schema]]]:
-    """By path, what is said of an endpoint and the fields that it takes."""
-    own = {
+    """The summary and the fields of each endpoint, by path."""
+    modules = {
         "/v1/completions": (completions, completions.FIELDS),
         "/v1/chat/completions": (chat, chat.FIELDS),
     }
-    result = {path: (_told(module.__doc__), fields) for path, (module, fields) in own.items()}
+    result = {path: (_summary(module.__doc__), fields) for path, (module, fields) in modules.items()}
     result["/v1/embeddings"] = ("Vectors of texts.", embeddings.EMBEDDINGS)
-    result["/v1/rerank"] = ("How well documents answer a query, the best first.", embeddings.RERANK)
-    result["/v1/audio/transcriptions"] = (_told(transcriptions.__doc__), transcriptions.FIELDS)
+    result["/v1/rerank"] = ("The scores of documents for a query, the best first.", embeddings.RERANK)
+    result["/v1/audio/transcriptions"] = (_summary(transcriptions.__doc__), transcriptions.FIELDS)
     for method in METHODS:
         result[f"/v1/tasks/{method}"] = (f"Model.{method}, as in Python.", fields_of(method))
     return result
 
 
-def _told(docstring: str | None) -> str:
-    """The text of a module's first line behind its path."""
+def _summary(docstring: str | None) -> str:
+    """The first line of a module's docstring after its path."""
     text = (docstring or "").splitlines()[0].partition(": ")[2]
     return text[:1].upper() + text[1:]
 
@@ -48,16 +48,19 @@ def _told(docstring: str | None) -> str:
 async def openapi(request: Request) -> Response:
     """Answer a request."""
     paths: dict[str, Any] = {
-        path: {"get": {"summary": told, "responses": {"200": {"description": "Done."}}}}
-        for path, told in READ.items()
+        path: {"get": {"summary": summary, "responses": {"200": {"description": "Done."}}}}
+        for path, summary in READ.items()
     }
-    for path, (told, fields) in posts().items():
+    for path, (summary, fields) in posts().items():
         kind = "multipart/form-data" if path.endswith("transcriptions") else "application/json"
         paths[path] = {
             "post": {
-                "summary": told,
+                "summary": summary,
                 "requestBody": {"required": True, "content": {kind: {"schema": _object(path, fields)}}},
-                "responses": {"200": {"description": "Done."}, "4XX": {"description": "Refused, in a line."}},
+                "responses": {
+                    "200": {"description": "Done."},
+                    "4XX": {"description": "An error, with a message of one line."},
+                },
             }
         }
     info = {"title": "txexport", "version": version("txexport")}
@@ -74,7 +77,7 @@ def _object(path: str, fields: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 def _standard(schema: Schema) -> Schema:
-    """A schema without what only this server reads."""
+    """A schema without the keys that only this server reads."""
     return {name: value for name, value in schema.items() if name != "required"}
 
 
@@ -85,12 +88,12 @@ async def docs(request: Request) -> Response:
     ]
     for name, one in request.app.state.served.items():
         parts.append(f"<p><code>{html.escape(name)}</code> {html.escape(one.model.manifest.task)}</p>")
-    parts += [f"<h2>GET {path}</h2><p>{html.escape(told)}</p>" for path, told in READ.items()]
-    for path, (told, fields) in posts().items():
-        parts.append(f"<h2>POST {path}</h2><p>{html.escape(told)}</p><table>")
+    parts += [f"<h2>GET {path}</h2><p>{html.escape(summary)}</p>" for path, summary in READ.items()]
+    for path, (summary, fields) in posts().items():
+        parts.append(f"<h2>POST {path}</h2><p>{html.escape(summary)}</p><table>")
         for name, schema in fields.items():
             must = " (needed)" if schema.get("required") else ""
-            words = html.escape(f"{expected(schema)}{must}"), html.escape(schema.get("description", ""))
-            parts.append(f"<tr><td><code>{name}</code><td>{words[0]}<td>{words[1]}")
+            cells = html.escape(f"{expected(schema)}{must}"), html.escape(schema.get("description", ""))
+            parts.append(f"<tr><td><code>{name}</code><td>{cells[0]}<td>{cells[1]}")
         parts.append("</table>")
     return HTMLResponse("\n".join(parts))

@@ -1,4 +1,4 @@
-"""Answers to what is not served, in the shape that OpenAI's client reads."""
+"""Error answers, in the format of OpenAI's client."""
 
 import contextlib
 import logging
@@ -23,36 +23,36 @@ from txexport.support.printable import line
 LOG = logging.getLogger("txexport.serve")
 
 TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
-TOLD = (InputError, BundleError, UnsupportedError)  # a bundle that has no part for what is asked, too
+TOLD = (InputError, BundleError, UnsupportedError)  # their messages are sent to the client
 PLACES = re.compile(r" ?\((?:/|\w:\\)[^()]*\)")  # where Python found a library of another version
-RETRY = 2  # seconds, for who finds the queue full
+RETRY = 2  # seconds, until a client may try again when the queue is full
 
 
 class RefusedError(Exception):
-    """One line of why a request is not answered; `param` is the field at fault."""
+    """A request that is refused, with a message of one line; `param` is the field at fault."""
 
     def __init__(self, message: str, status: int = 400, *, param: str | None = None, **headers: str):
-        super().__init__(str(TxexportError(message)))  # one line of what can be shown
+        super().__init__(str(TxexportError(message)))  # one printable line
         self.status, self.param = status, param
         self.headers = {name.replace("_", "-").title(): value for name, value in headers.items()}
 
     @property
     def body(self) -> dict:
-        """What is sent."""
+        """The JSON body of the answer."""
         default = "invalid_request_error" if self.status < 500 else "server_error"
         kind = TYPES.get(self.status, default)
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": None}}
 
     def response(self) -> JSONResponse:
-        """The whole answer."""
+        """The HTTP response."""
         return JSONResponse(self.body, self.status, self.headers)
 
 
 def refusal_of(error: BaseException, paths: Mapping[Path, str]) -> RefusedError:
-    """An error of a model as the answer to who asked: its words where a client can act on them.
+    """The answer to an error: its message where a client can act on it, otherwise its type alone.
 
-    What is the server's own is for its log, and may name files: who asked is told the kind alone. Of `paths`,
-    the server's folders, the names stand in their place.
+    Errors of the server itself are logged, since they may name files. In messages, the server's folders in
+    `paths` are replaced by their names.
     """
     if isinstance(error, RefusedError):
         return error
@@ -65,7 +65,7 @@ def refusal_of(error: BaseException, paths: Mapping[Path, str]) -> RefusedError:
 
 
 def renamed(text: str, paths: Mapping[Path, str]) -> str:
-    """A text with names in the place of the paths of folders, of which one may lie in another."""
+    """Replace the paths of folders, one of which may lie in another, by their names."""
     for path, name in sorted(paths.items(), key=lambda one: -len(str(one[0]))):
         parts = re.split(rf"(?<![\w./-]){re.escape(str(path))}(?![\w.-])", text)
         text = name.join(parts)
@@ -74,7 +74,7 @@ def renamed(text: str, paths: Mapping[Path, str]) -> str:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for what a client has sent, which errors do not name: what they tell of is its file."""
+    """A folder for a client's files; error messages leave out its path."""
     with tempfile.TemporaryDirectory(prefix="txexport-") as folder:
         try:
             yield Path(folder)
@@ -84,15 +84,15 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def full() -> RefusedError:
-    """For who comes when too many wait."""
+    """The answer where too many requests wait."""
     return RefusedError("too many requests are waiting; try again later", 429, retry_after=str(RETRY))
 
 
 def too_late(seconds: float) -> RefusedError:
-    """For whose answer took too long."""
+    """The answer to a request that took too long."""
     return RefusedError(f"the answer took more than {seconds:g} seconds; ask for less, or later", 504)
 
 
 def unknown_model(name: object, known: list[str]) -> RefusedError:
-    """For who asks for a model that is not here."""
+    """The answer to a request for an unknown model."""
     return RefusedError(f"no model {shown(name)}; expected one of {', '.join(known)}", 404, param="model")

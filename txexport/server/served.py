@@ -13,7 +13,7 @@ from txexport.server.workers import CallThread, GenerationThread
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request and all of them may take; `max_text` is the bytes of one without images and sounds."""
+    """Limits of requests; `max_text` is the most bytes of one without images and sounds."""
 
     cache_tokens: int
     max_new_tokens: int
@@ -24,12 +24,12 @@ class Limits:
 
     @property
     def most_text(self) -> int:
-        """The bytes of a request without files, and the characters that are read together."""
+        """The most bytes of a request without files, and the most characters that are read together."""
         return min(self.max_text, self.max_body)
 
 
 class Served:
-    """A bundle by the name that requests have for it."""
+    """A bundle under the name that requests use."""
 
     def __init__(self, name: str, model: Model, limits: Limits):
         self.name, self.model, self.created = name, model, int(time.time())
@@ -40,17 +40,17 @@ class Served:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods of Model that serve it."""
+        """The methods of Model for the bundle's task."""
         return self.model.bundle.methods
 
     @property
     def paths(self) -> set[Path]:
-        """How its folder may be called in errors."""
+        """The paths by which error messages may name the bundle's folder."""
         folder = self.model.bundle.folder
         return {folder, folder.absolute(), folder.resolve()}
 
     def stop(self) -> None:
-        """End its threads when what they have begun is done."""
+        """End the threads after the calls that they have begun, and close the model."""
         self.calls.stop()
         if self.generation is not None:
             self.generation.stop()

@@ -15,7 +15,7 @@ from txexport.server.connections import BURST, config_of, listening, refused_pla
 from txexport.server.served import Limits, Served, open_all
 from txexport.support.arguments import arguments_from
 
-STOP = 60  # seconds that requests have to end when the server is told to stop
+STOP = 60  # seconds for requests to finish when the server stops
 IDLE = 75  # seconds that an idle connection stays: longer than clients keep theirs, or they lose a request
 
 
@@ -82,7 +82,7 @@ def serve(arguments: ServeArguments) -> None:
     """
     for key in arguments.api_keys:
         if not key.strip() or key != key.strip() or not (key.isascii() and key.isprintable()):
-            raise InputError("a key of api_keys is blank or has characters that no header carries")
+            raise InputError("a key of api_keys is blank or has characters that are not allowed in a header")
     with listening(arguments.host, arguments.port) as sockets:  # before bundles load, which may take minutes
         served = arguments.open_all()
         try:

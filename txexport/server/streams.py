@@ -1,4 +1,4 @@
-"""Answers that come in pieces, as server-sent events."""
+"""Streamed answers, as server-sent events."""
 
 import asyncio
 import json
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class Deadline:
-    """The time by which an answer is whole: the server's limit, or what the request has as `timeout`."""
+    """The time by which an answer must be complete: the lower of the server's limit and `timeout`."""
 
-    def __init__(self, request: Request, asked: Mapping[str, Any] | None = None):
-        self.seconds: float = min((asked or {}).get("timeout", math.inf), request.app.state.limits.timeout)
+    def __init__(self, request: Request, body: Mapping[str, Any] | None = None):
+        self.seconds: float = min((body or {}).get("timeout", math.inf), request.app.state.limits.timeout)
         self.at = asyncio.get_running_loop().time() + self.seconds
 
     async def until(self, steps: AsyncIterator[T]) -> AsyncIterator[T]:
-        """The steps that come before it. Raises RefusedError at it."""
+        """Yield the steps before the deadline. Raises RefusedError when it has passed."""
         while True:
             try:
                 async with asyncio.timeout_at(self.at):
@@ -38,7 +38,7 @@ class Deadline:
 
 
 class Events(StreamingResponse):
-    """JSON objects as events, and the one that ends them. Whatever ends it, `left` is called."""
+    """JSON objects as events, then the final event. `left` is called at the end, whatever the cause."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Events(StreamingResponse):
         self.left, self.deadline = left, deadline
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them while the client is there and reads them."""
+        """Send the events while the client is connected and reads them."""
         try:
             async with asyncio.timeout_at(self.deadline.at + LINGER):
                 await super().__call__(scope, receive, send)
-        except TimeoutError:  # nobody reads, so that nobody can be told
+        except TimeoutError:  # the client does not read, so no error can be sent
             return
         finally:
             self.left()
@@ -66,13 +66,13 @@ async def _lines(objects: AsyncIterator[dict[str, Any]], paths: Mapping[Path, st
     try:
         async for one in objects:
             yield f"data: {json.dumps(one)}\n\n"
-    except Exception as error:  # the answer has begun, so its status cannot tell
+    except Exception as error:  # the answer has begun, so its status cannot change
         yield f"data: {json.dumps(refusal_of(error, paths).body)}\n\n"
     yield "data: [DONE]\n\n"
 
 
 async def answered(request: Request, answer: Awaitable[T], deadline: Deadline | None = None) -> T:
-    """The answer. Raises RefusedError where it takes too long, ClientDisconnect where nobody waits."""
+    """Await an answer. Raises RefusedError where it takes too long, ClientDisconnect without a client."""
     deadline = deadline or Deadline(request)
     try:
         async with asyncio.timeout_at(deadline.at):
@@ -82,7 +82,7 @@ async def answered(request: Request, answer: Awaitable[T], deadline: Deadline | 
 
 
 async def while_there(request: Request, answer: Awaitable[T]) -> T:
-    """The answer, unless its client goes first. Raises ClientDisconnect."""
+    """Await an answer. Raises ClientDisconnect if the client disconnects first."""
     working = asyncio.ensure_future(answer)
     watching = asyncio.ensure_future(_gone(request))
     try:

@@ -1,4 +1,4 @@
-"""Texts that are read, no more than memory allows, and tokens of a row as text that ends before a stop."""
+"""Limits on the texts of requests, and the text of a row up to a stop string."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,37 +9,37 @@ from txexport.runtime.preprocessing.pieces import Pieces
 from txexport.runtime.preprocessing.text import Text
 from txexport.server.refusals import RefusedError
 
-GROUP = 2**16  # characters that are tokenized at once, and asked for as long as anybody waits
+GROUP = 2**16  # characters that are tokenized at once; a call can be cancelled between groups
 T = TypeVar("T")
 
 
 def strings(value: Any) -> list[str]:
-    """The texts in a value of JSON that is a text or lists of texts; of other values none."""
+    """The texts in a JSON value that is a text or nested lists of texts; none in other values."""
     if isinstance(value, str):
         return [value]
     return [text for one in value for text in strings(one)] if isinstance(value, list) else []
 
 
 def groups(inputs: Sequence[T]) -> Iterator[list[T]]:
-    """Inputs in their order, so many together as have no more than GROUP characters, and at least one."""
+    """Split inputs, in order, into groups of at most GROUP characters and at least one input."""
     group: list[T] = []
     length = 0
     for one in inputs:
-        own = sum(map(len, strings(one)))
-        if group and length + own > GROUP:
+        size = sum(map(len, strings(one)))
+        if group and length + size > GROUP:
             yield group
             group, length = [], 0
         group.append(one)
-        length += own
+        length += size
     if group:
         yield group
 
 
 def check_together(*values: Any, most: int, crossed: bool = True) -> None:
-    """Raise RefusedError for texts of more than `most` characters in all, as they are read together.
+    """Raise RefusedError if the texts that are read together have more than `most` characters.
 
-    A text goes with each of several. Where `crossed`, so does each text of a list with each of another;
-    otherwise the first with the first.
+    A single text is read with each of several. Where `crossed`, each text of a list is read with each of
+    another; otherwise the first with the first, and so on.
     """
     lists = [texts for texts in map(strings, values) if texts]
     counts = [len(texts) for texts in lists]
@@ -58,14 +58,14 @@ def check_together(*values: Any, most: int, crossed: bool = True) -> None:
 
 
 class RowText:
-    """The text of a row as it grows. What may become a stop string is held back until it is none."""
+    """The text of a row as it grows. Text that may be the start of a stop string is held back."""
 
     def __init__(self, text: Text, row: RunningRow, stops: Sequence[str]):
         self.row, self.stops, self.pieces = row, stops, Pieces(text)
         self.read, self.held, self.cut, self.ended = 0, "", False, False
 
     def more(self) -> str:
-        """What the row's new tokens add."""
+        """The text of the row's new tokens."""
         tokens = self.row.result.tokens
         ends = self.row.done  # before the tokens are counted: none comes after it
         while self.read < len(tokens):
@@ -79,22 +79,22 @@ class RowText:
     def _released(self) -> str:
         if self.cut:
             return ""
-        found = [at for stop in self.stops if (at := self.held.find(stop)) >= 0]
-        if found:
-            self.cut, out, self.held = True, self.held[: min(found)], ""
+        positions = [at for stop in self.stops if (at := self.held.find(stop)) >= 0]
+        if positions:
+            self.cut, out, self.held = True, self.held[: min(positions)], ""
             return out
-        kept = 0 if self.ended else max((_overlap(self.held, stop) for stop in self.stops), default=0)
-        out, self.held = self.held[: len(self.held) - kept], self.held[len(self.held) - kept :]
+        overlap = 0 if self.ended else max((_overlap(self.held, stop) for stop in self.stops), default=0)
+        out, self.held = self.held[: len(self.held) - overlap], self.held[len(self.held) - overlap :]
         return out
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the row ended; None while it goes on."""
+        """Why the row ended; None while it runs."""
         if not self.ended:
             return None
         return "stop" if self.row.closed or self.cut else "length"
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of a text a stop string may begin with."""
+    """The number of characters at the end of a text with which a stop string begins."""
     return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)

@@ -1,4 +1,4 @@
-"""POST /v1/audio/transcriptions: a WAV file written down."""
+"""POST /v1/audio/transcriptions: the transcript of a WAV file."""
 
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
@@ -14,16 +14,16 @@ from txexport.runtime.tasks import speech_recognition
 from txexport.server.bodies import Schema, fitted, read_bytes, work
 from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL
-from txexport.server.generating import Asked, begin, ended
+from txexport.server.generating import GenerationJob, begin, ended
 from txexport.server.refusals import RefusedError, temporary_folder
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import answered
 
 FIELDS: dict[str, Schema] = {
     **MODEL,
-    "language": {"type": "string", "description": "What is spoken, as fr; otherwise the model tells."},
+    "language": {"type": "string", "description": "The spoken language, as fr; detected by default."},
     "response_format": {"enum": ["json", "text"]},
-    "temperature": {"enum": ["0", "0.0"], "description": "0: the likeliest words."},
+    "temperature": {"enum": ["0", "0.0"], "description": "0: greedy decoding."},
     "task": {"enum": ["transcribe", "translate"]},
 }
 
@@ -32,24 +32,24 @@ async def transcriptions(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
     sound, form = await _form(request, limits.max_body)
-    asked = fitted(form, FIELDS)
-    served = find(request.app.state.served, asked["model"])
+    body = fitted(form, FIELDS)
+    served = find(request.app.state.served, body["model"])
     needs(served, "transcribe")
     if served.generation is None:
-        call = served.calls.call(partial(_recognised, served, asked), [sound])
+        call = served.calls.call(partial(_recognised, served, body), [sound])
         [text] = await answered(request, call)
-        return _response(text, asked)
-    what = await work(request, _asked, served, sound, asked, limits)
-    answer = await begin(served, what, False)
+        return _response(text, body)
+    job = await work(request, _job_of, served, sound, body, limits)
+    answer = await begin(served, job, False)
     try:
         [text] = await answered(request, answer.whole())
     finally:
         ended(request, answer)
-    return _response(text, asked)
+    return _response(text, body)
 
 
 def _response(text: str, fields: dict[str, Any]) -> Response:
-    """The text in the format asked for."""
+    """The text in the requested format."""
     if fields.get("response_format") == "text":
         return PlainTextResponse(text)
     return JSONResponse({"text": text})
@@ -75,19 +75,19 @@ async def _form(request: Request, most: int) -> tuple[bytes, dict[str, Any]]:
     try:
         form = await MultiPartParser(headers, stream(), max_files=1, max_fields=20).parse()
     except (MultiPartException, KeyError) as error:
-        raise RefusedError(f"the body is no multipart form: {error}") from None
+        raise RefusedError(f"the body is not a multipart form: {error}") from None
     file = form.get("file")
     if not isinstance(file, UploadFile):
         raise RefusedError("file is missing, expected a WAV file", param="file")
     return await file.read(), {name: value for name, value in form.items() if name != "file"}
 
 
-def _asked(served: Served, sound: bytes, asked: dict[str, Any], limits: Limits) -> Asked:
-    """What to run. Raises InputError for what is no sound, and for one that is too long."""
-    options = {name: asked[name] for name in ("language", "task") if name in asked}
+def _job_of(served: Served, sound: bytes, body: dict[str, Any], limits: Limits) -> GenerationJob:
+    """The job of a request. Raises InputError for an invalid sound, and for one that is too long."""
+    options = {name: body[name] for name in ("language", "task") if name in body}
     with temporary_folder() as folder:
         path = folder / "file"
         path.write_bytes(sound)
         features = served.model.audio.features(str(path))
     request = speech_recognition.request(served.model.bundle, list(features), do_sample=False, **options)
-    return Asked(replace(request, read=None), 1, None, ())
+    return GenerationJob(replace(request, read=None), 1, None, ())

@@ -1,4 +1,4 @@
-"""The threads that run a bundle: one extends texts together, one gathers what encoders are asked."""
+"""The threads that run a bundle: continuous batching for generation, batched calls for all else."""
 
 import asyncio
 import queue
@@ -13,11 +13,11 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.server.refusals import full
 
 TOGETHER = 256  # inputs of one gathered call
-TEXTS = 16  # that may wait for each request that may
+TEXTS = 16  # texts that may wait, for each request that may wait
 
 
 class Generation:
-    """The rows of one request, and a sign when they are done, or each time that they have grown."""
+    """The rows of one request, and an event: when they are done or, for streams, have grown."""
 
     def __init__(self, rows: Sequence[RunningRow], streams: bool):
         self.rows, self.streams = rows, streams
@@ -25,47 +25,47 @@ class Generation:
 
     @property
     def done(self) -> bool:
-        """Whether all rows are."""
+        """Return whether all rows are done."""
         return all(row.done for row in self.rows)
 
     @property
     def waits(self) -> bool:
-        """Whether a row waits for room: they begin in their order."""
+        """Return whether a row waits for room; rows start in order."""
         last = self.rows[-1]
         return last.plan is None and not last.done and not last.cancelled
 
     def cancel(self) -> None:
-        """Let the rows leave."""
+        """Cancel the rows."""
         for row in self.rows:
             row.cancelled = True
 
 
 class GenerationThread:
-    """Extends the rows of all requests to one bundle, step by step, as long as there are any."""
+    """Extends the rows of all requests to one bundle, step by step."""
 
     def __init__(self, bundle: LoadedBundle, cache_tokens: int, most_waiting: int):
         self.batch, self.most_waiting = RunningBatch(bundle, cache_tokens), most_waiting
         self.owners: dict[RunningRow, Generation] = {}
         self.news: list[Generation] = []
-        self.queue: list[Generation] = []  # those that wait, and until they are counted again some that did
+        self.queue: list[Generation] = []  # waiting requests; the next count removes those that have started
         self.changed, self.stopped = threading.Condition(), False
         self.thread = threading.Thread(target=self._run, name=f"generate {bundle.folder}", daemon=True)
         self.thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many requests have rows that wait for room."""
+        """The number of requests with rows that wait for room."""
         with self.changed:
             self.queue = [one for one in self.queue if one.waits]
             return len(self.queue)
 
     @property
     def running(self) -> int:
-        """How many rows are read or extended."""
+        """The number of rows in prefill or decoding."""
         return max(0, len(self.owners) - len(self.batch.waiting))
 
     def start(self, rows: Sequence[RunningRow], streams: bool) -> Generation:
-        """Begin to extend rows; each token is told of a stream. Raises RefusedError where too many wait."""
+        """Queue rows; `streams` reports each token. Raises RefusedError where too many requests wait."""
         with self.changed:
             texts = len(self.batch.waiting) + sum(len(one.rows) for one in self.news)
             if self.waiting >= self.most_waiting or texts >= TEXTS * self.most_waiting:
@@ -96,12 +96,12 @@ class GenerationThread:
                     self.batch.add(generation.rows)
             try:
                 changed = self.batch.step()
-            except Exception as error:  # the thread is everybody's: it goes on with the next requests
+            except Exception as error:  # requests share the thread, so it goes on with the next ones
                 changed = self.batch.fail(error)
             self._tell(changed)
 
     def _tell(self, rows: Sequence[RunningRow]) -> None:
-        """Wake those whose rows have grown: each loop once."""
+        """Wake the requests whose rows have grown, once an event loop."""
         grown = {owner for row in rows if (owner := self.owners.get(row)) is not None}
         grown = {one for one in grown if one.streams or one.done}
         for row in rows:
@@ -120,36 +120,36 @@ def _wake(events: Sequence[asyncio.Event]) -> None:
 
 @dataclass
 class _Call:
-    """What is asked: with the same `key`, calls of several may be one, whose answers are in their order."""
+    """A queued call. Calls with the same `key` may be merged into one, with answers in their order."""
 
     function: Callable[[list], Iterable]
     inputs: list
     key: Hashable | None
     future: Future = field(default_factory=Future)
-    left: bool = False  # nobody waits for it any more
+    left: bool = False  # the caller no longer waits
 
 
 class CallThread:
-    """Runs calls of one bundle, one after another; those of one key that come together, as one."""
+    """Runs calls of one bundle, one after another; merges waiting calls with the same key."""
 
     def __init__(self, name: str, most_waiting: int):
         self.calls: queue.Queue[_Call | None] = queue.Queue()
-        self.left: list[_Call] = []  # out of the queue, and of another key than those that ran
+        self.left: list[_Call] = []  # taken from the queue, with another key than the calls that ran
         self.most_waiting = most_waiting
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many calls wait."""
+        """The number of waiting calls."""
         return self.calls.qsize() + len(self.left)
 
     async def call(
         self, function: Callable[[list], Iterable], inputs: Sequence, key: Hashable | None = None
     ) -> Sequence:
-        """What `function` gives for `inputs`, an answer each. Raises RefusedError where too many wait.
+        """The answers of `function` to `inputs`, one each. Raises RefusedError where too many calls wait.
 
-        A function that gives one after another is not asked for the rest when nobody waits for them.
+        An iterator that `function` returns is not read further when the caller no longer waits.
         """
         if self.waiting >= self.most_waiting:
             raise full()
@@ -162,7 +162,7 @@ class CallThread:
             raise
 
     def stop(self) -> None:
-        """End the thread when what waits is done."""
+        """End the thread after the waiting calls."""
         self.calls.put(None)
         self.thread.join()
 
@@ -177,7 +177,7 @@ class CallThread:
             _answer([call for call in calls if call.future.set_running_or_notify_cancel()])
 
     def _gathered(self, first: _Call) -> tuple[list[_Call], list[_Call], bool]:
-        """Calls of the first one's key, the others that came meanwhile, and whether to stop after them."""
+        """Calls with the key of the first one, other calls in between, and whether to stop after them."""
         calls, others = [first], list[_Call]()
         sources = iter(self.left)
         while first.key is not None and sum(len(call.inputs) for call in calls) < TOGETHER:
@@ -194,7 +194,7 @@ class CallThread:
 
 
 def _answer(calls: Sequence[_Call]) -> None:
-    """Answer calls together, or where that fails each alone, so that one's error is no other's."""
+    """Answer calls together or, where that fails, one by one, so that an error affects one call only."""
     if not calls:
         return
     try:

@@ -135,22 +135,22 @@ def test_tokens_bytes_are_those_of_the_texts_they_make(model_of):
 
 
 def test_a_vocabulary_of_words_is_refused(with_tokenizer):
-    with pytest.raises(InputError, match="need a vocabulary of bytes or of SentencePiece"):
+    with pytest.raises(InputError, match="constrained decoding needs a byte-level or SentencePiece"):
         with_tokenizer(wordpiece().backend_tokenizer).generate_ids([[5]], regex="a", eos_token_id=END)
 
 
 BAD = [
-    ({"json_schema": {"type": "strin"}}, "json_schema cannot be: Invalid type: strin"),
+    ({"json_schema": {"type": "strin"}}, "json_schema is not valid: Invalid type: strin"),
     (
         {"json_schema": {"type": "integer", "minimum": 5, "maximum": 2}},
-        "json_schema cannot be: Unsatisfiable schema: minimum (5) is greater than maximum (2)",
+        "json_schema is not valid: Unsatisfiable schema: minimum (5) is greater than maximum (2)",
     ),
     ({"json_schema": "{"}, "json_schema is '{', expected a JSON schema: an object, or the text of one"),
     ({"json_schema": [1]}, "json_schema is [1], expected a JSON schema: an object, or the text of one"),
-    ({"regex": "("}, "regex cannot be: at 1(8): invalid regex"),
-    ({"regex": r"[^\s\S]"}, "regex cannot be: no text fits it"),
+    ({"regex": "("}, "regex is not valid: at 1(8): invalid regex"),
+    ({"regex": r"[^\s\S]"}, "regex is not valid: no text fits it"),
     ({"regex": 5}, "regex is 5, expected a regular expression"),
-    ({"grammar": "start: other"}, "grammar cannot be: "),
+    ({"grammar": "start: other"}, "grammar is not valid: "),
     ({"regex": "a", "grammar": "start: /a/"}, "regex and grammar are given, expected one of them"),
     ({"regex": "a", "eos_token_id": None}, "regex needs an end of sequence; choose eos_token_id"),
     ({"regex": "a", "min_new_tokens": 5}, "no token that fits regex is left; choose fewer other options"),

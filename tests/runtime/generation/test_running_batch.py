@@ -221,5 +221,5 @@ def test_buffers_go_with_their_rows(bundle_of):
 
 def test_beams_cannot_come_and_go(bundle_of):
     model = load_alone(bundle_of("gpt2", "static"))
-    with pytest.raises(InputError, match="num_beams is 2, expected 1 where rows come and go"):
+    with pytest.raises(InputError, match="num_beams is 2, expected 1 with continuous batching"):
         rows_of(request_of(model.bundle, [[3]], None, {"num_beams": 2}))

@@ -157,8 +157,8 @@ def test_a_seed_gives_the_same_tokens():
     ("row", "said"),
     [
         ([-math.inf, -math.inf], "row 1 has no token left to draw"),
-        ([math.nan, 0.0], "row 1 has a score that is no number"),
-        ([math.inf, 0.0], "row 1 has a score that is no number"),
+        ([math.nan, 0.0], "row 1 has a score that is not finite"),
+        ([math.inf, 0.0], "row 1 has a score that is not finite"),
     ],
 )
 def test_rows_that_cannot_be_drawn_from(row, said):

@@ -229,9 +229,7 @@ def test_an_array_is_height_width_channels_whatever_its_sizes(tmp_path):
 
 def test_images_of_different_sizes_are_no_batch(tmp_path):
     judge("ViTImageProcessor", tmp_path, size={"shortest_edge": 20})
-    with pytest.raises(
-        InputError, match=r"come out \(20, 25\) and \(40, 20\) high and wide; give them one by"
-    ):
+    with pytest.raises(InputError, match=r"become \(20, 25\) and \(40, 20\) high and wide; give them one by"):
         Images(tmp_path).pixels([seeded(40, 50), seeded(80, 40)])
 
 

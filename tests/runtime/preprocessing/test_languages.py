@@ -78,5 +78,5 @@ def test_languages_that_are_not_known(translator):
 
 def test_a_tokenizer_that_marks_no_language(bundle_of):
     model = txexport.load(bundle_of("bart", "static"), device="cpu")
-    with pytest.raises(InputError, match="marks no text with its language, so src_lang '</s>' has no place"):
+    with pytest.raises(InputError, match="adds no language token to texts, so src_lang '</s>' has no effect"):
         model.generate("the cat", src_lang="</s>")

@@ -159,5 +159,5 @@ def peak():
 
 @pytest.mark.parametrize("prompts", ["", [""], ["x", ""]])
 def test_an_empty_prompt_says_so(models_of, prompts):
-    with pytest.raises(InputError, match="a prompt is '', of which the tokenizer makes no token"):
+    with pytest.raises(InputError, match="a prompt is '', for which the tokenizer gives no tokens"):
         models_of[0].generate(prompts)

@@ -126,7 +126,7 @@ def test_refusals(model_of, bundle_of, checkpoint_of, tmp_path):
     with pytest.raises(InputError, match="longer than"):
         model_of("code-tagger").attention("the " * 3000)
     txexport.export(checkpoint_of("vit"), tmp_path / "vit", only="native", outputs="attentions")
-    with pytest.raises(UnsupportedError, match="attention is of texts"):
+    with pytest.raises(UnsupportedError, match="attention reads texts"):
         txexport.load(tmp_path / "vit", device="cpu").attention("the cat")
 
 

@@ -184,7 +184,7 @@ def test_a_stream_of_sounds_makes_what_is_written_down(whisper):
         texts[place] += piece
     assert texts == model.transcribe(sounds, language="fr", max_new_tokens=12)
     for run in (model.generate, model.stream):
-        with pytest.raises(InputError, match="for translators of text; for speech choose language"):
+        with pytest.raises(InputError, match="for text translation models; for speech choose language"):
             list(run(sounds[0], tgt_lang="fr"))
 
 
@@ -241,7 +241,7 @@ def test_no_option_that_a_checkpoint_asks_of_speech_in_vain_is_kept_silent(whisp
     asked = WHISPER | {"forced_decoder_ids": [[1, 290]], "penalty_alpha": 0.6, "return_timestamps": True}
     (model.folder / "generation_config.json").write_text(json.dumps(asked))
     model = load(model.folder, device="cpu", threads=1, check=False)
-    with pytest.warns(UserWarning, match=r"leaves out penalty_alpha=0\.6, return_timestamps=True$") as told:
+    with pytest.warns(UserWarning, match=r"ignores penalty_alpha=0\.6, return_timestamps=True$") as told:
         model.transcribe(sounds[0], max_new_tokens=2)
     assert [warning.filename for warning in told] == [__file__]
 
@@ -276,5 +276,5 @@ def test_a_language_or_task_that_is_not_known_is_one_line(whisper, bundle_of):
 @pytest.mark.parametrize("language", ["de", "", np.array([]), np.array([[1, 2]])], ids=repr)
 def test_languages_of_texts_are_refused_for_speech(language, whisper):
     model, _, sounds = whisper
-    with pytest.raises(InputError, match="src_lang and tgt_lang are for translators of text"):
+    with pytest.raises(InputError, match="src_lang and tgt_lang are for text translation models"):
         model.generate(sounds[0], tgt_lang=language)

@@ -1,4 +1,4 @@
-"""Engines that run graphs, one module each; its `open_graphs` is an Open."""
+"""Engines that run graphs; each module has an `open_graphs` of type Open."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ ENGINES = ("onnxruntime", "openvino")
 FLOAT32, BFLOAT16 = PRECISIONS = (
     "float32",
     "bfloat16",
-)  # what is computed in, whatever weights are stored as
+)  # the type of the computation, whatever type weights have
 THREADS = 1024  # at most, of one operator
 
 
@@ -28,8 +28,8 @@ class Opened:
     sessions: dict[str, Session]
 
 
-# The graphs of a bundle's folder and manifest on a device, with so many threads, computed in a precision.
-# Raises InputError for what the engine has not here, BundleError for graphs that it cannot load.
+# Opens the graphs of a bundle (folder, manifest) on a device, with a number of threads and a precision.
+# Raises InputError for a device or precision that is not available, BundleError for graphs that do not load.
 Open: TypeAlias = Callable[[Path, Manifest, str | None, int | None, str], Opened]
 
 

@@ -1,4 +1,4 @@
-"""An engine over a function of arrays, all of them in the CPU's memory."""
+"""An engine over a function of arrays in the CPU's memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,15 +46,15 @@ class Computed:
         wanted: Sequence[str],
         memory: str,
     ) -> Bound:
-        """See Engine; what stays is copied to."""
+        """See Engine; results are copied into the bound outputs."""
 
         def run(feeds: Arrays) -> Mapping[str, Value]:
             result = self.run({name: value.numpy() for name, value in inputs.items()} | dict(feeds))
             for name, value in outputs.items():
-                array, kept = result[name], value.numpy()
-                if array.shape != kept.shape:
-                    raise ValueError(f"output '{name}' is {array.shape}, expected {kept.shape}")
-                np.copyto(kept, array)
+                array, bound = result[name], value.numpy()
+                if array.shape != bound.shape:
+                    raise ValueError(f"output '{name}' is {array.shape}, expected {bound.shape}")
+                np.copyto(bound, array)
             return {name: HostValue(result[name]) for name in wanted}
 
         return run

@@ -1,8 +1,8 @@
-"""Which products of a graph ONNX Runtime multiplies as integers, and which became float ones again.
+"""Quantised matrix products of a graph: those that ONNX Runtime runs as integers, and those in float.
 
-A quantised matrix stands in a graph as DequantizeLinear before MatMul, of which ONNX Runtime makes one fast
-kernel where nothing is in the way. Where something is, answers are the same, and come as slowly as if nothing
-were quantised, or fifty times more slowly.
+In a graph a quantised matrix is DequantizeLinear before MatMul. ONNX Runtime fuses the two into one fast
+kernel unless another node prevents it. Unfused, results are the same, but the product is as slow as an
+unquantised one, or up to fifty times slower.
 """
 
 import json
@@ -21,7 +21,7 @@ from txexport.runtime.session import TYPES
 
 FAST = frozenset({"MatMulIntegerToFloat", "MatMulNBits", "DynamicQuantizeMatMul", "QLinearMatMul"})
 DEQUANTIZE, QUANTIZE = "DequantizeLinear", "QuantizeLinear"
-CHEAP = 1 << 16  # numbers of an input, beyond which a row of it is no small matter
+CHEAP = 1 << 16  # elements of an input; a run with a larger input is too expensive
 EMPTY = (PAST_SEQUENCE_LENGTH, PAST_ENCODER_SEQUENCE_LENGTH)
 NULL = Path("/dev/null")
 FATAL_ONLY = 4
@@ -32,10 +32,9 @@ GRAPH, NODE, INPUT, OUTPUT, KIND, ATTRIBUTE, SUBGRAPH, SUBGRAPHS = 7, 1, 1, 2, 4
 
 @dataclass(frozen=True)
 class Kernels:
-    """Products with quantised matrices in a graph as ONNX Runtime has rewritten it.
+    """Products with quantised matrices in a graph after ONNX Runtime's optimisations.
 
-    `fast` is how many it multiplies as integers; `slow` are the matrices of which it makes float numbers at
-    every run first.
+    `fast` is the number of integer products; `slow` are the matrices that are dequantised at every run.
     """
 
     fast: int
@@ -49,15 +48,15 @@ class Profile:
         options.enable_profiling, options.profile_file_prefix = True, f"{folder}/run"
 
     def slow_products(self, session: ort.InferenceSession, inputs: Sequence[Port]) -> int | None:
-        """The number of matrices that are dequantised; None where a run is expensive, or refused.
+        """The number of matrices that are dequantised; None where a run is expensive or fails.
 
-        The session runs it, and is as any other one afterwards.
+        Runs the session for one token; it can be used as usual afterwards.
         """
         feeds = _token(inputs)
         try:
             if feeds is not None:
                 session.run(None, feeds)
-        except Exception:  # whatever is wrong with the graph, its user's first input shows
+        except Exception:  # the user's first run reports what is wrong with the graph
             feeds = None
         path = Path(session.end_profiling())
         if feeds is None:
@@ -67,7 +66,7 @@ class Profile:
 
 
 def _token(inputs: Sequence[Port]) -> dict[str, np.ndarray] | None:
-    """One row of one token that nothing came before, or None where a row is an image or a sound."""
+    """Inputs for one row of one token with an empty cache; None where a row is an image or a sound."""
     feeds = {}
     for port in inputs:
         shape = [dim if isinstance(dim, int) else int(dim not in EMPTY) for dim in port.shape]
@@ -84,9 +83,10 @@ def _is_matrix(event: dict) -> bool:
 
 
 def kernels(path: Path) -> Kernels:
-    """The kernels of the graph at `path` on the CPU, which is loaded for it and written without its weights.
+    """The kernels of the graph at `path` on the CPU.
 
-    Raises BundleError for one that cannot be loaded.
+    Loads the graph, and writes the optimised one without its weights to a temporary folder. Raises
+    BundleError for a graph that cannot be loaded.
     """
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY
@@ -111,7 +111,7 @@ def kernels(path: Path) -> Kernels:
 
 
 def _nodes(graph: bytes) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Operator, inputs and outputs of a GraphProto's nodes, and of those in their branches and loops."""
+    """Operator, inputs and outputs of a GraphProto's nodes, including those of branches and loops."""
     for node in _fields(graph, NODE):
         inputs, outputs = ([name.decode() for name in _fields(node, field)] for field in (INPUT, OUTPUT))
         yield next(_fields(node, KIND)).decode(), inputs, outputs
@@ -122,7 +122,7 @@ def _nodes(graph: bytes) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def _fields(message: bytes, wanted: int) -> Iterator[bytes]:
-    """A protobuf message's values of the field `wanted`, of those that have a length."""
+    """The values of the field `wanted` in a protobuf message; length-delimited fields only."""
     place = 0
     while place < len(message):
         key, place = _varint(message, place)
@@ -139,7 +139,7 @@ def _fields(message: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """The number at `place`, seven bits a byte, the lowest first, and where it ends."""
+    """The varint at `place` (seven bits a byte, lowest first), and the position after it."""
     number = shift = 0
     while True:
         byte = message[place]

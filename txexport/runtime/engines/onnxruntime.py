@@ -26,7 +26,7 @@ CPUINFO = Path("/proc/cpuinfo")
 WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's log severities; its exceptions are reported in one line
 
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
-NAMED = 3  # of the products that are slow
+NAMED = 3  # slow products that a warning lists
 
 
 class OnnxRuntime:
@@ -79,7 +79,7 @@ def _port(argument: ort.NodeArg) -> Port:
 def open_graphs(
     folder: Path, manifest: Manifest, device: str | None, threads: int | None, precision: str
 ) -> Opened:
-    """See engines.Open; our own graphs."""
+    """See engines.Open; opens the native graphs."""
     if precision != FLOAT32:
         raise InputError(f"ONNX Runtime computes in {FLOAT32}, not in {precision}; choose engine openvino")
     bundle.check_runs(folder, manifest)
@@ -101,12 +101,12 @@ def open_session(
     optimize: bool = True,
     integers: bool = False,
 ) -> Session:
-    """A session of ONNX Runtime, which rewrites the graph for speed where it may `optimize`.
+    """A session of ONNX Runtime, with its graph optimisations if `optimize`.
 
-    `config` are options by name, as a manifest has them; by default no activations are rounded. One of
-    `integers` warns of products that are not as fast on the CPU as their graph means them to be.
+    `config` are session options by name, as in a manifest; by default no activations are quantised. With
+    `integers`, warns of quantised products that run in float on the CPU.
 
-    Raises InputError for a device that is not there, BundleError for a graph that cannot be loaded.
+    Raises InputError for a device that is not available, BundleError for a graph that cannot be loaded.
     """
     options = session_options(config)
     if threads is not None:
@@ -137,9 +137,9 @@ def open_session(
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Keep off the terminal what ONNX Runtime logs of providers, which no session's options hold back.
+    """Suppress ONNX Runtime's log of execution providers, which session options do not control.
 
-    What it logs by default cannot be asked for; afterwards it is what it is in a new process.
+    The default severity cannot be read, so that of a new process is set afterwards.
     """
     ort.set_default_logger_severity(FATAL_ONLY)
     try:
@@ -186,7 +186,7 @@ def saturates() -> bool:
 
 
 def cuda_present() -> bool:
-    """Tell whether ONNX Runtime was built for CUDA and a driver with a device answers."""
+    """Return whether ONNX Runtime was built for CUDA, and a driver with a device is installed."""
     if "CUDAExecutionProvider" not in ort.get_available_providers():
         return False
     try:
@@ -203,7 +203,7 @@ def devices() -> dict[str, str]:
 
 
 def device_name(device: str) -> str:
-    """A device as `devices` names it, there or not: "cuda" for "CUDA" and "CUDAExecutionProvider"."""
+    """The name of a device as in `devices`, available or not: "cuda" for "CUDAExecutionProvider"."""
     return device.lower().removesuffix(SUFFIX.lower())
 
 
@@ -216,7 +216,7 @@ def providers(device: str) -> list:
 
 
 def _known(device: str) -> str:
-    """The device as `devices` names it. Raises InputError for one that is not there."""
+    """The name of a device as in `devices`. Raises InputError for a device that is not available."""
     name = device_name(device)
     if name not in devices():
         needs = f"; {install('gpu')} brings one" if name == "cuda" else ""
@@ -235,10 +235,10 @@ def open_sessions(
     optimize: bool = True,
     integers: bool = False,
 ) -> tuple[str, dict[str, Session]]:
-    """The device, and a session a file by role, as `open_session` makes them.
+    """The device, and a session for each file by role, as `open_session` makes them.
 
-    `device` is one of `devices()`, which may be spelt as ONNX Runtime spells it; None is "cuda" where a
-    driver answers and ONNX Runtime can start it, and else "cpu"; a driver without libraries is a warning.
+    `device` is one of `devices()`, or ONNX Runtime's name for it; None is "cuda" where a driver responds and
+    ONNX Runtime can start it, otherwise "cpu"; a driver without CUDA's libraries causes a warning.
     """
     name = None if device is None else _known(device)
 
@@ -249,7 +249,7 @@ def open_sessions(
         }
 
     if name in ("cuda", "tensorrt") or (name is None and cuda_present()):
-        # Loads the libraries that PyTorch's or NVIDIA's wheels bring; what it misses, it prints.
+        # Loads the libraries of PyTorch's or NVIDIA's wheels; it prints those that are missing.
         with contextlib.redirect_stdout(io.StringIO()):
             ort.preload_dlls()
     if name is None and cuda_present():

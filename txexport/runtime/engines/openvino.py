@@ -1,9 +1,10 @@
 """The OpenVINO engine, in float32 by default or in bfloat16.
 
-It knows no functions of a model, so that it runs the graphs for other clients, which are flat. Where those
-are cut elsewhere than our own, they are put together anew as it reads them: what a decoder's first step
-makes of an encoder's output belongs to the encoder, and what scores vectors of texts and images is a graph.
-A decoder takes which tokens' logits are asked for, as our own does: of a prompt it is the last one's.
+OpenVINO does not support model-local functions, so it runs the flat graphs for other clients. Where these are
+split differently from the native graphs, they are recombined when they are loaded: the cross-attention keys
+and values, which a decoder's first step computes, move into the encoder, and the scores of text and image
+vectors become a graph. A decoder takes `logits_indices` as the native one does: of a prompt, only the last
+token's logits are computed.
 """
 
 import dataclasses
@@ -39,11 +40,11 @@ with telemetry.openvino_untold():
 
 NAME = "OpenVINO"
 LINKED = (
-    f"{NAME} opens no weights behind links, as a model hub's cache has them; download the files themselves "
-    "(snapshot_download with local_dir), or export with --single-file"
+    f"{NAME} does not open weights behind symbolic links, as in a model hub's cache; download the files "
+    "themselves (snapshot_download with local_dir), or export with --single-file"
 )
-# By itself it computes in bfloat16 or float16 where a processor has them.
-ROUNDED_TOGETHER = "DYNAMIC_QUANTIZATION_GROUP_SIZE"  # activations that share a scale of int8; 0 rounds none
+# Without a hint, OpenVINO computes in bfloat16 or float16 where a processor supports it.
+ROUNDED_TOGETHER = "DYNAMIC_QUANTIZATION_GROUP_SIZE"  # activations that share an int8 scale; 0 for none
 HINTS = {FLOAT32: "f32", BFLOAT16: "bf16"}
 [PICKS] = [port for port in static.STEP if port.name == LOGITS_INDICES]
 VECTORS, SCORES = (TEXT_EMBEDS, IMAGE_EMBEDS), (LOGITS_PER_TEXT, LOGITS_PER_IMAGE)
@@ -78,7 +79,7 @@ def open_graphs(
 
 
 def from_file(path: Path, session_options: Mapping[str, str]) -> Compute:
-    """A graph on the CPU, in float32. Raises RuntimeError for one that OpenVINO does not know."""
+    """A graph on the CPU, in float32. Raises RuntimeError for a graph that OpenVINO does not support."""
     core = openvino.Core()
     return compiled(core, core.read_model(path), "cpu", None, FLOAT32, session_options)
 
@@ -91,9 +92,10 @@ def compiled(
     precision: str,
     session_options: Mapping[str, str],
 ) -> Compute:
-    """A function of a model's inputs by name, for threads at once. Raises BundleError as `_loaded`.
+    """A thread-safe function of a model's inputs by name. Raises BundleError as `_loaded`.
 
-    `session_options` are the manifest's: activations are rounded where ONNX Runtime is told to round them.
+    `session_options` are the manifest's: activations are quantised where these options say so for ONNX
+    Runtime.
     """
     settings: dict[str, object] = {"INFERENCE_PRECISION_HINT": HINTS[precision]}
     if not rounds_activations(session_options):
@@ -102,17 +104,17 @@ def compiled(
         threads = cpus.fewer()
     if threads:
         settings["INFERENCE_NUM_THREADS"] = threads
-    if device == "cpu":  # else every model, and every process, waits for the same cores
+    if device == "cpu":  # pinned, all models and processes would use the same cores
         settings["ENABLE_CPU_PINNING"] = False
     network = _loaded(
         lambda one: core.compile_model(one, device.upper(), settings), model, model.get_friendly_name()
     )
 
-    creating = threading.Lock()  # two threads that create requests at once end the process
+    creating = threading.Lock()  # concurrent creation of requests crashes the process
 
     def compute(feeds: Arrays) -> Arrays:
         with creating:
-            request = network.create_infer_request()  # its own for each run, which then owns what it gives
+            request = network.create_infer_request()  # one a run, which owns its outputs
         result = request.infer(dict(feeds), share_inputs=True, share_outputs=True)
         return {name: array for port, array in result.items() for name in port.get_names()}
 
@@ -120,7 +122,7 @@ def compiled(
 
 
 def _known(core: openvino.Core, device: str) -> str:
-    """A device as txexport spells it, in small letters. Raises InputError for one that is not there."""
+    """The name of a device in lower case. Raises InputError for a device that is not available."""
     there = [name.lower() for name in core.available_devices]
     if device.lower() not in there:
         raise InputError(f"device '{device}' is not there; {NAME} has {', '.join(there)} here")
@@ -137,7 +139,7 @@ def _loaded(load: Callable[[Any], Any], what: Any, name: object) -> Any:
 
 
 def _view(folder: Path, manifest: Manifest) -> Manifest:
-    """The manifest as of the graphs that run, which have the roles of our own."""
+    """The manifest for the graphs that OpenVINO runs, with the roles of the native graphs."""
     hub = manifest.hub
     if {roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST} <= hub.keys():
         cross = [port for port in hub[roles.DECODER].outputs if _is_cross(port.name)]
@@ -155,8 +157,8 @@ def _view(folder: Path, manifest: Manifest) -> Manifest:
             f"{folder} lacks graphs for other clients that {NAME} runs; export without --only native, "
             "and without --for web"
         )
-    own = dataclasses.replace(manifest.formats[manifest.dtype], native={}, hub=graphs)
-    formats = {manifest.dtype: own}
+    entry = dataclasses.replace(manifest.formats[manifest.dtype], native={}, hub=graphs)
+    formats = {manifest.dtype: entry}
     view = dataclasses.replace(manifest.for_others, formats=formats, limits=manifest.limits)
     return with_native_roles(view)
 
@@ -171,7 +173,7 @@ def _model(role: str, read: Read) -> openvino.Model:
 
 
 def _with_cross(encoder: openvino.Model, first: openvino.Model) -> openvino.Model:
-    """An encoder that gives keys and values too, which the decoder's first step makes of its output."""
+    """The encoder with cross-attention keys and values, which `first` computes from its output."""
     hidden = encoder.output(LAST_HIDDEN_STATE).get_node().input_value(0)
     for target in first.input(ENCODER_HIDDEN_STATES).get_target_inputs():
         target.replace_source_output(hidden)
@@ -180,13 +182,13 @@ def _with_cross(encoder: openvino.Model, first: openvino.Model) -> openvino.Mode
 
 
 def _scores(towers: openvino.Model) -> openvino.Model:
-    """The part of a graph of two towers that comes after their vectors."""
+    """The subgraph after the vectors in a graph with a text encoder and an image encoder."""
     vectors = []
     for name in VECTORS:
-        made = towers.output(name).get_node().input_value(0)
-        vector = openvino.opset13.parameter(made.get_partial_shape(), made.get_element_type(), name)
+        source = towers.output(name).get_node().input_value(0)
+        vector = openvino.opset13.parameter(source.get_partial_shape(), source.get_element_type(), name)
         vector.output(0).get_tensor().set_names({name})
-        made.replace(vector.output(0))
+        source.replace(vector.output(0))
         vectors.append(vector)
     scores = [towers.output(name).get_node() for name in SCORES]
     return openvino.Model(scores, vectors, roles.SIMILARITY)

@@ -1,14 +1,14 @@
 """Reduces a decoder's OpenVINO graph to the logits of the requested positions.
 
-Graphs for other clients compute the logits of all new tokens. Of a prompt only the last token's are read, and
-so are, in the last layer, what comes after attention.
+Graphs for other clients compute the logits of all new tokens. Of a prompt only the last token's logits are
+needed, and of the last layer only that token's values after attention.
 """
 
 import openvino
 
 from txexport.contracts.names import LOGITS, LOGITS_INDICES
 
-BEHIND_HEAD = ("Reshape", "Add", "Subtract", "Multiply", "Divide", "Tanh")  # between its product and logits
+BEHIND_HEAD = ("Reshape", "Add", "Subtract", "Multiply", "Divide", "Tanh")  # from the head's MatMul to logits
 ACTIVATIONS = (
     "Clamp",
     "Elu",
@@ -26,18 +26,18 @@ ARITHMETIC = ("Abs", "Add", "Divide", "Exp", "Maximum", "Minimum", "Multiply", "
 ONE_BY_ONE = frozenset((*ACTIVATIONS, *ARITHMETIC, "Tanh"))
 OVER_AXES = frozenset(("MVN", "ReduceMean", "ReduceSum"))
 OF_SHAPES = frozenset(("ShapeOf", "ConvertLike"))
-LAST = (-1, 2)  # what the last of three axes is called
+LAST = (-1, 2)  # indices of the last of three axes
 READS_HIDDEN = frozenset(("Reshape", "MatMul", "ShapeOf"))
 
 
 def pick_logits(model: openvino.Model) -> bool:
-    """Make a decoder compute logits of `logits_indices` (B,L) only; returns whether its head was found."""
+    """Make a decoder compute only the logits of `logits_indices` (B,L); returns whether that worked."""
     at = model.output(LOGITS).get_node().input_value(0)
     while (node := at.get_node()).get_type_name() != "MatMul":
         if node.get_type_name() not in BEHIND_HEAD:
             return False
         if node.get_type_name() != "Reshape" and not all(map(_is_constant, node.input_values()[1:])):
-            return False  # as scales of rows that are quantised, which would be of other rows
+            return False  # such as the scales of quantised rows, which depend on the row
         at = node.input_value(0)
     if not _is_constant(node.input_value(1)):
         return False
@@ -56,7 +56,7 @@ def pick_logits(model: openvino.Model) -> bool:
 
 
 def _tail(model: openvino.Model, last: openvino.Node, head: set[str]) -> dict[str, openvino.Node]:
-    """By name the head and what leads to it, up to `last`, token by token and is read by nothing else."""
+    """By name: the head, and nodes up to `last` that work on each token and that only the tail reads."""
     tail: dict[str, openvino.Node] = {}
     begun = False
     for node in reversed(model.get_ordered_ops()):
@@ -69,7 +69,7 @@ def _tail(model: openvino.Model, last: openvino.Node, head: set[str]) -> dict[st
 
 
 def _pick(tail: dict[str, openvino.Node], indices: openvino.Node) -> None:
-    """Let `tail` read of vectors (B,S,W) that come from elsewhere those of `indices` (B,L)."""
+    """Gather the positions `indices` (B,L) of vectors (B,S,W) that `tail` reads from other nodes."""
     picked: dict[tuple[str, int], openvino.Node] = {}
     for node in tail.values():
         for port in node.inputs():
@@ -83,7 +83,7 @@ def _pick(tail: dict[str, openvino.Node], indices: openvino.Node) -> None:
 
 
 def _token_by_token(node: openvino.Node) -> bool:
-    """Return whether a node works on each token by itself, or gives the length of vectors."""
+    """Return whether a node works on each token separately, or computes the size of vectors."""
     kind, inputs = node.get_type_name(), node.input_values()
     if kind in OF_SHAPES:
         return True

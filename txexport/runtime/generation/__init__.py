@@ -1,1 +1,1 @@
-"""From prompts to new tokens."""
+"""Text generation: from prompts to new tokens."""

@@ -1,4 +1,4 @@
-"""The likeliest continuations of hypotheses, in as few passes over the vocabulary as that takes.
+"""The likeliest continuations of hypotheses, with few passes over the vocabulary.
 
 A sources, N hypotheses of each, R = A*N rows, V vocabulary.
 """
@@ -9,11 +9,11 @@ import numpy as np
 
 from txexport.runtime.generation.sampling import log_softmax
 
-BLOCKS = 256  # parts of a vocabulary, each of every 256th word, whose maxima bound the search
+BLOCKS = 256  # blocks of a vocabulary, each of every 256th token; their maxima bound the search
 
 
 def top(values: np.ndarray, count: int) -> np.ndarray:
-    """Places (A,count) of the highest of each row (A,V), the highest first."""
+    """Indices (A,count) of the highest values of each row (A,V), the highest first."""
     count = min(count, values.shape[1])
     if values.shape[1] < BLOCKS or count > BLOCKS:
         return np.argsort(-values, axis=1, kind="stable")[:, :count]
@@ -23,18 +23,18 @@ def top(values: np.ndarray, count: int) -> np.ndarray:
 def likeliest(logits: np.ndarray, before: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The result of `top` for `before` (A,N) plus log_softmax of finite logits (A,N,V).
 
-    Gives places (A,count) in the N*V sums of a source, and these sums. Others are never made: passes over
-    them take as long as a step of a small model.
+    Returns indices (A,count) into the N*V sums of a source, and these sums. The other sums are not computed:
+    passes over them take as long as a step of a small model.
     """
     sources, vocab_size = len(logits), logits.shape[2]
     if vocab_size < BLOCKS or count > BLOCKS:
         sums = (log_softmax(logits) + before[:, :, None]).reshape(sources, -1)
-        places = top(sums, count)
-        return places, np.take_along_axis(sums, places, axis=1)
+        indices = top(sums, count)
+        return indices, np.take_along_axis(sums, indices, axis=1)
     rows, scores, powers = logits.reshape(-1, vocab_size), before.ravel(), np.empty(vocab_size, np.float32)
     maxima, highest = _block_maxima(rows), rows.max(axis=1)
     totals = np.empty_like(highest)
-    for place, row in enumerate(rows):  # one stays in a processor's cache
+    for place, row in enumerate(rows):  # one row fits into a processor's cache
         np.subtract(row, highest[place], out=powers)
         totals[place] = np.exp(powers, out=powers).sum()
     logs = np.log(totals)
@@ -53,10 +53,10 @@ def _highest(
     maxima: np.ndarray,
     score: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places (A,count) in the N*V scores of each source, and these scores, the highest first, as rows stand.
+    """Indices (A,count) into the N*V scores of each source, and these scores, the highest first.
 
-    `score` gives those of numbers in rows (R,V), by their rows; a larger number's is never smaller. `maxima`
-    (R,BLOCKS) are scores of the blocks' maxima.
+    Equal scores are in order of index. `score` takes values and their rows in (R,V), and returns their
+    scores; it must be monotonic in the values. `maxima` (R,BLOCKS) are the scores of the blocks' maxima.
     """
     each, vocab_size = len(rows) // sources, rows.shape[1]
     covered = vocab_size - vocab_size % BLOCKS
@@ -76,7 +76,7 @@ def _highest(
 
 
 def _block_maxima(values: np.ndarray) -> np.ndarray:
-    """Maxima (R,BLOCKS) of the blocks of rows (R,V), which leave out what is left over at the end."""
+    """Maxima (R,BLOCKS) of the blocks of rows (R,V); the remainder at the end is in no block."""
     covered = values.shape[1] - values.shape[1] % BLOCKS
     maxima: np.ndarray = values[:, :covered].reshape(len(values), -1, BLOCKS).max(axis=1)
     return maxima

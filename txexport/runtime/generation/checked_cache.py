@@ -12,7 +12,7 @@ from txexport.runtime.session import finite
 
 @dataclass(frozen=True)
 class CheckedCache:
-    """`cache` whose logits are checked unless `allow_invalid`; `recorder` is told which rows are kept."""
+    """`cache` whose logits are checked unless `allow_invalid`; `recorder` receives the selected rows."""
 
     cache: StaticCache | DynamicCache
     allow_invalid: bool

@@ -13,16 +13,16 @@ from txexport.runtime.generation.options import SEQUENCES, check_option, read_op
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """Every option of generation, with the name and the default it has in transformers' GenerationConfig.
+    """All options of generation, with the names and defaults of transformers' GenerationConfig.
 
-    Token ids below 0 count as none, as published files mean them. `ignored` names what a checkpoint's files
-    ask for in vain, as "name=value".
+    Negative token ids count as none, as in published files. `ignored` lists the unsupported settings of a
+    checkpoint's files, as "name=value".
     """
 
     # length, in tokens
-    max_new_tokens: int | None = None  # goes before max_length
-    max_length: int | None = None  # with the prompt, as min_length
-    min_new_tokens: int | None = None  # goes before min_length
+    max_new_tokens: int | None = None  # overrides max_length
+    max_length: int | None = None  # includes the prompt, as does min_length
+    min_new_tokens: int | None = None  # overrides min_length
     min_length: int = 0
     stop_strings: tuple[str, ...] = ()
     # search
@@ -34,7 +34,7 @@ class GenerationConfig:
     num_return_sequences: int = 1
     # sampling
     do_sample: bool = False
-    seed: int | None = None  # ours; None for another result each time
+    seed: int | None = None  # not in transformers; None for different samples each time
     temperature: float = 1.0
     top_h: float | None = None
     top_k: int = 50  # 0 for all
@@ -45,11 +45,11 @@ class GenerationConfig:
     eta_cutoff: float = 0.0
     renormalize_logits: bool = False
     # several tokens a step
-    prompt_lookup_num_tokens: int | None = None  # propose so many that followed the same tokens before
-    max_matching_ngram_size: int = 2  # most tokens that are looked up
-    num_assistant_tokens: int = 20  # at most, that assistant_model proposes
+    prompt_lookup_num_tokens: int | None = None  # drafts copied from the text
+    max_matching_ngram_size: int = 2  # longest n-gram that is looked up
+    num_assistant_tokens: int = 20  # most drafts of assistant_model
     num_assistant_tokens_schedule: str = "constant"
-    assistant_confidence_threshold: float = 0.4  # below it, the assistant's last of a step
+    assistant_confidence_threshold: float = 0.4  # a draft ends after a less likely token
     # repetition; the encoder_ options compare with the source
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
@@ -57,9 +57,9 @@ class GenerationConfig:
     encoder_no_repeat_ngram_size: int = 0
     presence_penalty: float = 0.0  # this and the next as OpenAI defines them, over new tokens
     frequency_penalty: float = 0.0
-    # tokens wanted or not
+    # biased, banned and forced tokens
     sequence_bias: dict[tuple[int, ...], float] = field(default_factory=dict)
-    logit_bias: dict[int, float] = field(default_factory=dict)  # ours; sequence_bias of single tokens
+    logit_bias: dict[int, float] = field(default_factory=dict)  # not in transformers; for single tokens
     bad_words_ids: tuple[tuple[int, ...], ...] = ()
     suppress_tokens: tuple[int, ...] = ()
     begin_suppress_tokens: tuple[int, ...] = ()
@@ -67,9 +67,9 @@ class GenerationConfig:
     forced_eos_token_id: tuple[int, ...] = ()
     exponential_decay_length_penalty: tuple[int, float] | None = None  # first new token, factor
     remove_invalid_values: bool = False
-    # text that fits, by llguidance: one of these, all of them ours
-    json_schema: dict | None = None  # its text is read too
-    regex: str | None = None  # from a text's first letter to its last
+    # constrained decoding by llguidance: at most one; not in transformers
+    json_schema: dict | None = None  # or its JSON text
+    regex: str | None = None  # of the whole text
     grammar: str | None = None  # in Lark's notation
     # special tokens
     bos_token_id: int | None = None
@@ -80,7 +80,7 @@ class GenerationConfig:
 
     @property
     def pad(self) -> int:
-        """The token that fills a batch: pad_token_id, or an end of sequence, or 0."""
+        """The padding token: pad_token_id, or an end of sequence, or 0."""
         return (*self.eos_token_id, 0)[0] if self.pad_token_id is None else self.pad_token_id
 
     @property
@@ -88,18 +88,18 @@ class GenerationConfig:
         """The first token of an encoder-decoder's decoder: decoder_start_token_id, or bos_token_id."""
         return self.bos_token_id if self.decoder_start_token_id is None else self.decoder_start_token_id
 
-    def updated(self, **given: Any) -> "GenerationConfig":
-        """These settings with the `given` ones in their place; None turns an option off.
+    def updated(self, **options: Any) -> "GenerationConfig":
+        """A copy with the `options` replaced; None turns an option off.
 
-        Warns of options that change nothing without another. Raises InputError for names that
-        are no options and for values out of range, alone or together.
+        Warns of options that have no effect without another. Raises InputError for unknown names, and for
+        values that are out of range or in conflict.
         """
-        for name in given:
+        for name in options:
             if name not in DEFAULTS:
                 raise InputError(_unknown(name))
-        values = {k: OFF[k] if value is None else read_option(k, value) for k, value in given.items()}
+        values = {k: OFF[k] if value is None else read_option(k, value) for k, value in options.items()}
         config = replace(self, **values)
-        _check(config, given)
+        _check(config, options)
         for names, needed, there in (
             (SAMPLING, "do_sample=True", config.do_sample),
             (BEAMS, "num_beams above 1", config.num_beams > 1),
@@ -115,15 +115,15 @@ class GenerationConfig:
         ):
             first, second = getattr(config, name), getattr(config, other)
             if first is not None and second != unset:
-                warn(f"{name}={first} goes before {other}={second}, which is ignored")
+                warn(f"{name}={first} overrides {other}={second}, which is ignored")
         return config
 
 
 def read_generation_config(folder: Path) -> GenerationConfig:
     """Read generation_config.json, or config.json if there is none, as transformers does.
 
-    Raises BundleError for a file that is damaged and for values out of range. What only sampling reads may be
-    out of range as long as do_sample is false.
+    Raises BundleError for a damaged file and for values out of range, except those of sampling options while
+    do_sample is false.
     """
     path, config = folder / "generation_config.json", read_json(folder / "config.json", missing={})
     settings = read_json(path) if path.is_file() else config
@@ -149,12 +149,12 @@ OURS = {
     "presence_penalty",
     "frequency_penalty",
     *CONSTRAINTS,
-}  # which transformers reads from no file
+}  # not read from files: transformers has none of these settings
 BEAMS = {"early_stopping", "length_penalty"}
 GROUPS = {"diversity_penalty"}
 LOOKUP = {"max_matching_ngram_size"}
 SAMPLING = {"temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"}
-# What changes the tokens in transformers and is not done here, and the values that change nothing.
+# Unsupported options of transformers, and their values that have no effect.
 UNSUPPORTED: dict[str, tuple] = {
     "penalty_alpha": (0,),
     "guidance_scale": (1,),
@@ -170,7 +170,7 @@ UNSUPPORTED: dict[str, tuple] = {
 }
 
 
-OTHER_NAMES = {  # what other programming interfaces call these
+OTHER_NAMES = {  # names in other programming interfaces
     "stop": "stop_strings",
     "stop_sequences": "stop_strings",
     "max_tokens": "max_new_tokens",
@@ -188,10 +188,10 @@ def _unknown(name: str) -> str:
     return f"no option '{name}'" + (f"; did you mean {' or '.join(close)}?" if close else "")
 
 
-def _check(config: GenerationConfig, given: Collection[str] = ()) -> None:
-    """Raises InputError for values out of range; SAMPLING counts where it is on or `given`."""
+def _check(config: GenerationConfig, explicit: Collection[str] = ()) -> None:
+    """Raise InputError for values out of range; of SAMPLING, if do_sample is true or they are `explicit`."""
     for name in DEFAULTS:
-        if config.do_sample or name not in SAMPLING or name in given:
+        if config.do_sample or name not in SAMPLING or name in explicit:
             check_option(name, getattr(config, name))
     for name in ("num_beams", "num_return_sequences"):
         if getattr(config, name) > SEQUENCES:

@@ -1,6 +1,6 @@
-"""Text that fits a JSON schema, a regular expression or a grammar: tokens that lead elsewhere are ruled out.
+"""Constrained decoding: tokens that do not fit a JSON schema, a regular expression or a grammar are banned.
 
-llguidance says at each step which tokens may follow, also those that are parts of characters.
+llguidance computes the allowed tokens of each step, including tokens that are parts of characters.
 """
 
 import functools
@@ -18,8 +18,8 @@ from txexport.runtime.generation.penalties import Step
 from txexport.runtime.preprocessing.text import Text
 
 STATES = 1024  # cached grammar states, so that a step consumes one token
-# One space, or a line's end with an indent: a model that finds nothing better writes spaces for ever. A
-# schema's own "x-guidance" goes before it.
+# At most one space, or a newline with an indent: without a limit a model may write spaces for ever. A
+# schema's own "x-guidance" overrides it.
 JSON: Any = {"whitespace_pattern": r"(\x20|\x0A\x20{0,16})?"}
 SPACE = "\u2581"  # for a space in SentencePiece's vocabularies
 
@@ -33,7 +33,7 @@ class Constraint:
         self.states: OrderedDict[tuple[int, ...], Any] = OrderedDict()
 
     def __call__(self, step: Step, scores: np.ndarray) -> np.ndarray:
-        """Scores (R,V) where what does not fit is -inf; tokens that other options force are let be.
+        """Scores (R,V) with -inf for tokens that do not fit; rows in which other options force a token stay.
 
         Raises InputError where other options ban every token that the grammar allows.
         """
@@ -70,10 +70,10 @@ class Constraint:
 
 
 def compiled(config: GenerationConfig, files: BundleFiles, vocab_size: int) -> Constraint | None:
-    """The constraint that `config` asks for, or None.
+    """The constraint of `config`, or None.
 
-    Raises InputError for what cannot be compiled, a vocabulary whose texts are not its tokens', and an end of
-    sequence that is missing; MissingLibraryError without llguidance.
+    Raises InputError for a constraint that does not compile, a vocabulary that is not supported, and a
+    missing end of sequence; MissingLibraryError without llguidance.
     """
     name = next((name for name in CONSTRAINTS if getattr(config, name) is not None), None)
     if name is None:
@@ -90,14 +90,14 @@ def compiled(config: GenerationConfig, files: BundleFiles, vocab_size: int) -> C
         if not problem and not (any(start.compute_bitmask()) and not start.is_error()):
             problem = "no text fits it"
     if problem:
-        raise InputError(f"{name} cannot be: {problem[:300]}")
+        raise InputError(f"{name} is not valid: {problem[:300]}")
     for warning in start.get_grammar_warnings():
         warn(f"{name}: {' '.join(warning.split())[:300]}")
     return Constraint(name, start, config)
 
 
 def _grammar(name: str, value: Any) -> str:
-    """A grammar in llguidance's own form."""
+    """A grammar in llguidance's form. Raises InputError for an invalid constraint."""
     from llguidance import LLMatcher
 
     try:
@@ -105,7 +105,7 @@ def _grammar(name: str, value: Any) -> str:
             return LLMatcher.grammar_from_json_schema(value, defaults=JSON)
         return LLMatcher.grammar_from_regex(value) if name == "regex" else LLMatcher.grammar_from_lark(value)
     except ValueError as error:
-        raise InputError(f"{name} is {shown(value)}, which cannot be: {error}") from None
+        raise InputError(f"{name} is {shown(value)}, which is not valid: {error}") from None
 
 
 @functools.lru_cache(maxsize=4)
@@ -130,22 +130,22 @@ class _Vocabulary:
     bos_token_id: int | None = None
 
     def __call__(self, text: str) -> list[int]:
-        """The tokens of a text; a TypeError for bytes tells that there is no other way."""
+        """The tokens of a text; a TypeError for bytes tells llguidance that only text is accepted."""
         return self.text.tokenizer.encode(text, add_special_tokens=False).ids
 
 
 def token_bytes(text: Text, vocab_size: int) -> tuple[list[bytes], list[int]]:
-    """The bytes that each token adds to a text, and the tokens that add none: special ones, and unused ids.
+    """The bytes of each token, and the ids of the tokens without any: special and unused ones.
 
-    Raises InputError for a vocabulary of words, in which no token says whether a space comes before it.
+    Raises InputError for a word-level vocabulary, whose tokens do not contain the spaces before them.
     """
     decoders = _parts(text)
     kinds = {part.get("type") for part in decoders}
     spaces = "Metaspace" in kinds or any(part.get("content") == " " for part in decoders)
     if "ByteLevel" not in kinds and not spaces:
         raise InputError(
-            "texts that must fit something need a vocabulary of bytes or of SentencePiece; this model's "
-            "tokens say nothing of the spaces between them"
+            "constrained decoding needs a byte-level or SentencePiece vocabulary; this model's tokens do not "
+            "contain the spaces between them"
         )
     added = text.tokenizer.get_added_tokens_decoder()
     names = {number: name for name, number in text.tokenizer.get_vocab().items()}
@@ -178,7 +178,7 @@ def _of_sentencepiece(name: str, fallback: bool) -> bytes:
 
 
 def _byte_letters() -> dict[str, int]:
-    """The letters by which byte-level vocabularies write bytes: printable ones themselves (Radford 2019)."""
+    """The characters that stand for bytes in byte-level vocabularies (Radford 2019), with their bytes."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}

@@ -11,9 +11,9 @@ from txexport.runtime.generation.search import Decoder
 from txexport.runtime.preprocessing.text import pad
 
 NGRAM = 2  # transformers' max_matching_ngram_size
-ASSISTANT_TOKENS = 20  # its num_assistant_tokens
-TRUST = 2  # tokens that a copy of one token lets expect
-CONFIDENCE = 0.4  # its assistant_confidence_threshold
+ASSISTANT_TOKENS = 20  # transformers' num_assistant_tokens
+TRUST = 2  # draft tokens for each token that matches
+CONFIDENCE = 0.4  # transformers' assistant_confidence_threshold
 
 Shape = Callable[[Sequence[int], Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
@@ -42,7 +42,7 @@ class Rewindable(Decoder, Protocol):
 
 @dataclass(frozen=True)
 class Draft:
-    """Tokens proposed to follow a row, and where they were drawn the probabilities (V) of each."""
+    """Tokens proposed to follow a row and, where they were sampled, the distribution (V) of each."""
 
     tokens: list[int] = field(default_factory=list)
     probs: list[np.ndarray] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Draft:
 class Proposer(Protocol):
     """A source of drafts. `rows` are indices of results; `steps` counts the assistant's steps.
 
-    `ragged` is whether the rows that it has read may be of several lengths.
+    `ragged` is whether rows may differ in length.
     """
 
     steps: int
@@ -65,15 +65,15 @@ class Proposer(Protocol):
         """Keep only these rows."""
         ...
 
-    def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
-        """Report how many tokens each row got: one more than its draft had right."""
+    def judged(self, drafts: Sequence[Draft], counts: np.ndarray) -> None:
+        """Report the number of tokens that each row got (R): its accepted draft tokens and one more."""
         ...
 
 
 class PromptLookup:
     """Prompt lookup decoding: copies what followed an earlier occurrence of the last n-gram (Saxena 2023).
 
-    `texts` have negative ids where media stand: these match nothing and are never copied. A longer match
+    `texts` have negative ids in place of media: these match nothing and are never copied. A longer match
     gives a longer draft, since short matches are unreliable and rejected tokens cost time.
     """
 
@@ -95,12 +95,12 @@ class PromptLookup:
     def select(self, on: np.ndarray) -> None:
         """See Proposer."""
 
-    def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
+    def judged(self, drafts: Sequence[Draft], counts: np.ndarray) -> None:
         """See Proposer."""
 
-    def _note(self, row: int, places: range) -> None:
+    def _note(self, row: int, positions: range) -> None:
         text, known = self.texts[row], self.places[row]
-        for place in places:
+        for place in positions:
             if text[place] < 0:  # of a medium
                 continue
             for size in range(1, min(self.size, place) + 1):
@@ -145,7 +145,7 @@ class AssistantSettings:
 
 
 class Assistant:
-    """A smaller model that has read `prompts` into its cache, and writes on as the rows are to be written.
+    """A smaller model that has read `prompts` into its cache, and drafts their continuations.
 
     `choose` samples, and drafts then carry their probabilities; without it decoding is greedy.
     """
@@ -186,7 +186,7 @@ class Assistant:
             logits = self._step([[token] if on else [] for token, on in zip(tokens, going, strict=True)])
 
     def _step(self, pending: Sequence[Sequence[int]]) -> np.ndarray:
-        """Read more tokens of each row; logits (R,V)."""
+        """Read more tokens of each row; returns logits (R,V)."""
         self.steps += 1
         ids, _ = pad(pending, 0)
         return self.cache.step(ids, np.array([len(tokens) for tokens in pending]))
@@ -194,22 +194,22 @@ class Assistant:
     def _extend(
         self,
         drafts: Sequence[Draft],
-        places: np.ndarray,
+        positions: np.ndarray,
         rows: Sequence[int],
         new: Sequence[list[int]],
         logits: np.ndarray,
         going: np.ndarray,
     ) -> list[int]:
-        """Append a token to the drafts at `places` and update `going`; returns the tokens (R)."""
-        mine = [rows[place] for place in places.tolist()]
-        scores = logits[places]
+        """Append a token to the drafts at `positions` and update `going`; returns the tokens (R)."""
+        mine = [rows[place] for place in positions.tolist()]
+        scores = logits[positions]
         if self.shape is not None:
-            texts = [[*new[place], *drafts[place].tokens] for place in places.tolist()]
+            texts = [[*new[place], *drafts[place].tokens] for place in positions.tolist()]
             scores = self.shape(mine, texts, scores)
         chosen = scores.argmax(axis=1) if self.choose is None else self.choose(scores, np.array(mine))
         probs = softmax(scores)
         tokens = [0] * len(rows)
-        for place, token, share in zip(places.tolist(), chosen.tolist(), probs, strict=True):
+        for place, token, share in zip(positions.tolist(), chosen.tolist(), probs, strict=True):
             tokens[place] = token
             drafts[place].tokens.append(token)
             if self.choose is not None:
@@ -223,9 +223,9 @@ class Assistant:
         self.cache.select(on)
         self.read = self.read[on]
 
-    def judged(self, drafts: Sequence[Draft], kept: np.ndarray) -> None:
+    def judged(self, drafts: Sequence[Draft], counts: np.ndarray) -> None:
         """See Proposer."""
-        self.cache.rewind(self.read + kept - 1)
+        self.cache.rewind(self.read + counts - 1)
         if self.settings.adapts:
-            right = all(len(draft.tokens) < n for draft, n in zip(drafts, kept.tolist(), strict=True))
+            right = all(len(draft.tokens) < n for draft, n in zip(drafts, counts.tolist(), strict=True))
             self.count = self.count + 2 if right else max(1, self.count - 1)

@@ -1,7 +1,8 @@
-"""Diverse beam search (Vijayakumar et al. 2018): groups of beams that keep off each other's tokens.
+"""Diverse beam search (Vijayakumar et al. 2018): beam groups, penalised for each other's tokens.
 
-A beam search each, one group after another at every step; what earlier groups chose costs the later ones. As
-transformers did it up to version 4.55. B sources, V vocabulary; rows are a source's beams, group by group.
+Each group runs a beam search. At every step the groups choose one after another; tokens that earlier groups
+chose get a penalty. As in transformers up to version 4.55. B sources, V vocabulary; the rows of a source are
+its beams, group by group.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class _Group:
     done: bool = False
 
     def advance(self, scores: np.ndarray, source: int, plan: Plan, settings: BeamSettings) -> np.ndarray:
-        """Put a token to every hypothesis, by scores (size,V); gives those (size) that new ones extend."""
+        """Extend every hypothesis by a token, by scores (size,V); returns the parents (size)."""
         size, vocab_size = scores.shape
         with quiet():
             flat = (scores + self.scores[:, None]).reshape(1, -1)
@@ -49,7 +50,7 @@ class _Group:
         """Keep a hypothesis that ended if it is among the best."""
         score = total / len(tokens) ** settings.length_penalty
         if len(self.ended) == len(self.tokens):
-            worst = min(self.ended, key=lambda found: found[0])
+            worst = min(self.ended, key=lambda hypothesis: hypothesis[0])
             if score <= worst[0]:
                 return
             self.ended.remove(worst)
@@ -83,11 +84,11 @@ def group_beam(
 ) -> list[list[Generated]]:
     """The best hypotheses of every source over its groups, the best first; logits (B,V) are of the prompts.
 
-    `chosen` is kept for `plan.shape`, which takes the penalty off the scores; the penalty stays in the score
-    of a hypothesis. A group that is done counts as choosing `pad`.
+    `chosen` is updated for `plan.shape`, which subtracts the penalty from the scores; the scores of
+    hypotheses include the penalty. A finished group counts as choosing `pad`.
     """
     size = settings.beams // groups
-    first = np.array([0] + [NEVER] * (size - 1), np.float32)  # all beams begin alike, and one is enough
+    first = np.array([0] + [NEVER] * (size - 1), np.float32)  # all beams start equal, so that one is enough
     states = [[_Group([[]] * size, first) for _ in range(groups)] for _ in logits]
     going = list(range(len(logits)))
     decoder.select(np.repeat(np.arange(len(going)), settings.beams))
@@ -97,14 +98,14 @@ def group_beam(
         parents = np.tile(np.arange(settings.beams), (len(going), 1)).reshape(len(going), groups, size)
         chosen.clear()
         for place in range(groups):
-            at_work = [i for i, source in enumerate(going) if not states[source][place].done]
-            scores = _shaped(logs[at_work, place], [going[i] for i in at_work], states, place, plan)
-            for i, rows in zip(at_work, scores, strict=True):
+            active = [i for i, source in enumerate(going) if not states[source][place].done]
+            scores = _shaped(logs[active, place], [going[i] for i in active], states, place, plan)
+            for i, rows in zip(active, scores, strict=True):
                 group = states[going[i]][place]
                 parents[i, place] = place * size + group.advance(rows, going[i], plan, settings)
             for i, source in enumerate(going):
                 group = states[source][place]
-                newest = [row[-1] for row in group.tokens] if i in at_work else [pad] * size
+                newest = [row[-1] for row in group.tokens] if i in active else [pad] * size
                 chosen.setdefault(source, []).extend(newest)
         on = [i for i, source in enumerate(going) if _goes_on(states[source], plan.limits[source])]
         if not on:

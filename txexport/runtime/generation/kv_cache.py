@@ -28,7 +28,7 @@ def open_cache(
 ) -> "StaticCache | DynamicCache":
     """An empty cache of `kind` for `batch` rows; `cross` are the inputs that no step changes.
 
-    Raises InputError for one that memory does not hold.
+    Raises InputError where it exceeds the memory.
     """
     check_room(session, batch, capacity)
     if kind == "static":
@@ -37,7 +37,7 @@ def open_cache(
 
 
 def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> None:
-    """Raise InputError where `rows` of so many tokens, with `more` bytes each, exceed the memory."""
+    """Raise InputError where `rows` of `capacity` tokens, with `more` bytes a row, exceed the memory."""
     token = sum(
         math.prod(per_token(session, name)) * session.dtype(name)().nbytes
         for name in own_past(session.inputs)
@@ -58,7 +58,7 @@ def per_token(session: Session, name: str) -> tuple[int, int]:
 class StaticCache:
     """Buffers (B,K,C,H) bound as past and present at once, so that a step writes in place.
 
-    On the CPU the buffers are numpy's memory, which rows are moved in directly.
+    On the CPU the buffers are NumPy arrays, in which rows are moved directly.
     """
 
     def __init__(self, session: Session, cross: Mapping[str, Value], batch: int, capacity: int):
@@ -84,7 +84,7 @@ class StaticCache:
         }
 
     def _bind(self) -> None:
-        """Bind what stays the same from step to step."""
+        """Bind the buffers and the cross-attention inputs, which stay the same from step to step."""
         self.buffers = {name: self.session.value(array) for name, array in self.arrays.items()}
         presents = {to_present(name): buffer for name, buffer in self.buffers.items()}
         self.bound = self.session.bind({**self.cross, **self.buffers}, presents, [LOGITS], "cpu")
@@ -106,7 +106,7 @@ class StaticCache:
         return logits[LOGITS].numpy()  # (B, L, V)
 
     def row(self, place: int) -> dict[str, np.ndarray]:
-        """Keys and values (K,P,H) of what a row has read, by name; copies."""
+        """Copies of a row's keys and values (K,P,H), by name."""
         length = int(self.lengths[place])
         return {name: array[place, :, :length].copy() for name, array in self.held().items()}
 
@@ -156,7 +156,7 @@ class StaticCache:
         self._bind()
 
     def _reserve(self, needed: int) -> None:
-        """Grow the buffers to at least `needed` slots, doubling so that growth costs little in all."""
+        """Grow the buffers to at least `needed` slots, at least doubling them to amortise the cost."""
         if needed > self.capacity:
             self.reserve(max(needed, 2 * self.capacity))
 
@@ -172,7 +172,7 @@ class StaticCache:
         self._bind()
 
     def held(self) -> dict[str, np.ndarray]:
-        """The buffers as arrays: on the CPU those themselves, and else copies."""
+        """The buffers as arrays; copies, unless they are in the CPU's memory."""
         if self.session.memory == "cpu":
             return dict(self.arrays)
         return {name: buffer.numpy() for name, buffer in self.buffers.items()}
@@ -184,7 +184,7 @@ def _taken(session: Session, values: Mapping[str, Value], rows: np.ndarray) -> d
 
 
 class DynamicCache:
-    """Keys and values (B,K,P,H) that each step returns longer, padding included and masked."""
+    """Keys and values (B,K,P,H) that each step returns longer; padding is included and masked."""
 
     def __init__(self, session: Session, cross: Mapping[str, Value], batch: int):
         self.session, self.cross = session, dict(cross)
@@ -248,11 +248,11 @@ class DynamicCache:
 
     @property
     def ragged(self) -> bool:
-        """See StaticCache; behind an encoder no mask tells rows apart."""
+        """See StaticCache; false without an attention mask, as in the decoder of an encoder-decoder."""
         return ATTENTION_MASK in self.session.inputs
 
     def rewind(self, lengths: np.ndarray) -> None:
-        """See StaticCache; what rows keep moves together, or padding would grow with every step."""
+        """See StaticCache; the remaining tokens are compacted, or padding would grow with every step."""
         self.lengths = np.minimum(self.lengths, lengths)
         self.mask *= self.mask.cumsum(axis=1) <= self.lengths[:, None]
         width = int(self.lengths.max())

@@ -1,4 +1,4 @@
-"""The list of what changes a model's scores (R,V) before a token is chosen: R rows, V tokens."""
+"""The score processors of a generation, in order; scores are (R,V): R rows, V tokens."""
 
 import math
 from collections import defaultdict
@@ -24,9 +24,9 @@ def processors(
 ) -> list[Processor]:
     """The score processors of `config`, in transformers' order; none for greedy search without options.
 
-    `sources` are what the encoder_ options compare with: an encoder's tokens, or without one the prompts.
-    Without sources, as for sounds, these options only warn. `chosen` are by source the tokens that groups of
-    beams have chosen at this step, where there are groups. `constraint` rules out what does not fit. Raises
+    The encoder_ options compare with `sources`: an encoder's tokens, or without an encoder the prompts.
+    Without sources, as for sounds, these options only warn. `chosen` has, by source, the tokens that beam
+    groups have chosen at this step, where there are groups. `constraint` bans tokens that do not fit. Raises
     InputError for a token that is not below `vocab_size`.
     """
     chain = _biases(config, vocab_size)
@@ -153,7 +153,7 @@ def _known(name: str, tokens: Sequence[int], vocab_size: int) -> np.ndarray:
 
 
 def _bias(name: str, biases: Biases, vocab_size: int) -> Processor:
-    """`sequence_bias` with what is added to every row apart from what depends on a row's tokens."""
+    """`sequence_bias`, with the biases of single tokens in one array."""
     _known(name, [token for tokens in biases for token in tokens], vocab_size)
     always = np.zeros(vocab_size, np.float32)
     after: dict[tuple[int, ...], list[tuple[int, float]]] = defaultdict(list)

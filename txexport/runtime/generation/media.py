@@ -1,4 +1,4 @@
-"""Media in prompts: images and sounds whose features stand behind placeholder token ids."""
+"""Media in prompts: images and sounds, whose features replace placeholder token ids."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 
 from txexport.errors import InputError
 
-HIDDEN = -1  # the largest id that stands for a medium; each place has one of its own
+HIDDEN = -1  # the largest id in a medium; each of its positions has a different one
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def digest_of(features: np.ndarray) -> bytes:
 
 
 def check_media(media: Media, length: int) -> None:
-    """Raise InputError unless media lie in order, and apart, within a prompt of `length` token ids."""
+    """Raise InputError unless media are in order, without overlap, in a prompt of `length` token ids."""
     end = 0
     for medium in media:
         if medium.length < 1 or medium.position < end or medium.end > length:
@@ -64,7 +64,7 @@ def shared_length(length: int, first: Media, second: Media) -> int:
 
 
 def hide(token_ids: Sequence[int], media: Media) -> Sequence[int]:
-    """Token ids with a different negative number at each place of a medium, which equals no other id."""
+    """Token ids with a different negative number at each position of a medium."""
     if not media:
         return token_ids
     hidden = list(token_ids)

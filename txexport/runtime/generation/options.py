@@ -10,13 +10,13 @@ from typing import Any
 
 from txexport.errors import InputError, shown
 
-WHOLE_NUMBERS = 2**63  # beyond which none is read: NumPy and ONNX count with 64 bits
-SCHEDULES = ("constant", "heuristic", "heuristic_transient")  # the last two are one: no call hears of others
+WHOLE_NUMBERS = 2**63  # the limit of 64-bit integers, in NumPy and ONNX
+SCHEDULES = ("constant", "heuristic", "heuristic_transient")  # the last two are equal: calls share no state
 SEQUENCES = 16_384  # beams, or sequences to return, of one prompt; memory may allow fewer
 
 
 def read_option(name: str, value: Any) -> Any:
-    """A value of one type for the option. Raises InputError for what is no such value, in range or not."""
+    """Convert a value to the option's type. Raises InputError for an invalid type; ignores the range."""
     rule = RULES[name]
     try:
         return rule.read(value)
@@ -25,7 +25,7 @@ def read_option(name: str, value: Any) -> Any:
 
 
 def check_option(name: str, value: Any) -> None:
-    """Raises InputError where a value that was read is out of range."""
+    """Raise InputError where a converted value is out of range."""
     if value is not None and not RULES[name].holds(value):
         raise InputError(_refused(name, value))
 
@@ -82,7 +82,7 @@ def _schema(value: Any) -> dict:
     if not isinstance(schema, dict):
         raise TypeError
     try:
-        json.dumps(schema, allow_nan=False)  # a TypeError or ValueError for what JSON has no form for
+        json.dumps(schema, allow_nan=False)  # a TypeError or ValueError for what is not JSON
     except RecursionError:
         raise InputError(
             "json_schema is nested too deeply; name its parts in $defs and refer to them"
@@ -133,7 +133,7 @@ def _sequence_bias(value: Any) -> dict[tuple[int, ...], float]:
 
 
 def _logit_bias(value: Any) -> dict[int, float]:
-    pairs = dict(value).items()  # JSON writes the tokens as text
+    pairs = dict(value).items()  # in JSON the tokens are strings
     return {_token(int(key) if isinstance(key, str) else key): _bias(bias) for key, bias in pairs}
 
 
@@ -147,7 +147,7 @@ def _strings(value: Any) -> tuple[str, ...]:
     if not all(isinstance(text, str) and text for text in texts):
         raise TypeError
     for text in texts:
-        text.encode()  # a ValueError for what is no Unicode
+        text.encode()  # a ValueError for invalid Unicode
     return texts
 
 

@@ -1,6 +1,6 @@
 """Score processors: penalties, bans and forced tokens.
 
-Scores are (R,V) float32: R rows, V tokens. No function changes the scores it is given.
+Scores are (R,V) float32: R rows, V tokens. No function changes its input scores.
 """
 
 import math
@@ -11,15 +11,15 @@ import numpy as np
 
 Rows = Sequence[Sequence[int] | np.ndarray]
 HIGHEST_GAIN = 60.0  # logarithm of the largest factor by which exponential decay raises a score
-BANNED = float(np.finfo(np.float32).max)  # the size of a ban's score where `finite` wrote it
+BANNED = float(np.finfo(np.float32).max)  # the magnitude of a banned score after `finite`
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where R rows are, each for itself and without padding; for an encoder-decoder, its decoder's.
+    """The state of R rows, each without padding; for an encoder-decoder, the decoder's rows.
 
-    `rows` are the tokens so far, prompt and new ones, cheapest as arrays. `prompts` is how many of them were
-    given, `limits` how many there may be in the end, `origins` which of the sources a row belongs to.
+    `rows` are the tokens so far, prompt and new ones; arrays are fastest. `prompts` (R) are the numbers of
+    prompt tokens, `limits` (R) the most tokens at the end, `origins` (R) the index of each row's source.
     """
 
     rows: Rows
@@ -48,9 +48,9 @@ def sequence_bias(
     after: Mapping[tuple[int, ...], list[tuple[int, float]]],
     lengths: set[int],
 ) -> np.ndarray:
-    """`always` (V) added to every row, and to a row that ends with a key of `after` its (token, bias) pairs.
+    """Add `always` (V) to every row, and the biases in `after` to rows that end with one of its keys.
 
-    `lengths` are those of the keys.
+    `after` maps token sequences to (token, bias) pairs; `lengths` are the lengths of its keys.
     """
     biased = scores + always
     for i, row in enumerate(step.rows):
@@ -64,7 +64,7 @@ def sequence_bias(
 def hamming_diversity(
     step: Step, scores: np.ndarray, penalty: float, chosen: Mapping[int, Sequence[int]]
 ) -> np.ndarray:
-    """`penalty` off a token for each time that `chosen` has it, by origin (Vijayakumar et al. 2018, 4.1)."""
+    """Subtract `penalty` from a token for each time that `chosen` has it (Vijayakumar et al. 2018, 4.1)."""
     less = scores.copy()
     for i, origin in enumerate(step.origins):
         tokens, counts = np.unique(np.array(chosen.get(origin, ()), np.int64), return_counts=True)
@@ -75,12 +75,12 @@ def hamming_diversity(
 def encoder_repetition_penalty(
     step: Step, scores: np.ndarray, penalty: float, sources: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """Tokens of a row's source made likelier by a `penalty` above 1."""
+    """Make the tokens of a row's source likelier if `penalty` is above 1."""
     return _penalized(scores, [sources[i] for i in step.origins], 1 / penalty)
 
 
 def repetition_penalty(step: Step, scores: np.ndarray, penalty: float) -> np.ndarray:
-    """Tokens of the row so far made less likely by a `penalty` above 1 (Keskar et al. 2019, 4.1)."""
+    """Make the tokens of the row so far less likely if `penalty` is above 1 (Keskar et al. 2019, 4.1)."""
     return _penalized(scores, step.rows, penalty)
 
 
@@ -88,13 +88,13 @@ def _penalized(scores: np.ndarray, rows: Rows, penalty: float) -> np.ndarray:
     changed = scores.copy()
     for i, row in enumerate(rows):
         tokens = _array(row, scores)
-        own = scores[i, tokens]
-        changed[i, tokens] = np.where(own < 0, own * penalty, own / penalty)
+        values = scores[i, tokens]
+        changed[i, tokens] = np.where(values < 0, values * penalty, values / penalty)
     return changed
 
 
 def count_penalty(step: Step, scores: np.ndarray, presence: float, frequency: float) -> np.ndarray:
-    """New tokens so far less likely by `presence`, and by `frequency` each time they are there (OpenAI)."""
+    """Subtract `presence` from new tokens so far, and `frequency` for each time they occur (OpenAI)."""
     changed = scores.copy()
     for i, (row, prompt) in enumerate(zip(step.rows, step.prompts, strict=True)):
         tokens, counts = np.unique(_array(row[prompt:], scores), return_counts=True)
@@ -103,20 +103,20 @@ def count_penalty(step: Step, scores: np.ndarray, presence: float, frequency: fl
 
 
 def _array(row: Sequence[int] | np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The tokens of a row that have scores: a model may read tokens that it cannot write."""
+    """The tokens of a row that have scores; a model may read ids that it cannot generate."""
     tokens = np.asarray(row, np.int64)
     return tokens[tokens < scores.shape[1]]
 
 
 def no_repeat_ngram(step: Step, scores: np.ndarray, size: int) -> np.ndarray:
-    """No token that would repeat `size` tokens of the row."""
+    """Ban tokens that would repeat an n-gram of `size` tokens of the row."""
     return _unrepeated(scores, step.rows, step.rows, size)
 
 
 def encoder_no_repeat_ngram(
     step: Step, scores: np.ndarray, size: int, sources: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """No token that would repeat `size` tokens of the row's source."""
+    """Ban tokens that would repeat an n-gram of `size` tokens of the row's source."""
     return _unrepeated(scores, step.rows, [sources[i] for i in step.origins], size)
 
 
@@ -132,34 +132,34 @@ def _unrepeated(scores: np.ndarray, rows: Rows, texts: Rows, size: int) -> np.nd
 
 
 def min_length(step: Step, scores: np.ndarray, least: int, eos: np.ndarray) -> np.ndarray:
-    """No end of sequence before a row has `least` tokens."""
+    """Ban end-of-sequence tokens before a row has `least` tokens."""
     return _without(scores, step.lengths < least, eos)
 
 
 def min_new_tokens(step: Step, scores: np.ndarray, least: int, eos: np.ndarray) -> np.ndarray:
-    """No end of sequence before a row has `least` new tokens."""
+    """Ban end-of-sequence tokens before a row has `least` new tokens."""
     return _without(scores, step.new < least, eos)
 
 
 def forced_bos(step: Step, scores: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """The token that comes second in a row."""
+    """Force the second token of a row."""
     return _only(scores, step.lengths == 1, tokens)
 
 
 def forced_eos(step: Step, scores: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """The tokens, one of which is a row's last where nothing ends it earlier."""
+    """Force one of the tokens as a row's last, where nothing ends the row earlier."""
     return _only(scores, step.lengths == np.asarray(step.limits) - 1, tokens)
 
 
 def finite(step: Step, scores: np.ndarray) -> np.ndarray:
-    """0 for what is no number, and the largest numbers for infinities."""
+    """Replace NaN by 0, and infinities by the largest numbers."""
     return np.nan_to_num(scores, nan=0.0, posinf=BANNED, neginf=-BANNED)
 
 
 def exponential_decay(
     step: Step, scores: np.ndarray, start: int, factor: float, eos: np.ndarray
 ) -> np.ndarray:
-    """Ends of sequence likelier by `factor` with every token after the new one `start`."""
+    """Raise end-of-sequence scores, by `factor` to the power of the new tokens after `start`."""
     late = np.maximum(step.new - start, 0)
     if not late.any():
         return scores
@@ -171,12 +171,12 @@ def exponential_decay(
 
 
 def suppress(step: Step, scores: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """None of the tokens, ever."""
+    """Ban the tokens at every step."""
     return _without(scores, np.full(len(scores), True), tokens)
 
 
 def begin_suppress(step: Step, scores: np.ndarray, tokens: np.ndarray, after_bos: bool) -> np.ndarray:
-    """None of the tokens as a row's first new one, or after a forced beginning of sequence."""
+    """Ban the tokens as a row's first new token, or as the one after a forced beginning of sequence."""
     first = np.where((np.asarray(step.prompts) == 1) & after_bos, 1, 0)
     return _without(scores, step.new == first, tokens)
 
@@ -191,7 +191,7 @@ def _without(scores: np.ndarray, rows: np.ndarray, tokens: np.ndarray) -> np.nda
 
 
 def _only(scores: np.ndarray, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Scores with only the tokens left in the rows (R) bool, and all of them alike."""
+    """Scores with 0 for the tokens and -inf for all others, in the rows (R) bool."""
     if not rows.any():
         return scores
     changed = scores.copy()

@@ -19,7 +19,10 @@ Prompts: TypeAlias = str | Path | np.ndarray | Sequence
 
 
 def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
-    """Rows of ids for texts in `language`, or what is read of sounds or images; and whether it was one."""
+    """Model inputs for prompts, and whether there is a single prompt.
+
+    Rows of ids for texts, marked as `language`; spectrograms (M,F) for sounds; pixels (3,H,W) for images.
+    """
     check_task(bundle, "generate")
     if bundle.prompt_kind == SOUND:
         single = isinstance(prompts, str | Path | np.ndarray)
@@ -32,7 +35,7 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
     for prompt, encoding in zip(texts, encodings, strict=True):
         if not encoding.ids:
             raise InputError(
-                f"a prompt is {prompt[:40]!r}, of which the tokenizer makes no token; write some text"
+                f"a prompt is {prompt[:40]!r}, for which the tokenizer gives no tokens; write some text"
             )
     if language is not None:
         return in_language(text, encodings, language), single
@@ -40,11 +43,11 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
 
 
 def chat_input_ids(bundle: LoadedBundle, conversation: Conversation) -> list[list[int]]:
-    """A conversation as a row of ids; the chat template has put the special tokens into its text already."""
+    """A conversation as a row of ids; its special tokens are those that the chat template writes."""
     check_task(bundle, "generate")
     text = chat.prompt(bundle.files.folder, conversation)
     bundle.files.text_size.check([text], _longest(bundle))
-    with tokenizing():  # encode_batch, since encode holds up every other thread
+    with tokenizing():  # encode_batch, since encode blocks all other threads
         [encoding] = bundle.files.text.tokenizer.encode_batch([text], add_special_tokens=False)
     return [encoding.ids]
 
@@ -55,5 +58,5 @@ def _longest(bundle: LoadedBundle) -> int | None:
 
 
 def target_option(bundle: LoadedBundle, language: str | None) -> dict[str, int]:
-    """The option that makes a translator write a language."""
+    """The generation option that sets a translator's target language."""
     return {} if language is None else {"forced_bos_token_id": language_token(bundle.files.text, language)}

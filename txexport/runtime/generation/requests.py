@@ -196,7 +196,7 @@ def _check_media(request: GenerationRequest) -> None:
 
 
 def checked(request: GenerationRequest) -> GenerationRequest:
-    """The request, with rows of token ids as lists and with what its texts must fit.
+    """The request, with rows of token ids as lists and its compiled constraint.
 
     Raises InputError for a task that does not generate, and for bad rows. Warns of settings of the checkpoint
     that are ignored.
@@ -206,7 +206,7 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     if bundle.manifest.cache is None:
         raise BundleError(f"{bundle.folder}: txexport.json names no cache to generate over; export again")
     if config.ignored:
-        warn(f"generation leaves out {', '.join(config.ignored)}")
+        warn(f"generation ignores {', '.join(config.ignored)}")
     request = replace(request, constraint=compiled(config, bundle.files, request.vocab_size))
     _check_media(request)
     rows: Sequence = as_list(request.inputs)
@@ -251,7 +251,7 @@ def _decoder_start(request: GenerationRequest) -> int:
 
 
 def _run_once(request: GenerationRequest) -> dict[str, Value]:
-    """Run the stages that run once: the step's inputs that come from them, by name."""
+    """Run the stages that run once; returns the step's inputs that come from them, by name."""
     bundle = request.bundle
     if bundle.step is None or not bundle.once:
         return {}
@@ -287,7 +287,7 @@ def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndar
     try:
         arrays = [np.asarray(row, np.float32) for row in rows]
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{what} no array of numbers, expected {tuple(shape[1:])}") from None
+        raise InputError(f"{what} not an array of numbers, expected {tuple(shape[1:])}") from None
     for array in arrays:
         if list(array.shape) != list(shape[1:]):
             raise InputError(f"{what} {array.shape}, expected {tuple(shape[1:])}")

@@ -61,7 +61,7 @@ def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRo
     """
     config, copies = request.config, request.config.num_return_sequences
     if config.num_beams > 1:
-        raise InputError(f"num_beams is {config.num_beams}, expected 1 where rows come and go")
+        raise InputError(f"num_beams is {config.num_beams}, expected 1 with continuous batching")
     request = checked(request)
     processors(
         config, request.vocab_size, request.inputs
@@ -69,11 +69,11 @@ def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRo
     entropy = np.random.SeedSequence(config.seed).entropy
     rows = []
     for place, cost in enumerate(costs(request)):
-        alone = replace(request.of_rows([place]), config=replace(config, num_return_sequences=1))
+        single = replace(request.of_rows([place]), config=replace(config, num_return_sequences=1))
         for copy in range(copies):
             drawn = (request.first_place + place) * copies + copy
             rng = generator(entropy, drawn) if config.do_sample else None
-            rows.append(RunningRow(alone, cost // copies, rng, alternatives))
+            rows.append(RunningRow(single, cost // copies, rng, alternatives))
     return rows
 
 
@@ -92,7 +92,7 @@ class RunningBatch:
 
     @property
     def running(self) -> list[RunningRow]:
-        """The rows that are read or extended."""
+        """The rows in prefill or decoding."""
         rows = [] if self.reading is None else list(self.reading.rows)
         return rows + [row for group in self.groups for row in group.rows]
 
@@ -102,11 +102,11 @@ class RunningBatch:
         return bool(self.waiting or self.reading or self.groups)
 
     def add(self, rows: Sequence[RunningRow]) -> None:
-        """Queue rows until there is room."""
+        """Queue rows until there is room for them."""
         self.waiting.extend(rows)
 
     def step(self) -> list[RunningRow]:
-        """Read a chunk of prompts, and extend each row that runs by a token; the rows that this changed."""
+        """Prefill a chunk of prompts and extend each running row by a token; returns the changed rows."""
         changed = [row for group in self.groups for row in self._advance(group)]
         self.groups = [group for group in self.groups if group.rows]
         return changed + self._read()
@@ -123,15 +123,15 @@ class RunningBatch:
     def _advance(self, group: "_Group") -> list[RunningRow]:
         try:
             return group.step()
-        except Exception as error:  # of the runtime or of memory: the step was everybody's
+        except Exception as error:  # of the runtime or of memory: it concerns all rows
             rows, group.rows = group.rows, []
             for row in rows:
                 row.fail(error)
             return rows
 
     def _read(self) -> list[RunningRow]:
-        """Prefill the next chunk of prompts; rows that are done with it join a group."""
-        gone = {row for row in self.waiting if row.cancelled}  # looked at once: others may go meanwhile
+        """Prefill the next chunk of prompts; rows whose prefill is complete join a group."""
+        gone = {row for row in self.waiting if row.cancelled}  # read once: others may be cancelled meanwhile
         if gone:
             self.waiting = deque(row for row in self.waiting if row not in gone)
         for row in gone:
@@ -203,9 +203,9 @@ class _Reading:
         batch = encoded(replace(first, inputs=[request.inputs[0] for request in requests], media=media))
         prompts = batch.decoder_input_ids
         for row, owner in zip(rows, self.owners.tolist(), strict=True):
-            own = replace(row.request, decoder_input_ids=[prompts[owner]])
-            limit = new_tokens(len(prompts[owner]), own.config, own.limit, own.strict)
-            row.request, row.plan = own, plan_of(own, [limit], [0])
+            prepared = replace(row.request, decoder_input_ids=[prompts[owner]])
+            limit = new_tokens(len(prompts[owner]), prepared.config, prepared.limit, prepared.strict)
+            row.request, row.plan = prepared, plan_of(prepared, [limit], [0])
         self.ids, _ = pad(prompts, padding(first))  # (P, S)
         self.counts = np.array([len(prompt) for prompt in prompts])
         self.logits = np.zeros((len(prompts), first.vocab_size), np.float32)
@@ -215,7 +215,7 @@ class _Reading:
         self.start = 0
 
     def advance(self) -> bool:
-        """Read the next chunk; whether it was the last."""
+        """Read the next chunk; returns whether it was the last."""
         chunk = max(1, PROMPT_TOKENS // len(self.counts))
         here = np.clip(self.counts - self.start, 0, chunk)
         last = self.cache.step(self.ids[:, self.start : self.start + chunk], here)
@@ -232,7 +232,7 @@ class _Group:
         self.rows: list[RunningRow] = []
 
     def join(self, reading: _Reading) -> list[RunningRow]:
-        """Take in rows that have been read, with their first tokens; all that were read."""
+        """Add prefilled rows with their first tokens, unless finished; returns all prefilled rows."""
         on = _extend(reading.rows, reading.logits[reading.owners])
         if on.any():
             owners = reading.owners[on]
@@ -243,7 +243,7 @@ class _Group:
         return reading.rows
 
     def step(self) -> list[RunningRow]:
-        """Extend each row by a token; those that got one, or were cancelled."""
+        """Extend each row by a token; returns the rows that got one or were cancelled."""
         before = self.rows
         if not self._leave(np.array([not row.cancelled for row in before])):
             return before
@@ -264,7 +264,7 @@ def _extend(rows: Sequence[RunningRow], logits: np.ndarray) -> np.ndarray:
     """Append a token to each row by logits (B,V); returns which rows (B) are not finished."""
     likeliest = logits.argmax(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(logits.sum(axis=1))  # too large a sum is looked at again
+        finite = np.isfinite(logits.sum(axis=1))  # a sum that overflows is checked again
     on = np.zeros(len(rows), bool)
     for place, row in enumerate(rows):
         if row.cancelled:

@@ -1,6 +1,6 @@
 """Key/value caches for continuous batching. Shape letters are those of txmodels; T source tokens.
 
-Rows come out of a cache that has read their prompts, and leave in any order.
+Rows are added from a cache that has read their prompts, and removed in any order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ def running_cache(session: Session, kind: str) -> "StaticRows | DynamicRows":
 
 
 class StaticRows:
-    """Buffers (slots,K,C,H) whose first B slots hold the rows, bound in place as those of StaticCache.
+    """Buffers (slots,K,C,H) whose first B slots hold the rows, bound in place as in StaticCache.
 
-    The rows are the first slots of the buffers: a row that leaves is replaced by the last one.
+    A row that is removed is replaced by the last one.
     """
 
     def __init__(self, session: Session):
@@ -40,7 +40,7 @@ class StaticRows:
         self.lengths = np.zeros(0, np.int64)
         self.slots = self.capacity = 0
         self.buffers: dict[str, np.ndarray] = {}
-        self.values: dict[str, Any] = {}  # the slots of the rows, where the session leaves them
+        self.values: dict[str, Any] = {}  # the rows' slots, in the session's memory
         self.cross: dict[str, np.ndarray] = {}
 
     def takes(self, cache: StaticCache | DynamicCache) -> bool:
@@ -48,7 +48,7 @@ class StaticRows:
         return True
 
     def join(self, cache: StaticCache | DynamicCache) -> None:
-        """Put the rows of `cache` behind those here. Raises InputError where memory does not hold them."""
+        """Append the rows of `cache`. Raises InputError where they exceed the memory."""
         assert isinstance(cache, StaticCache)
         self._fetch()
         before, filled = len(self.lengths), int(cache.lengths.max())
@@ -91,7 +91,7 @@ class StaticRows:
         return logits[:, 0]
 
     def _fit(self, rows: int, tokens: int) -> None:
-        """Have room for so many rows and tokens, and not many times as much."""
+        """Resize the buffers for `rows` rows of `tokens` tokens if they are too small or much too large."""
         slots, capacity = _size(self.slots, rows), max(CAPACITY, _size(self.capacity, tokens))
         if (slots, capacity) == (self.slots, self.capacity):
             return
@@ -107,7 +107,7 @@ class StaticRows:
         self.slots, self.capacity = slots, capacity
 
     def _bind(self) -> None:
-        """Bind the rows' slots, and what an encoder gave."""
+        """Bind the rows' slots, and the cross-attention inputs."""
         rows = len(self.lengths)
         self.values = {name: self.session.value(array[:rows]) for name, array in self.buffers.items()}
         cross = {name: self.session.value(array) for name, array in self.cross.items()}
@@ -115,14 +115,14 @@ class StaticRows:
         self.bound = self.session.bind({**cross, **self.values}, presents, [LOGITS], "cpu")
 
     def _fetch(self) -> None:
-        """Have in `buffers` what steps wrote; on the CPU it is there."""
+        """Copy what steps wrote into `buffers`; on the CPU it is there already."""
         if self.session.memory != "cpu":
             for name, value in self.values.items():
                 self.buffers[name][: len(self.lengths)] = value.numpy()
 
 
 class DynamicRows:
-    """A DynamicCache that is packed anew, each row to the left, whenever rows come or go."""
+    """A DynamicCache that is repacked, each row to the left, when rows are added or removed."""
 
     def __init__(self, session: Session):
         self.session = session
@@ -161,7 +161,7 @@ class DynamicRows:
         return self.cache.step(tokens[:, None], np.ones(len(tokens), np.int64))
 
     def _pack(self, rows: Sequence[tuple[DynamicCache, int]], cross: Arrays) -> None:
-        """Hold the rows of caches, padded to the longest of them."""
+        """Hold the given rows of caches, padded to the longest of them."""
         lengths = np.array([cache.lengths[row] for cache, row in rows])
         longest = int(lengths.max())
         check_room(self.session, len(rows), longest)
@@ -180,7 +180,7 @@ class DynamicRows:
 
 
 def _size(now: int, needed: int) -> int:
-    """Twice the size where it is too small, and half where even a quarter is too much."""
+    """A new size: at least doubled where `now` is too small, reduced where it is over four times `needed`."""
     if needed > now:
         return max(needed, 2 * now)
     return now if now <= 4 * needed else 2 * needed
@@ -188,7 +188,7 @@ def _size(now: int, needed: int) -> int:
 
 def _joined(first: Arrays, second: Arrays) -> dict[str, np.ndarray]:
     """Concatenate the cross-attention inputs (B,T) and (B,K,T,H) of two groups; the mask hides padding."""
-    if not first:  # copied: the memory of a value goes with it, whoever reads it through NumPy
+    if not first:  # copied: a NumPy view does not keep a value's memory alive
         return {name: array.copy() for name, array in second.items()}
     result = {}
     for name in second:
@@ -205,9 +205,11 @@ def _padded(array: np.ndarray, axis: int, length: int) -> np.ndarray:
 
 def _kept(cross: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Cross-attention inputs of some rows, cut to the longest of their sources."""
-    kept = {name: array[rows] for name, array in cross.items()}
-    if ENCODER_ATTENTION_MASK in kept and len(rows):
-        longest = int(kept[ENCODER_ATTENTION_MASK].sum(axis=1).max())
-        for name, array in kept.items():
-            kept[name] = np.ascontiguousarray(array[(slice(None),) * (array.ndim // 2) + (slice(longest),)])
-    return kept
+    selected = {name: array[rows] for name, array in cross.items()}
+    if ENCODER_ATTENTION_MASK in selected and len(rows):
+        longest = int(selected[ENCODER_ATTENTION_MASK].sum(axis=1).max())
+        for name, array in selected.items():
+            selected[name] = np.ascontiguousarray(
+                array[(slice(None),) * (array.ndim // 2) + (slice(longest),)]
+            )
+    return selected

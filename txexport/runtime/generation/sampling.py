@@ -1,6 +1,6 @@
-"""Sampling: which tokens are left to draw from, and the draw. Scores are (R,V) float32, R rows, V tokens.
+"""Sampling: filters and the draw. Scores are (R,V) float32; R rows, V tokens.
 
-What leaves tokens out sets their scores to -inf, and never those of a row's `keep` likeliest.
+Filters set the scores of excluded tokens to -inf, but always keep a row's `keep` likeliest tokens.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from txexport.errors import InputError
 
-TOP_H_TOKENS = 100  # the entropy that top_h limits is that of so many tokens
+TOP_H_TOKENS = 100  # likeliest tokens whose entropy top_h limits
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
@@ -26,13 +26,13 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return powers
 
 
-@np.errstate(over="ignore", invalid="ignore")  # the lowest number may stand for -inf, or for a whole row
+@np.errstate(over="ignore", invalid="ignore")  # scores may be the lowest number, even all of a row
 def _shifted(scores: np.ndarray) -> np.ndarray:
     return scores - scores.max(axis=-1, keepdims=True)
 
 
 def sample(scores: np.ndarray, rngs: Sequence[np.random.Generator]) -> np.ndarray:
-    """One token (R) int64 a row, drawn with its probability; never one whose score is -inf.
+    """Draw one token (R) int64 a row by its probability, never one whose score is -inf.
 
     Takes one number from each row's generator. Raises InputError for a row with no token left or with NaN or
     infinity.
@@ -43,7 +43,7 @@ def sample(scores: np.ndarray, rngs: Sequence[np.random.Generator]) -> np.ndarra
         left = np.flatnonzero(scores[i] != -np.inf)
         row = scores[i, left].astype(np.float64)
         if not len(row) or not np.isfinite(row).all():
-            what = "a score that is no number" if len(row) else "no token left to draw"
+            what = "a score that is not finite" if len(row) else "no token left to draw"
             raise InputError(f"row {i} has {what}; choose remove_invalid_values=True or fewer restrictions")
         reached = np.exp(row - row.max()).cumsum()
         tokens[i] = left[np.searchsorted(reached, draw * reached[-1], side="right")]
@@ -52,39 +52,39 @@ def sample(scores: np.ndarray, rngs: Sequence[np.random.Generator]) -> np.ndarra
 
 @np.errstate(over="ignore")
 def temperature(scores: np.ndarray, value: float) -> np.ndarray:
-    """Scores that make likely tokens likelier below 1, and less so above."""
+    """Divide scores by `value`: below 1 likely tokens become likelier, above 1 less likely."""
     return scores / value
 
 
 def top_k(scores: np.ndarray, k: int) -> np.ndarray:
-    """The k likeliest tokens, and all those as likely as the last of them (Fan et al. 2018)."""
+    """Keep the k likeliest tokens, and all those as likely as the last of them (Fan et al. 2018)."""
     return np.where(scores < _highest(scores, k), -np.inf, scores)
 
 
 def top_p(scores: np.ndarray, share: float, keep: int) -> np.ndarray:
-    """The fewest of the likeliest tokens that have `share` of the probability (Holtzman et al. 2020)."""
+    """Keep the fewest likeliest tokens that have `share` of the probability (Holtzman et al. 2020)."""
     p = softmax(scores)
-    # Tokens less likely than (1 - share) / V are less than 1 - share even together: only the rest is sorted.
+    # The tokens below (1 - share) / V sum to less than 1 - share: only the others are sorted.
     floor = np.minimum((1 - share) / scores.shape[1], _highest(p, keep))
     left = np.full_like(scores, -np.inf)
     for i in range(len(scores)):
         likely = np.flatnonzero(p[i] >= floor[i])
         rising = likely[np.argsort(scores[i, likely], kind="stable")]
         below = p[i, p[i] < floor[i]].sum(dtype=np.float64) + p[i, rising].cumsum(dtype=np.float64)
-        out = below.astype(scores.dtype) <= 1 - share  # as coarse as the probabilities
+        out = below.astype(scores.dtype) <= 1 - share  # rounded as the probabilities are
         out[-keep:] = False
         left[i, rising[~out]] = scores[i, rising[~out]]
     return left
 
 
 def min_p(scores: np.ndarray, share: float, keep: int) -> np.ndarray:
-    """Tokens at least `share` times as likely as the likeliest (Nguyen et al. 2024)."""
+    """Keep tokens at least `share` times as likely as the likeliest (Nguyen et al. 2024)."""
     p = softmax(scores)
     return _without(scores, p < share * p.max(axis=1, keepdims=True), keep)
 
 
 def typical_p(scores: np.ndarray, share: float, keep: int) -> np.ndarray:
-    """The fewest tokens nearest to the entropy that have `share` of the probability (Meister et al. 2023)."""
+    """Keep the fewest tokens nearest to the entropy that have `share` of the probability (Meister 2023)."""
     logs, entropy = _entropy(scores)
     distance = np.abs(-logs - entropy)
     left = scores.copy()
@@ -98,19 +98,19 @@ def typical_p(scores: np.ndarray, share: float, keep: int) -> np.ndarray:
 
 
 def epsilon_cutoff(scores: np.ndarray, least: float, keep: int) -> np.ndarray:
-    """Tokens with at least the probability `least` (Hewitt et al. 2022)."""
+    """Keep tokens with at least the probability `least` (Hewitt et al. 2022)."""
     return _without(scores, softmax(scores) < least, keep)
 
 
 def eta_cutoff(scores: np.ndarray, least: float, keep: int) -> np.ndarray:
-    """As `epsilon_cutoff`, with less demanded where the entropy is high (Hewitt et al. 2022)."""
+    """As `epsilon_cutoff`, with a lower threshold where the entropy is high (Hewitt et al. 2022)."""
     _, entropy = _entropy(scores)
     demanded = np.minimum(least, np.sqrt(least) * np.exp(-entropy))
     return _without(scores, softmax(scores) < demanded, keep)
 
 
 def top_h(scores: np.ndarray, share: float) -> np.ndarray:
-    """The likeliest tokens within `share` of the entropy of the first 100 (Potraghloo et al. 2025)."""
+    """Keep the likeliest tokens within `share` of the entropy of the first 100 (Potraghloo et al. 2025)."""
     count = min(TOP_H_TOKENS, scores.shape[1])
     first = np.argpartition(scores, -count, axis=1)[:, -count:]
     values = np.take_along_axis(scores, first, axis=1)
@@ -131,7 +131,7 @@ def _entropy(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _surprise(logs: np.ndarray) -> np.ndarray:
-    """Each token's part of the entropy; an impossible one has none."""
+    """The contribution of each token to the entropy; 0 for an impossible one."""
     return -np.exp(logs) * np.where(logs > -np.inf, logs, 0)
 
 
@@ -144,5 +144,5 @@ def _highest(values: np.ndarray, n: int) -> np.ndarray:
 
 
 def _without(scores: np.ndarray, out: np.ndarray, keep: int) -> np.ndarray:
-    """Scores with the tokens that are `out` (R,V) at -inf, but those of the `keep` likeliest."""
+    """Scores with -inf for the tokens `out` (R,V) bool, except the `keep` likeliest."""
     return np.where(out & (scores < _highest(scores, keep)), -np.inf, scores)

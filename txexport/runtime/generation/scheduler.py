@@ -21,11 +21,11 @@ CACHE_TOKENS = 8192  # of a batch; on a CPU more rows are hardly faster, and the
 def run(
     request: GenerationRequest, batch_tokens: int = CACHE_TOKENS, progress: Progress | None = None
 ) -> tuple[list[Generated], Iterator[list[tuple[int, int]]]]:
-    """The results, `num_return_sequences` a row, and what fills them batch by batch: iterate it to its end.
+    """The results, `num_return_sequences` a row, and an iterator that fills them; iterate it to its end.
 
-    It yields after every step the places of results that got a token, and the tokens; of beams, all at once.
-    Every result draws numbers of its own, by the seed and its place, whatever the batches are. Raises
-    InputError for rows or a budget that cannot be.
+    Each step yields the new tokens with the indices of their results; beam search yields all tokens of a
+    batch at once. Each result draws its own random numbers, by the seed and its index, whatever the batches
+    are. Raises InputError for invalid rows or an invalid budget.
     """
     request = checked(request)
     results = [Generated() for _ in range(len(request.inputs) * request.config.num_return_sequences)]
@@ -36,7 +36,7 @@ def run(
 def finished(
     request: GenerationRequest, batch_tokens: int = CACHE_TOKENS, progress: Progress | None = None
 ) -> list[Generated]:
-    """The results of `run` when all its steps are done."""
+    """The results of `run` after all its steps."""
     results, steps = run(request, batch_tokens, progress)
     for _ in steps:
         pass
@@ -52,15 +52,15 @@ def _steps(
     config, copies, done = request.config, request.config.num_return_sequences, 0
     entropy = np.random.SeedSequence(config.seed).entropy
     for batch in batches:
-        places = [row * copies + copy for row in batch for copy in range(copies)]
+        indices = [row * copies + copy for row in batch for copy in range(copies)]
         mine = encoded(request.of_rows(batch))
         rngs: list[np.random.Generator] = []
         if config.do_sample:
-            drawing = batch if config.num_beams > 1 else places
+            drawing = batch if config.num_beams > 1 else indices
             before = request.first_place * (1 if config.num_beams > 1 else copies)
             rngs = [generator(entropy, before + i) for i in drawing]
-        for step in generation.run(mine, [results[place] for place in places], rngs):
-            yield [(places[place], token) for place, token in step]
+        for step in generation.run(mine, [results[place] for place in indices], rngs):
+            yield [(indices[place], token) for place, token in step]
         done += len(batch)
         tell(done, len(request.inputs))
 
@@ -71,7 +71,7 @@ def generator(entropy: Any, place: int) -> np.random.Generator:
 
 
 def costs(request: GenerationRequest) -> list[int]:
-    """The tokens that the caches of each row may hold, with those of the encoder, for all of its copies."""
+    """The most tokens in the caches of each row and all its copies, those of the encoder included."""
     bundle, config = request.bundle, request.config
     copies = max(config.num_beams, config.num_return_sequences)
     result = []

@@ -1,6 +1,6 @@
 """Greedy search, sampling and beam search; finished rows are removed from the batch.
 
-B sources, R rows at work, V vocabulary. With beams, a source has `beams` rows, one after another.
+B sources, R active rows, V vocabulary. With beams, a source has `beams` rows, one after another.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from txexport.runtime.generation.candidates import likeliest, top
 from txexport.runtime.generation.sampling import log_softmax
 
 NEVER = np.float32(-1e9)  # a score that no hypothesis has
-EMPTY = np.nextafter(NEVER, np.float32(-np.inf))  # of a place that none has taken: any other comes before it
+EMPTY = np.nextafter(NEVER, np.float32(-np.inf))  # of an empty slot: below any other score
 
 
 class Decoder(Protocol):
@@ -50,8 +50,8 @@ class Plan:
     """The limits and score processing of a generation.
 
     `limits` are the most new tokens of each source. `shape(sources, new, scores)` changes scores (R,V) for
-    rows of those sources with those new tokens, or is None where nothing does. `stopped(source, tokens)`
-    tells of new tokens whether a stop string ends them.
+    rows of those sources with those new tokens; None changes nothing. `stopped(source, tokens)` returns
+    whether a stop string ends these new tokens.
     """
 
     limits: Sequence[int]
@@ -77,10 +77,10 @@ def sample(
     *,
     log_probs: bool = False,
 ) -> Iterator[list[tuple[int, int]]]:
-    """Extend `results`, a row each, token by token; each step yields the rows that got one, and the tokens.
+    """Extend `results`, one a row, by a token a step; each step yields (row, new token) pairs.
 
-    logits (R,V) are of the rows' prompts. `choose` takes scores (R,V) and which results they are of (R), and
-    gives tokens (R): the likeliest for greedy search.
+    logits (R,V) follow the rows' prompts. `choose` takes scores (R,V) and the indices (R) of their results,
+    and returns tokens (R): for greedy search the likeliest.
     """
     going = np.arange(len(results))
     while len(going):
@@ -116,7 +116,7 @@ class BeamSettings:
 
 
 def quiet() -> np.errstate:
-    """Let scores overflow to infinity without a word, as PyTorch does: such a hypothesis is never chosen."""
+    """Suppress warnings of scores that overflow to infinity, as PyTorch does; they are never chosen."""
     return np.errstate(over="ignore", divide="ignore", invalid="ignore")
 
 
@@ -134,19 +134,19 @@ class _Beams:
         self.sources = np.arange(sources)
         self.tokens = np.zeros((*shape, longest), np.int64)
         self.scores = np.zeros(shape, np.float32)
-        self.scores[:, 1:] = NEVER  # all beams begin alike, and one is enough
+        self.scores[:, 1:] = NEVER  # all beams start equal, so that one is enough
         self.done_tokens = np.zeros_like(self.tokens)
         self.done_scores = np.full(shape, EMPTY)
         self.done_lengths = np.zeros(shape, np.int64)
         self.done = np.zeros(shape, bool)
 
     def keep(self, on: np.ndarray) -> None:
-        """Go on with the sources where `on` (A) is true."""
+        """Keep the sources where `on` (A) is true."""
         for name, array in vars(self).items():
             setattr(self, name, array[on])
 
     def best(self, row: int, settings: BeamSettings) -> list[Generated]:
-        """The best ended hypotheses of a source at work."""
+        """The best finished hypotheses of the active source `row`."""
         return [
             Generated(
                 self.done_tokens[row, beam, : self.done_lengths[row, beam]].tolist(),
@@ -165,9 +165,10 @@ def beam(
 ) -> list[list[Generated]]:
     """The best hypotheses of every source, the best first; logits (B,V) are of the prompts.
 
-    As transformers searches: at each step the likeliest continuations over all beams are looked at, those
-    that end are kept if they are among the best, and the others go on. With `rngs`, one a source,
-    continuations are drawn instead. A source leaves when nothing that goes on can better what ended.
+    The search of transformers: at each step the likeliest continuations over all beams are candidates; those
+    that end are kept if they are among the best, and the others continue. With `rngs`, one a source,
+    continuations are sampled instead. A source is finished when no running hypothesis can become better than
+    the finished ones.
     """
     sources, beams = len(logits), settings.beams
     results: list[list[Generated]] = [[] for _ in range(sources)]
@@ -231,9 +232,9 @@ def _advance(
     plan: Plan,
     settings: BeamSettings,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Put a token to every hypothesis: candidates (A,count) by parent, newest token and score.
+    """Extend every hypothesis by a token: candidates (A,count) by parent, newest token and score.
 
-    Gives the beams (A,beams) that the new ones come from, and which candidates (A,count) ended.
+    Returns the parent beams (A,beams) of the new hypotheses, and which candidates (A,count) ended.
     """
     tokens = np.take_along_axis(state.tokens, parents[:, :, None], axis=1)  # (A, count, longest)
     tokens[:, :, length] = newest
@@ -259,11 +260,11 @@ def _keep_ended(
     length: int,
     settings: BeamSettings,
 ) -> None:
-    """Let candidates that end, if among the first `beams`, replace worse ones that ended before."""
+    """Let candidates that end, if among the first `beams`, replace worse finished hypotheses."""
     beams = settings.beams
     ending = hits & (np.arange(hits.shape[1]) < beams)
     full = state.done.all(axis=1, keepdims=True) & (settings.early_stopping is True)
-    with quiet():  # a banned token's may be the lowest number that there is
+    with quiet():  # a banned token's score may be the lowest number
         values = values / scale(length, settings) + (full + ~ending.astype(bool)) * NEVER
     merged = np.concatenate([state.done_scores, values], axis=1)
     order = top(merged, beams)
@@ -276,7 +277,7 @@ def _keep_ended(
 
 
 def _going_on(state: _Beams, length: int, plan: Plan, settings: BeamSettings) -> np.ndarray:
-    """Which sources (A) may still better what ended, by transformers' guess of the score to come."""
+    """The sources (A) bool that may still improve, by transformers' estimate of later scores."""
     reached = np.full(len(state.sources), scale(length, settings))
     if settings.early_stopping == "never" and settings.length_penalty > 0:
         reached = np.array([scale(plan.limits[source], settings) for source in state.sources.tolist()])

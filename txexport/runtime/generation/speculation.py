@@ -1,6 +1,6 @@
 """Speculative decoding: greedy search and sampling that verify several draft tokens a step.
 
-R rows at work, S tokens a step, V vocabulary.
+R active rows, S tokens a step, V vocabulary.
 """
 
 import time
@@ -34,14 +34,14 @@ class Pace:
         """Return whether to propose drafts at the next step."""
         return self.plain > 0 and self.balance >= 0 and self.since < PLAIN
 
-    def took(self, cost: float, kept: float, proposed: bool) -> None:
+    def took(self, cost: float, tokens: float, proposed: bool) -> None:
         """Record the cost of a step, and its tokens per row."""
         if proposed:
             self.since += 1
-            self.balance = min(self.balance + self.plain * kept - cost, SAVED * self.plain)
+            self.balance = min(self.balance + self.plain * tokens - cost, SAVED * self.plain)
             return
         self.since = 0
-        self.plain += (cost - self.plain) / (8 if 0 < self.plain < cost else 1)  # the first are slow
+        self.plain += (cost - self.plain) / (8 if 0 < self.plain < cost else 1)  # the first steps are slow
         if self.balance < 0:
             self.balance += ALLOWED * self.plain
 
@@ -49,10 +49,10 @@ class Pace:
 class Speculation:
     """Extends `results` with drafts of `proposer` that `decoder`, which has read `prompts`, verifies.
 
-    `choose` is as of `search.sample`, whose tokens these are; `rngs` are the results' generators, or None for
-    greedy search. Sampled drafts are accepted so that the distribution is the model's own (Leviathan et
-    al. 2023). `limit` is the model's longest sequence. Unless `timed`, steps are counted instead of time, so
-    that samples depend on the seed alone.
+    `choose` is that of `search.sample`, and the tokens are the same as there; `rngs` are the results'
+    generators, or None for greedy search. Sampled drafts are accepted so that the distribution is the model's
+    own (Leviathan et al. 2023). `limit` is the model's longest sequence. Unless `timed`, steps are counted
+    instead of time, so that samples depend on the seed alone.
     """
 
     def __init__(
@@ -72,22 +72,22 @@ class Speculation:
         self.decoder, self.prompts, self.plan, self.choose = decoder, prompts, plan, choose
         self.results, self.proposer, self.rngs, self.limit = results, proposer, rngs, limit
         self.log_probs, self.timed, self.pace = log_probs, timed, Pace()
-        self.ragged = decoder.ragged and proposer.ragged  # or else nothing is proposed beside other rows
+        self.ragged = decoder.ragged and proposer.ragged  # otherwise there are drafts only for a single row
         self.going = np.arange(len(results))
         self.drafts = [Draft() for _ in results]
         self.before = decoder.lengths - 1  # tokens of each row's cache when the last step began
-        self.exact = decoder.lengths.copy()  # of them, those that were read as `search.sample` reads them
+        self.exact = decoder.lengths.copy()  # of these, those read one by one, as in `search.sample`
         self.cost, self.proposed = 0.0, False
 
     def run(self, logits: np.ndarray) -> Iterator[Pairs]:
         """As `search.sample`, from the logits (R,V) of the rows' prompts."""
-        kept, first = (yield from self._settled(logits[:, None])), True
+        counts, first = (yield from self._settled(logits[:, None])), True
         while True:
             if self.proposed:
-                self.decoder.rewind(self.before + kept)
-                self.proposer.judged(self.drafts, kept)
+                self.decoder.rewind(self.before + counts)
+                self.proposer.judged(self.drafts, counts)
             if not first:
-                self.pace.took(self.cost, float(kept.sum()) / len(kept), self.proposed)
+                self.pace.took(self.cost, float(counts.sum()) / len(counts), self.proposed)
             ended = [self.plan.ended(row, self.results[row].tokens) for row in self.going.tolist()]
             if all(ended):
                 return
@@ -96,10 +96,10 @@ class Speculation:
                 self.decoder.select(on)
                 self.proposer.select(on)
                 self.going, self.exact = self.going[on], self.exact[on]
-            kept, first = (yield from self._settled(self._ahead())), False
+            counts, first = (yield from self._settled(self._ahead())), False
 
     def _ahead(self) -> np.ndarray:
-        """Read the newest token of each row and what is proposed to follow: logits (R,S,V)."""
+        """Read the newest token of each row and its draft; returns logits (R,S,V)."""
         start, self.before = time.perf_counter(), self.decoder.lengths
         rows = self.going.tolist()
         new = [self.results[row].tokens for row in rows]
@@ -123,8 +123,8 @@ class Speculation:
         return logits
 
     def _settled(self, ahead: np.ndarray) -> Generator[Pairs, None, np.ndarray]:
-        """Choose tokens by logits (R,S,V) as long as they are those proposed; how many of each row (R)."""
-        kept = np.zeros(len(self.going), np.int64)
+        """Choose tokens by logits (R,S,V) while they match the drafts; returns their number a row (R)."""
+        counts = np.zeros(len(self.going), np.int64)
         alive = np.arange(len(self.going))
         for j in range(ahead.shape[1]):
             rows = self.going[alive]
@@ -142,14 +142,14 @@ class Speculation:
             for row, token in pairs:
                 self.results[row].tokens.append(token)
             yield pairs
-            kept[alive] += 1
+            counts[alive] += 1
             if j + 1 == ahead.shape[1]:
                 break
             right = [self._goes_on(*each, j) for each in zip(alive.tolist(), pairs, strict=True)]
             alive = alive[[i for i, goes_on in enumerate(right) if goes_on and i not in again]]
             if not len(alive):
                 break
-        return kept
+        return counts
 
     def _goes_on(self, place: int, pair: tuple[int, int], j: int) -> bool:
         """Return whether a row's token is the draft's, and the row is not finished."""
@@ -160,24 +160,24 @@ class Speculation:
     def _shaped(self, rows: np.ndarray, logits: np.ndarray) -> np.ndarray:
         if self.plan.shape is None:
             return logits
-        places = rows.tolist()
-        return self.plan.shape(places, [self.results[row].tokens for row in places], logits)
+        indices = rows.tolist()
+        return self.plan.shape(indices, [self.results[row].tokens for row in indices], logits)
 
-    def _near_ties(self, ahead: np.ndarray, scores: np.ndarray, places: np.ndarray, j: int) -> list[int]:
-        """Which of the rows (R) of scores (R,V) have a likeliest token that single steps might not choose."""
+    def _near_ties(self, ahead: np.ndarray, scores: np.ndarray, positions: np.ndarray, j: int) -> list[int]:
+        """The rows (R) of scores (R,V) whose likeliest token might differ from that of single steps."""
         if self.rngs is not None:
             return []
-        inexact = self.exact[places] < self.before[places] + j + 1
+        inexact = self.exact[positions] < self.before[positions] + j + 1
         if not inexact.any():
             return []
-        lead = TIE * np.abs(ahead[places, j]).max(axis=1, keepdims=True)
+        lead = TIE * np.abs(ahead[positions, j]).max(axis=1, keepdims=True)
         near = scores >= scores.max(axis=1, keepdims=True) - lead
         if np.count_nonzero(near) == len(near):  # the likeliest themselves
             return []
         return np.flatnonzero(inexact & (near.sum(axis=1) > 1)).tolist()
 
     def _reread(self, place: int, j: int) -> np.ndarray:
-        """Logits (1,V) of a row's next token after single steps from where its cache was read by others."""
+        """Logits (1,V) of a row's next token, recomputed by single steps from its last exact position."""
         start, row = time.perf_counter(), self.going[place]
         text = [*self.prompts[row], *self.results[row].tokens]
         lengths = self.decoder.lengths.copy()
@@ -193,9 +193,9 @@ class Speculation:
             self.cost += time.perf_counter() - start
         return logits[[place]]
 
-    def _chosen(self, scores: np.ndarray, places: np.ndarray, j: int) -> np.ndarray:
-        """Tokens (R) by scores (R,V), for rows at `places` of the batch."""
-        rows, drafts = self.going[places], [self.drafts[place] for place in places.tolist()]
+    def _chosen(self, scores: np.ndarray, positions: np.ndarray, j: int) -> np.ndarray:
+        """Tokens (R) by scores (R,V), for rows at `positions` of the batch."""
+        rows, drafts = self.going[positions], [self.drafts[place] for place in positions.tolist()]
         if self.rngs is None or not any(draft.probs[j:] for draft in drafts):
             return self.choose(scores, rows)
         tokens = np.empty(len(rows), np.int64)
@@ -208,17 +208,17 @@ class Speculation:
 
 
 def accepted(scores: np.ndarray, token: int, q: np.ndarray, rng: np.random.Generator) -> int:
-    """`token`, drawn from q (V), or another in its place, so that each is as likely as scores (1,V) say.
+    """Accept `token`, drawn from q (V), or draw another, so that tokens follow the scores (1,V).
 
-    Leviathan et al. 2023, 2.3: it is kept with probability min(1, p / q), else one is drawn from what p has
-    beyond q.
+    Leviathan et al. 2023, 2.3: it is accepted with probability min(1, p / q); otherwise a token is drawn from
+    max(0, p - q), normalised.
     """
     with np.errstate(all="ignore"):  # `sample` raises InputError for scores of which none is possible
         p = softmax(scores)[0]
     if rng.random() * q[token] < p[token]:
         return token
     beyond = np.maximum(p - q, 0)
-    if not beyond.any():  # rounding alone refused it
+    if not beyond.any():  # rejected by a rounding error alone
         return int(sample(scores, [rng])[0])
     with np.errstate(divide="ignore"):
         return int(sample(np.log(beyond)[None], [rng])[0])

@@ -24,7 +24,7 @@ CROSSINGS, KAISER, CUTOFF = 64, 9.0, 0.955
 
 
 def as_sounds(sounds: Source | Sequence[Source]) -> Sequence[Source]:
-    """One sound or several as a list. Raises InputError for none."""
+    """One sound or several as a list. Raises InputError for an empty list."""
     if isinstance(sounds, str) or not isinstance(sounds, Sequence):
         return [sounds]
     if not sounds:
@@ -35,10 +35,10 @@ def as_sounds(sounds: Source | Sequence[Source]) -> Sequence[Source]:
 def read_sound(
     source: Source, target: int, rate: int | None, longest: int | None, cure: str = "cut it"
 ) -> np.ndarray:
-    """Samples (N,) at `target` Hz of a WAV file, or of an array at `rate` Hz, by default the same.
+    """Samples (N,) at `target` Hz of a WAV file, or of an array at `rate` Hz, by default `target`.
 
-    Raises InputError for what is no sound, and for one of more than `longest` samples at the target, with
-    what the caller may do about it.
+    Raises InputError for an invalid sound, and for one of more than `longest` samples at the target; `cure`
+    is the advice in that message.
     """
     if isinstance(source, str | os.PathLike):
         seconds = None if longest is None else longest / target
@@ -52,7 +52,7 @@ def read_sound(
     if not samples.size or not np.isfinite(samples).all():
         wrong = f"{(~np.isfinite(samples)).sum():,} of {samples.size:,}"
         raise InputError(
-            f"a sound has no samples, or some that are no finite numbers: {wrong}; mend or leave it out"
+            f"a sound has no samples, or some that are not finite: {wrong}; correct it or leave it out"
         )
     if longest is not None and samples.size * target > longest * own_rate:
         raise _too_long(samples.size / own_rate, longest / target, cure)
@@ -77,8 +77,8 @@ def read_wav(
 ) -> tuple[np.ndarray, int]:
     """Samples (N,) float32 between -1 and 1, the mean of all channels, and their rate in Hz.
 
-    Reads PCM of 8, 16, 24 or 32 bits. Raises InputError for any other file, and, before samples are made of
-    it, for one of more than `longest` seconds.
+    Reads PCM of 8, 16, 24 or 32 bits. Raises InputError for any other file and, before it is decoded, for one
+    of more than `longest` seconds; `cure` is the advice in that message.
     """
     try:
         with wave.open(os.fspath(path), "rb") as file:
@@ -87,9 +87,9 @@ def read_wav(
             data = file.readframes(min(count, most))
     except OSError as error:
         raise InputError(f"sound {path} cannot be read: {error}") from None
-    except Exception as error:  # wave raises whatever the damage makes it meet
+    except Exception as error:  # wave raises many types for damaged files
         message = first_line(error) if str(error) else "it ends too soon"
-        raise InputError(f"sound {path} is no PCM WAV file: {message}; convert it to one") from None
+        raise InputError(f"sound {path} is not a PCM WAV file: {message}; convert it to one") from None
     if len(data) != count * channels * width:
         raise InputError(f"sound {path} is cut short: {len(data)} of {count * channels * width} bytes")
     if width > 4 or not rate:
@@ -98,7 +98,7 @@ def read_wav(
         raise _too_long(count / rate, longest, cure)
     octets = np.frombuffer(data, np.uint8).reshape(count, channels, width)
     if width == 1:
-        octets = octets ^ np.uint8(0x80)  # 8 bits alone are stored without a sign
+        octets = octets ^ np.uint8(0x80)  # only 8-bit samples are unsigned
     widened = np.zeros((count, channels, 4), np.uint8)
     widened[..., 4 - width :] = octets
     samples = widened.view("<i4")[..., 0] / 2**31  # (N, channels)
@@ -108,8 +108,8 @@ def read_wav(
 def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
     """Samples (N,) at `rate` Hz as samples (ceil(N * target / rate),) float32 at `target` Hz.
 
-    A sinc under Kaiser's window, one set of taps a phase (J. O. Smith, Digital Audio Resampling, 2002).
-    Up to 0.91 of the lower Nyquist frequency amplitudes keep to 1e-4; what would alias is below -90 dB.
+    A Kaiser-windowed sinc filter, one set of taps a phase (J. O. Smith, Digital Audio Resampling, 2002). Up
+    to 0.91 of the lower Nyquist frequency, amplitudes are exact to 1e-4; aliases are below -90 dB.
     """
     common = math.gcd(rate, target)
     up, down = target // common, rate // common
@@ -122,7 +122,7 @@ def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
     offsets, phases = np.arange(-half, half + 1), min(up, result.size)
     if phases * offsets.size > TAPS:
         raise InputError(
-            f"a rate of {rate} Hz is no simple part of {target}; convert the sound, as to 48000 Hz"
+            f"a rate of {rate} Hz is no simple ratio to {target}; convert the sound, for example to 48000 Hz"
         )
     at_once = max(1, TAPS // 256 // offsets.size)
     for first in range(0, phases, at_once):
@@ -130,8 +130,8 @@ def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
         x = offsets - rests[:, None] / up  # (phases, taps)
         taps = np.sinc(cutoff * x) * np.i0(KAISER * np.sqrt(np.maximum(1 - (x / half) ** 2, 0)))
         taps /= taps.sum(axis=1, keepdims=True)
-        for phase, (start, own) in enumerate(zip(starts.tolist(), taps, strict=True), first):
+        for phase, (start, phase_taps) in enumerate(zip(starts.tolist(), taps, strict=True), first):
             spans = sliding_window_view(padded[start:], offsets.size)[::down]
             outputs = result[phase::up]
-            outputs[:] = spans[: outputs.size] @ own
+            outputs[:] = spans[: outputs.size] @ phase_taps
     return result

@@ -1,4 +1,4 @@
-"""Conversations as the prompt that a checkpoint's chat template makes of them."""
+"""Prompts of conversations, by a checkpoint's chat template."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from txexport.runtime.preprocessing.chat_messages import Continued, mappings, me
 from txexport.runtime.preprocessing.chat_templates import template_of, templates_of
 from txexport.runtime.preprocessing.special_tokens import special_tokens
 
-LINE = 300  # characters of what a template says of an error
-UNREAD = "it reads no "  # begins what is said of tools and values that a template leaves unread
-OWN = ("messages", "tools", "add_generation_prompt")  # of a template's values, those that others say
+LINE = 300  # characters of a template's error message
+UNREAD = "it reads no "  # the message for tools and values that a template does not read
+OWN = ("messages", "tools", "add_generation_prompt")  # template values that other arguments set
 
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]]
@@ -26,9 +26,9 @@ class Conversation:
     """The messages of a conversation, and the options of its chat template.
 
     Messages are {"role": ..., "content": ...}, `tools` JSON schemas of functions that the model may call.
-    `template` is the name of one of the checkpoint's, and `template_kwargs` are values for it. With
-    `continues` the prompt ends within the last message, which the answer goes on: within its content, or what
-    else of it has the name that `continues` is, as "reasoning_content".
+    `template` is the name of one of the checkpoint's templates, and `template_kwargs` are values for it. With
+    `continues` the prompt ends within the last message, which the answer continues: its content, or the key
+    that `continues` names, such as "reasoning_content".
     """
 
     messages: Messages
@@ -41,7 +41,7 @@ class Conversation:
 def prompt(folder: Path, conversation: Conversation) -> str:
     """The prompt of a conversation. Raises BundleError for a bundle without a template.
 
-    Raises InputError for messages that the template refuses, and for tools and values that it does not read,
+    Raises InputError for messages that the template rejects, and for tools and values that it does not read,
     MissingLibraryError without Jinja2.
     """
     with needed_for("a chat template"):
@@ -58,7 +58,7 @@ def prompt(folder: Path, conversation: Conversation) -> str:
     messages = messages_of(conversation.messages)
     going_on = None if field is None else Continued(messages, field, template)
     if not messages:
-        raise InputError("messages are none, expected at least one")
+        raise InputError("there are no messages, expected at least one")
     more = _checked({} if conversation.template_kwargs is None else conversation.template_kwargs)
     values = {
         "messages": messages if going_on is None else going_on.messages,
@@ -99,9 +99,9 @@ def _unread(name: str) -> str:
 
 
 def unusable(folder: Path) -> Iterator[str]:
-    """One line for each of a folder's templates that cannot be rendered: the reason.
+    """Yield a line with the reason for each of a folder's templates that cannot be rendered.
 
-    Returns nothing without Jinja2, which reads them. Raises BundleError for a file that is no text.
+    Yields nothing without Jinja2, which reads them. Raises BundleError for a file that is not text.
     """
     if find_spec("jinja2") is None:
         return
@@ -112,7 +112,7 @@ def unusable(folder: Path) -> Iterator[str]:
     ).items():
         try:
             check(template)
-        except Exception as error:  # whatever compiling raises, as nesting that is too deep
+        except Exception as error:  # any error of the compiler, such as for deep nesting
             yield f"the chat template {shown(name)} cannot be used: {first_line(error)[:LINE]}"
 
 
@@ -136,7 +136,7 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in values:
         if name in OWN:
             raise InputError(
-                f"chat_template_kwargs has {shown(name)}, which other arguments say; leave it out"
+                f"chat_template_kwargs has {shown(name)}, which another argument sets; leave it out"
             )
     if values.get("documents") is not None:
         mappings("documents", values["documents"], '{"title": ..., "text": ...}')

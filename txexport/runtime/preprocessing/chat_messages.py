@@ -1,6 +1,6 @@
-"""A conversation as templates see it: plain values, no empty keys, one name for what was thought.
+"""Messages as chat templates expect them: plain values, no null values, one name for reasoning.
 
-As `apply_chat_template` of transformers makes it, of 5.23 and later.
+As in `apply_chat_template` of transformers 5.23 and later.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import numpy as np
 
 from txexport.errors import InputError, shown
 
-TAG = "CONTINUE_FINAL_MESSAGE_TAG "  # put behind what is to go on, to find its end in the prompt
+TAG = "CONTINUE_FINAL_MESSAGE_TAG "  # added to the text to continue, to find its end in the prompt
 REASONING = (
     "reasoning_content",
     "thinking",
@@ -22,23 +22,23 @@ Message = dict[str, Any]
 
 
 def messages_of(values: Any) -> list[Message]:
-    """Messages as a template sees them. Raises InputError for what are none.
+    """Messages as a template sees them. Raises InputError for invalid ones.
 
-    Objects of OpenAI's client are messages too. A key whose value is None is left out, as the content of a
-    call of a tool; reasoning under any of its names is there as `reasoning_content` and `thinking`.
+    Objects of OpenAI's client are messages too. A key whose value is None is left out, such as the content of
+    a tool call; reasoning under any of its names becomes `reasoning_content` and `thinking`.
     """
     messages = mappings("messages", values, '{"role": ..., "content": ...}')
-    kept = [{key: value for key, value in one.items() if value is not None} for one in messages]
-    return [_reasoning(one) for one in kept]
+    cleaned = [{key: value for key, value in one.items() if value is not None} for one in messages]
+    return [_reasoning(one) for one in cleaned]
 
 
 def mappings(name: str, values: Any, expected: str) -> list[Message]:
-    """A list of objects as plain values. Raises InputError naming it where it is another thing."""
+    """A list of objects as plain values. Raises InputError, which names it, for anything else."""
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
-        made = [plain(one) for one in values]
-        if all(isinstance(one, dict) for one in made):
-            return made
-    raise InputError(f"{name} are no list of {expected}, but {shown(values)}")
+        objects = [plain(one) for one in values]
+        if all(isinstance(one, dict) for one in objects):
+            return objects
+    raise InputError(f"{name} are {shown(values)}, expected a list of {expected}")
 
 
 def plain(value: Any, depth: int = 0) -> Any:
@@ -51,7 +51,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     if value is None or type(value) in (str, int, float, bool):
         return value
     for kind in (str, int, float):
-        if isinstance(value, kind):  # of a class of its own, as an enumeration's
+        if isinstance(value, kind):  # of a subclass, such as an enumeration
             return getattr(kind, f"__{kind.__name__}__")(value)
     if isinstance(value, Mapping):
         return {plain(key, depth + 1): plain(item, depth + 1) for key, item in value.items()}
@@ -80,38 +80,40 @@ def _reasoning(message: Message) -> Message:
 
 
 class Continued:
-    """The last message's text that an answer goes on, under the key `field` of the message."""
+    """The text of the last message that an answer continues, under the message's key `field`."""
 
     def __init__(self, messages: list[Message], field: str, template: str):
-        """Raises InputError where there is no such text, or where the template reads no such key."""
+        """Raises InputError where there is no such text, or where the template does not read the key."""
         if not messages or messages[-1].get(field) is None:
             what = "text" if field == "content" else shown(field)
-            raise InputError(f"the last message has no {what} that continue_final_message could go on")
+            raise InputError(f"the last message has no {what} that continue_final_message could continue")
         last = messages[-1]
         fields = (
             [name for name in REASONING if last.get(name) == last[field]] if field in REASONING else [field]
         )
         if not any(name in template for name in fields):
             raise InputError(
-                f"the checkpoint's chat template reads no {shown(field)}, which was to go on; "
+                f"the checkpoint's chat template reads no {shown(field)}, which was to be continued; "
                 "leave out continue_final_message"
             )
         self.text, tagged = _tagged(last[field])
         self.messages = [*messages[:-1], {**last, **dict.fromkeys(fields, tagged)}]
 
     def cut(self, prompt: str) -> str:
-        """The prompt up to where that text ends, whose spaces at its end a template may have taken.
+        """The prompt up to the end of that text; a template may have removed spaces from its end.
 
         Raises InputError where the template has left the text out.
         """
         place = prompt.rfind(TAG.strip())
         if place < 0 or self.text.strip() not in prompt:
-            raise InputError("the checkpoint's chat template leaves out the last message, which was to go on")
+            raise InputError(
+                "the checkpoint's chat template leaves out the last message, which was to be continued"
+            )
         return prompt[:place] if prompt.startswith(TAG, place) else prompt[:place].rstrip()
 
 
 def _tagged(content: Any) -> tuple[str, Any]:
-    """The text of a content, or the last of its parts of text, and the content with TAG behind that."""
+    """The text of a content, or of its last text part, and the content with TAG after that text."""
     if isinstance(content, str):
         return content, content + TAG
     parts = list(content) if isinstance(content, list | tuple) else []
@@ -122,4 +124,4 @@ def _tagged(content: Any) -> tuple[str, Any]:
                 break
             parts[place] = {**part, "text": part["text"] + TAG}
             return part["text"], parts
-    raise InputError("the last message has no text that continue_final_message could go on")
+    raise InputError("the last message has no text that continue_final_message could continue")

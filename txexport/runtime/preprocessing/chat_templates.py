@@ -1,4 +1,4 @@
-"""Where a checkpoint keeps its chat templates: one, or several by name."""
+"""A checkpoint's chat templates: one, or several by name."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ FILE, DEFAULT = "chat_template.jinja", "default"
 def template_of(folder: Path, settings: Mapping[str, Any], name: str | None, use: str) -> str:
     """The template called `name`, or else the one for `use`, or else the default.
 
-    Raises InputError for a name that there is not, BundleError where there is none that was not asked for.
+    Raises InputError for an unknown name, BundleError where no name is given and there is no default.
     """
     templates = templates_of(folder, settings)
     if name is not None and not (isinstance(name, str) and name in templates):
@@ -29,7 +29,7 @@ def template_of(folder: Path, settings: Mapping[str, Any], name: str | None, use
 
 
 def templates_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """All of them by name: of files, or else of the tokenizer's settings, as transformers takes them."""
+    """All templates by name: from files, or else from the tokenizer's settings, as in transformers."""
     paths = {path.stem: path for path in sorted((folder / CHAT_TEMPLATES).glob("*.jinja"))}
     if (folder / FILE).is_file():
         paths[DEFAULT] = folder / FILE

@@ -9,10 +9,10 @@ from typing import Any
 from tokenizers import Tokenizer
 
 BROKEN = "\ufffd"  # ends text whose last character lacks bytes
-# Spaces that transformers takes out of decoded text where a checkpoint asks for clean_up_tokenization_spaces.
+# Spaces that transformers removes from decoded text if clean_up_tokenization_spaces is set.
 SPACES = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 BEGINNINGS = {spaced: tuple(spaced[:n] for n in range(1, len(spaced))) for spaced in SPACES}
-TIME = re.compile(r"<\|\d+\.\d+\|>")  # which transformers takes out of what Whisper writes
+TIME = re.compile(r"<\|\d+\.\d+\|>")  # timestamps, which transformers removes from Whisper's text
 BEGINNING_OF_TIME = re.compile(r"<(\|(\d+(\.(\d+\|?)?)?)?)?\Z")
 ENDS = {"^ +| +$", "^ +", " +$"}  # patterns of spaces at the ends of a text, which grow as it does
 
@@ -24,7 +24,7 @@ class Cleaning:
         self.tidy, self.times = tidy, times
 
     def clean(self, text: str) -> str:
-        """The text without them."""
+        """The cleaned text."""
         for spaced in SPACES if self.tidy else ():
             text = text.replace(spaced, spaced.strip())
         return TIME.sub("", text) if self.times else text
@@ -48,10 +48,10 @@ class Joining:
 
     @cached_property
     def grows(self) -> bool:
-        """Tell whether the text of more tokens begins with that of fewer, but for its last character.
+        """Return whether the text of more tokens begins with that of fewer, except for its last character.
 
-        So of all decoders that published tokenizers have. Where one may take back what it has written, as a
-        replacement of several characters across tokens, nothing is told before the end.
+        This holds for the decoders of published tokenizers. A decoder may change earlier text, for example by
+        replacing several characters across tokens; then text is returned only at the end.
         """
         decoder = self.tokenizer.decoder
         return decoder is None or _grows(json.loads(decoder.__getstate__()))
@@ -67,7 +67,7 @@ class Joining:
 
 
 def _grows(decoder: Mapping[str, Any]) -> bool:
-    """Tell whether the text of more tokens begins with that of fewer, by the steps of a decoder."""
+    """Return whether the text of more tokens begins with that of fewer, by the steps of a decoder."""
     joined = False  # whether the tokens are one text by then
     for step in decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]:
         kind = step["type"]
@@ -78,7 +78,7 @@ def _grows(decoder: Mapping[str, Any]) -> bool:
 
 
 def _keeps(step: Mapping[str, Any]) -> bool:
-    """Tell whether what a step makes of one text begins with what it makes of a shorter one."""
+    """Return whether a step's result for a text begins with its result for a prefix of it."""
     kind = step["type"]
     if kind == "Replace":
         pattern = step["pattern"]

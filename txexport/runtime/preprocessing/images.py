@@ -57,7 +57,7 @@ DINOV3 = {
     "image_std": [0.229, 0.224, 0.225],
 }
 
-# What a processor does where its file is silent.
+# The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
     "DeiTImageProcessor": PLAIN | CROPPED | {"size": {"height": 256, "width": 256}},
@@ -67,34 +67,38 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SiglipImageProcessor": PLAIN | SIGLIP,
     "DINOv3ViTImageProcessor": PLAIN | DINOV3,
 }
-RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # whose images are no bytes any more when they are resized
+RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
 
 
 class Images:
     """The image processor of a checkpoint, with Pillow and NumPy.
 
-    Its values are bit for bit those of transformers' Pillow processors; where it has none, as for DINOv3,
-    those of PyTorch's but for rounding. Raises BundleError for settings that are missing or damaged,
-    UnsupportedError for those that ask for another processor or another step.
+    Its values equal those of transformers' Pillow processors bit for bit; where there is none, as for DINOv3,
+    those of the PyTorch processor up to rounding. Raises BundleError for settings that are missing or
+    damaged, UnsupportedError for those of another processor or step.
     """
 
     def __init__(self, folder: Path):
         settings = read_settings(folder, "image_processor")
-        given = {name: value for name, value in settings.items() if value is not None}
+        overrides = {name: value for name, value in settings.items() if value is not None}
         kind = processor(settings, str(read_json(folder / "config.json", missing={}).get("model_type")))
-        asked = DEFAULTS[kind] | given
+        options = DEFAULTS[kind] | overrides
         for name in PLAIN:
-            if isinstance(PLAIN[name], bool) and not isinstance(asked[name], bool):
-                raise BundleError(f"image processor: {name} is {shown(asked[name])}, expected true or false")
+            if isinstance(PLAIN[name], bool) and not isinstance(options[name], bool):
+                raise BundleError(
+                    f"image processor: {name} is {shown(options[name])}, expected true or false"
+                )
         for name in ("do_pad", "use_square_size"):
-            if asked[name]:
+            if options[name]:
                 raise UnsupportedError(f"image processor: {name} is not supported; set it to false")
-        if asked["resample"] not in FILTERS:
-            raise UnsupportedError(f"image processor: resample {shown(asked['resample'])} is not supported")
-        self.on_white: bool = asked["do_convert_rgb"]
-        self.resample = int(asked["resample"])
-        self.size = edges("size", asked["size"], asked["default_to_square"]) if asked["do_resize"] else None
-        crop = edges("crop_size", asked["crop_size"], True) if asked["do_center_crop"] else None
+        if options["resample"] not in FILTERS:
+            raise UnsupportedError(f"image processor: resample {shown(options['resample'])} is not supported")
+        self.on_white: bool = options["do_convert_rgb"]
+        self.resample = int(options["resample"])
+        self.size = (
+            edges("size", options["size"], options["default_to_square"]) if options["do_resize"] else None
+        )
+        crop = edges("crop_size", options["crop_size"], True) if options["do_center_crop"] else None
         if isinstance(crop, int):
             raise UnsupportedError(
                 f"image processor: crop_size by shortest_edge is not supported; it is {crop}, "
@@ -110,15 +114,15 @@ class Images:
                 raise BundleError(
                     f"image processor: {name} is {shown(size)}, expected at most {RESIZED:,} pixels"
                 )
-        self.levels = _levels(asked)
+        self.levels = _levels(options)
 
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
         """pixel_values (B,3,H,W) float32 of one image or several.
 
         An image is a path, a file's bytes, a PIL image, or an array (H,W,3) uint8 of red, green and blue. A
-        file is turned upright as its EXIF data say. As in transformers, a PIL image with transparency is laid
-        on white where the settings have do_convert_rgb, and the alpha channel of a file is dropped.
-        Raises InputError for what is no image, and for images that come out at different sizes.
+        file is rotated as its EXIF data say. As in transformers, a PIL image with transparency is put on
+        white where the settings have do_convert_rgb, and the alpha channel of a file is dropped. Raises
+        InputError for an invalid image, and for images whose sizes differ after preprocessing.
         """
         sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
         if not sources:
@@ -128,7 +132,7 @@ class Images:
         rows = [first, *(self._row(_open(source, self.on_white)) for source in sources[1:])]
         shapes = sorted({row.shape[1:] for row in rows})
         if len(shapes) > 1:
-            message = f"images come out {shapes[0]} and {shapes[1]} high and wide"
+            message = f"images become {shapes[0]} and {shapes[1]} high and wide"
             raise InputError(f"{message}; give them one by one (batch_size 1)")
         return np.ascontiguousarray(np.stack(rows))
 
@@ -153,7 +157,7 @@ class Images:
         return values.transpose(2, 0, 1)
 
 
-# What files that name no processor mean, by the model's type.
+# The processor by model type, for files that name none.
 BY_MODEL = {
     "vit": "ViTImageProcessor",
     "deit": "DeiTImageProcessor",
@@ -174,7 +178,7 @@ def several(images: object) -> bool:
 
 
 def processor(settings: Mapping[str, Any], model_type: str) -> str:
-    """The processor that `settings` name, in its present form or that of older files, or a model's own.
+    """The image processor that `settings` name, in the new form or the old one, or the model type's default.
 
     Raises BundleError where nothing names one, UnsupportedError for one that is not in DEFAULTS.
     """
@@ -197,33 +201,33 @@ def edges(name: str, value: Any, square: bool) -> tuple[int, int] | int:
         value = {"height": value, "width": value} if square else {"shortest_edge": value}
     elif isinstance(value, list) and len(value) == 2:
         value = {"height": value[0], "width": value[1]}
-    given = list(value.values()) if isinstance(value, dict) else []
-    whole = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in given)
-    if whole and given and value.keys() == {"height", "width"}:
+    sides = list(value.values()) if isinstance(value, dict) else []
+    valid = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in sides)
+    if valid and sides and value.keys() == {"height", "width"}:
         return value["height"], value["width"]
-    if whole and given and value.keys() == {"shortest_edge"}:
+    if valid and sides and value.keys() == {"shortest_edge"}:
         return value["shortest_edge"]
     wanted = "height and width, or shortest_edge"
     raise UnsupportedError(f"image processor: {name} {shown(value)} is not supported; expected {wanted}")
 
 
-def _levels(asked: dict[str, Any]) -> np.ndarray:
+def _levels(options: dict[str, Any]) -> np.ndarray:
     """The value of each byte in each channel, (256,3) float32, rounded where transformers rounds."""
     levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
     try:
-        with np.errstate(all="ignore"):  # what comes of it is looked at below
-            if asked["do_rescale"]:
-                levels = levels * float(asked["rescale_factor"])
+        with np.errstate(all="ignore"):  # the result is checked below
+            if options["do_rescale"]:
+                levels = levels * float(options["rescale_factor"])
             levels = levels.astype(np.float32)
-            if asked["do_normalize"]:
-                mean, std = (np.asarray(asked[name], np.float32) for name in ("image_mean", "image_std"))
+            if options["do_normalize"]:
+                mean, std = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
                 levels = (levels - mean) / std  # (256, 3), or (256, 1) for single numbers
         if not np.isfinite(levels).all():
             raise ValueError
         return np.broadcast_to(levels, (256, 3))
     except (TypeError, ValueError, OverflowError):
         message = ", ".join(
-            f"{name} {shown(asked[name])}" for name in ("rescale_factor", "image_mean", "image_std")
+            f"{name} {shown(options[name])}" for name in ("rescale_factor", "image_mean", "image_std")
         )
         raise BundleError(f"image processor: {message}; expected a number, and one or three each") from None
 
@@ -254,7 +258,7 @@ def _open(source: "Source", on_white: bool) -> "Image":
         return image.convert("RGB")
     except InputError:
         raise
-    except Exception as error:  # Pillow's decoders raise whatever the damage makes them meet
+    except Exception as error:  # Pillow's decoders raise many types for damaged files
         raise InputError(f"image {name} cannot be read: {first_line(error)}") from None
 
 
@@ -274,7 +278,7 @@ def _resized(height: int, width: int, size: tuple[int, int] | int) -> tuple[int,
 
 
 def _resized_values(values: np.ndarray, size: tuple[int, int], resample: int) -> np.ndarray:
-    """Values (H,W,3) float32 at another width and height, (3,height,width), which no byte rounds."""
+    """Values (H,W,3) float32 resized to (3,height,width) without rounding to bytes."""
     from PIL import Image
 
     return np.stack(
@@ -283,13 +287,13 @@ def _resized_values(values: np.ndarray, size: tuple[int, int], resample: int) ->
 
 
 def _center_crop(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The middle of pixels (H,W,3), (height,width,3); black where the image is smaller.
+    """The center of pixels (H,W,3) as (height,width,3); black where the image is smaller.
 
-    An odd margin is rounded down in cutting, and up in adding: floor division of a negative number.
+    An odd margin is rounded down when cropping and up when padding: floor division of a negative number.
     """
     top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
     part = pixels[max(top, 0) :, max(left, 0) :][:height, :width]
     y, x = max(-top, 0), max(-left, 0)
-    whole = np.zeros((height, width, 3), np.uint8)
-    whole[y : y + part.shape[0], x : x + part.shape[1]] = part
-    return whole
+    result = np.zeros((height, width, 3), np.uint8)
+    result[y : y + part.shape[0], x : x + part.shape[1]] = part
+    return result

@@ -10,9 +10,9 @@ from txexport.runtime.preprocessing.text import Text, token_text
 
 
 def language_token(text: Text, language: str) -> int:
-    """The id of the token that stands for `language`, as "fr_XX", "fra_Latn", or "fr" for "__fr__".
+    """The id of the token for `language`, such as "fr_XX", "fra_Latn", or "fr" for "__fr__".
 
-    Raises InputError where no special token is called so, with those that are like it.
+    Raises InputError where there is no such special token; the message suggests similar ones.
     """
     special = {token.content: i for i, token in _added(text).items() if token.special}
     if isinstance(language, str) and f"__{language}__" in special:
@@ -25,16 +25,16 @@ def language_token(text: Text, language: str) -> int:
 
 
 def in_language(text: Text, encodings: Sequence[Encoding], language: str) -> list[list[int]]:
-    """Rows of ids whose mark of the source language is that of `language`.
+    """Rows of ids in which the source language token is that of `language`.
 
-    The mark is what the tokenizer adds to every text beside its own special tokens. Raises InputError where
-    it adds none, or the language is not known.
+    That token is the one that the tokenizer adds to every text beside other special tokens. Raises InputError
+    where it adds none, or the language is not known.
     """
     wanted, named = language_token(text, language), _named(text)
     marks = [token for token in text.encode([""])[0].ids if token not in named]
     if len(marks) != 1:
         raise InputError(
-            f"the tokenizer marks no text with its language, so src_lang {shown(language)} has no place"
+            f"the tokenizer adds no language token to texts, so src_lang {shown(language)} has no effect"
         )
     return [
         [
@@ -50,7 +50,7 @@ def _added(text: Text) -> dict:
 
 
 def _named(text: Text) -> set[int]:
-    """Ids of special tokens with a meaning of their own: those of the settings, and <s>, </s> and so on."""
+    """Ids of special tokens that mark no language: those of the settings, and <s>, </s> and so on."""
     names = ("bos_token", "eos_token", "sep_token", "cls_token", "pad_token")
     named = [token_text(text.settings.get(name)) for name in names]
     spelt = {value for value in named if isinstance(value, str)}
@@ -59,6 +59,6 @@ def _named(text: Text) -> set[int]:
 
 
 def refuse_languages(*languages: str | None) -> None:
-    """Raise InputError for a language that a model of speech would not look at."""
+    """Raise InputError for a language, which models of speech and images would ignore."""
     if any(language is not None for language in languages):
-        raise InputError("src_lang and tgt_lang are for translators of text; for speech choose language")
+        raise InputError("src_lang and tgt_lang are for text translation models; for speech choose language")

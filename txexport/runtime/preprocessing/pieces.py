@@ -1,17 +1,17 @@
-"""Text in pieces as its tokens come: together they are what decoding all tokens at once gives."""
+"""Incremental decoding: pieces of text that together equal the decoding of all tokens at once."""
 
 from txexport.runtime.preprocessing.decoding import BROKEN
 from txexport.runtime.preprocessing.text import Text, tokenizing
 
 
 class Pieces:
-    """Tokens that come one by one as text that never splits a character, nor changes later."""
+    """Turns tokens, one by one, into text that never splits a character and never changes later."""
 
     def __init__(self, text: Text):
         self.joining, self.cleaning = text.joining, text.cleaning
         self.tokens: list[int] = []
-        self.known = self.read = 0  # tokens before `read` are text; those from `known` on decode what follows
-        self.held, self.tried = "", 0  # text that is not told yet; up to where it cannot be told
+        self.known = self.read = 0  # tokens before `read` are decoded; those from `known` on are context
+        self.held, self.tried = "", 0  # text that is held back; its length that was tried already
 
     def add(self, token: int) -> str:
         """The text that `token` completes; empty while more tokens may change it."""
@@ -24,9 +24,9 @@ class Pieces:
 
     def rest(self) -> str:
         """The rest of the text at the end, an incomplete character included."""
-        told = self.cleaning.clean(self.held + self._more(complete=True))
+        piece = self.cleaning.clean(self.held + self._more(complete=True))
         self.held, self.tried = "", 0
-        return told
+        return piece
 
     def _more(self, complete: bool) -> str:
         """The text of the tokens from `read` on, before clean-up."""
@@ -39,11 +39,11 @@ class Pieces:
         return after[len(before) :]
 
     def _settled(self, more: str) -> str:
-        """The longest beginning of what is held that no text after it can change, cleaned."""
+        """The longest prefix of the held text that later text cannot change, cleaned."""
         self.held += more
         for end in range(len(self.held), self.tried, -1):
             if self.cleaning.settles(self.held[:end]):
-                told, self.held, self.tried = self.cleaning.clean(self.held[:end]), self.held[end:], 0
-                return told
+                piece, self.held, self.tried = self.cleaning.clean(self.held[:end]), self.held[end:], 0
+                return piece
         self.tried = len(self.held)
         return ""

@@ -10,9 +10,10 @@ TOGETHER = "processor_config.json"  # transformers 5 writes all of a model's pro
 
 
 def read_settings(folder: Path, part: str) -> dict:
-    """The settings of `part`, "image_processor" or "feature_extractor", from the one file or the other.
+    """The settings of `part`, "image_processor" or "feature_extractor", from either file.
 
-    Where both have it, the file of all processors counts, as in transformers. Raises BundleError.
+    If both files have them, those in the file of all processors count, as in transformers. Raises
+    BundleError.
     """
     settings = read_json(folder / TOGETHER, missing={}).get(part) or read_json(folder / ALONE, missing={})
     if not settings:

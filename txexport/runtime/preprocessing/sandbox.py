@@ -1,10 +1,9 @@
-"""Chat templates in Jinja2's sandbox, where no step takes long and all together take seconds.
+"""Chat templates in Jinja2's sandbox, with limits on the time and size of each step and of all together.
 
-A template comes with a checkpoint, so anybody may have written it. Three bounds hold together. Every value
-that it makes is limited in size, and is measured before it is made where one step could make it much larger
-than its parts (repetition, powers, formats, replacing, joining, indenting). All values that it makes are
-limited in their sum, which bounds memory. Every step of a loop, call, filter and operator looks at the
-processor's time.
+A template comes with a checkpoint, so anybody may have written it. There are three limits. Every value is
+limited in size; the size is estimated before a step that could make a value much larger than its parts
+(repetition, powers, formats, replacing, joining, indenting). The sum of the sizes of all values is limited,
+which bounds memory. Every step of a loop, call, filter and operator checks the CPU time.
 """
 
 import json
@@ -26,7 +25,7 @@ from txexport.runtime.preprocessing import sandbox_sizes as sizes
 from txexport.runtime.preprocessing.sandbox_sizes import SIZE, WIDTH, size
 from txexport.runtime.preprocessing.sandbox_values import Dictionary, Generation, TemplateNamespace
 
-SECONDS = 2.0  # of the processor, for a conversation; published templates take milliseconds
+SECONDS = 2.0  # of CPU time for a conversation; published templates take milliseconds
 MADE = 2**28  # characters and items of all values together
 SOURCE = 2**18  # characters of a template
 NEVER = {"expandtabs", "translate", "encode", "to_bytes", "from_bytes", "striptags"}
@@ -60,7 +59,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         }
 
     def tick(self) -> None:
-        """Take a step. Raises SecurityError when the time is up."""
+        """Count a step. Raises SecurityError when the time is up."""
         if time.thread_time() > self.until:
             raise SecurityError(f"it computes for more than {SECONDS:g} seconds")
 
@@ -70,14 +69,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return value
 
     def room(self, amount: int) -> None:
-        """Count a value of that size. Raises SecurityError where it is too large, or all values are."""
+        """Count a value of that size. Raises SecurityError where it, or the sum of all, is too large."""
         if amount > 0:
             self.made += amount
         if amount > SIZE or self.made > MADE:
             raise SecurityError(f"it makes values of more than {SIZE:,} characters, or {MADE:,} in all")
 
     def counted(self, items: Iterable) -> Iterator:
-        """The items of a loop, a step each."""
+        """The items of a loop; each counts as a step."""
         for item in items:
             self.tick()
             yield item
@@ -89,22 +88,22 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def concat(self, pieces: Iterable[str]) -> str:
         """The text that a template, a macro or a block writes."""
-        kept, total = [], 0
+        parts, total = [], 0
         for piece in pieces:
             total += len(piece)
             if total > SIZE:
                 break
-            kept.append(piece)
+            parts.append(piece)
         self.room(total)
-        return "".join(kept)
+        return "".join(parts)
 
     def _generate(self, source: nodes.Template, *arguments: Any, **named: Any) -> str:
-        """Jinja2's hook for the code of a template, whose tree has our calls in it."""
+        """Jinja2's hook for the code of a template; adds the calls that measure to its tree."""
         return super()._generate(_Watched().visit(source), *arguments, **named)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Jinja2's hook for operators."""
-        if operator == "+" and type(left) is str is type(right):  # nearly all that templates do
+        if operator == "+" and type(left) is str is type(right):  # by far the most common operation
             self.room(len(left) + len(right))
             return left + right
         self.tick()
@@ -153,32 +152,32 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return formatted
 
     def _percent(self, text: str, values: Any) -> None:
-        """Raise SecurityError for a format of % that may make much of little."""
+        """Raise SecurityError for a % format whose result may be much larger than its parts."""
         self.room(sizes.percent_size(text, values))
         sizes.check_widths(text)
 
     def _bounded(self, name: str, function: Callable) -> Callable:
-        """A filter that is a step, with its arguments and its result measured."""
+        """A filter that counts as a step; its arguments and its result are measured."""
         skipped = 1 if hasattr(function, "jinja_pass_arg") else 0  # what Jinja2 passes before the value
 
         @wraps(function)
         def measured(*args: Any, **kwargs: Any) -> Any:
             self.tick()
-            value, *given = args[skipped:]
-            given += [kwargs[key] for key in ARGUMENTS.get(name, kwargs) if key in kwargs]
+            value, *parameters = args[skipped:]
+            parameters += [kwargs[key] for key in ARGUMENTS.get(name, kwargs) if key in kwargs]
             if name in ("center", "replace", "indent"):
-                self.room(sizes.method_size(name, str(self.sized(value)), *given))
+                self.room(sizes.method_size(name, str(self.sized(value)), *parameters))
             elif name == "format":
-                self._percent(str(value), given)
-            elif name == "sum" and any(not isinstance(one, int | float | str | None) for one in given):
-                raise SecurityError("sum begins with a number")
+                self._percent(str(value), parameters)
+            elif name == "sum" and any(not isinstance(one, int | float | str | None) for one in parameters):
+                raise SecurityError("sum must begin with a number")
             elif name in ("string", "escape", "e"):
                 self.room(size(value))
             elif name in SLOW:
-                self.room(sizes.slow_size(name, value, given))
+                self.room(sizes.slow_size(name, value, parameters))
             if name in LOOPS:
                 args = (*args[:skipped], self.counted(value), *args[skipped + 1 :])
-            wide = any(isinstance(one, int) and one > WIDTH for one in given)
+            wide = any(isinstance(one, int) and one > WIDTH for one in parameters)
             if wide and name in ("batch", "slice", "round"):
                 raise SecurityError(f"{name} by more than {WIDTH} is not supported")
             return self.sized(function(*args, **kwargs))
@@ -220,7 +219,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 def _never_the_same(*arguments: Any, **named: Any) -> None:
-    raise SecurityError("it draws at random, so that no prompt could be compared")
+    raise SecurityError("it is random, so that prompts could not be reproduced")
 
 
 def render(source: str, functions: Mapping[str, Callable], values: Mapping[str, Any]) -> str:
@@ -237,7 +236,7 @@ def check(source: str) -> None:
 
 @lru_cache(maxsize=8)
 def _code(source: str) -> CodeType:
-    """A template, compiled: that takes longer than most conversations do."""
+    """The compiled template, cached: compiling takes longer than rendering most conversations."""
     if len(source) > SOURCE:
         raise SecurityError(f"it has {len(source):,} characters, expected at most {SOURCE:,}")
     return Sandbox().compile(source)
@@ -250,7 +249,7 @@ def reads(source: str, name: str) -> bool:
 
 
 class _Formatter(SandboxedFormatter):
-    """The method format, whose fields are steps and whose parts are measured."""
+    """The method format; each field counts as a step, and its parts are measured."""
 
     _env: Sandbox
 
@@ -262,7 +261,7 @@ class _Formatter(SandboxedFormatter):
         return super().get_field(field_name, args, kwargs)
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """One part."""
+        """A formatted field."""
         if sizes.WIDE.search(format_spec):
             raise SecurityError(f"the format {format_spec[:40]!r} is too wide")
         self._env.room(size(value))
@@ -270,7 +269,7 @@ class _Formatter(SandboxedFormatter):
 
 
 class _Watched(NodeTransformer):
-    """A template's tree in which loops are counted, and what makes values is measured."""
+    """Adds to a template's tree the calls that count loops and measure values."""
 
     def _call(self, node: nodes.Node, name: str, *args: nodes.Node) -> nodes.Call:
         call = nodes.Call(nodes.EnvironmentAttribute(name), list(args), [], None, None)
@@ -279,13 +278,13 @@ class _Watched(NodeTransformer):
         return call
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
-        """Loops."""
+        """Count the steps of loops."""
         self.generic_visit(node)
         node.iter = self._call(node, "counted", node.iter)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
-        """The operator ~."""
+        """Measure the operator ~."""
         self.generic_visit(node)
         return self._call(node, "joined", *node.nodes)
 
@@ -298,7 +297,7 @@ class _Watched(NodeTransformer):
     visit_List = visit_Tuple = visit_Dict = _literal  # noqa: N815
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
-        """Slices, but for constants', which Jinja2 computes while it compiles: a number's is undefined."""
+        """Measure slices, except those of constants, which Jinja2 computes when it compiles."""
         self.generic_visit(node)
         if not isinstance(node.arg, nodes.Slice):
             return node
@@ -311,10 +310,10 @@ class _Watched(NodeTransformer):
         return node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Const:  # noqa: N802
-        """Numbers."""
+        """Measure constants."""
         size(node.value)
         return node
 
     def visit_ScopedEvalContextModifier(self, node: nodes.Node) -> nodes.Node:  # noqa: N802
-        """The block autoescape."""
+        """Refuse the block autoescape."""
         raise SecurityError("autoescape is not supported")

@@ -1,4 +1,4 @@
-"""Sizes of a template's values, measured before one step could make them much larger than their parts."""
+"""Estimated sizes of a template's values, for steps that could make them much larger than their parts."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,11 +9,11 @@ from jinja2.utils import Namespace
 
 SIZE = 2**23  # characters and items of one value, items within items counted each time that they are there
 SEARCH = 2**28  # comparisons of a search from the end, which may take as many as both lengths multiplied
-ITEM = 32  # what an item of a list counts beside its characters, as it takes memory
-SHORT = 2**17  # of a value for a filter whose time grows faster than that
+ITEM = 32  # the size of a list's item beside its characters, for its memory
+SHORT = 2**17  # of a value for a filter whose time grows faster than its size
 DEPTH, BITS, RANGE, WIDTH = 100, 64, 10_000, 1000  # of lists within lists, a number, a range, a format
 
-PADDING = {"center", "ljust", "rjust", "zfill"}  # methods that make text as wide as they are told
+PADDING = {"center", "ljust", "rjust", "zfill"}  # methods that pad text to a given width
 BACKWARD = {"rfind", "rindex", "rpartition", "rsplit"}
 WIDE = re.compile(r"\d{4}")  # a width or precision of 1000 and more, as {:>1000} has it
 # A conversion of %: key, flags, width, precision, letter; of a key with brackets in it the letter is (.
@@ -21,7 +21,7 @@ CONVERSION = re.compile(r"%(?:\([^()]*\))?[-+ #0]*(\*|\d*)(?:\.(\*|\d*))?[hlL]?(
 
 
 def size(value: Any, depth: int = 0) -> int:
-    """Characters and items of a value, as many as writing it out would meet; of others 1.
+    """The characters and items of a value, as many as writing it out takes; 1 for other types.
 
     Raises SecurityError for lists in lists that are too deep, and for numbers that are too long. It stops
     counting soon after SIZE.
@@ -53,33 +53,33 @@ def vars_of(namespace: Namespace) -> dict[str, Any]:
     return object.__getattribute__(namespace, "_Namespace__attrs")
 
 
-def slow_size(name: str, value: Any, given: Iterable) -> int:
-    """The most that a slow filter makes of `value`. Raises SecurityError for a long one."""
+def slow_size(name: str, value: Any, parameters: Iterable) -> int:
+    """The most that a slow filter returns for `value`. Raises SecurityError for a long one."""
     length = size(value)
     if length > SHORT:
         raise SecurityError(f"{name} of {length:,} characters and items, expected at most {SHORT:,}")
-    return length * max((len(one) for one in given if isinstance(one, str)), default=1)
+    return length * max((len(one) for one in parameters if isinstance(one, str)), default=1)
 
 
 def format_size(text: str) -> int:
-    """The most that the method format makes of `text`, whose fields have no values yet."""
+    """The most characters of the method format's result for `text`, before its fields have values."""
     return len(text) + max(text.count("{"), text.count("}")) * WIDTH
 
 
 def percent_size(text: str, values: Any) -> int:
-    """The most that a format of % makes of `text`."""
+    """The most characters of a % format's result for `text`."""
     return len(text) + text.count("%") * (WIDTH + size(values))
 
 
 def check_widths(text: str) -> None:
-    """Raise SecurityError for a format of % that is wider than WIDTH, or whose values say how wide."""
+    """Raise SecurityError for a % format that is wider than WIDTH, or whose width is one of its values."""
     for width, precision, letter in CONVERSION.findall(text):
         if "*" in (width, precision) or letter == "(" or max(len(width), len(precision)) > 3:
             raise SecurityError(f"the format {text[:40]!r} is too wide")
 
 
 def method_size(name: str, text: str, *args: Any) -> int:
-    """The most that a method or filter makes of `text`; 0 where it is no more than a few times the text.
+    """The most that a method or filter returns for `text`; 0 if at most a few times the text.
 
     Raises SecurityError for a search from the end that would take too long.
     """

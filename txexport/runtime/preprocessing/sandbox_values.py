@@ -13,9 +13,9 @@ from txexport.runtime.preprocessing.sandbox_sizes import SIZE, size, vars_of
 
 
 class Generation(Extension):
-    """The block {% generation %}, which marks what the assistant wrote for those who train; it is written.
+    """The block {% generation %}, which marks the assistant's text for training; its text is written.
 
-    A block of its own, as a macro's: what is set within it is not seen behind it.
+    It has a scope of its own, as a macro has: variables that are set in it are not visible after it.
     """
 
     tags = {"generation"}  # noqa: RUF012
@@ -32,7 +32,7 @@ class Generation(Extension):
 
 
 class Dictionary:
-    """The function dict, without the methods of the type, which would change what they are given."""
+    """The function dict, without the type's methods, which would change their arguments."""
 
     def __call__(self, *arguments: Any, **named: Any) -> dict:
         """A dictionary of pairs, another dictionary, or names."""
@@ -44,11 +44,11 @@ class Dictionary:
 
 
 class TemplateNamespace(Namespace):
-    """A namespace without names that begin with an underscore, measured before it is written out."""
+    """A namespace without names that begin with an underscore; its size is checked before it is written."""
 
     def __init__(*arguments: Any, **named: Any) -> None:  # so that one may hold `self`
-        self, *given = arguments
-        for name in (attributes := dict(*given, **named)):
+        self, *positional = arguments
+        for name in (attributes := dict(*positional, **named)):
             _check_name(name)
         Namespace.__init__(self, attributes)
 

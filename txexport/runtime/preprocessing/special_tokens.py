@@ -1,4 +1,4 @@
-"""The special tokens by name that transformers knows of a checkpoint, which chat templates read."""
+"""A checkpoint's special tokens by name, as in transformers; chat templates read them."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,11 +13,11 @@ MAP = "special_tokens_map.json"
 
 
 def special_tokens(folder: Path) -> dict[str, str]:
-    """Tokens by name, as "bos_token", like the property `special_tokens_map` of transformers' tokenizers.
+    """Tokens by name, such as "bos_token", like `special_tokens_map` of transformers' tokenizers.
 
-    Those of special_tokens_map.json are taken before those of tokenizer_config.json, and not at all where the
-    latter lists its added tokens; then those that the tokenizer's class has by default. A token that a file
-    gives as null is none. Raises BundleError for a damaged file.
+    special_tokens_map.json overrides tokenizer_config.json, and is not read where the latter lists its added
+    tokens; the defaults of the tokenizer's class come last. A token that is null in a file is none. Raises
+    BundleError for a damaged file.
     """
     settings = read_json(folder / "tokenizer_config.json", missing={})
     named = settings
@@ -35,13 +35,15 @@ def special_tokens(folder: Path) -> dict[str, str]:
 
 
 def _names(named: Mapping[str, Any]) -> list[str]:
-    """The keys of special tokens: the usual ones, and those of text that end so, as image_token."""
-    own = [name for name in named if name.endswith("_token") and isinstance(token_text(named[name]), str)]
-    return [*own, *(name for name in SPECIAL_TOKENS if name in named and name not in own)]
+    """The keys of special tokens: the usual ones, and text whose key ends in _token, such as image_token."""
+    suffixed = [
+        name for name in named if name.endswith("_token") and isinstance(token_text(named[name]), str)
+    ]
+    return [*suffixed, *(name for name in SPECIAL_TOKENS if name in named and name not in suffixed)]
 
 
 def _of_tokenizer(path: Path) -> tuple[str | None, bool]:
-    """The token that tokenizer.json fills rows with, and whether it cuts texts into bytes."""
+    """The padding token of tokenizer.json, and whether the tokenizer is byte-level."""
     if not path.is_file():
         return None, False
     state = path.stat()
@@ -50,7 +52,7 @@ def _of_tokenizer(path: Path) -> tuple[str | None, bool]:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, changed: int, size: int) -> tuple[str | None, bool]:
-    """As `_of_tokenizer` of a file of that state, whose vocabulary may be large."""
+    """The result of `_of_tokenizer`, cached until the file changes, since its vocabulary may be large."""
     padding = read_json(path).get("padding")
     filler = padding.get("pad_token") if isinstance(padding, dict) else None
     return filler, '"ByteLevel"' in path.read_text(encoding="utf-8")

@@ -20,14 +20,14 @@ from txexport.support.tokenizer_classes import WHISPER, tokenizer_class
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
 
 LEFT, RIGHT = "left", "right"
-LONGEST_FIRST = "longest_first"  # which text of a pair is cut, in the words of tokenizers
-# How special tokens are spelt where a checkpoint's files leave it to transformers' class.
+LONGEST_FIRST = "longest_first"  # which text of a pair is cut, as tokenizers names it
+# The texts of special tokens that a checkpoint's files do not name.
 USUAL = {
     "mask_token": ("[MASK]", "<mask>"),
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
 }
-# Settings that take spaces out of decoded text; of BPE's, whose spaces are its own, the two together alone.
+# Settings that remove spaces from decoded text; for BPE only the two together do.
 CLEANS = "clean_up_tokenization_spaces"
 CORRUPTS = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"
 
@@ -49,7 +49,7 @@ def tokenizing(
 def read_settings(folder: Path) -> dict[str, Any]:
     """The tokenizer's settings outside tokenizer.json, as transformers reads them. Raises BundleError.
 
-    special_tokens_map.json goes first, and is not read where tokenizer_config.json lists all added tokens.
+    special_tokens_map.json overrides tokenizer_config.json, unless the latter lists all added tokens.
     """
     settings = read_json(folder / "tokenizer_config.json", missing={})
     if "added_tokens_decoder" in settings:
@@ -58,7 +58,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 class Text:
-    """A tokenizer that neither pads nor cuts: lengths are the caller's to decide."""
+    """The bundle's tokenizer, without padding and truncation."""
 
     def __init__(self, folder: Path):
         path = folder / "tokenizer.json"
@@ -74,27 +74,27 @@ class Text:
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         self.tokenizer.encode_special_tokens = bool(self.settings.get("split_special_tokens"))
-        words = type(self.tokenizer.model).__name__ != "BPE"  # whose spaces are the text's own
-        tidy = (words or bool(self.settings.get(CORRUPTS))) and bool(self.settings.get(CLEANS))
+        adds_spaces = type(self.tokenizer.model).__name__ != "BPE"  # BPE keeps the text's own spaces
+        tidy = (adds_spaces or bool(self.settings.get(CORRUPTS))) and bool(self.settings.get(CLEANS))
         kind = tokenizer_class(self.settings, read_json(folder / "config.json", missing={}))
         self.cleaning, self.joining = Cleaning(tidy, kind == WHISPER), Joining(self.tokenizer)
 
-    def _side(self, name: str, own: dict | None) -> str:
-        """Where it cuts or pads, as the settings say, or else tokenizer.json. Raises BundleError."""
-        side = self.settings.get(name, (own or {}).get("direction", RIGHT))
+    def _side(self, name: str, section: dict | None) -> str:
+        """The side to cut or to pad, by the settings or else tokenizer.json. Raises BundleError."""
+        side = self.settings.get(name, (section or {}).get("direction", RIGHT))
         if side not in (LEFT, RIGHT):
             raise BundleError(f"tokenizer_config.json: {name} is {shown(side)}, expected {LEFT} or {RIGHT}")
         return str(side)
 
     @cached_property
     def lowered(self) -> "Text":
-        """The same of texts in lower case, as sentence-transformers asks for: special tokens stay."""
+        """The tokenizer for lowercased text, as in sentence-transformers; special tokens keep their case."""
         result = copy(self)
         result.tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
         result.tokenizer.encode_special_tokens = self.tokenizer.encode_special_tokens
-        own = self.tokenizer.normalizer
+        normalizer = self.tokenizer.normalizer
         result.tokenizer.normalizer = normalizers.Sequence(
-            [normalizers.Lowercase(), *([] if own is None else [own])]
+            [normalizers.Lowercase(), *([] if normalizer is None else [normalizer])]
         )
         return result
 
@@ -103,7 +103,8 @@ class Text:
     ) -> list[Encoding]:
         """One encoding a text or pair, with the special tokens that the tokenizer adds.
 
-        `limit` cuts to so many tokens, special ones included, which stay; of a pair as `windows`.
+        `limit` truncates to that many tokens, special ones included, which are kept; pairs are cut as in
+        `windows`.
         """
         if limit is None:
             with tokenizing():
@@ -126,8 +127,8 @@ class Text:
         if not long:
             return encodings
         for i in long:
-            kept = {"only_first": 1, "only_second": 0}.get(strategy)
-            fixed = 0 if kept is None else encodings[i].sequence_ids.count(kept)
+            uncut = {"only_first": 1, "only_second": 0}.get(strategy)
+            fixed = 0 if uncut is None else encodings[i].sequence_ids.count(uncut)
             room = size - fixed - self.tokenizer.num_special_tokens_to_add(isinstance(texts[i], tuple))
             if room <= overlap:
                 raise InputError(
@@ -137,7 +138,7 @@ class Text:
         with tokenizing():
             cutter = Tokenizer.from_str(
                 self.tokenizer.to_str()
-            )  # settings of a tokenizer hold for all threads
+            )  # a copy: all threads share a tokenizer's settings
             cutter.encode_special_tokens = self.tokenizer.encode_special_tokens
             cutter.enable_truncation(size, stride=overlap, strategy=strategy, direction=self.cut_side)
             cut = cutter.encode_batch([texts[i] for i in long])
@@ -146,13 +147,13 @@ class Text:
         return encodings
 
     def decode(self, rows: Sequence[Sequence[int]], *, special: bool = False) -> list[str]:
-        """One text a row of ids, without special tokens unless `special`."""
+        """One text a row of ids; special tokens are left out unless `special`."""
         with tokenizing():
             texts = self.tokenizer.decode_batch([list(row) for row in rows], skip_special_tokens=not special)
         return [self.cleaning.clean(text) for text in texts]
 
     def join(self, tokens: list[str]) -> str:
-        """Tokens as the text that the tokenizer makes of them."""
+        """Tokens as text, by the tokenizer's decoder."""
         decoder = self.tokenizer.decoder
         if decoder is None:
             return " ".join(tokens)
@@ -168,12 +169,12 @@ class Text:
 
 
 def token_text(token: Any) -> Any:
-    """A special token's text, which files give as it is or in an object."""
+    """The text of a special token, which files store as a string or in an object."""
     return token.get("content") if isinstance(token, dict) else token
 
 
 def as_texts(texts: str | Sequence[str]) -> list[str]:
-    """One text or several as a list. Raises InputError for anything else, and for text that is no Unicode."""
+    """One text or several as a list. Raises InputError for anything else, and for invalid Unicode."""
     listed = as_list(texts)
     for text in listed:
         _check(text)
@@ -184,7 +185,7 @@ def as_list(values: Any) -> list:
     """Values as a list; a single value, such as a text, becomes a list of one."""
     try:
         return [values] if isinstance(values, str) else list(values)
-    except TypeError:  # what cannot be iterated; whether one will do is seen where it is read
+    except TypeError:  # not iterable; the caller checks the value
         return [values]
 
 
@@ -210,7 +211,7 @@ def _check(text: object) -> str:
 
 
 def as_rows(rows: Sequence[Sequence[int] | np.ndarray], vocab_size: int) -> list[list[int]]:
-    """Rows of token ids as lists. Raises InputError for ids that are no whole numbers below `vocab_size`."""
+    """Rows of token ids as lists. Raises InputError unless ids are whole numbers below `vocab_size`."""
     try:
         listed = [[operator.index(token) for token in row] for row in rows]
     except (TypeError, ValueError):  # of an object's own, as of arrays of arrays

@@ -8,15 +8,15 @@ from txexport.runtime.preprocessing.text import Item, as_items
 
 
 def items_of(texts: str | Path | Sequence[Item]) -> list[Item]:
-    """The texts and pairs of a file, or those that are given. Raises InputError for none, else as `read`."""
+    """The texts and pairs of a file, or `texts` themselves. Raises InputError for none, and as `read`."""
     items = read(Path(texts)) if isinstance(texts, str | Path) else as_items(texts)
     if not items:
-        raise InputError("texts are none, expected some")
+        raise InputError("there are no texts, expected at least one")
     return items
 
 
 def read(file: Path) -> list[Item]:
-    """A text a line, or two with a tab between them; empty lines are none. Raises InputError, OSError."""
+    """Read one text a line, or two separated by a tab; skips empty lines. Raises InputError, OSError."""
     try:
         lines = [line for line in file.read_text("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:

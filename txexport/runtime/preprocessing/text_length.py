@@ -8,14 +8,14 @@ from txexport.errors import BundleError, shown
 from txexport.support.arguments import is_whole
 
 TRANSFORMERS, SENTENCES = "tokenizer_config.json", "sentence_bert_config.json"
-UNLIMITED = 10**20  # from here on transformers cuts nothing: what it writes where there is no limit is 1e30
+UNLIMITED = 10**20  # no limit from here on: transformers writes 1e30 for none
 
 
 def read_max_length(folder: Path) -> int | None:
     """The most tokens of a text, special tokens included; None where the files set no limit.
 
-    The `max_seq_length` of sentence-transformers' own file goes before the tokenizer's `model_max_length`,
-    where its version 6 writes it, and its cross-encoders. Raises BundleError for what is no such number.
+    `max_seq_length` in sentence-transformers' own file overrides the tokenizer's `model_max_length`, where
+    its version 6 and its cross-encoders write the limit. Raises BundleError for an invalid number.
     """
     longest = sentence_settings(folder).get("max_seq_length")
     if longest is not None:
@@ -26,7 +26,7 @@ def read_max_length(folder: Path) -> int | None:
 
 
 def _tokens(name: str, value: Any) -> int | None:
-    """A tokenizer's limit, which may be a float, as 1e30."""
+    """A tokenizer's limit, which may be a float such as 1e30. Raises BundleError for an invalid one."""
     if value is None:
         return None
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0

@@ -1,4 +1,4 @@
-"""Lower bounds on a text's number of tokens, so that one that is too long need not be tokenized.
+"""Lower bounds on a text's number of tokens, so that a text that is too long need not be tokenized.
 
 Tokenizing takes 200 to 450 bytes of memory for each byte of text.
 """
@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, pre_tokenizers
 from txexport.errors import InputError
 from txexport.runtime.preprocessing.text import Item
 
-# How many times fewer bytes of UTF-8 a normalizer may leave of a text, over all of Unicode.
+# The largest factor by which a normalizer shrinks a text's UTF-8, over all of Unicode.
 SHRINKS = {
     "NFC": 9,
     "NFD": 3,
@@ -24,25 +24,25 @@ SHRINKS = {
     "ByteLevel": 1,
     "Strip": 1,
 }
-LOWERED = 3  # by who reads a tokenizer in lower case beside what its file says
-KEEP = ("ByteLevel", "Metaspace", "Digits", "UnicodeScripts")  # pre-tokenizers that take nothing out
+LOWERED = 3  # the factor of the lower case that Text.lowered adds
+KEEP = ("ByteLevel", "Metaspace", "Digits", "UnicodeScripts")  # pre-tokenizers that drop nothing
 SPLITS = ("Split", "Punctuation")  # nor do these, unless their behaviour says so
-BLIND = ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "Strip")  # take out whitespace alone
+BLIND = ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "Strip")  # drop only whitespace
 WORD = re.compile(
     r"[A-Za-z0-9][^ \t\n\r]*"
 )  # to its end; other spaces are control characters, which BERT drops
-SMALL = 2**14  # characters that are soon tokenized, and then counted exactly
+SMALL = 2**14  # characters; shorter texts are tokenized and counted exactly
 SLICE = 2**16  # characters that are counted at once
 
 
 class TextSize:
     """A lower bound on the number of tokens of a text, from its bytes and words.
 
-    Where a tokenizer drops nothing of a text, `most` is the bytes that one token may stand for: of BPE that
-    knows every byte, or has one token for each character that it does not know, those of the longest. It is
-    None where bytes do not tell: WordPiece reads a word of any length as one unknown token, Unigram many
-    unknown characters as one, and some normalizers take characters out. Of WordPiece `by_words` is true:
-    a word with a letter or digit of ASCII is at least one token.
+    Where a tokenizer drops nothing of a text, `most` is the most bytes that one token covers: for BPE with
+    all bytes, or with one token for each unknown character, those of its longest token. It is None where
+    bytes give no bound: WordPiece reads a word of any length as one unknown token, Unigram many unknown
+    characters as one, and some normalizers remove characters. `by_words` is true for WordPiece: a word with
+    an ASCII letter or digit is at least one token.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -54,9 +54,9 @@ class TextSize:
         self.most = _longest_token(settings) if _drops_nothing(settings) else None
 
     def least_tokens(self, text: str, enough: int | None = None) -> int:
-        """The fewest tokens of a text, or of its beginning when they are more than `enough`.
+        """A lower bound on the tokens of a text; the count may stop once it exceeds `enough`.
 
-        0 where neither bytes nor words tell.
+        0 where neither bytes nor words give a bound.
         """
         if self.most is None and not self.by_words:
             return 0
@@ -74,7 +74,7 @@ class TextSize:
         return tokens
 
     def check(self, items: Sequence[Item], limit: int | None, advice: str = "shorten it") -> None:
-        """Raise InputError for a long text or pair that is surely more than `limit` tokens, with `advice`."""
+        """Raise InputError for a text or pair that must have more than `limit` tokens, with `advice`."""
         if limit is None:
             return
         for item in items:
@@ -90,7 +90,7 @@ class TextSize:
 
 
 def _parts(settings: Mapping[str, Any], *names: str) -> Iterable[dict[str, Any]]:
-    """A tokenizer's parts of a kind, those of a sequence each."""
+    """The components of a tokenizer with these names; sequences are flattened."""
     for name in names:
         part = settings[name] or {}
         yield from part.get("normalizers", part.get("pretokenizers", [part] if part else []))

@@ -7,13 +7,14 @@ from txexport.contracts.names import TOKEN_TYPE_IDS
 from txexport.errors import BundleError
 from txexport.support.tokenizer_classes import CLASSES, named_class, tokenizer_class
 
-OWN = "txexport"  # the model type of what is put together by hand: the library has no class for it
+OWN = "txexport"  # the model type of a spec built by hand, for which transformers has no class
 
 
 def gives_types(settings: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
-    """Decide by the tokenizer's `model_input_names`, or its class's, or that of the model in `config`.
+    """Return whether the tokenizer makes token_type_ids: by its `model_input_names`, its class or `config`.
 
-    Without them every token counts as one of the first text. Raises BundleError for names that are no list.
+    Without them every token counts as one of the first text. Raises BundleError for names that are not a
+    list.
     """
     names = settings.get("model_input_names")
     if names is not None:

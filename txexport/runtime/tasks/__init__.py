@@ -1,1 +1,1 @@
-"""What bundles are for: a file a task, or a kind of tasks."""
+"""The functions of bundles: one module for a task, or for a group of tasks."""

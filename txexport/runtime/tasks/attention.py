@@ -1,4 +1,4 @@
-"""What each token of a text attends to: the weights of every layer and head, as the graphs give them.
+"""Attention weights of every layer and head, as the graphs return them.
 
 L layers, N heads, S queries, T keys.
 """
@@ -23,16 +23,16 @@ from txexport.runtime.session import Session, finite
 from txexport.runtime.tasks.text_generation import generate_ids
 from txexport.support.arguments import check_flag
 
-DIGITS = 5  # of a weight as JSON
+DIGITS = 5  # decimals of a weight in JSON
 
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """Weights (L,N,S,T) of one attention: how much of each of `keys` each of `queries` takes, 1 in all.
+    """Attention weights (L,N,S,T) of `queries` over `keys`; the weights of a query sum to 1.
 
-    `name` is that of the graph's outputs: "attentions", or of an encoder-decoder "encoder_attentions",
-    "decoder_attentions", "cross_attentions". Queries of the last are the tokens that a step writes, not those
-    that it reads: the rows are an alignment of target and source.
+    `name` is that of the graph's outputs: "attentions", or for an encoder-decoder "encoder_attentions",
+    "decoder_attentions" or "cross_attentions". The queries of cross-attention are the tokens that steps
+    generate, not those that they read: its rows align target and source.
     """
 
     name: str
@@ -41,7 +41,7 @@ class AttentionMap:
     weights: np.ndarray
 
     def to_dict(self) -> dict[str, Any]:
-        """This as JSON has it, weights rounded to 5 places: a list of layers, of lists of heads."""
+        """The map as a JSON object; `weights` are nested lists (L,N,S,T), rounded to 5 decimals."""
         return {
             "name": self.name,
             "queries": self.queries,
@@ -62,12 +62,12 @@ def attention(
 ) -> dict[str, AttentionMap]:
     """Attention weights of all layers and heads for a text or a pair, by name.
 
-    Of an encoder or a decoder, in one pass over the text, it is "attentions"; of an encoder-decoder
-    "encoder_attentions", "decoder_attentions" and "cross_attentions", whose rows are tokens that the
-    decoder writes: those of `target`, or else of what it generates greedily, with `options`, `src_lang`
-    and `tgt_lang` as of `generate`. Raises InputError for a bundle that was exported without attentions,
-    for a text that is too long (unless `truncate` cuts it, where a text is read as a whole), and for a
-    target where none is written, UnsupportedError where images or sounds are read.
+    For an encoder or a decoder this is "attentions", from one pass over the text; for an encoder-decoder
+    "encoder_attentions", "decoder_attentions" and "cross_attentions", for the tokens of `target`. Without a
+    target, the model generates one greedily, with `options`, `src_lang` and `tgt_lang` as in `generate`.
+    Raises InputError for a bundle that was exported without attentions, for a text that is too long (unless
+    `truncate` cuts it, for encoders), and for a target where the model is no encoder-decoder,
+    UnsupportedError for models of images or sounds.
     """
     check_flag("truncate", truncate)
     _check_given(bundle)
@@ -84,19 +84,19 @@ def attention(
 
 
 def _check_given(bundle: LoadedBundle) -> None:
-    """Raise InputError for graphs that give no weights, UnsupportedError for those that read no texts."""
-    given = {port for session in bundle.sessions.values() for port in session.outputs}
-    if not any(layer_outputs.kind_of(name) == names.ATTENTIONS for name in given):
+    """Raise InputError for graphs without attention outputs, UnsupportedError for models without texts."""
+    outputs = {port for session in bundle.sessions.values() for port in session.outputs}
+    if not any(layer_outputs.kind_of(name) == names.ATTENTIONS for name in outputs):
         raise InputError(
             f"the graphs give no attention weights; export with --outputs {names.ATTENTIONS} "
             f"(of {', '.join(OUTPUTS)})"
         )
     if bundle.prompt_kind != TOKENS:
-        raise UnsupportedError("attention is of texts; model.run gives the weights of images and sounds")
+        raise UnsupportedError("attention reads texts; model.run returns the weights of images and sounds")
 
 
 def _read(bundle: LoadedBundle, item: Item, truncate: bool) -> list[AttentionMap]:
-    """Of a model that reads a text, or a pair, as a whole."""
+    """The maps of an encoder for a text or a pair."""
     encodings = batches.encode(bundle, [item], truncate)
     ((_, outputs, _),) = batches.run(bundle, encodings, batches.BATCH_TOKENS, None)
     tokens = _pieces(encodings[0], item)
@@ -104,8 +104,8 @@ def _read(bundle: LoadedBundle, item: Item, truncate: bool) -> list[AttentionMap
 
 
 def _prompt(bundle: LoadedBundle, item: Item) -> list[AttentionMap]:
-    """Of a decoder, in one pass over a text."""
-    text = _alone(item)
+    """The maps of a decoder, in one pass over a text."""
+    text = _single_text(item)
     (encoding,) = bundle.files.text.encode([text])
     outputs = _pass(bundle, encoding.ids, {})
     tokens = _pieces(encoding, text)
@@ -120,8 +120,8 @@ def _translated(
     tgt_lang: str | None,
     options: dict[str, Any],
 ) -> list[AttentionMap]:
-    """Of an encoder, and of a decoder that writes a target: the one given, or else greedily chosen."""
-    text, tokenizer = _alone(item), bundle.files.text
+    """The maps of an encoder-decoder for a source and `target`, by default generated greedily."""
+    text, tokenizer = _single_text(item), bundle.files.text
     rows = inputs_of(bundle, [text], src_lang)[0]
     if target is None:
         greedy = {"num_beams": 1, "do_sample": False, **target_option(bundle, tgt_lang), **options}
@@ -149,14 +149,14 @@ def _translated(
 
 
 def _pass(bundle: LoadedBundle, ids: Sequence[int], cross: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What a decoder gives in one pass over a row, from a cache of nothing."""
+    """The outputs of a decoder in one pass over a row of ids, with an empty cache."""
     step, session, length = bundle.step, bundle.decoder, len(ids)
     assert step is not None
     as_rows([ids], step.facts.vocab_size)
     check_length(length, bundle.max_length(step))
     _check_room(session, length, next(iter(cross.values())).shape[2] if cross else length)
     row = np.array([ids], np.int64)
-    given = {
+    feeds = {
         names.INPUT_IDS: row,
         names.ATTENTION_MASK: np.ones_like(row),
         names.POSITION_IDS: np.arange(length)[None],
@@ -167,8 +167,8 @@ def _pass(bundle: LoadedBundle, ids: Sequence[int], cross: dict[str, np.ndarray]
     slots = length if names.CACHE_LENGTHS in session.inputs else 0
     for name in cache_names.own_past(session.inputs):
         _, heads, _, size = session.inputs[name].shape
-        given[name] = np.zeros((1, int(heads), slots, int(size)), np.float32)
-    return dict(finite(session.run({name: given[name] for name in session.inputs})))
+        feeds[name] = np.zeros((1, int(heads), slots, int(size)), np.float32)
+    return dict(finite(session.run({name: feeds[name] for name in session.inputs})))
 
 
 def _check_room(session: Session, queries: int, keys: int) -> None:
@@ -182,7 +182,7 @@ def _check_room(session: Session, queries: int, keys: int) -> None:
 
 
 def _weights(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Weights (L,N,S,T) of the first row by kind, of outputs a layer."""
+    """Stack the outputs of all layers to weights (L,N,S,T) of the first row, by kind."""
     layers: dict[str, list[np.ndarray]] = {}
     for name, array in outputs.items():
         if layer_outputs.kind_of(name) == names.ATTENTIONS:
@@ -190,7 +190,7 @@ def _weights(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.stack(each) for name, each in layers.items()}
 
 
-def _alone(item: Item) -> str:
+def _single_text(item: Item) -> str:
     """One text. Raises InputError for a pair."""
     if not isinstance(item, str):
         raise InputError("the model reads one text, not a pair")
@@ -198,7 +198,7 @@ def _alone(item: Item) -> str:
 
 
 def _pieces(encoding: Encoding, item: Item) -> list[str]:
-    """What each token stands for in its text; special ones by their names."""
+    """The text of each token; special tokens by their names."""
     texts = (item,) if isinstance(item, str) else item
     pieces = []
     for token, (start, end), which in zip(
@@ -209,9 +209,9 @@ def _pieces(encoding: Encoding, item: Item) -> list[str]:
 
 
 def _decoded(text: Text, ids: Sequence[int]) -> list[str]:
-    """Each token as text; one that has none by its name."""
-    alone = text.decode([[token] for token in ids], special=True)
+    """Each token as text, or by its name where it has none."""
+    pieces = text.decode([[token] for token in ids], special=True)
     return [
         piece if piece.strip() else str(text.tokenizer.id_to_token(token))
-        for piece, token in zip(alone, ids, strict=True)
+        for piece, token in zip(pieces, ids, strict=True)
     ]

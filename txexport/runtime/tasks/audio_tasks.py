@@ -32,7 +32,7 @@ def classify_audio(
     """The `top_k` likeliest labels of a sound, likeliest first, or of each of several.
 
     A sound is the path of a WAV file or an array of floats (N,) between -1 and 1 at the rate of the
-    checkpoint's feature extractor. Raises InputError for what is none, and unless `truncate` cuts it, for
+    checkpoint's feature extractor. Raises InputError for an invalid sound and, unless `truncate` cuts it, for
     one that is longer than the model reads.
     """
     check_task(bundle, "classify_audio")
@@ -64,7 +64,7 @@ def extractor_of(bundle: LoadedBundle, session: Session) -> Extractor:
 
 
 def _labels(config: dict[str, Any], logits: np.ndarray, top_k: int | None) -> list[list[Label]]:
-    """As for texts, but without a problem_type a single label gets a softmax too."""
+    """Labels as for texts, but a single label without a problem_type gets a softmax."""
     if logits.shape[1] != 1 or config.get("problem_type") is not None:
         return labelled(config, logits, top_k)
     return [ranked(names(config, 1), row, top_k) for row in softmax(logits)]

@@ -33,14 +33,14 @@ def embed(
 ) -> np.ndarray:
     """Sentence vectors (len(texts), W) float32, or (W) for one text, as sentence-transformers makes them.
 
-    `prompt` is put before every text, or that of the checkpoint's prompts that has `prompt_name`, as
-    "query". `pooling` ("mean", "cls", "max", "lasttoken", "weightedmean" or "mean_sqrt_len_tokens") and
-    `normalize` (to length 1) default to what the checkpoint's sentence-transformers files say. W is the
-    model's width, or that of the last dense layer which those files name, or `truncate_dim`: the first
-    numbers of a vector trained for that (Kusupati et al. 2022), of length 1 with `normalize=True` alone.
-    Raises InputError for a name or a width that there is not, and where neither files nor arguments say
-    how to pool, but for a model with a vector of its own, as one tower of CLIP. A model of texts and
-    images pools them its own way, to length 1.
+    `prompt` is put before every text, or the checkpoint's prompt called `prompt_name`, such as "query".
+    `pooling` ("mean", "cls", "max", "lasttoken", "weightedmean" or "mean_sqrt_len_tokens") and `normalize`
+    (L2) default to the checkpoint's sentence-transformers files. W is the model's width, or that of the last
+    dense layer in these files, or `truncate_dim`: the first numbers of a vector that was trained for it
+    (Kusupati et al. 2022), L2-normalised only with `normalize=True`. Raises InputError for an unknown prompt
+    name, for a `truncate_dim` above the width, and where neither files nor arguments choose a pooling, unless
+    the model returns a vector itself, as an encoder of CLIP does. A model of texts and images has its own
+    pooling, L2-normalised.
     """
     check_task(bundle, "embed")
     check_flag("normalize", normalize)
@@ -51,36 +51,40 @@ def embed(
     encodings = encode(bundle, rows, truncate, lower=lower)
     left_out = 0 if how is None or how.pooled else _length(bundle, before, lower)
     width = _width(bundle, how)
-    kept = _kept(truncate_dim, width)
-    vectors = np.empty((len(rows), kept), np.float32)
-    for places, outputs, mask in run(bundle, encodings, batch_tokens, progress):
+    size = _kept(truncate_dim, width)
+    vectors = np.empty((len(rows), size), np.float32)
+    for indices, outputs, mask in run(bundle, encodings, batch_tokens, progress):
         if how is None:
-            found = outputs[_given(bundle)][:, :kept]
+            batch = outputs[_given(bundle)][:, :size]
         else:
-            found = how.apply(outputs[LAST_HIDDEN_STATE], mask, left_out)[:, :kept]
-        vectors[places] = unit(found) if normalize and (how is None or kept < width) else found
+            batch = how.apply(outputs[LAST_HIDDEN_STATE], mask, left_out)[:, :size]
+        vectors[indices] = unit(batch) if normalize and (how is None or size < width) else batch
     return vectors[0] if isinstance(texts, str) else vectors
 
 
 def own_vector(bundle: LoadedBundle) -> str | None:
-    """The output of an encoder that gives a sequence's vector itself, in another way than BERT's pooler."""
+    """The output of an encoder that is a sequence's vector, other than BERT's pooler; None without one."""
     return bundle.stage(roles.MODEL).facts.vector
 
 
 def _given(bundle: LoadedBundle) -> str:
-    """The output that is a text's vector, where none is made of hidden states."""
+    """The output that is a text's vector, where hidden states are not pooled."""
     return TEXT_EMBEDS if roles.TEXT in bundle.sessions else own_vector(bundle) or POOLER_OUTPUT
 
 
-def _prompt(own: Pooling | None, name: str | None, prompt: str | None) -> str:
-    """What stands before every text."""
-    known = {} if own is None else own.prompts
+def _prompt(pooling: Pooling | None, name: str | None, prompt: str | None) -> str:
+    """The prefix of every text: `prompt`, the checkpoint's prompt called `name`, or its default prompt."""
+    known = {} if pooling is None else pooling.prompts
     if prompt is not None:
         if name is not None or not isinstance(prompt, str):
             raise InputError(f"prompt is {shown(prompt)} and prompt_name {shown(name)}, expected one text")
         return prompt
     if name is None:
-        return known[own.default_prompt] if own is not None and own.default_prompt is not None else ""
+        return (
+            known[pooling.default_prompt]
+            if pooling is not None and pooling.default_prompt is not None
+            else ""
+        )
     if name not in known:
         expected = f"one of {', '.join(known)}" if known else "none: the checkpoint names no prompts"
         raise InputError(f"prompt_name {shown(name)} is not known; expected {expected}")
@@ -88,15 +92,15 @@ def _prompt(own: Pooling | None, name: str | None, prompt: str | None) -> str:
 
 
 def _length(bundle: LoadedBundle, prompt: str, lower: bool) -> int:
-    """How many tokens of a text are its prompt's, as sentence-transformers counts them."""
+    """The number of a text's tokens that belong to its prompt, as sentence-transformers counts them."""
     if not prompt:
         return 0
-    [alone] = (bundle.files.text.lowered if lower else bundle.files.text).encode([prompt])
-    return len(alone) - alone.special_tokens_mask[-1]
+    [encoding] = (bundle.files.text.lowered if lower else bundle.files.text).encode([prompt])
+    return len(encoding) - encoding.special_tokens_mask[-1]
 
 
 def _width(bundle: LoadedBundle, how: Pooling | None) -> int:
-    """How many numbers a vector has."""
+    """The size of a vector before truncation."""
     if how is not None and how.dense:
         return len(how.dense[-1].weight)
     session = bundle.sessions[roles.TEXT if roles.TEXT in bundle.sessions else roles.MODEL]
@@ -104,7 +108,7 @@ def _width(bundle: LoadedBundle, how: Pooling | None) -> int:
 
 
 def _kept(truncate_dim: int | None, width: int) -> int:
-    """How many of those are asked for."""
+    """The size of a vector after truncation. Raises InputError for more than `width`."""
     if truncate_dim is None:
         return width
     check_count("truncate_dim", truncate_dim)
@@ -114,18 +118,18 @@ def _kept(truncate_dim: int | None, width: int) -> int:
 
 
 def _how_to_pool(bundle: LoadedBundle, pooling: str | None, normalize: bool | None) -> Pooling | None:
-    """As the files say and is asked for; None of a model whose graph does it."""
+    """The pooling by the arguments and the files; None for a model whose graph returns the vector."""
     if roles.TEXT in bundle.sessions:
         if pooling is not None or normalize is False:
-            raise InputError("a model of texts and images pools its own way, to length 1; choose neither")
+            raise InputError("a model of texts and images has its own pooling, normalized; choose neither")
         return None
-    own = bundle.files.pooling
-    if own is None and pooling is None and own_vector(bundle) is not None:
+    stored = bundle.files.pooling
+    if stored is None and pooling is None and own_vector(bundle) is not None:
         return None
-    if own is None and pooling is None:
+    if stored is None and pooling is None:
         raise InputError("the checkpoint does not say how to pool; choose pooling, as 'mean' or 'cls'")
-    method = check_method(pooling) if pooling is not None else own.method  # type: ignore[union-attr]
-    if own is None:
+    method = check_method(pooling) if pooling is not None else stored.method  # type: ignore[union-attr]
+    if stored is None:
         return Pooling(method, bool(normalize))
-    wanted = own.normalize if normalize is None else normalize
-    return replace(own, method=method, normalize=wanted)
+    wanted = stored.normalize if normalize is None else normalize
+    return replace(stored, method=method, normalize=wanted)

@@ -1,4 +1,4 @@
-"""What bundles that see are for: images in, labels out; I images, T texts, W width."""
+"""Tasks of image models; I images, T texts, W width."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -37,7 +37,7 @@ def classify_image(
     batch_size: int = BATCH_IMAGES,
     progress: Progress | None = None,
 ) -> list[Label] | list[list[Label]]:
-    """The `top_k` likeliest labels of an image, or all of them for None, likeliest first.
+    """The `top_k` likeliest labels of an image, likeliest first; all of them for None.
 
     Scores are as those of `classify`.
     """
@@ -61,10 +61,11 @@ def embed_image(
 ) -> np.ndarray:
     """Vectors of images (len(images), W) float32, or (W) for one image.
 
-    Of two towers, those that `match` compares with what `embed` gives of texts; they have length 1.
-    Of an encoder of images, by `pooling`, the vector of its first token ("cls", the default), the mean of
-    the patches' ("mean") or what the checkpoint's pooler makes of the first ("pooler", the default
-    of one tower of CLIP); `normalize` makes their length 1. Raises InputError for another pooling.
+    For a model with an image encoder and a text encoder, these are the L2-normalised vectors that `match`
+    compares with those of `embed`. For an image encoder, `pooling` chooses the vector of the first token
+    ("cls", the default), the mean of the patches ("mean") or the output of the checkpoint's pooler ("pooler",
+    the default for one encoder of CLIP); `normalize` L2-normalises them. Raises InputError for another
+    pooling.
     """
     check_task(bundle, "embed_image")
     check_flag("normalize", normalize)
@@ -73,10 +74,10 @@ def embed_image(
     ways = {} if towers else _ways(bundle)
     if pooling is not None and (not isinstance(pooling, str) or pooling not in ways):
         raise InputError(f"pooling is {shown(pooling)}, expected {' or '.join(ways) or 'none'}")
-    own = IMAGE_EMBEDS if towers else own_vector(bundle)
-    pooling = pooling or ("cls" if own is None else "pooler")
+    output = IMAGE_EMBEDS if towers else own_vector(bundle)
+    pooling = pooling or ("cls" if output is None else "pooler")
     way = (lambda outputs: outputs[IMAGE_EMBEDS]) if towers else ways[pooling]
-    width = bundle.sessions[role].width(own if own and pooling == "pooler" else LAST_HIDDEN_STATE)
+    width = bundle.sessions[role].width(output if output and pooling == "pooler" else LAST_HIDDEN_STATE)
     batches = [way(outputs) for outputs in _run(bundle, role, sources, batch_size, progress)]
     vectors = np.concatenate([np.empty((0, width), np.float32), *batches])
     vectors = unit(vectors) if normalize else vectors
@@ -84,7 +85,7 @@ def embed_image(
 
 
 def _ways(bundle: LoadedBundle) -> dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]:
-    """How an encoder's outputs become one vector (W) an image."""
+    """Poolings by name: functions of an encoder's outputs that return a vector (W) an image."""
     prefix = bundle.stage(roles.MODEL).facts.prefix_tokens
     ways: dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]] = {
         "cls": lambda outputs: outputs[LAST_HIDDEN_STATE][:, 0],
@@ -109,10 +110,9 @@ def match(
 ) -> list[Label] | list[list[Label]]:
     """The probability that each of `texts` describes an image, the highest first.
 
-    Probabilities over the texts (Radford et al. 2021, 3.1), or each text's alone where the model was
-    trained so (Zhai et al. 2023, 3.2). `template` is what the model reads of a text, which takes the
-    place of {} in it, as in "a photo of {}.". Raises InputError for no texts, and for a template without
-    {}.
+    Probabilities sum to 1 over the texts (Radford et al. 2021, 3.1), or are independent for each text where
+    the model was trained so (Zhai et al. 2023, 3.2). The model reads `template` with a text in place of {},
+    as in "a photo of {}.". Raises InputError for no texts, and for a template without {}.
     """
     check_task(bundle, "match")
     labels, sources = as_texts(texts), as_sources(images)
@@ -134,7 +134,7 @@ def match(
 def _run(
     bundle: LoadedBundle, role: str, sources: Sequence, batch_size: int, progress: Progress | None
 ) -> Iterator[Mapping[str, np.ndarray]]:
-    """What the graph `role` makes of each batch of images."""
+    """Yield the outputs of the graph `role` for each batch of images."""
     check_count("batch_size", batch_size)
     tell = counting(progress)
     for first in range(0, len(sources), batch_size):

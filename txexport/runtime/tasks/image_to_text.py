@@ -1,4 +1,4 @@
-"""Images put into words: what an encoder of images leaves a decoder of texts to write."""
+"""Image captioning and text recognition: an image encoder with a text decoder."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,13 +29,13 @@ def image_to_text(
 ) -> str | list[str]:
     """The caption or the transcribed text of an image, or of each of several.
 
-    An image is as `Model.images` takes it. `options` are those of `generate`. Images are opened batch by
-    batch, each as many tokens as the encoder makes of it. Raises InputError for what is no image, and for
+    Images are those that `Model.images` takes. `options` are those of `generate`. Images are opened batch by
+    batch; each counts as many tokens as the encoder outputs. Raises InputError for an invalid image, and for
     num_return_sequences above 1.
     """
     check_place(first_place)
-    asked = replace(request(bundle, images, **options), first_place=first_place)
-    results = scheduler.finished(asked, batch_tokens, progress)
+    generation_request = replace(request(bundle, images, **options), first_place=first_place)
+    results = scheduler.finished(generation_request, batch_tokens, progress)
     texts = bundle.files.text.decode([result.tokens for result in results])
     return texts if several(images) else texts[0]
 
@@ -47,9 +47,9 @@ def request(
     logits_processor: LogitsProcessor | None = None,
     **options: Any,
 ) -> GenerationRequest:
-    """An image or several to put into words, which are opened batch by batch. Errors as `image_to_text`."""
+    """The request for the texts of images, which are opened batch by batch. Errors as `image_to_text`."""
     check_task(bundle, "image_to_text")
-    asked = request_of(bundle, as_sources(images), logits_processor, options)
-    if (count := asked.config.num_return_sequences) > 1:
+    generation_request = request_of(bundle, as_sources(images), logits_processor, options)
+    if (count := generation_request.config.num_return_sequences) > 1:
         raise InputError(f"an image has one text; num_return_sequences must be 1, and is {count}")
-    return replace(asked, read=bundle.files.images.pixels)
+    return replace(generation_request, read=bundle.files.images.pixels)

@@ -1,4 +1,4 @@
-"""From scores to named labels, as a checkpoint's config.json asks; N rows, K labels."""
+"""Named labels from logits, by a checkpoint's config.json; N rows, K labels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
@@ -10,7 +10,7 @@ from txexport.support.arguments import check_count
 
 
 class Label(TypedDict):
-    """A label and how likely it is."""
+    """A label and its score."""
 
     label: str
     score: float
@@ -23,12 +23,12 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """The probability of each label alone."""
-    return np.exp(-np.logaddexp(0, -logits))  # where e to the power overflows too
+    """The probability of each label by itself."""
+    return np.exp(-np.logaddexp(0, -logits))  # exp(-logits) could overflow
 
 
 def identity(logits: np.ndarray) -> np.ndarray:
-    """The numbers themselves."""
+    """The logits unchanged."""
     return logits
 
 
@@ -41,9 +41,9 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def cross_encoder(config: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray] | None:
-    """The activation of a cross-encoder of sentence-transformers, where a file of it names one.
+    """The activation of a sentence-transformers cross-encoder; None where the config names none.
 
-    Raises BundleError for a function that is not one of ACTIVATIONS.
+    Raises BundleError for a function that is not in ACTIVATIONS.
     """
     table = config.get("sentence_transformers")
     if isinstance(table, dict) and "activation_fn" in table:
@@ -62,14 +62,14 @@ def cross_encoder(config: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarra
 
 
 def scores(config: Mapping[str, Any], logits: np.ndarray) -> np.ndarray:
-    """Scores of logits (N,K) by `problem_type`: probabilities of labels that exclude each other, or that do
-    not, or the numbers themselves. Without it, one label stands alone and several exclude each other.
+    """Scores (N,K) of logits (N,K), by the activation of a cross-encoder or by `problem_type`.
 
-    A cross-encoder of sentence-transformers says so itself, which goes before.
+    A softmax for one label of several, a sigmoid for multi-label classification, the logits for regression.
+    Without a `problem_type`, one label gets a sigmoid and several get a softmax.
     """
-    asked = cross_encoder(config)
-    if asked is not None:
-        return asked(logits)
+    activation = cross_encoder(config)
+    if activation is not None:
+        return activation(logits)
     kind = config.get("problem_type")
     if kind == "regression":
         return logits
@@ -79,12 +79,12 @@ def scores(config: Mapping[str, Any], logits: np.ndarray) -> np.ndarray:
 
 
 def names(config: Mapping[str, Any], count: int) -> list[str]:
-    """The names of `count` labels by id2label if it has as many, or LABEL_0 and so on. Raises BundleError."""
-    given = config.get("id2label") or {}
-    if not isinstance(given, dict):
-        raise BundleError(f"config.json: id2label is a {type(given).__name__}, expected an object")
-    given = given if len(given) == count else {}
-    return [str(given.get(str(i), f"LABEL_{i}")) for i in range(count)]
+    """The names of `count` labels: id2label if it has as many, or LABEL_0 and so on. Raises BundleError."""
+    id2label = config.get("id2label") or {}
+    if not isinstance(id2label, dict):
+        raise BundleError(f"config.json: id2label is a {type(id2label).__name__}, expected an object")
+    id2label = id2label if len(id2label) == count else {}
+    return [str(id2label.get(str(i), f"LABEL_{i}")) for i in range(count)]
 
 
 def labelled(config: Mapping[str, Any], logits: np.ndarray, top_k: int | None) -> list[list[Label]]:

@@ -1,4 +1,4 @@
-"""A vector for each token of texts, and how well documents match queries by them; T tokens, V numbers each.
+"""Late interaction: a vector for each token, and document scores; T tokens, V numbers a vector.
 
 Khattab and Zaharia 2020.
 """
@@ -30,7 +30,7 @@ from txexport.support.progress import ByInput, Progress
 
 @dataclass(frozen=True)
 class Row:
-    """A text's tokens with its prefix among them; of a query, so many `expansions` behind them."""
+    """The tokens of a text with its prefix; the last `expansions` tokens of a query are mask tokens."""
 
     ids: list[int]
     type_ids: list[int]
@@ -49,12 +49,12 @@ def embed_tokens(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> np.ndarray | list[np.ndarray]:
-    """A vector for each token of a text, (T, V) float32 of length 1, as ColBERT and PyLate make them.
+    """A vector for each token of a text, (T, V) float32 L2-normalised, as ColBERT and PyLate make them.
 
-    For late interaction, where texts are documents, and with `is_query` queries: each has its own first
-    token and longest length, as the checkpoint's files say, queries are filled up to theirs with mask
-    tokens, which have vectors too, and documents have none of punctuation. What those compare is
-    `rerank`. Raises InputError for a checkpoint of another kind.
+    For late interaction: `texts` are documents, or queries with `is_query`. By the checkpoint's files, each
+    kind has its own prefix token and longest length; queries are padded to theirs with mask tokens, which
+    have vectors too; documents have no vectors for punctuation. `rerank` compares the two. Raises InputError
+    for a checkpoint of another kind.
     """
     check_flag("is_query", is_query)
     check_task(bundle, "embed_tokens")
@@ -64,21 +64,21 @@ def embed_tokens(
     skipped = [] if is_query else _skipped(bundle, how)
     tell = ByInput(progress, range(len(rows)))
     vectors = [np.empty((0, 0), np.float32)] * len(rows)
-    for places in batches_by_length(lengths := [len(row) for row in rows], lengths, batch_tokens):
-        batch = [rows[place] for place in places]
-        for place, hidden in zip(places, _hidden(bundle, batch, how.attends), strict=True):
-            kept = hidden[: len(rows[place])][~np.isin(rows[place].ids, skipped)]
+    for indices in batches_by_length(lengths := [len(row) for row in rows], lengths, batch_tokens):
+        batch = [rows[place] for place in indices]
+        for place, hidden in zip(indices, _hidden(bundle, batch, how.attends), strict=True):
+            selected = hidden[: len(rows[place])][~np.isin(rows[place].ids, skipped)]
             for layer in how.dense:
-                kept = layer.apply(kept)
-            vectors[place] = unit(kept)
-        tell(places)
+                selected = layer.apply(selected)
+            vectors[place] = unit(selected)
+        tell(indices)
     return vectors[0] if isinstance(texts, str) else vectors
 
 
 def max_sim(query: np.ndarray, document: np.ndarray) -> float:
     """The sum, over a query's vectors (T,V), of each one's greatest product with a document's (T,V)."""
     if not len(document):
-        raise InputError("a document has no tokens but those that are skipped; leave it out")
+        raise InputError("a document has only tokens that are skipped; leave it out")
     return float((query @ document.T).max(axis=1).sum())
 
 
@@ -90,20 +90,20 @@ def scores(
     batch_tokens: int,
     progress: Progress | None,
 ) -> np.ndarray:
-    """How well each document matches each query, (queries, documents)."""
-    kept = embed_tokens(bundle, documents, truncate=truncate, batch_tokens=batch_tokens)
-    asked = embed_tokens(
+    """The MaxSim of each query and document, (queries, documents)."""
+    document_vectors = embed_tokens(bundle, documents, truncate=truncate, batch_tokens=batch_tokens)
+    query_vectors = embed_tokens(
         bundle, queries, is_query=True, truncate=truncate, batch_tokens=batch_tokens, progress=progress
     )
-    return np.array([[max_sim(query, document) for document in kept] for query in asked]).reshape(
-        len(queries), len(documents)
-    )
+    return np.array(
+        [[max_sim(query, document) for document in document_vectors] for query in query_vectors]
+    ).reshape(len(queries), len(documents))
 
 
 def _rows(
     bundle: LoadedBundle, how: TokenVectors, texts: Sequence[str], is_query: bool, truncate: bool
 ) -> list[Row]:
-    """Each text's tokens, of a query up to its length."""
+    """The tokens of each text; a query is padded to its length."""
     prefix = how.query_prefix if is_query else how.document_prefix
     added = [] if prefix == "" else [_id(bundle, prefix)]
     length = how.query_length if is_query else how.document_length
@@ -120,7 +120,7 @@ def _rows(
 
 
 def _id(bundle: LoadedBundle, prefix: str) -> int:
-    """The token that a prefix is. Raises BundleError for one that the tokenizer does not know."""
+    """The token id of a prefix. Raises BundleError for a prefix that the tokenizer does not know."""
     number = bundle.files.text.tokenizer.token_to_id(prefix)
     if number is None:
         raise BundleError(
@@ -131,16 +131,16 @@ def _id(bundle: LoadedBundle, prefix: str) -> int:
 
 
 def _expansion(bundle: LoadedBundle) -> int:
-    """The token that fills queries up: the mask, or of a decoder the one that ends a text."""
+    """The token that pads queries: the mask, or for a decoder the end of a text."""
     for name in ("mask_token", "eos_token", "pad_token"):
         token = bundle.files.text.special(name)
         if token is not None:
             return token[1]
-    raise BundleError("the tokenizer's files name no mask_token, which queries are filled up with")
+    raise BundleError("the tokenizer's files name no mask_token, which pads queries")
 
 
 def _skipped(bundle: LoadedBundle, how: TokenVectors) -> list[int]:
-    """The ids of documents' tokens without a vector; of a word that is no token, the unknown one's."""
+    """The ids of document tokens without a vector; unknown ones count as the unknown token."""
     text = bundle.files.text
     unknown = text.special("unk_token")
     ids = (text.tokenizer.token_to_id(word) for word in how.skiplist)
@@ -149,7 +149,7 @@ def _skipped(bundle: LoadedBundle, how: TokenVectors) -> list[int]:
 
 
 def _hidden(bundle: LoadedBundle, rows: Sequence[Row], attends: bool) -> np.ndarray:
-    """What the graph gives (B,S,W), no token seeing expansions unless it `attends`."""
+    """The hidden states (B,S,W); unless `attends`, expansions are masked."""
     session = bundle.sessions[roles.MODEL]
     check_room(session, len(rows), max(len(row) for row in rows))
     feeds = inputs_of(bundle, roles.MODEL, rows)

@@ -1,4 +1,4 @@
-"""Generation that keeps the keys and values of what it has read, for the next prompts: Model.session."""
+"""Generation with a prefix cache: Model.session."""
 
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
@@ -16,7 +16,7 @@ R = TypeVar("R")
 def _over_store(
     function: Callable[Concatenate[LoadedBundle, P], R],
 ) -> Callable[Concatenate["PrefixSession", P], R]:
-    """Make a method of a function that generates, which passes the session's bundle and store."""
+    """Make a PrefixSession method of a function that generates; it passes the session's bundle and store."""
     generate: Callable[..., R] = function
 
     def method(self: "PrefixSession", /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -27,10 +27,10 @@ def _over_store(
 
 @attached
 class PrefixSession:
-    """The methods of Model that generate, with the same arguments, over one `store` of what was read before.
+    """The methods of Model that generate, with the same arguments, over one prefix cache, `store`.
 
-    A prompt's first tokens are not read again where an earlier prompt began with them, as those of a
-    conversation's next turn. Threads may share a session; made by `Model.session`.
+    Tokens with which an earlier prompt also began are not computed again, such as the earlier turns of a
+    conversation. Threads may share a session; made by `Model.session`.
     """
 
     def __init__(self, bundle: LoadedBundle, store: PrefixStore):
@@ -46,10 +46,10 @@ class PrefixSession:
 
 
 def session(bundle: LoadedBundle, max_tokens: int = TOKENS, *, max_bytes: int | None = None) -> PrefixSession:
-    """A session, whose `generate`, `chat` and `stream` do not read again what they have read before.
+    """A session, whose `generate`, `chat` and `stream` reuse the prefixes of earlier prompts.
 
-    It keeps the keys and values of at most `max_tokens` tokens, and of `max_bytes` of memory where that
-    is given; the least recently used are dropped first. For decoders without an encoder.
+    It stores the keys and values of at most `max_tokens` tokens and `max_bytes` bytes (None: no limit), and
+    evicts the least recently used ones first. For decoders without an encoder.
     """
     check_task(bundle, "generate")
     store = PrefixStore(max_tokens, max_bytes)

@@ -22,12 +22,12 @@ from txexport.runtime.tasks.text_tasks import as_pairs
 from txexport.support.arguments import check_count, check_flag, with_options
 from txexport.support.progress import Progress
 
-WINDOW, OVERLAP = 384, 128  # tokens; what models were trained with
+WINDOW, OVERLAP = 384, 128  # tokens, as in training
 HIDDEN = np.float32(-10000)
 
 
 class Answer(TypedDict):
-    """A span of the context: how likely, its first and past last character, its text."""
+    """A span of the context: its score, first character, the position after its last, and text."""
 
     score: float
     start: int
@@ -78,11 +78,11 @@ def answer(
 ) -> list[Answer] | list[list[Answer]]:
     """The `top_k` likeliest answers within a context; for several questions or contexts, of each pair.
 
-    An answer has at most `max_answer_len` tokens, widened to whole words unless `align_to_words` is
-    false. Question and context longer than `max_seq_len` tokens (384 or the model's limit) are read in
-    windows whose contexts share `doc_stride` tokens (half, at most 128). Scores of one text found twice
-    are added. `handle_impossible_answer` lets "" stand for no answer. Raises InputError for a question or
-    context without text, and for a question that leaves no room for its context.
+    An answer has at most `max_answer_len` tokens, widened to whole words unless `align_to_words` is false.
+    Question and context longer than `max_seq_len` tokens (384 or the model's limit) are read in windows whose
+    contexts share `doc_stride` tokens (half, at most 128). The scores of equal answers are added.
+    `handle_impossible_answer` allows the answer "", for none. Raises InputError for a question or context
+    without text, and for a question that leaves no room for its context.
     """
     check_task(bundle, "answer")
     options = AnswerOptions(**keywords)
@@ -105,7 +105,7 @@ def answer(
 
 
 def _best(windows: Sequence[tuple[list[Answer], float]], options: AnswerOptions) -> list[Answer]:
-    """The likeliest answers of one context, by the answers of its windows and their scores of no answer."""
+    """The likeliest answers of one context, from the answers and the no-answer scores of its windows."""
     answers = _merged([one for spans, _ in windows for one in spans])
     if options.handle_impossible_answer:
         answers.append({"score": min(none for _, none in windows), "start": 0, "end": 0, "answer": ""})
@@ -131,14 +131,14 @@ def _spans(
     end_logits: np.ndarray,
     options: AnswerOptions,
 ) -> tuple[list[Answer], float]:
-    """The likeliest answers of a window by its logits (S), and the score that it has none.
+    """The likeliest answers of a window by its logits (S), and its no-answer score.
 
-    Several spans may lie in the same words, so that more are kept than are asked for.
+    Several spans may widen to the same words, so more than `top_k` are returned.
     """
     count = 2 * options.top_k + 10 if options.align_to_words else options.top_k
     inside = np.array([part == 1 for part in window.sequence_ids])  # (S)
     seen = inside.copy()
-    seen[0] |= window.special_tokens_mask[0] == 1  # where models point that see no answer
+    seen[0] |= window.special_tokens_mask[0] == 1  # to which models point for no answer
     starts = softmax(np.where(seen, start_logits, HIDDEN))  # (S)
     ends = softmax(np.where(seen, end_logits, HIDDEN))
     apart = np.arange(len(inside)) - np.arange(len(inside))[:, None]  # (S, S)
@@ -152,7 +152,7 @@ def _spans(
 
 
 def _characters(window: Encoding, first: int, last: int, whole_words: bool) -> tuple[int, int]:
-    """First and past last character of tokens, or of the words that they are in where there are words."""
+    """The first and past last character of tokens, or of their words if `whole_words`."""
     start_word, end_word = window.token_to_word(first), window.token_to_word(last)
     if whole_words and start_word is not None and end_word is not None:
         start, end = window.word_to_chars(start_word, 1), window.word_to_chars(end_word, 1)
@@ -162,10 +162,10 @@ def _characters(window: Encoding, first: int, last: int, whole_words: bool) -> t
 
 
 def _merged(answers: Sequence[Answer]) -> list[Answer]:
-    """Each text once, whatever its case, where it was found first and with the sum of its scores."""
-    kept: dict[str, Answer] = {}
+    """Equal answers merged, ignoring case: the first one, with the sum of the scores."""
+    merged: dict[str, Answer] = {}
     for one in answers:
-        same = kept.setdefault(one["answer"].lower(), one)
+        same = merged.setdefault(one["answer"].lower(), one)
         if same is not one:
             same["score"] += one["score"]
-    return list(kept.values())
+    return list(merged.values())

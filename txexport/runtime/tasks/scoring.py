@@ -1,4 +1,4 @@
-"""How likely a model finds texts."""
+"""Log-probabilities of texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from txexport.support.progress import Progress, counting
 
 @dataclass(frozen=True)
 class Score:
-    """How likely a model finds tokens: the logarithm of each one's probability, given those before it."""
+    """Tokens, and the log-probability of each one given those before it."""
 
     tokens: list[int]
     log_probs: list[float]
 
     @property
     def total(self) -> float:
-        """The logarithm of the probability of all of them."""
+        """The log-probability of all tokens together."""
         return float(sum(self.log_probs))
 
 
@@ -47,8 +47,8 @@ def score(
         raise InputError(f"a model of {what} scores no texts; it has {method}")
     if bundle.is_encoder_decoder != (targets is not None):
         expected = "one for each text" if bundle.is_encoder_decoder else "None: it is no encoder-decoder"
-        given = "None" if targets is None else "given"
-        raise InputError(f"task '{bundle.manifest.task}': targets are {given}, expected {expected}")
+        state = "None" if targets is None else "given"
+        raise InputError(f"task '{bundle.manifest.task}': targets are {state}, expected {expected}")
     config = bundle.files.generation_config
     request = checked(GenerationRequest(bundle, inputs_of(bundle, texts)[0], config, strict=False))
     rows = request.inputs
@@ -70,9 +70,9 @@ def score(
     tell, done = counting(progress), 0
     for batch in batches_by_length(costs, costs, batch_tokens):
         mine = encoded(request.of_rows(batch))
-        whole = [[*prompt, *answers[i]] for prompt, i in zip(mine.decoder_input_ids, batch, strict=True)]
-        logs = token_log_probs(mine, whole)
-        for i, row, values in zip(batch, whole, logs, strict=True):
+        sequences = [[*prompt, *answers[i]] for prompt, i in zip(mine.decoder_input_ids, batch, strict=True)]
+        logs = token_log_probs(mine, sequences)
+        for i, row, values in zip(batch, sequences, logs, strict=True):
             results[i] = Score(list(row[1:]), values.tolist())
         done += len(batch)
         tell(done, len(rows))

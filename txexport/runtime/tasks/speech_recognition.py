@@ -1,4 +1,4 @@
-"""Speech written down: what Whisper's decoder begins with (Radford et al. 2022, 2.3), and what follows."""
+"""Speech recognition with Whisper, and the first tokens of its decoder (Radford et al. 2022, 2.3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from txexport.support.progress import Progress
 
 
 class Speech:
-    """The special tokens of a model of speech, as its generation_config.json has them."""
+    """The special tokens of a speech model, from its generation_config.json."""
 
     def __init__(self, folder: Path):
         values = read_json(folder / "generation_config.json", missing={})
@@ -32,7 +32,7 @@ class Speech:
         self.own_task: str = _own(values, "task", str) or "transcribe"
 
     def begin(self, start: int, task: str, language: int | None) -> list[int]:
-        """The first tokens: start, language and task of a model of many languages, and that no times follow.
+        """The first tokens: start, then language and task if the model is multilingual, and no timestamps.
 
         Raises InputError for a task that the model does not know.
         """
@@ -54,17 +54,17 @@ class Speech:
             raise InputError(f"language '{name}' is not known; expected one of {known}")
         return self.languages[token]
 
-    def check(self, words: int) -> None:
-        """Raise BundleError for a special token that a model of so many words does not know."""
+    def check(self, vocab_size: int) -> None:
+        """Raise BundleError for a special token outside the vocabulary."""
         tokens = [*self.languages.values(), *self.tasks.values(), self.no_times or 0]
-        if not all(0 <= token < words for token in tokens):
+        if not all(0 <= token < vocab_size for token in tokens):
             raise BundleError(
                 f"generation_config.json: special tokens run from {min(tokens)} to {max(tokens)}, "
-                f"expected 0 to {words - 1}"
+                f"expected 0 to {vocab_size - 1}"
             )
 
     def likeliest(self, logits: np.ndarray) -> list[int]:
-        """The languages' tokens that logits (B,V) after the start find likeliest."""
+        """The likeliest language tokens (B) by the logits (B,V) after the start token."""
         tokens = np.array(sorted(self.languages.values()))
         return tokens[logits[:, tokens].argmax(axis=1)].tolist()
 
@@ -80,11 +80,11 @@ def transcribe(
 ) -> str | list[str]:
     """The transcript of a sound, or of each of many; with task "translate" its English translation.
 
-    A sound is as `Model.audio` takes it, at most as long as the model hears at once. `options` are
-    `task`, `language`, a code as "fr", where None is what the checkpoint says or else lets the model
-    tell, and those of `generate`, but that max_length counts new tokens alone, as transformers counts for
-    speech. Sounds are read batch by batch, each as many tokens as the encoder makes of it. Raises
-    InputError for a task, a language or a sound that cannot be.
+    Sounds are those that `Model.audio` takes, at most as long as the model reads at once. `options` are
+    `task`; `language`, a code such as "fr", by default the checkpoint's or else detected by the model; and
+    those of `generate`, except that max_length counts new tokens only, as in transformers for speech. Sounds
+    are read batch by batch; each counts as many tokens as the encoder outputs. Raises InputError for an
+    invalid task, language or sound.
     """
     check_place(first_place)
     check_task(bundle, "transcribe")
@@ -92,8 +92,8 @@ def transcribe(
         if options:
             raise InputError(f"{next(iter(options))} is an option of models that generate text; leave it out")
         return ctc.transcribe(bundle, sounds, progress)
-    asked = replace(request(bundle, sounds, **options), first_place=first_place)
-    results = scheduler.finished(asked, batch_tokens, progress)
+    generation_request = replace(request(bundle, sounds, **options), first_place=first_place)
+    results = scheduler.finished(generation_request, batch_tokens, progress)
     texts = bundle.files.text.decode([result.tokens for result in results])
     return texts[0] if isinstance(sounds, SINGLE) else texts
 
@@ -107,7 +107,7 @@ def request(
     logits_processor: LogitsProcessor | None = None,
     **options: Any,
 ) -> GenerationRequest:
-    """A sound or several to write down, with what their texts begin with. Errors as `transcribe`."""
+    """The request for transcripts, with the decoder's first tokens. Errors as `transcribe`."""
     check_task(bundle, "transcribe")
     sounds, config = (
         [sounds] if isinstance(sounds, SINGLE) else as_list(sounds),
@@ -121,9 +121,9 @@ def request(
     for name, value in (("language", language), ("task", task)):
         if not isinstance(value, str | None):
             raise InputError(f"{name} is {shown(value)}, expected a text or None")
-    language, asked = language or speech.own_language, task or speech.own_task
+    language, chosen_task = language or speech.own_language, task or speech.own_task
     spoken = None if language is None else speech.language(language)
-    first = speech.begin(0, asked, spoken or 0)
+    first = speech.begin(0, chosen_task, spoken or 0)
     if config.max_length is not None:
         config = replace(config, max_length=config.max_length + len(first))
 
@@ -132,7 +132,7 @@ def request(
         if spoken is None and speech.languages:
             tokens = [*speech.likeliest(prefill(batch, [1] * len(tokens))[1])]
         start = batch.decoder_input_ids[0][0]
-        return replace(batch, decoder_input_ids=[speech.begin(start, asked, token) for token in tokens])
+        return replace(batch, decoder_input_ids=[speech.begin(start, chosen_task, token) for token in tokens])
 
     speech.check(bundle.decoder.width(LOGITS))
     strict, read = "max_new_tokens" in options, bundle.files.extractor.features
@@ -140,7 +140,7 @@ def request(
 
 
 def _left_out(folder: Path, ignored: Sequence[str]) -> tuple[str, ...]:
-    """What a checkpoint asks of speech in vain: `ignored`, but for the tokens forced first, given here."""
+    """The checkpoint's settings without effect on speech; its forced first tokens do have one."""
     left = [option for option in ignored if not option.startswith("forced_decoder_ids=")]
     times = read_json(folder / "generation_config.json", missing={}).get("return_timestamps")
     return (*left, "return_timestamps=True") if times else tuple(left)

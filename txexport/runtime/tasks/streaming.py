@@ -1,4 +1,4 @@
-"""New text in pieces as they come, none of which splits a character: Model's methods of these names."""
+"""Streaming: generated text in pieces that never split a character."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,9 +17,9 @@ from txexport.runtime.tasks import image_to_text, speech_recognition
 
 
 def stream(bundle: LoadedBundle, prompt: str, **options: Any) -> Iterator[str]:
-    """The new text for one prompt in pieces as they come, none of which splits a character.
+    """Stream the new text for one prompt in pieces that never split a character.
 
-    Arguments and errors as `stream_many`, which come when the first piece is asked for.
+    Arguments and errors as `stream_many`; errors are raised at the first piece.
     """
     for _, piece in stream_many(bundle, [prompt], **options):
         yield piece
@@ -35,10 +35,10 @@ def stream_many(
     batch_tokens: int = CACHE_TOKENS,
     **options: Any,
 ) -> Iterator[tuple[int, str]]:
-    """As `stream`, for several prompts: each piece with its prompt's number.
+    """Stream the new texts for several prompts: each piece with the index of its prompt.
 
-    Those of one batch come side by side, and batches one after another, as `generate` makes them.
-    Arguments and errors as there; num_return_sequences must be 1.
+    The pieces of a batch are interleaved, and batches follow one another, as in `generate`. Arguments and
+    errors as there; num_return_sequences must be 1.
     """
     if bundle.prompt_kind == SOUND:
         refuse_languages(src_lang, tgt_lang)
@@ -63,7 +63,7 @@ def stream_chat(
     logits_processor: LogitsProcessor | None = None,
     **options: Any,
 ) -> Iterator[str]:
-    """As `chat`, in pieces as they come."""
+    """Stream the answer to a conversation; arguments and errors as `chat`."""
     conversation = Conversation(messages, tools, chat_template, chat_template_kwargs, continue_final_message)
     input_ids = chat_input_ids(bundle, conversation)
     for _, piece in _pieces(request_of(bundle, input_ids, logits_processor, options), CACHE_TOKENS):

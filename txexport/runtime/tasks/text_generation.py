@@ -1,4 +1,4 @@
-"""New text for prompts: what Model's methods of these names do."""
+"""Text generation and chat."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,22 +35,21 @@ def generate(
 ) -> str | list[str] | list[list[str]]:
     """The new text for a prompt, or for each of several, in their order.
 
-    For an encoder-decoder `prompts` are its sources, for a model of speech sounds (see `transcribe`), for
-    one of images those (see `image_to_text`).
-    `options` are those of `GenerationConfig`, with transformers' names and defaults over what the
-    checkpoint says; with num_return_sequences above 1 there is a list of texts for each prompt.
-    `logits_processor` changes logits at each step: it takes rows of tokens and scores (R,V), and gives
-    scores, where -inf rules a token out and +inf, which one token of a row may have, forces it.
-    `assistant_model` is a smaller Model of the same tokens, which proposes what this one then confirms
-    several tokens a step; `prefix_store` a PrefixStore of what was read before.
-    `src_lang` and `tgt_lang` are languages by the names of the tokenizer's tokens ("fr_XX", "fra_Latn",
-    or "fr" for "__fr__"), for a translator between many. Errors as `generate_ids`.
+    For an encoder-decoder `prompts` are the sources, for a speech model sounds (see `transcribe`), for an
+    image model images (see `image_to_text`). `options` are those of `GenerationConfig`, with transformers'
+    names, over the checkpoint's settings; with num_return_sequences above 1 there is a list of texts for each
+    prompt. `logits_processor` changes scores at each step: it takes rows of tokens and scores (R,V), and
+    returns scores, where -inf bans a token and +inf, which one token of a row may have, forces it.
+    `assistant_model` is a smaller Model with the same vocabulary, for speculative decoding; `prefix_store` is
+    a PrefixStore, a cache of prompt prefixes. `src_lang` and `tgt_lang` are the languages of a multilingual
+    translator, by the names of tokenizer tokens ("fr_XX", "fra_Latn", or "fr" for "__fr__"). Errors as
+    `generate_ids`.
 
-    Many prompts run in batches of like lengths. `batch_tokens` is how many tokens a batch may come to in
-    the end: prompts, new tokens and padding, for each beam or sequence returned; a prompt that needs more
-    runs alone. With do_sample and a seed, what is drawn for a prompt depends on the seed and on its place
-    among the prompts, and on nothing else: neither on the batches nor on the other prompts. `first_place`
-    is the place of the first, where these go on after others.
+    Many prompts run in batches of similar lengths. `batch_tokens` is the most tokens of a batch at its end:
+    prompts, new tokens and padding, for each beam or returned sequence; a prompt that needs more runs alone.
+    With do_sample and a seed, the samples of a prompt depend only on the seed and on its index among the
+    prompts: neither on the batches nor on the other prompts. `first_place` is the index of the first prompt,
+    for a call that continues others.
     """
     options |= {
         "logits_processor": logits_processor,
@@ -77,13 +76,13 @@ def generate(
 def generate_ids(
     bundle: LoadedBundle, input_ids: Sequence[Sequence[int] | np.ndarray], **options: Any
 ) -> list[list[int]]:
-    """The new token ids for rows of ids of any lengths; of spectrograms for speech, of pixels for images.
+    """The new token ids for rows of ids of any lengths; for spectrograms (speech) or pixels (images).
 
-    Arguments as `generate`. A row ends after an end-of-sequence token, which it keeps, at a stop string,
-    or after `max_new_tokens`: by default what the checkpoint's settings say, or else 20, within the
-    model's longest sequence. With num_return_sequences above 1, so many rows for each one, the best
-    first. Raises InputError for a task that does not generate, for rows that are too long, and for
-    options that are unknown or out of range.
+    Arguments as `generate`. A row ends after an end-of-sequence token, which it includes, at a stop string,
+    or after `max_new_tokens`: by default the checkpoint's setting, or else 20, within the model's longest
+    sequence. With num_return_sequences above 1 there are that many rows for each input, the best first.
+    Raises InputError for a task that does not generate, for rows that are too long, and for options that are
+    unknown or out of range.
     """
     return [result.tokens for result in generate_with_scores(bundle, input_ids, **options)]
 
@@ -99,7 +98,7 @@ def generate_with_scores(
     progress: Progress | None = None,
     **options: Any,
 ) -> list[Generated]:
-    """As `generate_ids`, with the scores of beams, or with `log_probs` the tokens' log-probabilities."""
+    """As `generate_ids`, with the scores of beams or, if `log_probs`, the tokens' log-probabilities."""
     check_flag("log_probs", log_probs)
     check_place(first_place)
     request = request_of(bundle, input_ids, logits_processor, options)
@@ -118,16 +117,16 @@ def chat(
     logits_processor: LogitsProcessor | None = None,
     **options: Any,
 ) -> str:
-    """The answer to a conversation, as the checkpoint's chat template puts it to the model.
+    """The answer to a conversation, by the checkpoint's chat template.
 
-    `messages` are {"role": "user", "content": ...} and so on; `tools` are the functions that the model
-    may call, {"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}, as
-    of transformers' `apply_chat_template`. A call is text, in the form that the checkpoint was trained to
-    write. Of several templates by name `chat_template` is one; else it is the default, or "tool_use" for
-    tools. `chat_template_kwargs` are values that it reads, as {"enable_thinking": False} or {"documents":
-    [...]}. With `continue_final_message` the answer goes on the last message, or that key of it, as
-    "reasoning_content". Errors as `generate`, where there is no template, and where it reads no tools,
-    or not a value.
+    `messages` are {"role": "user", "content": ...} and so on; `tools` are the functions that the model may
+    call, {"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}, as in
+    transformers' `apply_chat_template`. A call is text, in the form that the checkpoint was trained to write.
+    `chat_template` is the name of one of several templates, by default "default", or "tool_use" with tools.
+    `chat_template_kwargs` are values for the template, such as {"enable_thinking": False} or {"documents":
+    [...]}. With `continue_final_message` the answer continues the content of the last message, or the key of
+    it that is named, such as "reasoning_content". Errors as `generate`; also for a missing template, and for
+    tools or a value that the template does not read.
     """
     conversation = Conversation(messages, tools, chat_template, chat_template_kwargs, continue_final_message)
     input_ids = chat_input_ids(bundle, conversation)

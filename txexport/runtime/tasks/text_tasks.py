@@ -1,6 +1,6 @@
-"""What bundles of texts are for: texts in; labels, words and probabilities out.
+"""Tasks of text models: classification, ranking, masked tokens, sentence pairs and multiple choice.
 
-Public functions are those of Model's methods.
+The public functions are methods of Model.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from txexport.support.progress import Progress
 
 
 class Word(TypedDict):
-    """A word for a mask: how likely it is, its id, its text, and the whole text with it."""
+    """A candidate for a mask: its probability, id and text, and the whole text with it."""
 
     score: float
     token: int
@@ -31,7 +31,7 @@ class Word(TypedDict):
 
 
 class Ranked(TypedDict):
-    """A document's place among those given, and how well it answers a query; its text where that is asked."""
+    """A document's index, its score for a query and, if requested, its text."""
 
     corpus_id: int
     score: float
@@ -49,10 +49,10 @@ def classify(
 ) -> list[Label] | list[list[Label]]:
     """The labels of a text, likeliest first: all of them, or the first `top_k`.
 
-    Several `texts` may hold pairs, as in [("premise", "hypothesis")]. Scores are probabilities that sum
-    to 1, or of each label alone, or plain numbers of a regression, as config.json's problem_type says;
-    those of a cross-encoder of sentence-transformers are what its predict gives by the activation that
-    its files name.
+    Several `texts` may hold pairs, as in [("premise", "hypothesis")]. By config.json's problem_type, scores
+    are probabilities that sum to 1, independent probabilities, or the numbers of a regression; those of a
+    sentence-transformers cross-encoder are the same as from its `predict`, with the activation that its files
+    name.
     """
     check_task(bundle, "classify")
     encodings = encode(bundle, as_items(texts), truncate)
@@ -62,15 +62,15 @@ def classify(
 
 
 def _scoring(bundle: LoadedBundle) -> dict:
-    """config.json, and what a cross-encoder's newer file says of its scores, which goes before.
+    """config.json, updated with the activation in a cross-encoder's newer file.
 
     sentence-transformers reads that file only beside a modules.json.
     """
     folder, config = bundle.files.folder, bundle.files.config
     if not (folder / "modules.json").is_file():
         return config
-    own = read_json(folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
-    return config if own is None else config | {"sentence_transformers": {"activation_fn": own}}
+    activation = read_json(folder / "config_sentence_transformers.json", missing={}).get("activation_fn")
+    return config if activation is None else config | {"sentence_transformers": {"activation_fn": activation}}
 
 
 def rerank(
@@ -84,26 +84,26 @@ def rerank(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Ranked] | list[list[Ranked]]:
-    """The score of each of `documents` for a query, the best first, as CrossEncoder.rank gives it.
+    """The score of each of `documents` for a query, the best first, as in CrossEncoder.rank.
 
-    For a model of one label that reads a query and a document together: `corpus_id` is a document's place
-    among those given, `score` what the checkpoint's activation makes of the label, or else its
-    probability; `text` is there with `return_documents`. `top_k` is how many are given. Several queries
-    have a list each. `truncate` cuts the longer of the two. Raises InputError for a model of more labels.
-    For late interaction it reads each alone, and a score is the sum, over the query's tokens, of the
-    greatest product with a document's (see `embed_tokens`).
+    For a cross-encoder with one label: `corpus_id` is a document's index, `score` the label after the
+    checkpoint's activation, by default a sigmoid; `text` is there with `return_documents`. `top_k` is the
+    most documents to return. Several queries have a list each. `truncate` cuts the longer of the two texts.
+    Raises InputError for a model with more labels. For late interaction, query and document are encoded
+    separately; the score is the sum, over the query's tokens, of the greatest product with a document's (see
+    `embed_tokens`).
     """
     check_flag("return_documents", return_documents)
     check_task(bundle, "rerank")
     if top_k is not None:
         check_count("top_k", top_k)
-    rows, found = as_texts(queries), as_texts(documents)
+    rows, passages = as_texts(queries), as_texts(documents)
     if isinstance(documents, str):
         raise InputError(f"documents are {shown(documents)}, expected a list of texts")
     score = _crossed if bundle.late_interaction is None else late_interaction.scores
-    scores = score(bundle, rows, found, truncate, batch_tokens, progress)
+    scores = score(bundle, rows, passages, truncate, batch_tokens, progress)
     results = [
-        [_ranked(i, row[i], found[i] if return_documents else None) for i in order]
+        [_ranked(i, row[i], passages[i] if return_documents else None) for i in order]
         for row, order in zip(scores, np.argsort(-scores, axis=1, kind="stable")[:, :top_k], strict=True)
     ]
     return results[0] if isinstance(queries, str) else results
@@ -117,11 +117,11 @@ def _crossed(
     batch_tokens: int,
     progress: Progress | None,
 ) -> np.ndarray:
-    """Scores (queries, documents) of a model that reads both together."""
+    """Scores (queries, documents) of a cross-encoder."""
     count = bundle.sessions[roles.MODEL].width(LOGITS)
     if count != 1:
         known = ", ".join(names(bundle.files.config, count)[:5])
-        raise InputError(f"the model has {count} labels ({known}), and one that ranks has a single one")
+        raise InputError(f"the model has {count} labels ({known}), and ranking needs a model with one")
     pairs: list[Item] = [(query, document) for query in queries for document in documents]
     encodings = encode(bundle, pairs, truncate)
     owners = [i for i in range(len(queries)) for _ in documents]
@@ -147,16 +147,16 @@ def zero_shot(
 ) -> list[Label] | list[list[Label]]:
     """The probability of each of `candidate_labels` (any words) for a text, the highest first.
 
-    For a model of natural language inference (Yin et al. 2019, 5): a label's score is how far the text
-    entails the `hypothesis_template` with the label in the place of {}. Scores sum to 1 over the labels
-    or, with `multi_label`, each is the probability of entailment against contradiction. `truncate` cuts
-    the text, never the hypothesis. Raises InputError where no label of the model begins with "entail".
+    For a model of natural language inference (Yin et al. 2019, 5): a label's score is the entailment of
+    `hypothesis_template`, with the label in place of {}, by the text. Scores sum to 1 over the labels or,
+    with `multi_label`, each is the probability of entailment against contradiction. `truncate` cuts the text,
+    never the hypothesis. Raises InputError where no label of the model begins with "entail".
     """
     check_flag("multi_label", multi_label)
     check_task(bundle, "zero_shot")
     rows, labels = as_texts(texts), as_texts(candidate_labels)
-    asked = isinstance(hypothesis_template, str) and "{}" in hypothesis_template
-    if isinstance(candidate_labels, str) or not labels or not asked:
+    has_slot = isinstance(hypothesis_template, str) and "{}" in hypothesis_template
+    if isinstance(candidate_labels, str) or not labels or not has_slot:
         raise InputError(
             f"candidate_labels {shown(candidate_labels)} and template {shown(hypothesis_template)}, "
             "expected a list of labels, and {} for each"
@@ -165,12 +165,12 @@ def zero_shot(
     known = names(bundle.files.config, count)
     entailed = next((i for i, name in enumerate(known) if name.lower().startswith("entail")), None)
     if entailed is None or count < 2:
-        raise InputError(f"the model's labels are {', '.join(known)}, of which none is entailment")
+        raise InputError(f"the model's labels are {', '.join(known)}, none of which is entailment")
     hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
     limit = longest_text(bundle)
-    for hypothesis, alone in zip(hypotheses, bundle.files.text.encode(hypotheses), strict=True):
-        if limit is not None and len(alone) >= limit:
-            long = f"a hypothesis of {counted(len(alone), 'token')}"
+    for hypothesis, encoding in zip(hypotheses, bundle.files.text.encode(hypotheses), strict=True):
+        if limit is not None and len(encoding) >= limit:
+            long = f"a hypothesis of {counted(len(encoding), 'token')}"
             raise InputError(f"{long} leaves no room for a text: {hypothesis[:40]!r}")
     pairs: list[Item] = [(text, hypothesis) for text in rows for hypothesis in hypotheses]
     encodings = encode(bundle, pairs, truncate, strategy="only_first")
@@ -195,7 +195,7 @@ def fill_mask(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Any]:
-    """The `top_k` likeliest words for the mask in a text; with several masks, a list for each of them.
+    """The `top_k` likeliest tokens for the mask in a text; with several masks, a list for each of them.
 
     A mask is written as the tokenizer does: [MASK], <mask>. Raises InputError for a text without one.
     """
@@ -213,14 +213,14 @@ def fill_mask(
     check_count("batch_tokens", batch_tokens)
     budget = min(batch_tokens, max(1, SCORES_AT_ONCE // vocab_size))
     results: list[Any] = [None] * len(rows)
-    for places, outputs, _ in run(bundle, encodings, budget, progress):
-        for i, logits in zip(places, outputs[output], strict=True):
+    for indices, outputs, _ in run(bundle, encodings, budget, progress):
+        for i, logits in zip(indices, outputs[output], strict=True):
             results[i] = _fill(bundle, encodings[i].ids, mask[1], logits, top_k)
     return results[0] if isinstance(texts, str) else results
 
 
 def _fill(bundle: LoadedBundle, ids: list[int], mask: int, logits: np.ndarray, top_k: int) -> list[Any]:
-    """The likeliest words for each mask of one text, whose logits are (S,V)."""
+    """The likeliest tokens for each mask of one text, by its logits (S,V)."""
     text, masks = bundle.files.text, [i for i, token in enumerate(ids) if token == mask]
     padding = text.special("pad_token")
     results: list[list[Word]] = []
@@ -229,12 +229,12 @@ def _fill(bundle: LoadedBundle, ids: list[int], mask: int, logits: np.ndarray, t
         filled = [[*ids[:place], token, *ids[place + 1 :]] for token in best]
         if padding is not None:
             filled = [[token for token in tokens if token != padding[1]] for tokens in filled]
-        sequences = text.decode(filled, special=len(masks) > 1)  # the masks that are left are special
-        words = text.decode([[token] for token in best], special=True)
+        sequences = text.decode(filled, special=len(masks) > 1)  # the other masks are special tokens
+        pieces = text.decode([[token] for token in best], special=True)
         results.append(
             [
                 {"score": float(row[token]), "token": token, "token_str": word, "sequence": sequence}
-                for token, word, sequence in zip(best, words, sequences, strict=True)
+                for token, word, sequence in zip(best, pieces, sequences, strict=True)
             ]
         )
     return results[0] if len(masks) == 1 else results
@@ -249,7 +249,7 @@ def next_sentence(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> float | list[float]:
-    """The probability that `second` goes on where `first` ends, or of each pair (Devlin et al. 2019)."""
+    """The probability that `second` follows `first`, or of each of several pairs (Devlin et al. 2019)."""
     check_task(bundle, "next_sentence")
     output = LOGITS if LOGITS in bundle.sessions[roles.MODEL].outputs else SEQ_RELATIONSHIP_LOGITS
     pairs = as_pairs(first, second)
@@ -259,7 +259,7 @@ def next_sentence(
 
 
 def as_pairs(first: str | Sequence[str], second: str | Sequence[str]) -> list[Item]:
-    """Pairs of texts; one text goes with each of several. Raises InputError for lists of unlike lengths."""
+    """Pairs of texts; a single text pairs with each of several. Raises InputError for unequal lengths."""
     firsts, seconds = as_texts(first), as_texts(second)
     if isinstance(first, str):
         firsts = firsts * len(seconds)
@@ -281,7 +281,7 @@ def choose(
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[float] | list[list[float]]:
-    """The probability of each of the `choices`, in their order; for several questions, of their own."""
+    """The probability of each of the `choices`, in order; several questions have a list of choices each."""
     check_task(bundle, "choose")
     questions = as_texts(question)
     groups: Sequence[Any] = [choices] if isinstance(question, str) else choices

@@ -1,8 +1,8 @@
-"""Entities of texts from labels of tokens; S tokens, K labels.
+"""Entities from token labels; S tokens, K labels.
 
-Tokens become entities as in transformers' token-classification pipeline. "none" keeps every token apart.
-"simple" joins neighbours of one kind: I-X goes on where B-X or I-X was, B-X begins anew. The others first
-give all tokens of a word one label: that of its first token, of its surest one, or of their average.
+Tokens become entities as in transformers' token-classification pipeline. "none" keeps every token separate.
+"simple" joins neighbours of one kind: I-X continues B-X or I-X, B-X starts a new entity. The others first
+give all tokens of a word one label: that of its first token, of its likeliest one, or of their average.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -20,12 +20,12 @@ from txexport.runtime.preprocessing.text import Text, as_texts
 from txexport.runtime.tasks.labels import names, softmax
 from txexport.support.progress import Progress
 
-STRIDE = 16  # tokens that windows share, as is advised
+STRIDE = 16  # tokens that windows share, as error messages advise
 AGGREGATIONS = ("simple", "first", "average", "max", "none")
 
 
 class Entity(TypedDict):
-    """A stretch of text: its label, how likely, its tokens as a string, its first and past last character."""
+    """A span of text: label, score, its tokens as a string, first character, position after its last."""
 
     label: str
     score: float
@@ -35,7 +35,7 @@ class Entity(TypedDict):
 
 
 class Token(NamedTuple):
-    """A token of the text, its probabilities (K) and characters; `inner` where it goes on a word."""
+    """A token of the text, its probabilities (K) and characters; `inner` if it continues a word."""
 
     word: str
     scores: np.ndarray
@@ -45,7 +45,7 @@ class Token(NamedTuple):
 
 
 def _in_windows(limit: int | None) -> str:
-    """The advice to read a text in windows, whose overlap leaves room in one of `limit` tokens."""
+    """The advice to read a text in windows, with an overlap that fits into `limit` tokens."""
     overlap = STRIDE if limit is None else min(STRIDE, max(0, limit // 2 - 2))
     return f"read it in windows with stride={overlap} (--stride {overlap})"
 
@@ -64,8 +64,8 @@ def tag(
     """The entities of a text in their order, without those whose label is in `ignore`.
 
     `aggregation` is "simple", "first", "average", "max" or "none", as in transformers' pipeline. With
-    `stride`, a text longer than the model allows is read in windows that share so many tokens; of
-    entities that overlap the longest stays.
+    `stride`, a text longer than the model allows is read in windows that overlap by that many tokens; of
+    overlapping entities the longest is kept.
     """
     check_task(bundle, "tag")
     if not isinstance(aggregation, str) or aggregation not in AGGREGATIONS:
@@ -81,8 +81,8 @@ def tag(
     owners, parts = [i for i, _ in windows], [window for _, window in windows]
     labels = names(bundle.files.config, bundle.sessions[roles.MODEL].width(LOGITS))
     by_window: list[list[Entity]] = [[] for _ in windows]
-    for places, outputs, _ in run(bundle, parts, batch_tokens, progress, owners):
-        for place, logits in zip(places, outputs[LOGITS], strict=True):
+    for indices, outputs, _ in run(bundle, parts, batch_tokens, progress, owners):
+        for place, logits in zip(indices, outputs[LOGITS], strict=True):
             i, window = windows[place]
             tokens = list(_tokens(bundle.files.text, rows[i], window, softmax(logits)))
             by_window[place] = _entities(bundle.files.text, tokens, labels, aggregation)
@@ -145,7 +145,7 @@ def _labelled(tokens: list[Token], scores: np.ndarray, word: str, labels: list[s
 
 
 def _grouped(text: Text, parts: list[Entity]) -> list[Entity]:
-    """Neighbours of one kind as one, with the mean of their scores, their labels without B- and I-."""
+    """Neighbours of one kind merged: the mean of their scores, the label without B- and I-."""
     groups: list[list[Entity]] = []
     for part in parts:
         if groups and not part["label"].startswith("B-") and _kind(part) == _kind(groups[-1][-1]):
@@ -170,14 +170,14 @@ def _kind(part: Entity) -> str:
 
 
 def _longest(entities: list[Entity]) -> list[Entity]:
-    """Of entities that overlap, as windows find them twice, the longest, or the likelier of as long ones."""
-    kept: list[Entity] = []
+    """Of overlapping entities, which windows return twice, the longest, or the likelier if equally long."""
+    longest: list[Entity] = []
     for entity in sorted(entities, key=lambda entity: entity["start"]):
-        if not kept or entity["start"] >= kept[-1]["end"]:
-            kept.append(entity)
-        elif _size(entity) > _size(kept[-1]):
-            kept[-1] = entity
-    return kept
+        if not longest or entity["start"] >= longest[-1]["end"]:
+            longest.append(entity)
+        elif _size(entity) > _size(longest[-1]):
+            longest[-1] = entity
+    return longest
 
 
 def _size(entity: Entity) -> tuple[int, float]:

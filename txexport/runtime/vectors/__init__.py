@@ -1,1 +1,1 @@
-"""Vectors of sentences and of tokens, as the files of sentence-transformers and PyLate describe them."""
+"""Sentence and token vectors, by the files of sentence-transformers and PyLate."""

@@ -1,4 +1,4 @@
-"""Sentence vectors from hidden states, as a checkpoint's sentence-transformers files say."""
+"""Pooling of hidden states by sentence-transformers' files; B texts, S tokens, W width, V dense width."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from txexport.runtime.preprocessing.text_length import sentence_settings
 
 METHODS = ("mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens")
 IDENTITY = "torch.nn.modules.linear.Identity"
-# Of a dense layer's config: what its arrays say, and what is supported of the rest.
+# Keys of a dense layer's config: those that its arrays determine, and supported values of the others.
 SHAPE = {"in_features", "out_features", "bias"}
 KNOWN: dict[str, tuple] = {
     "activation_function": (IDENTITY, "torch.nn.modules.activation.Tanh"),
@@ -22,7 +22,7 @@ KNOWN: dict[str, tuple] = {
     "module_input_name": ("sentence_embedding", None),
     "module_output_name": ("sentence_embedding", None),
 }
-# Of one over tokens, which reads them whatever the names say.
+# The same for a dense layer over tokens, which reads them under either name.
 TOKENS = KNOWN | {
     name: (*KNOWN[name], "token_embeddings") for name in ("module_input_name", "module_output_name")
 }
@@ -30,7 +30,7 @@ TOKENS = KNOWN | {
 
 @dataclass(frozen=True)
 class Dense:
-    """A layer over vectors: weight (V,W), bias (V) or none, and tanh or nothing."""
+    """A dense layer: weight (V,W), bias (V) or None, tanh or no activation."""
 
     weight: np.ndarray
     bias: np.ndarray | None
@@ -39,8 +39,8 @@ class Dense:
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         """vectors (...,W) -> (...,V)."""
         if vectors.shape[-1] != self.weight.shape[1]:
-            wanted, given = self.weight.shape[1], vectors.shape[-1]
-            raise BundleError(f"a dense layer takes vectors of {wanted} numbers, and gets {given}")
+            wanted, width = self.weight.shape[1], vectors.shape[-1]
+            raise BundleError(f"a dense layer takes vectors of {wanted} numbers, and gets {width}")
         result = vectors @ self.weight.T
         if self.bias is not None:
             result = result + self.bias
@@ -49,11 +49,11 @@ class Dense:
 
 @dataclass(frozen=True)
 class Pooling:
-    """How to make one vector of a sentence: by `method`, then dense layers, then to length 1 if `normalize`.
+    """Sentence vectors by a pooling `method`, then dense layers, L2-normalised if `normalize`.
 
-    `lower` asks for lower case first.
-    `prompts` are what may be put before texts, by name; `default_prompt` is the name of what is, unless
-    another is chosen. Where prompts are not `pooled`, their tokens are left out of the vector.
+    `lower` lowercases texts first. `prompts` are prefixes of texts by name; `default_prompt` is the name of
+    the one that applies unless another is chosen. Unless `pooled`, the tokens of a prompt are left out of the
+    vector.
     """
 
     method: str
@@ -67,7 +67,7 @@ class Pooling:
     def apply(self, hidden: np.ndarray, mask: np.ndarray, prompt: int = 0) -> np.ndarray:
         """hidden (B,S,W), mask (B,S) of 0 and 1 -> vectors (B,W), or as wide as the last dense layer.
 
-        `prompt` is how many tokens of each row, from its first, are left out.
+        `prompt` is the number of first tokens of each row that are left out.
         """
         vectors = _pooled(self.method, hidden, mask * (mask.cumsum(axis=1) > prompt) if prompt else mask)
         for layer in self.dense:
@@ -76,7 +76,7 @@ class Pooling:
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """vectors (B,W) -> the same of length 1."""
+    """vectors (B,W) -> L2-normalised (B,W)."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
@@ -95,9 +95,9 @@ def _pooled(method: str, hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 def read_pooling(folder: Path) -> Pooling | None:
-    """What modules.json and its folders say; None where there is no modules.json, or one that pools nothing.
+    """Read modules.json and its folders; None without such a file, and for late interaction.
 
-    Raises BundleError for a module that is not known or out of order, and for a pooling not of METHODS.
+    Raises BundleError for a module that is unknown or out of order, and for a pooling that is not in METHODS.
     """
     modules = read_json(folder / "modules.json", missing=[])
     if not modules or is_late(modules):
@@ -124,18 +124,18 @@ def read_pooling(folder: Path) -> Pooling | None:
 
 
 def is_late(modules: Sequence[Any]) -> bool:
-    """Whether modules.json names dense layers over what nothing pools: a vector for each token."""
+    """Return whether modules.json has dense layers without pooling: a vector for each token."""
     kinds = {str(module.get("type")).rpartition(".")[2] for module in modules if isinstance(module, dict)}
     return "Dense" in kinds and not {"Pooling", "Normalize"} & kinds and len(modules) > 1
 
 
 def lower_case(folder: Path) -> bool:
-    """Whether sentence_bert_config.json asks for lower case. Raises BundleError for damaged values."""
+    """The `do_lower_case` of sentence_bert_config.json. Raises BundleError for damaged values."""
     return bool(sentence_settings(folder).get("do_lower_case"))
 
 
 def read_prompts(config: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
-    """What config_sentence_transformers.json has to put before texts, by name, and the one that is."""
+    """The prompts of config_sentence_transformers.json by name, and the name of the default one."""
     prompts, default = config.get("prompts") or {}, config.get("default_prompt_name")
     if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
         raise BundleError(
@@ -150,7 +150,7 @@ def read_prompts(config: Mapping[str, Any]) -> tuple[dict[str, str], str | None]
 
 
 def _flag(config: Mapping[str, Any], name: str) -> bool:
-    """What a config says of `name`, which is true where it says nothing."""
+    """A true or false value of a config, true by default. Raises BundleError for another value."""
     value = config.get(name, True)
     if not isinstance(value, bool):
         raise BundleError(f"a Pooling module's {name} is {shown(value)}, expected true or false")
@@ -158,7 +158,7 @@ def _flag(config: Mapping[str, Any], name: str) -> bool:
 
 
 def dense_layer(folder: Path, known: Mapping[str, tuple] = KNOWN) -> Dense:
-    """The layer in a Dense module's folder. Raises BundleError for what it does that is not `known`."""
+    """The layer in a Dense module's folder. Raises BundleError for settings that are not `known`."""
     config, path = read_json(folder / "config.json"), folder / DENSE
     odd = {
         key: value for key, value in config.items() if key not in SHAPE and value not in known.get(key, ())
@@ -176,7 +176,7 @@ def dense_layer(folder: Path, known: Mapping[str, tuple] = KNOWN) -> Dense:
 
 
 def _method(config: dict) -> str:
-    """The one method of a Pooling module's config, in its old form of flags or its new form of a name."""
+    """The one method of a Pooling module's config, in its old form (flags) or its new one (a name)."""
     flags = {
         "pooling_mode_cls_token": "cls",
         "pooling_mode_lasttoken": "lasttoken",
@@ -185,14 +185,14 @@ def _method(config: dict) -> str:
         "pooling_mode_mean_tokens": "mean",
         "pooling_mode_weightedmean_tokens": "weightedmean",
     }
-    asked = [k for k, v in config.items() if k.startswith("pooling_mode_") and v is True]
-    if not asked and isinstance(config.get("pooling_mode"), str):
-        asked = [config["pooling_mode"]]
+    methods = [k for k, v in config.items() if k.startswith("pooling_mode_") and v is True]
+    if not methods and isinstance(config.get("pooling_mode"), str):
+        methods = [config["pooling_mode"]]
         flags = {method: method for method in METHODS}
-    if len(asked) == 1 and asked[0] in flags:
-        return flags[asked[0]]
+    if len(methods) == 1 and methods[0] in flags:
+        return flags[methods[0]]
     raise BundleError(
-        f"pooling by {', '.join(asked) or 'nothing'} is not supported; expected one of {', '.join(METHODS)}"
+        f"pooling by {', '.join(methods) or 'nothing'} is not supported; expected one of {', '.join(METHODS)}"
     )
 
 

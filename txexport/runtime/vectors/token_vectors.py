@@ -1,4 +1,4 @@
-"""How a checkpoint for late interaction makes a vector of every token, as its files say."""
+"""Late interaction: a vector for each token, by PyLate's files."""
 
 import string
 from collections.abc import Mapping
@@ -12,18 +12,18 @@ from txexport.runtime.vectors.pooling import TOKENS, Dense, dense_layer, is_late
 from txexport.support.arguments import is_whole
 
 FILE = "config_sentence_transformers.json"
-LENGTHS = 4, 2**20  # at least a token of the text, beside a prefix and those that a tokenizer adds
+LENGTHS = 4, 2**20  # room for a token of the text beside a prefix and special tokens
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class TokenVectors:
-    """Dense layers over every hidden state, then length 1 (Khattab and Zaharia 2020, 3.2).
+    """Dense layers over every hidden state, then L2 normalisation (Khattab and Zaharia 2020, 3.2).
 
-    A prefix is one token, behind a text's first; "" is none. The longest query and document, in tokens,
-    include it. Queries are filled up to that length where it `expands` them, with tokens that other tokens
-    see if it `attends` to them. Documents have no vectors of the tokens in `skiplist`. `prompt` goes before
-    every text; `lower` asks for lower case first.
+    A prefix is one token after the first token of a text; "" is none. `query_length` and `document_length`
+    are the most tokens, prefix included. If `expands`, queries are padded to that length with mask tokens, to
+    which other tokens attend if `attends`. Documents have no vectors for the tokens in `skiplist`. `prompt`
+    is put before every text; `lower` lowercases texts first.
     """
 
     query_prefix: str
@@ -39,9 +39,9 @@ class TokenVectors:
 
 
 def read_token_vectors(folder: Path) -> TokenVectors | None:
-    """What the files of PyLate say, with its defaults; None where they describe no late interaction.
+    """Read PyLate's files, with its defaults; None where they do not describe late interaction.
 
-    Raises BundleError for a module behind the dense layers, and for a setting that is no such value.
+    Raises BundleError for a module after the dense layers, and for an invalid setting.
     """
     modules = read_json(folder / "modules.json", missing=[])
     if not is_late(modules):
@@ -52,7 +52,7 @@ def read_token_vectors(folder: Path) -> TokenVectors | None:
     if kinds != ["Transformer", *["Dense"] * (len(kinds) - 1)]:
         raise BundleError(
             f"modules.json names {', '.join(kinds)[:200]}; expected Transformer, then Dense alone, since "
-            "nothing pools"
+            "there is no pooling"
         )
     config = read_json(folder / FILE, missing={})
     prompts, default = read_prompts(config)
@@ -72,7 +72,7 @@ def read_token_vectors(folder: Path) -> TokenVectors | None:
 
 
 def _setting(config: Mapping[str, Any], name: str, default: T) -> T:
-    """A setting of its default's type, which stands for null too."""
+    """A setting of its default's type; null gives the default too. Raises BundleError for another type."""
     value = config.get(name)
     if value is None:
         return default
@@ -89,8 +89,8 @@ def _length(config: Mapping[str, Any], name: str, default: int) -> int:
 
 
 def _words(config: Mapping[str, Any]) -> tuple[str, ...]:
-    words = config.get("skiplist_words")
-    words = list(string.punctuation) if words is None else words
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise BundleError(f"{FILE}: skiplist_words is {shown(words)}, expected a list of tokens")
-    return tuple(words)
+    skiplist = config.get("skiplist_words")
+    skiplist = list(string.punctuation) if skiplist is None else skiplist
+    if not isinstance(skiplist, list) or not all(isinstance(word, str) for word in skiplist):
+        raise BundleError(f"{FILE}: skiplist_words is {shown(skiplist)}, expected a list of tokens")
+    return tuple(skiplist)

@@ -24,7 +24,7 @@ FLOOR = 1.192092955078125e-07  # of a band, before its logarithm
 
 
 class FilterBank:
-    """The feature extractor of an AST checkpoint, of which `rate` is the sampling rate in Hz.
+    """The feature extractor of an AST checkpoint; `rate` is its sampling rate in Hz.
 
     Raises BundleError for settings that are missing or damaged, UnsupportedError for another extractor.
     """
@@ -35,19 +35,19 @@ class FilterBank:
     def __init__(self, folder: Path):
         settings = read_settings(folder, "feature_extractor")
         check_kind(settings, self.kind)
-        asked = {name: _or(settings.get(name), default) for name, default in COUNTS.items()}
-        for name, value in asked.items():
+        counts = {name: _or(settings.get(name), default) for name, default in COUNTS.items()}
+        for name, value in counts.items():
             if not is_whole(value, 1):
                 raise BundleError(
                     f"feature extractor: {name} is {shown(value)}, expected a whole number from 1"
                 )
         if (
-            not 1000 <= asked["sampling_rate"] <= FASTEST
-            or asked["num_mel_bins"] * asked["max_length"] > FRAMES
+            not 1000 <= counts["sampling_rate"] <= FASTEST
+            or counts["num_mel_bins"] * counts["max_length"] > FRAMES
         ):
-            message = ", ".join(f"{name} {shown(value)}" for name, value in asked.items())
+            message = ", ".join(f"{name} {shown(value)}" for name, value in counts.items())
             raise BundleError(f"feature extractor: {message}; expected a rate from 1000, and fewer numbers")
-        self.rate, self.bands, self.length = (int(value) for value in asked.values())
+        self.rate, self.bands, self.length = (int(value) for value in counts.values())
         self.normalize = _or(settings.get("do_normalize"), True)
         mean, std = _or(settings.get("mean"), MEAN), _or(settings.get("std"), STD)
         numbers = all(isinstance(one, int | float) and abs(one) < 1e6 for one in (mean, std))
@@ -65,8 +65,8 @@ class FilterBank:
     ) -> np.ndarray:
         """input_values (B,F,M) float32 of one sound or several, each padded to the model's full length.
 
-        A sound is as of `Audio.features`. Raises InputError for what is no sound, for one that is shorter
-        than a window, and unless `truncate` cuts it, for one that is too long.
+        Sounds are those of `Audio.features`. Raises InputError for an invalid sound, for one that is shorter
+        than a window and, unless `truncate` cuts it, for one that is too long.
         """
         sounds = as_sounds(sounds)
         memory.check(f"{len(sounds):,} sounds", len(sounds) * self.length * self.bands * 4)
@@ -91,9 +91,9 @@ class FilterBank:
         spectrum = np.fft.rfft(emphasised * self.window, FFT).astype(np.complex64)
         power = np.abs(spectrum, dtype=np.float64) ** 2  # (F, FFT // 2 + 1)
         bands = np.log(np.maximum(power @ self.filters, FLOOR)).astype(np.float32)
-        whole = np.zeros((self.length, self.bands), np.float32)
-        whole[: len(bands)] = bands
-        return (whole - np.float32(self.mean)) / np.float32(self.scale) if self.normalize else whole
+        padded = np.zeros((self.length, self.bands), np.float32)
+        padded[: len(bands)] = bands
+        return (padded - np.float32(self.mean)) / np.float32(self.scale) if self.normalize else padded
 
 
 def mel_filters(bands: int, rate: int) -> np.ndarray:

@@ -28,7 +28,7 @@ DEFAULTS: dict[str, Any] = {
 ONLY = {"padding_side": "right", "dither": 0.0}  # the only supported values; dither is random noise
 COUNTS = ("feature_size", "sampling_rate", "hop_length", "chunk_length", "n_fft")
 HIGHEST = 8000.0  # Hz, at any sampling rate
-LOUDEST = 1e6  # far beyond what a sound has
+LOUDEST = 1e6  # far above the amplitudes of sounds
 FRAMES = 2**26  # numbers of all frames of a sound, which are in memory at once
 
 
@@ -45,41 +45,41 @@ class Audio:
     def __init__(self, folder: Path):
         settings = read_settings(folder, "feature_extractor")
         check_kind(settings, self.kind)
-        asked = DEFAULTS | {name: settings[name] for name in DEFAULTS if settings.get(name) is not None}
+        options = DEFAULTS | {name: settings[name] for name in DEFAULTS if settings.get(name) is not None}
         for name in COUNTS:
-            if not isinstance(asked[name], int) or asked[name] < 1:
+            if not isinstance(options[name], int) or options[name] < 1:
                 raise BundleError(
-                    f"feature extractor: {name} is {shown(asked[name])}, expected a whole number from 1"
+                    f"feature extractor: {name} is {shown(options[name])}, expected a whole number from 1"
                 )
         for name, value in ONLY.items():
-            if asked[name] != value:
-                raise UnsupportedError(f"feature extractor: {name} {asked[name]!r} is not supported")
-        frames = asked["chunk_length"] * asked["sampling_rate"] // asked["hop_length"] + 1
-        widest = max(asked["n_fft"], asked["feature_size"])
-        if asked["hop_length"] > asked["chunk_length"] * asked["sampling_rate"]:
+            if options[name] != value:
+                raise UnsupportedError(f"feature extractor: {name} {options[name]!r} is not supported")
+        frames = options["chunk_length"] * options["sampling_rate"] // options["hop_length"] + 1
+        widest = max(options["n_fft"], options["feature_size"])
+        if options["hop_length"] > options["chunk_length"] * options["sampling_rate"]:
             raise BundleError(
-                f"feature extractor: hop_length is {shown(asked['hop_length'])}, longer than a sound"
+                f"feature extractor: hop_length is {shown(options['hop_length'])}, longer than a sound"
             )
-        if frames * widest > FRAMES or asked["n_fft"] * asked["feature_size"] > FRAMES:
-            message = ", ".join(f"{name} {shown(asked[name])}" for name in COUNTS)
+        if frames * widest > FRAMES or options["n_fft"] * options["feature_size"] > FRAMES:
+            message = ", ".join(f"{name} {shown(options[name])}" for name in COUNTS)
             raise BundleError(f"feature extractor: {message} make more than {FRAMES:,} numbers of a sound")
         if (
-            asked["sampling_rate"] > FASTEST
-            or asked["n_fft"] // 2 >= asked["chunk_length"] * asked["sampling_rate"]
+            options["sampling_rate"] > FASTEST
+            or options["n_fft"] // 2 >= options["chunk_length"] * options["sampling_rate"]
         ):
             raise BundleError(
-                f"feature extractor: sampling_rate is {asked['sampling_rate']} and n_fft {asked['n_fft']}, "
-                f"expected at most {FASTEST}, and less than two chunks"
+                f"feature extractor: sampling_rate is {options['sampling_rate']} and n_fft "
+                f"{options['n_fft']}, expected at most {FASTEST}, and less than two chunks"
             )
-        silence = asked["padding_value"]
+        silence = options["padding_value"]
         if isinstance(silence, bool) or not isinstance(silence, int | float) or not abs(silence) <= LOUDEST:
             raise BundleError(f"feature extractor: padding_value is {shown(silence)}, expected a number")
-        self.rate: int = asked["sampling_rate"]
-        self.samples: int = asked["chunk_length"] * self.rate
-        self.hop: int = asked["hop_length"]
+        self.rate: int = options["sampling_rate"]
+        self.samples: int = options["chunk_length"] * self.rate
+        self.hop: int = options["hop_length"]
         self.silence = float(silence)
-        self.window = np.hanning(asked["n_fft"] + 1)[:-1]
-        self.filters = mel_filters(asked["feature_size"], asked["n_fft"], self.rate)
+        self.window = np.hanning(options["n_fft"] + 1)[:-1]
+        self.filters = mel_filters(options["feature_size"], options["n_fft"], self.rate)
 
     def features(
         self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool | None = None
