@@ -310,7 +310,7 @@ def test_a_tokenizer_with_two_words_of_one_id_is_refused(checkpoint_of, tmp_path
     first, second = list(tokenizer["model"]["vocab"])[-2:]
     tokenizer["model"]["vocab"][first] = number = tokenizer["model"]["vocab"][second]
     (source / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(CheckpointError, match=f"two words of the id {number}, '{first}' and '{second}'"):
+    with pytest.raises(CheckpointError, match=f"two tokens with the id {number}, '{first}' and '{second}'"):
         export(source, tmp_path / "out")
 
 

@@ -208,9 +208,7 @@ def test_a_bundle_finds_its_adapter_again(checkpoint_of, tmp_path):
     quantize(out, "int8")
     assert verify(out, cases="quick").ok
     moved = adapter.rename(tmp_path / "moved")
-    with pytest.raises(
-        CheckpointError, match=r"the adapter of .* is not there: .*; say where it is with --ad"
-    ):
+    with pytest.raises(CheckpointError, match=r"the adapter of .* is missing: .*; say where it is with --ad"):
         verify(out)
     report = verify(out, adapter=moved, cases="quick")
     assert report.ok
@@ -325,7 +323,7 @@ TENSORS = {
     "nothing": (lambda t: t.clear(), "holds no LoRA matrices"),
     "one twice": (
         lambda t: t.update({f"{FIRST}.bias": random(48), f"{FIRST}.base_layer.bias": random(48)}),
-        "is there twice",
+        "appears twice",
     ),
 }
 
@@ -346,7 +344,7 @@ def test_bases_and_files_that_are_refused(checkpoint_of, tmp_path):
     file = adapter / "adapter_model.safetensors"
     tensors = load_file(file)
     save_file({name.removeprefix("base_model.model."): t for name, t in tensors.items()}, file)
-    assert "has no name of peft's: base_model.model." in refusal(base, adapter)
+    assert "does not begin with peft's prefix base_model.model." in refusal(base, adapter)
     file.write_bytes(file.read_bytes()[:-1])
     assert "is truncated" in refusal(base, adapter)
     file.unlink()

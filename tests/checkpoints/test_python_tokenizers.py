@@ -80,7 +80,7 @@ def test_an_old_folder_tells_by_its_family(esm, checkpoint_of, tmp_path):
         (
             {"tokenizer_class": "EsmTokenizer"},
             ["<cls>", "<eos>", "<unk>", "L", "L"],
-            "has a word twice, or an",
+            "has a token twice, or an",
         ),
         ({"tokenizer_class": "EsmTokenizer"}, ["<cls>", "<unk>", "L"], "lacks '<eos>', so no tokenizer.json"),
     ],
@@ -120,9 +120,7 @@ def test_a_tokenizer_of_python_alone_is_named(model_type, kind, files, message, 
         (tmp_path / name).write_text("{}")
     if kind is not None:
         (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
-    with pytest.warns(
-        UserWarning, match=f"{message}.*, in Python alone, so no tokenizer.json can be made of"
-    ):
+    with pytest.warns(UserWarning, match=f"{message}.*, in Python only, so no tokenizer.json can be made of"):
         assert tokenizer_json(tmp_path, model_type) is None
 
 

@@ -158,7 +158,7 @@ def test_what_one_tokenizer_cannot_hold_is_told(opus, tmp_path):
     (folder / "tokenizer_config.json").unlink()
     words = json.loads((opus / "vocab.json").read_text("utf-8"))
     (folder / "vocab.json").write_text(json.dumps(words | {"cat": 3}))
-    with pytest.warns(UserWarning, match=r"vocab\.json gives two words one number"):
+    with pytest.warns(UserWarning, match=r"vocab\.json gives two tokens one id"):
         assert tokenizer_json(folder) is None
 
 
@@ -187,9 +187,9 @@ def test_models_that_cut_texts_in_other_ways_are_told(settings, opus, tmp_path):
     ("words", "said"),
     [
         (["a"], "vocab.json"),
-        ({"a": 0}, "has no numbers of </s>, <unk>, <pad>"),
-        ({"</s>": 0, "<unk>": [1], "<pad>": 2}, "does not say numbers from 0 to 10,000,000"),
-        ({"</s>": 0, "<unk>": 1, "<pad>": -1}, "does not say numbers from 0"),
+        ({"a": 0}, "has no ids of </s>, <unk>, <pad>"),
+        ({"</s>": 0, "<unk>": [1], "<pad>": 2}, "has values other than ids from 0 to 10,000,000"),
+        ({"</s>": 0, "<unk>": 1, "<pad>": -1}, "has values other than ids from 0"),
     ],
 )
 def test_a_vocabulary_that_is_none(words, said, opus, tmp_path):

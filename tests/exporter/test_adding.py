@@ -55,5 +55,5 @@ def test_what_is_kept_is_float32(source, tmp_path):
     whole = {name for name, kind in kinds.items() if kind == "float32"}
     assert whole >= {name for name in kinds if ".layers.0." in name or ".word." in name}
     assert {name for name in kinds if ".layers.1." in name}.isdisjoint(whole)
-    with pytest.raises(InputError, match=r"^keep is 'layers', which matches no parameter, as decoder\."):
+    with pytest.raises(InputError, match=r"^keep is 'layers', which matches no parameter, such as decoder\."):
         txexport.export(source, tmp_path / "none", dtype="int8", keep="layers")

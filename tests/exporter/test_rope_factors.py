@@ -302,7 +302,7 @@ def test_long_factors_are_refused_where_the_original_never_turns_by_them(checkpo
     scaling = ROW.config["rope_parameters"] | {"original_max_position_embeddings": SHORT}
     config = {"rope_parameters": scaling | {"short_mscale": 1.3, "long_mscale": 1.3}}
     row = Row("phimoe", "PhimoeForCausalLM", GENERATE, "longrope", config | {"max_position_embeddings": LONG})
-    with pytest.raises(UnsupportedError, match="turns by the short ones at every length"):
+    with pytest.raises(UnsupportedError, match="uses the short factors at every length"):
         export(checkpoint_of(row), tmp_path / "out", rope_factors="long")
     manifest = export(checkpoint_of(row), tmp_path / "out", only="native")
     assert manifest.limits == {"decoder": SHORT}

@@ -137,5 +137,5 @@ def _found(out: Path, way: str, what: str, advice: str) -> str:
         places = [out.resolve().parent / path, path]
     place = next((place for place in places if place.exists()), None)
     if place is None:
-        raise CheckpointError(f"the {what} of {out} is not there: '{path}'; {advice}")
+        raise CheckpointError(f"the {what} of {out} is missing: '{path}'; {advice}")
     return os.path.normpath(place)

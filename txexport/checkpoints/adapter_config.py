@@ -62,8 +62,8 @@ class AdapterConfig:
         start = self.values.get("init_lora_weights", True)
         if not (isinstance(start, bool) or start in PLAIN_STARTS):
             raise UnsupportedError(
-                f"{self.file}: init_lora_weights {shown(start)} changed the base that it was trained "
-                "on; save it with path_initial_model_for_weight_conversion"
+                f"{self.file}: init_lora_weights {shown(start)} changes the base model before training; "
+                "save it with path_initial_model_for_weight_conversion"
             )
 
     def _check_types(self) -> None:

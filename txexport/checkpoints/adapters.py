@@ -79,8 +79,8 @@ class Merged(Checkpoint):
         self.in_safetensors = self.as_published = False  # it may bring other labels
         if base.gguf is not None or base.quantised:
             raise UnsupportedError(
-                f"{base.folder} is quantised or a GGUF file, into which no adapter is merged; give the float "
-                "checkpoint that it was made of"
+                f"{base.folder} is quantised or a GGUF file, which cannot be merged with an adapter; "
+                "give the float checkpoint that it was made from"
             )
         self._read = AdapterConfig.read(self._folder)
         self._weights, stored = self._tensors()
@@ -136,7 +136,9 @@ class Merged(Checkpoint):
         result = {}
         for name, tensor in READERS[file.name](file).items():
             if not name.startswith(PREFIX):
-                raise CheckpointError(f"{file}: tensor {shown(name)} has no name of peft's: {PREFIX}...")
+                raise CheckpointError(
+                    f"{file}: tensor {shown(name)} does not begin with peft's prefix {PREFIX}"
+                )
             if tensor.dtype not in FLOATS or 0 in tensor.shape:
                 raise CheckpointError(
                     f"{file}: tensor {shown(name)} is {tensor.dtype} {tensor.shape}, expected numbers"
@@ -157,7 +159,7 @@ class Merged(Checkpoint):
             elif not any(copy in name for copy in COPIES):
                 name = name.replace(".base_layer.", ".")
                 if name in saved:
-                    raise CheckpointError(f"{self._weights}: tensor {shown(name)} is there twice")
+                    raise CheckpointError(f"{self._weights}: tensor {shown(name)} appears twice")
                 saved[name] = tensor
         if not modules:
             raise CheckpointError(f"{self._weights} holds no LoRA matrices")

@@ -256,7 +256,7 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result: dict[str, object] = {}
     for name, value in pairs:
         if name in result:
-            raise ValueError(f"'{name}' is there twice")
+            raise ValueError(f"'{name}' appears twice")
         result[name] = value
     return result
 

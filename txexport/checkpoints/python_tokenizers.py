@@ -41,7 +41,7 @@ def converted(folder: Path, model_type: str | None) -> Tokenizer | None:
     alone = kind if kind in ALONE else ALONE_OF_FAMILY.get(model_type or "") if kind is None else None
     if alone is not None and ((folder / WORDS).is_file() or (folder / "vocab.json").is_file()):
         raise UnsupportedError(
-            f"{alone} {ALONE[alone]}, in Python alone, so no tokenizer.json can be made of {folder}"
+            f"{alone} {ALONE[alone]}, in Python only, so no tokenizer.json can be made of {folder}"
         )
     return None
 
@@ -93,7 +93,9 @@ def esm(folder: Path, settings: dict[str, Any]) -> Tokenizer:
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{folder / WORDS} cannot be read as text: {error}") from None
     if len(set(words)) < len(words) or "" in words:
-        raise UnsupportedError(f"{folder / WORDS} has a word twice, or an empty one, so none was made of it")
+        raise UnsupportedError(
+            f"{folder / WORDS} has a token twice, or an empty one, so no tokenizer.json was made of it"
+        )
     unknown, first, end = (_text(settings.get(name, word)) for name, word in ESM_SPECIAL.items())
     vocabulary = {word: place for place, word in enumerate(words)}
     for word in (unknown, first, end):

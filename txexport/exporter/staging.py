@@ -35,7 +35,7 @@ def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
             finally:
                 _tidy(out)
     except OSError as error:
-        raise BundleError(f"{out} could not be written: {reason(error)}; it is as it was") from error
+        raise BundleError(f"{out} could not be written: {reason(error)}; it is unchanged") from error
 
 
 def check_replaceable(out: Path, source: Path, force: bool) -> None:
@@ -56,7 +56,7 @@ def check_replaceable(out: Path, source: Path, force: bool) -> None:
         shown = ", ".join(strange[:3])
         if (out / bundle.MANIFEST).is_symlink():
             raise BundleError(
-                f"{out} holds links ({shown}), as a model hub's cache does; copy it elsewhere, and work there"
+                f"{out} holds links ({shown}), as a model hub's cache does; copy the folder, and use the copy"
             )
         raise BundleError(f"{out} holds files that no export wrote ({shown}); move them away")
 
