@@ -129,5 +129,7 @@ def test_any_other_tokenizer_of_python_alone_is_named(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[QUESTION]\na\n.\n")
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "CanineTokenizer"}))
-    with pytest.warns(UserWarning, match="CanineTokenizer is Python alone, so no tokenizer.json can be made"):
+    with pytest.warns(
+        UserWarning, match="CanineTokenizer exists only in Python, so no tokenizer.json can be made"
+    ):
         assert tokenizer_json(tmp_path) is None

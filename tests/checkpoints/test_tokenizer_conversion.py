@@ -247,13 +247,17 @@ def test_pieces_of_t5_are_read_by_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("model_type", "files", "said"),
     [
-        ("gpt2", {"vocab.json": '{"a": 0', "merges.txt": ""}, "transformers made no tokenizer of"),
+        ("gpt2", {"vocab.json": '{"a": 0', "merges.txt": ""}, "transformers could not make a tokenizer of"),
         (
             "bert",
             {"vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"},
             "no vocabulary that its tokenizer reads",
         ),
-        ("bert", {"tokenizer_config.json": "[]", "vocab.txt": "a"}, "transformers made no tokenizer of"),
+        (
+            "bert",
+            {"tokenizer_config.json": "[]", "vocab.txt": "a"},
+            "transformers could not make a tokenizer of",
+        ),
     ],
     ids=["a damaged file", "special tokens alone", "a list"],
 )

@@ -41,7 +41,7 @@ def test_what_quantize_refuses(source, tmp_path):
     config = json.loads((source / "config.json").read_text()) | {"transformers_version": "0"}
     (source / "config.json").write_text(json.dumps(config))
     with pytest.raises(
-        CheckpointError, match=r"is not what .+ was exported from; say where .* with --source$"
+        CheckpointError, match=r"is not what .+ was exported from; give the exported one with --source$"
     ):
         txexport.quantize(tmp_path / "out", "int8")
     assert [*txexport.load(tmp_path / "out").manifest.formats] == ["float32"]

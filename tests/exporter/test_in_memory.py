@@ -40,7 +40,7 @@ def test_the_bundle_is_that_of_the_saved_folder(model_type, architecture, tmp_pa
     assert texts[0] == texts[1]
     assert "tokenizer.json" in ours
     assert verify(tmp_path / "out", source=tmp_path / "saved", cases="quick").ok
-    with pytest.raises(CheckpointError, match=f"is missing: '{architecture}'; say where"):
+    with pytest.raises(CheckpointError, match=f"is missing: '{architecture}'; give the exported"):
         verify(tmp_path / "out")
 
 

@@ -110,7 +110,7 @@ def test_what_appears_in_the_old_bundle_at_the_last_moment_is_kept(
     if not exchange:
         without_exchange(monkeypatch)
     monkeypatch.setattr("txexport.bundle.swap.put", late)
-    said = r"keeps files that no export wrote \(1_notes, config\.json, thesis\); move them away"
+    said = r"has files that no export wrote \(1_notes, config\.json, thesis\); move them away"
     with pytest.warns(UserWarning, match=said) as caught:
         export(checkpoint_of("gpt2"), out, force=True)
     monkeypatch.setattr("txexport.bundle.swap.put", put)

@@ -14,7 +14,7 @@ from txexport.checkpoints.checkpoint import read_json
 from txexport.errors import CheckpointError, UnsupportedError, shown
 
 CONFIG = "adapter_config.json"
-MERGE = "merge it with peft's merge_and_unload, and export what that gives"
+MERGE = "merge it with peft's merge_and_unload, and export the result"
 HONOURED = {
     *("peft_type", "task_type", "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "bias"),
     *("lora_bias", "fan_in_fan_out", "target_modules", "exclude_modules", "modules_to_save"),

@@ -76,7 +76,7 @@ class Checkpoint:
             header = READERS[single](file)
             twice = stored.keys() & header.keys()
             if twice:
-                raise CheckpointError(f"{file.name}: tensor '{min(twice)}' is in another shard too")
+                raise CheckpointError(f"{file.name}: tensor '{min(twice)}' is also in another shard")
             stored |= header
         if not stored:
             raise CheckpointError(f"{self.folder} holds no tensors")

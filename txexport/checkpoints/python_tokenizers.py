@@ -15,10 +15,10 @@ EXTRA = 125
 ESM_SPECIAL = {"unk_token": "<unk>", "cls_token": "<cls>", "eos_token": "<eos>"}
 # Whose ids `tokenizers` cannot give, and why.
 ALONE = {
-    "BertJapaneseTokenizer": "cuts words by MeCab or Sudachi",
-    "BioGptTokenizer": "cuts words by Moses' rules",
-    "BlenderbotSmallTokenizer": "looks joined pieces up by another spelling",
-    "PhobertTokenizer": "looks joined pieces up by another spelling",
+    "BertJapaneseTokenizer": "splits texts with MeCab or Sudachi",
+    "BioGptTokenizer": "splits texts with the rules of Moses",
+    "BlenderbotSmallTokenizer": "spells tokens differently than its vocabulary",
+    "PhobertTokenizer": "spells tokens differently than its vocabulary",
 }
 ALONE_OF_FAMILY = {"biogpt": "BioGptTokenizer", "blenderbot-small": "BlenderbotSmallTokenizer"}
 SPACES = Regex(r"[\s\x{1c}-\x{1f}\x{85}]+")  # of str.split

@@ -173,7 +173,7 @@ def _written(run: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any
 
 def _summary(out: Path, manifest: Any, as_json: bool) -> str:
     """A summary of the written bundle, in one line."""
-    from txexport.exporter.known_clients import running, told
+    from txexport.exporter.known_clients import running, tested_clients
 
     if as_json:
         values = asdict(manifest)
@@ -186,5 +186,7 @@ def _summary(out: Path, manifest: Any, as_json: bool) -> str:
     kinds = manifest.formats.values()
     files = ", ".join(graph.file for graphs in kinds for graph in graphs.native.values())
     others = ", ".join(graph.file for graphs in kinds for graph in graphs.hub.values())
-    graphs = "; ".join(filter(None, (files, others and f"for other clients {others}{told(manifest)}")))
+    graphs = "; ".join(
+        filter(None, (files, others and f"for other clients {others}{tested_clients(manifest)}"))
+    )
     return f"{out}: {manifest.model_type}, {manifest.task}{cache}: {graphs}"

@@ -18,7 +18,7 @@ from txexport.errors import InputError, TxexportError, shown
 from txexport.exporter.staging import check_replaceable
 from txexport.support.paths import writing
 
-UNMERGED = "give what its merge_and_unload() returns, or its base with adapter=FOLDER of what it saved"
+UNMERGED = "give the result of its merge_and_unload(), or its base model with adapter=FOLDER"
 
 
 @runtime_checkable

@@ -61,7 +61,7 @@ class Resolved:
     note: str | None = None
 
 
-RECIPE = "CONTRIBUTING.md, A family, says how to add one"
+RECIPE = "docs/contributing/family.md in the repository describes how to add one"
 VECTORS = tasks_of_method("embed")[0]
 COMPOSED = "txexport"  # the model_type of models that txmodels saved without a family
 
