@@ -258,7 +258,7 @@ UNSUPPORTED = {
     "aLoRA": ({"alora_invocation_tokens": [3]}, "alora_invocation_tokens [3] is not"),
     "of the future": ({"use_novel": True}, "use_novel True is not"),
     **{
-        start: ({"init_lora_weights": start}, f"init_lora_weights '{start}' changed the base")
+        start: ({"init_lora_weights": start}, f"init_lora_weights '{start}' changes the base model")
         for start in ("pissa", "pissa_niter_4", "olora", "loftq", "corda")
     },
     "expression": ({"rank_pattern": {"(a|b)+": 3}}, "rank_pattern has the regular expression '(a|b)+', and"),
@@ -317,7 +317,7 @@ TENSORS = {
     ),
     "a tensor unnamed": (
         lambda t: t.update({"pooler.dense.weight": random(48, 48)}),
-        "names nothing that it",
+        "does not belong to a module that",
     ),
     "integers": (lambda t: t.update({f"{FIRST}.lora_A.weight": torch.ones(3, 48).int()}), "is I32 (3, 48)"),
     "nothing": (lambda t: t.clear(), "holds no LoRA matrices"),

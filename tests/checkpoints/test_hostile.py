@@ -95,8 +95,12 @@ MANY = [
     ("bert", {"model_type": "x" * 100_000}, "xxx..."),
     ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 0}}, "has no finite frequencies"),
     ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": -1.0}}, "expected a number above 0"),
-    ("llama", {"rope_parameters": {"rope_type": "yarn", "factor": 2, "rope_theta": 1.0}}, "no frequencies"),
-    ("phi", {"rope_parameters": {"partial_rotary_factor": 1e308}}, "of a head rotates"),
+    (
+        "llama",
+        {"rope_parameters": {"rope_type": "yarn", "factor": 2, "rope_theta": 1.0}},
+        "no finite frequencies",
+    ),
+    ("phi", {"rope_parameters": {"partial_rotary_factor": 1e308}}, "partial_rotary_factor is"),
 ]
 
 

@@ -106,12 +106,22 @@ def test_words_that_are_no_text(esm):
             "roberta",
             "PhobertTokenizer",
             ["bpe.codes", "vocab.txt"],
-            "PhobertTokenizer looks joined pieces up",
+            "PhobertTokenizer spells tokens differently",
         ),
-        ("biogpt", "BioGptTokenizer", ["vocab.json", "merges.txt"], "BioGptTokenizer cuts words by Moses"),
-        ("biogpt", None, ["vocab.json", "merges.txt"], "BioGptTokenizer cuts words by Moses"),
-        ("bert", "BertJapaneseTokenizer", ["vocab.txt"], "BertJapaneseTokenizer cuts words by MeCab"),
-        ("blenderbot-small", None, ["vocab.json"], "BlenderbotSmallTokenizer looks joined pieces up"),
+        (
+            "biogpt",
+            "BioGptTokenizer",
+            ["vocab.json", "merges.txt"],
+            "BioGptTokenizer splits texts with the rules of Moses",
+        ),
+        (
+            "biogpt",
+            None,
+            ["vocab.json", "merges.txt"],
+            "BioGptTokenizer splits texts with the rules of Moses",
+        ),
+        ("bert", "BertJapaneseTokenizer", ["vocab.txt"], "BertJapaneseTokenizer splits texts with MeCab"),
+        ("blenderbot-small", None, ["vocab.json"], "BlenderbotSmallTokenizer spells tokens differently"),
     ],
 )
 def test_a_tokenizer_of_python_alone_is_named(model_type, kind, files, message, tmp_path):

@@ -241,7 +241,7 @@ def test_what_cannot_be_read_is_one_line(classifier, tmp_path):
     )
     assert refusal("classify", classifier, "--file", tmp_path / "no").endswith("No such file or directory")
     for arguments in [[], ["the", "--file", tmp_path / "image"]]:
-        assert refusal("classify", classifier, *arguments).startswith("error: give texts as arguments, or --")
+        assert refusal("classify", classifier, *arguments).startswith("error: give texts as arguments, --")
     assert "; shorten it, or cut it with truncate=True (--truncate): 'the" in refusal(
         "classify", classifier, "the " * 60
     )

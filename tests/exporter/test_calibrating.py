@@ -104,7 +104,7 @@ def test_quantize_gives_what_export_would_and_keeps_it(checkpoint_of, tmp_path):
     assert files(tmp_path / "one") == files(tmp_path / "all")
     with pytest.raises(
         InputError,
-        match=r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not float16; ",
+        match=r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast only, not float16; ",
     ):
         txexport.quantize(tmp_path / "one", "float16", texts=file)
     data = tmp_path / "one" / "onnx" / "model_q4.onnx_data"
@@ -176,7 +176,7 @@ def test_what_is_kept_and_what_is_int8_are_not_calibrated(checkpoint_of, tmp_pat
         (
             "bert",
             {},
-            r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not float32; ",
+            r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast only, not float32; ",
         ),
         (
             "vit",

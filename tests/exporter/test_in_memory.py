@@ -98,7 +98,7 @@ REFUSED = {
     "a model of peft": (PeftModel, "source is a PeftModel of peft, which saves only its adapter"),
     "a model with an adapter": (
         Adapted,
-        "the Adapted has an adapter of peft, and saves only that; give what",
+        "the Adapted has an adapter of peft, and saves only that; give the result",
     ),
     "a class": (
         lambda: transformers.BertForMaskedLM,

@@ -207,7 +207,7 @@ REFUSED = {
     "rope": ({"llama.rope.scaling.type": "dynamic"}, "rope scaling 'dynamic' is not supported"),
     "values": (
         {"llama.attention.key_length": 8, "llama.attention.value_length": 4},
-        "keys and values of other",
+        "keys and values of different",
     ),
     "by layer": (
         {"llama.attention.head_count_kv": [2, 3]},

@@ -119,8 +119,11 @@ DAMAGED = {
     "a call of a storage's type": (b"ctorch\nFloatStorage\n)R", r"calls torch\.FloatStorage"),
     "a call with a list": (b"ccollections\nOrderedDict\n]R", "a list in the place of a tuple"),
     "a storage called a tensor": (tensor(storage()), "a tensor of 1 arguments"),
-    "a tensor of nothing": (tensor(b"N", *VIEW), "no storage and offset"),
-    "an offset before it": (tensor(storage(), b"J\xff\xff\xff\xff", *VIEW[1:]), "no storage and offset"),
+    "a tensor of nothing": (tensor(b"N", *VIEW), "without a storage and an offset"),
+    "an offset before it": (
+        tensor(storage(), b"J\xff\xff\xff\xff", *VIEW[1:]),
+        "without a storage and an offset",
+    ),
     "a size of True": (tensor(storage(), b"K\x00", b"\x88\x85", b"K\x01\x85"), "up to 8 sizes"),
     "sizes without strides": (tensor(storage(), b"K\x00", b"K\x02\x85", b")"), "as many strides"),
     "nine sizes": (tensor(storage(), b"K\x00", *[b"(" + b"K\x01" * 9 + b"t"] * 2), "up to 8 sizes"),
