@@ -166,7 +166,7 @@ def test_a_folder_that_takes_the_place_between_the_renames_costs_no_bundle(
     without_exchange(monkeypatch)
     monkeypatch.setattr("txexport.bundle.swap.os.rename", squatted)
     with (
-        pytest.warns(UserWarning, match=r"the bundle that was at .*out is at .*\.out\.txexport-old-"),
+        pytest.warns(UserWarning, match=r"the bundle that was at .*out is now at .*\.out\.txexport-old-"),
         pytest.raises(BundleError, match="could not be written: Directory not empty"),
     ):
         export(checkpoint_of("gpt2"), out, force=True)
