@@ -265,7 +265,7 @@ def test_dynamic_rope_ends_where_it_would_begin_and_says_so(checkpoint_of, origi
         "a sequence has at most 40 tokens, though config.json promises 100 with 'dynamic' RoPE"
         in result.stderr
     )
-    assert result.stderr.endswith("give rope_scaling in config.json, such as yarn\n")
+    assert result.stderr.endswith("; set another rope_scaling in config.json, such as yarn\n")
     original, chunks = original_of(source), stepped(30, 40)
     theirs = expected(original, chunks)
     assert np.abs(found(out, chunks) - theirs).max() < 1e-5 * np.abs(theirs).max()
