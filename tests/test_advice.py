@@ -21,7 +21,7 @@ def test_unknown_family_names_the_nearest_and_the_recipe(model_type, nearest):
     said = str(caught.value)
     assert f"'{model_type}' is not supported; the nearest by name: {nearest}" in said
     assert "; expected one of albert, arcee, " in said
-    assert said.endswith("; CONTRIBUTING.md, A family, says how to add one")
+    assert said.endswith("; docs/contributing/family.md in the repository describes how to add one")
     with pytest.raises(UnsupportedError, match="'zzz' is not supported; expected one of albert"):
         module("zzz")
 

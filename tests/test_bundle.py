@@ -260,7 +260,7 @@ def test_a_report_replaces_no_file_that_it_is_about(copy, checkpoint_of, tmp_pat
     before = bundle.files_sha256(copy)
     for file in (copy / "model.json", copy / "deep" / "report.md", source / "config.json"):
         file.parent.mkdir(exist_ok=True)
-        with pytest.raises(InputError, match=r"would (lie in a bundle|replace a file of a checkpoint)"):
+        with pytest.raises(InputError, match=r"would (be inside a bundle|replace a file of a checkpoint)"):
             reports.check(file)
     (copy / "deep").rmdir()
     result = CliRunner().invoke(main, ["verify", str(copy), "--json", str(weights_path(copy))])
@@ -310,7 +310,7 @@ def test_a_tokenizer_with_two_words_of_one_id_is_refused(checkpoint_of, tmp_path
     first, second = list(tokenizer["model"]["vocab"])[-2:]
     tokenizer["model"]["vocab"][first] = number = tokenizer["model"]["vocab"][second]
     (source / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(CheckpointError, match=f"two words of the id {number}, '{first}' and '{second}'"):
+    with pytest.raises(CheckpointError, match=f"two tokens with the id {number}, '{first}' and '{second}'"):
         export(source, tmp_path / "out")
 
 

@@ -104,7 +104,7 @@ def test_a_downloaded_bundle_is_served(bundle_of, downloaded):
 
 def test_nothing_is_written_into_a_cache(bundle_of, checkpoint_of, downloaded):
     folder, source = downloaded(bundle_of("bert")), checkpoint_of("bert")
-    said = r"holds links \(config\.json, .*\), as a model hub's cache does; copy it elsewhere"
+    said = r"holds links \(config\.json, .*\), as a model hub's cache does; copy the folder, and use the copy"
     with pytest.raises(BundleError, match=said):
         quantize(folder, "int8", source=source)
     with pytest.raises(BundleError, match=said):
@@ -199,7 +199,7 @@ def test_other_links_of_a_snapshot_are_refused(attack, bundle_of, downloaded):
     assert bundle.read(snapshot)
     attack(snapshot)
     for read in (txexport.load, verify):
-        with pytest.raises(BundleError, match="is a link out of the bundle; put what it leads to"):
+        with pytest.raises(BundleError, match="is a link out of the bundle; replace it by its target"):
             read(snapshot)
 
 

@@ -48,7 +48,7 @@ class Cell:
 
     form: str
     error: float = 0.0
-    said: str | None = None
+    failure: str | None = None
     refused: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ class Cell:
         """The text of the table's cell."""
         if self.refused is not None:
             return "not taken"
-        mark = "❌ " if self.said is not None else ""
+        mark = "❌ " if self.failure is not None else ""
         worst = f"{self.error:.0e}" if self.error else "not run"
         return f"{mark}{worst}{f' ({self.form})' if self.form else ''}"
 
@@ -67,11 +67,11 @@ def tried(folder: Path, form: str, runtime: str) -> Cell:
     try:
         report = verify(folder, runtime=runtime, reference="twin", cases="quick")
     except TxexportError as error:
-        return Cell(form, said=str(error))
+        return Cell(form, failure=str(error))
     errors = [check.error for case in report.cases for check in case.checks]
     skipped = [f"{case.name}: {case.skipped}" for case in report.cases if case.skipped is not None]
-    said = None if report.ok else facts_line(report)
-    return Cell(form, max(errors, default=0.0), said, notes=skipped)
+    failure = None if report.ok else facts_line(report)
+    return Cell(form, max(errors, default=0.0), failure, notes=skipped)
 
 
 def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> dict[str, Cell]:
@@ -91,8 +91,8 @@ def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> d
 
 def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
     """The table as Markdown, followed by the forms used and the failures."""
-    found = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, **versions(names)}
-    ran = ", ".join(f"{name} {number}" for name, number in found.items())
+    installed = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, **versions(names)}
+    ran = ", ".join(f"{name} {number}" for name, number in installed.items())
     lines = [f"| family | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [
         f"| {title} | {' | '.join(cells[name].text for name in names)} |" for title, cells in rows.items()
@@ -101,7 +101,7 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
         f"- {title} on {name}: {note}"
         for title, cells in rows.items()
         for name in names
-        for note in (cells[name].said, cells[name].refused, *cells[name].notes)
+        for note in (cells[name].failure, cells[name].refused, *cells[name].notes)
         if note is not None
     ]
     return "\n".join([ran, "", *lines, "", *notes]) + "\n"
@@ -137,7 +137,7 @@ def main(families: tuple[str, ...], runtimes: tuple[str, ...], caches: tuple[str
     click.echo(table(rows, names))
     if write:
         put("runtimes", table(rows, names))
-    sys.exit(any(cell.said is not None for cells in rows.values() for cell in cells.values()))
+    sys.exit(any(cell.failure is not None for cells in rows.values() for cell in cells.values()))
 
 
 if __name__ == "__main__":

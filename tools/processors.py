@@ -41,9 +41,9 @@ PROFILES = {
 
 def environment(profile: str) -> dict[str, str]:
     """The environment variables of a process for that profile."""
-    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
-    wide = [name for name in found if "512" in name or "V4" in name]
-    disabled = {"oldest": found, "avx2": wide, "newest": []}[profile]
+    extensions = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    wide = [name for name in extensions if "512" in name or "V4" in name]
+    disabled = {"oldest": extensions, "avx2": wide, "newest": []}[profile]
     return os.environ | PROFILES[profile] | {"NPY_DISABLE_CPU_FEATURES": " ".join(disabled)}
 
 

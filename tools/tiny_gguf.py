@@ -89,12 +89,12 @@ TYPICAL |= {20: 1e-3, 23: 6e-5}
 
 def noise(kind: int, shape: tuple[int, ...], seed: int) -> bytes:
     """Random blocks of a type, with scales that give weights of an ordinary size."""
-    elements, nbytes, places = LAYOUTS[kind]
+    elements, nbytes, scale_offsets = LAYOUTS[kind]
     rng = np.random.default_rng(seed)
     blocks = rng.integers(0, 256, (int(np.prod(shape)) // elements, nbytes), np.uint8)
-    for place in places:
+    for offset in scale_offsets:
         scales = (TYPICAL[kind] * rng.uniform(0.5, 1.5, len(blocks))).astype("<f2")
-        blocks[:, place : place + 2] = scales.view(np.uint8).reshape(-1, 2)
+        blocks[:, offset : offset + 2] = scales.view(np.uint8).reshape(-1, 2)
     return blocks.tobytes()
 
 
@@ -145,8 +145,8 @@ def ggml_name(name: str, model_type: str) -> str:
         if model_type == "gemma2":
             table = GEMMA2 | IN_LAYER
         for pattern, ours in table.items():
-            if found := re.fullmatch(pattern, rest):
-                return f"blk.{match[1]}.{found.expand(ours)}.{leaf}"
+            if inner := re.fullmatch(pattern, rest):
+                return f"blk.{match[1]}.{inner.expand(ours)}.{leaf}"
     for pattern, ours in NAMES.items():
         if re.fullmatch(pattern, module):
             return f"{ours}.{leaf}"

@@ -21,8 +21,8 @@ def pickled(folder: Path, *, legacy: bool = False, shards: int = 1, trained: boo
     files = [SINGLE]
     if shards > 1:
         files = [f"pytorch_model-{number:05}-of-{shards:05}.bin" for number in range(1, shards + 1)]
-        places = {name: files[place % shards] for place, name in enumerate(tensors)}
-        (folder / f"{SINGLE}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+        files_of = {name: files[place % shards] for place, name in enumerate(tensors)}
+        (folder / f"{SINGLE}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files_of}))
     for place, name in enumerate(files):
         state = OrderedDict(list(tensors.items())[place::shards])
         state._metadata = OrderedDict({"": {"version": 1}})  # as Module.state_dict has it

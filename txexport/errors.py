@@ -1,4 +1,4 @@
-"""Errors that a user of txexport can meet. Each message is one line: given, expected, what to do."""
+"""The errors that txexport raises. Each message is one line: the value, what was expected, what to do."""
 
 import contextlib
 import sys
@@ -9,7 +9,7 @@ from itertools import islice
 LONGEST_MESSAGE = 10_000  # characters; names and values from outside may be of any length
 LONGEST_VALUE = 60
 
-EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
+EXTRAS = {  # the extra that installs each imported library; see CONTRIBUTING.md
     "onnxruntime": "cpu",  # or gpu
     "google": "export",  # protobuf
     "onnx": "export",
@@ -35,7 +35,7 @@ EXTRAS = {  # of what is imported, the extra that brings it; see CONTRIBUTING.md
     "transformers": "verify",
 }
 
-WITHIN = {"verify": ("export",)}  # of an extra, those that it brings too
+WITHIN = {"verify": ("export",)}  # the extras that an extra includes
 
 
 def install(extra: str) -> str:
@@ -44,9 +44,9 @@ def install(extra: str) -> str:
 
 
 class TxexportError(Exception):
-    """Base of every error that txexport raises on purpose. The command line prints it and exits 2.
+    """Base of every error that txexport raises on purpose. The command line prints it and exits with 2.
 
-    Whatever it is told, the message is one line that a terminal can show.
+    The message is always one line of printable characters.
     """
 
     def __init__(self, message: object = ""):
@@ -56,12 +56,12 @@ class TxexportError(Exception):
 
 
 def escaped(character: str) -> str:
-    """A character that a terminal does not show as Python writes it: \\n for a line's end."""
+    """An unprintable character as Python escapes it, such as \\n."""
     return character.encode("unicode_escape").decode("ascii")
 
 
 def shown(value: object) -> str:
-    """A value from outside as a message quotes it, in a line of bounded length."""
+    """The repr of an untrusted value for a message: one line of bounded length."""
     try:
         text = " ".join(repr(_start(value)).split())
     except Exception:  # a number of more digits than Python writes, or whatever an object's own repr raises
@@ -70,7 +70,7 @@ def shown(value: object) -> str:
 
 
 def _start(value: object, depth: int = 4) -> object:
-    """As much of a value from JSON as a message may quote, since writing all of a large one takes long."""
+    """The start of a JSON value, since the repr of a large one takes long."""
     if type(value) is str:
         return value[: 64 * LONGEST_VALUE]
     if type(value) is list and depth:
@@ -86,18 +86,18 @@ def first_line(error: BaseException) -> str:
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, in its words; or the error's own, where it has no number."""
+    """The system's message for an error, or the error's own if it has no number."""
     return error.strerror or first_line(error)
 
 
 def is_failure(error: BaseException) -> bool:
-    """Tell whether something failed, and nobody stopped the program; a panic in Rust is no Exception."""
+    """Return whether it is a failure, not a request to exit; a panic in Rust is no Exception."""
     # Its type is of pyo3_runtime, which cannot be imported.
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def warn(message: str) -> None:
-    """Warn at the line that called txexport, however deep within it this is called."""
+    """Warn at the line that called txexport, at any depth of the call stack."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "txexport":
         frame, level = frame.f_back, level + 1
@@ -105,7 +105,7 @@ def warn(message: str) -> None:
 
 
 class SpecError(TxexportError):
-    """A description of an architecture that contradicts itself."""
+    """A spec that contradicts itself."""
 
 
 def positive(owner: object, *names: str) -> None:
@@ -121,34 +121,34 @@ class CheckpointError(TxexportError):
 
 
 class UnsupportedError(TxexportError):
-    """A valid checkpoint that asks for mathematics txexport has not proved."""
+    """A valid checkpoint that needs mathematics that txexport does not support."""
 
 
 class GraphError(TxexportError):
-    """Graphs that do not balance with what is stored: a parameter is not used, or not there."""
+    """Graphs that do not match the stored parameters: one is unused or missing."""
 
 
 class BundleError(TxexportError):
-    """An export folder that is missing, incomplete, or cannot be written."""
+    """A bundle that is missing, damaged or incomplete, or cannot be written."""
 
 
 class InputError(TxexportError):
-    """Input to a loaded model that it cannot take."""
+    """An invalid argument, or an input that the model cannot read."""
 
 
 class EngineError(InputError):
-    """A run that the engine gave up, of inputs that fit the graph: memory, or the engine's own fault."""
+    """A failed run with inputs that fit the graph: not enough memory, or a fault of the engine."""
 
 
 class MissingLibraryError(TxexportError, ImportError):
-    """A library that an extra of txexport brings, and that is not installed, or too old."""
+    """A library of an extra of txexport that is not installed, or too old."""
 
 
 @contextlib.contextmanager
 def needed_for(purpose: str, extra: str | None = None) -> Iterator[None]:
-    """Raise MissingLibraryError for an import of what an extra brings, where it is missing or too old.
+    """Raise MissingLibraryError if a library of an extra is missing or too old.
 
-    `extra` is one of WITHIN that the purpose needs whole.
+    `extra` is the one of WITHIN that includes the library's, if the purpose needs all of it.
     """
     try:
         yield
@@ -157,26 +157,28 @@ def needed_for(purpose: str, extra: str | None = None) -> Iterator[None]:
         if library not in EXTRAS:
             raise
         other = ", or gpu in place of cpu" if library == "onnxruntime" else ""
-        own = EXTRAS[library]
-        advice = f"{install(extra if extra is not None and own in WITHIN[extra] else own)}{other}"
+        extra_of_library = EXTRAS[library]
+        if extra is None or extra_of_library not in WITHIN[extra]:
+            extra = extra_of_library
+        advice = f"{install(extra)}{other}"
         missing = isinstance(error, ModuleNotFoundError)
         state = "which is not installed" if missing else f"of another version ({first_line(error)})"
         raise MissingLibraryError(f"{purpose} needs {library}, {state}; {advice}") from None
 
 
 class LibraryError(TxexportError):
-    """A library that crashed instead of answering."""
+    """A library that crashed."""
 
 
 @contextlib.contextmanager
 def crashes() -> Iterator[None]:
-    """Raise LibraryError for a panic of a library written in Rust, which no `except Exception` sees."""
+    """Raise LibraryError for a panic of a Rust library, which `except Exception` does not catch."""
     try:
         yield
     except BaseException as error:
         if isinstance(error, Exception) or not is_failure(error):
             raise
-        message = " ".join(str(error).split()) or "it does not say why"
+        message = " ".join(str(error).split()) or "without a message"
         raise LibraryError(f"a library crashed on this input: {message[:200]}") from None
 
 

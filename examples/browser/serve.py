@@ -41,13 +41,13 @@ class Handler(SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send a file or a byte range of it; transformers.js reads a file's size from the first bytes."""
-        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        byte_range = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         path = Path(self.translate_path(self.path))
-        if asked is None or not path.is_file():
+        if byte_range is None or not path.is_file():
             return super().do_GET()
         with path.open("rb") as file:
-            start = file.seek(int(asked[1]))
-            part = file.read(int(asked[2]) + 1 - start)
+            start = file.seek(int(byte_range[1]))
+            part = file.read(int(byte_range[2]) + 1 - start)
         self.send_response(206 if part else 416)
         self.send_header("Content-Range", f"bytes {start}-{start + len(part) - 1}/{path.stat().st_size}")
         self.send_header("Content-Length", str(len(part)))

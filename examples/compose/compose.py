@@ -41,8 +41,8 @@ def spec(width: int = 48, heads: int = 4) -> EncoderSpec:
     local = LocalAttentionSpec(width, heads, width // heads, block_size=4)
     full = AttentionSpec(width, heads, heads, width // heads, causal=False)
     blocks = tuple(BlockSpec(kind, feed_forward, norm, NormPlacement.PRE) for kind in (local, full))
-    words = EmbeddingSpec(len(CHARACTERS), width, PositionSpec(PositionKind.LEARNED, LENGTH))
-    stack = TextStackSpec(words, blocks, num_layers=4, final_norm=norm)
+    embedding = EmbeddingSpec(len(CHARACTERS), width, PositionSpec(PositionKind.LEARNED, LENGTH))
+    stack = TextStackSpec(embedding, blocks, num_layers=4, final_norm=norm)
     return EncoderSpec(stack, head=HeadSpec(HeadKind.TOKENS, tied=False, bias=True, labels=2))
 
 

@@ -44,19 +44,19 @@ async def read(request: Request) -> dict[str, Any]:
     except TimeoutError:
         raise refused(f"the body took more than {UPLOAD:g} seconds", 408) from None
     try:
-        asked = json.loads(body.decode("utf-8"), parse_constant=_no_number)
+        fields = json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:
         raise refused("the body is nested too deeply") from None
     except ValueError as error:  # not UTF-8, not JSON, or a number with thousands of digits
         raise refused(f"the body is no JSON in UTF-8: {error}") from None
-    if not isinstance(asked, dict):
-        raise refused(f"the body is no JSON object but a {type(asked).__name__}")
-    return asked
+    if not isinstance(fields, dict):
+        raise refused(f"the body is no JSON object but a {type(fields).__name__}")
+    return fields
 
 
-def options(asked: dict[str, Any]) -> dict[str, Any]:
+def options(fields: dict[str, Any]) -> dict[str, Any]:
     """The generation options in `asked`. Raises HTTPException for an unknown key or a value out of range."""
-    for name, value in asked.items():
+    for name, value in fields.items():
         if name not in OPTIONS:
             raise refused(f"no option {name!r:.60}; expected some of {', '.join(OPTIONS)}")
         kind, low, high = OPTIONS[name]
@@ -64,17 +64,17 @@ def options(asked: dict[str, Any]) -> dict[str, Any]:
         if not fits or not low <= value <= high:
             wanted = "true or false" if kind is bool else f"{kind.__name__} from {low:,} to {high:,}"
             raise refused(f"{name} is {value!r:.60}, expected {wanted}")
-    return {"max_new_tokens": 20, **asked}
+    return {"max_new_tokens": 20, **fields}
 
 
-def prompt(asked: dict[str, Any]) -> str:
+def prompt(fields: dict[str, Any]) -> str:
     """Remove the prompt from `asked` and return it. Raises HTTPException."""
-    return text(asked.pop("prompt", None))
+    return text(fields.pop("prompt", None))
 
 
-def prompts(asked: dict[str, Any]) -> list[str]:
+def prompts(fields: dict[str, Any]) -> list[str]:
     """Remove the prompts from `asked` and return them. Raises HTTPException."""
-    listed = asked.pop("prompts", None)
+    listed = fields.pop("prompts", None)
     if not isinstance(listed, list) or not 1 <= len(listed) <= PROMPTS:
         raise refused(f"prompts is {listed!r:.60}, expected a list of 1 to {PROMPTS} texts")
     return [text(one) for one in listed]

@@ -116,8 +116,8 @@ def service(model: txexport.Model) -> Starlette:
 
     async def stream(request: Request) -> Response:
         """Stream the text of one prompt."""
-        asked = await request_body.read(request)
-        prompt, options = request_body.prompt(asked), request_body.options(asked)
+        fields = await request_body.read(request)
+        prompt, options = request_body.prompt(fields), request_body.options(fields)
         job = await jobs.start(request)
         try:
             pieces = model.stream(prompt, logits_processor=job.step, **options)
@@ -135,8 +135,8 @@ def service(model: txexport.Model) -> Starlette:
 
     async def generate(request: Request) -> Response:
         """Generate the texts of several prompts in one batch."""
-        asked = await request_body.read(request)
-        prompts, options = request_body.prompts(asked), request_body.options(asked)
+        fields = await request_body.read(request)
+        prompts, options = request_body.prompts(fields), request_body.options(fields)
         job = await jobs.start(request)
         try:
             texts = await run_in_threadpool(model.generate, prompts, logits_processor=job.step, **options)

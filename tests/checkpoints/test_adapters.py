@@ -176,7 +176,7 @@ def test_embeddings(tmp_path):
     assert verify(tmp_path / "out", cases="quick").ok
     values = json.loads((base / "config.json").read_text()) | {"tie_word_embeddings": True}
     (base / "config.json").write_text(json.dumps(values))
-    assert "changes 'model.embed_tokens', which the base ties to another matrix that stays" in refusal(
+    assert "changes 'model.embed_tokens', which the base model ties to an unchanged matrix" in refusal(
         base, adapter
     )
 
@@ -208,9 +208,7 @@ def test_a_bundle_finds_its_adapter_again(checkpoint_of, tmp_path):
     quantize(out, "int8")
     assert verify(out, cases="quick").ok
     moved = adapter.rename(tmp_path / "moved")
-    with pytest.raises(
-        CheckpointError, match=r"the adapter of .* is not there: .*; say where it is with --ad"
-    ):
+    with pytest.raises(CheckpointError, match=r"the adapter of .* is missing: .*; give its folder with --ad"):
         verify(out)
     report = verify(out, adapter=moved, cases="quick")
     assert report.ok
@@ -260,7 +258,7 @@ UNSUPPORTED = {
     "aLoRA": ({"alora_invocation_tokens": [3]}, "alora_invocation_tokens [3] is not"),
     "of the future": ({"use_novel": True}, "use_novel True is not"),
     **{
-        start: ({"init_lora_weights": start}, f"init_lora_weights '{start}' changed the base")
+        start: ({"init_lora_weights": start}, f"init_lora_weights '{start}' changes the base model")
         for start in ("pissa", "pissa_niter_4", "olora", "loftq", "corda")
     },
     "expression": ({"rank_pattern": {"(a|b)+": 3}}, "rank_pattern has the regular expression '(a|b)+', and"),
@@ -302,11 +300,11 @@ FIRST = "encoder.layer.0.attention.self.query"
 TENSORS = {
     "another module": (
         lambda t: t.update({k.replace("query", "gate"): v for k, v in t.items()}),
-        "is of another base: it changes 'encoder.layer.0.attention.self.gate', which",
+        "is for another base model: it changes 'encoder.layer.0.attention.self.gate', which",
     ),
     "another width": (
         lambda t: t.update({f"{FIRST}.lora_B.weight": random(50, 3)}),
-        f"is of another base: it changes '{FIRST}.weight' by (50, 48), which is (48, 48)",
+        f"is for another base model: it changes '{FIRST}.weight' by (50, 48), which is (48, 48)",
     ),
     "without B": (lambda t: t.pop(f"{FIRST}.lora_B.weight"), f"tensor '{FIRST}.lora_B.weight' is missing"),
     "a convolution": (
@@ -319,13 +317,13 @@ TENSORS = {
     ),
     "a tensor unnamed": (
         lambda t: t.update({"pooler.dense.weight": random(48, 48)}),
-        "names nothing that it",
+        "does not belong to a module that",
     ),
     "integers": (lambda t: t.update({f"{FIRST}.lora_A.weight": torch.ones(3, 48).int()}), "is I32 (3, 48)"),
     "nothing": (lambda t: t.clear(), "holds no LoRA matrices"),
     "one twice": (
         lambda t: t.update({f"{FIRST}.bias": random(48), f"{FIRST}.base_layer.bias": random(48)}),
-        "is there twice",
+        "appears twice",
     ),
 }
 
@@ -341,12 +339,13 @@ def test_tensors_that_are_refused(change, message, checkpoint_of, tmp_path):
 def test_bases_and_files_that_are_refused(checkpoint_of, tmp_path):
     base = checkpoint_of("bert")
     adapter = tiny_adapter.write(tmp_path / "adapter", lora(base, "query"))
-    assert "is of another base: it changes 'encoder.layer.0" in refusal(checkpoint_of("llama"), adapter)
+    message = refusal(checkpoint_of("llama"), adapter)
+    assert "is for another base model: it changes 'encoder.layer.0" in message
     assert "has no adapter_config.json" in refusal(base, tmp_path / "nowhere")
     file = adapter / "adapter_model.safetensors"
     tensors = load_file(file)
     save_file({name.removeprefix("base_model.model."): t for name, t in tensors.items()}, file)
-    assert "has no name of peft's: base_model.model." in refusal(base, adapter)
+    assert "does not begin with peft's prefix base_model.model." in refusal(base, adapter)
     file.write_bytes(file.read_bytes()[:-1])
     assert "is truncated" in refusal(base, adapter)
     file.unlink()
@@ -395,5 +394,5 @@ def test_a_vocabulary_that_was_resized_is_told_with_the_way_out(checkpoint_of, t
         tensors |= {"lm_head.lora_A.weight": random(3, width), "lm_head.lora_B.weight": random(words + 8, 3)}
     adapter = tiny_adapter.write(tmp_path / "adapter", tensors, target_modules=["q_proj", "lm_head"])
     told = refusal(base, adapter, UnsupportedError)
-    assert f"has {words + 8} words, and that of {base} {words}" in told
+    assert f"has {words + 8} tokens, and that of {base} {words}" in told
     assert f"resize the base (resize_token_embeddings({words + 8})), merge the adapter with peft's" in told

@@ -105,11 +105,11 @@ def test_without_a_network_what_came_before_is_read(hub, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("org/none", "'org/none' is no folder here, and no model on the hub that may be seen"),
+        ("org/none", "'org/none' is not a folder, and not a visible model on the hub"),
         (f"{NAME}@other", f"{NAME} has no revision 'other' on the model hub"),
         (
             "repository/none",
-            "repository/none is not a folder, and for a name on a model hub it is not taken, since there is a"
+            "repository/none is not a folder, and not a name on a model hub, since there is a"
             " 'repository' here",
         ),
         ("../org/none", "is not a folder"),
@@ -177,17 +177,17 @@ def test_without_a_network_an_adapter_that_came_before_is_read(adapters, monkeyp
     ask(monkeypatch, "http://127.0.0.1:9")
     assert txexport.export(adapters.folder, "second", adapter=ADAPTER).source == first.source
     shutil.rmtree("cache")
-    with pytest.raises(CheckpointError, match=f"'{ADAPTER}' is no folder here, and the model hub cannot be"):
+    with pytest.raises(CheckpointError, match=f"'{ADAPTER}' is not a folder, and the model hub cannot be"):
         txexport.verify("first", cases="quick")
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("org/none", "'org/none' is no folder here, and no model on the hub that may be seen"),
+        ("org/none", "'org/none' is not a folder, and not a visible model on the hub"),
         (f"{ADAPTER}@other", f"{ADAPTER} has no revision 'other' on the model hub"),
-        (NAME, f"{NAME} is no adapter: it lacks adapter_config.json with adapter_model.safetensors or "),
-        ("lora/other", "lora/other is not a folder, and for a name on a model hub it is not taken, since "),
+        (NAME, f"{NAME} is not an adapter: it lacks adapter_config.json with adapter_model.safetensors or "),
+        ("lora/other", "lora/other is not a folder, and not a name on a model hub, since "),
         ("other", "other has no adapter_config.json"),
     ],
 )

@@ -109,9 +109,12 @@ def test_one_of_them_is_proved(checkpoint_of, tmp_path):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("bert.pooler.dense.weight", "--model-type, as bert or bert-generation or big_bird or megatron-bert"),
-        ("distilbert.x.weight", "--model-type, as distilbert"),
-        ("model.x.weight", "--model-type, as bert"),
+        (
+            "bert.pooler.dense.weight",
+            "--model-type, such as bert or bert-generation or big_bird or megatron-bert",
+        ),
+        ("distilbert.x.weight", "--model-type, such as distilbert"),
+        ("model.x.weight", "--model-type, such as bert"),
     ],
 )
 def test_without_a_family_the_names_of_tensors_advise(name, advice, tmp_path):

@@ -53,7 +53,9 @@ def test_a_config_that_names_no_family(checkpoint_of, tmp_path):
     (folder / "tokenizer.json").unlink()
     words = sorted((vocab := tiny_tokenizers.wordpiece().get_vocab()), key=vocab.__getitem__)
     (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    with pytest.raises(CheckpointError, match="'model_type' is missing, and no architecture tells it; say "):
+    with pytest.raises(
+        CheckpointError, match="'model_type' is missing, and `architectures` does not determine it; set "
+    ):
         txexport.export(folder, tmp_path / "out")
     assert txexport.inspect(folder, model_type="bert").task == "feature-extraction"
     original = transformers.BertModel.from_pretrained(folder).eval()

@@ -80,7 +80,7 @@ def test_an_old_folder_tells_by_its_family(esm, checkpoint_of, tmp_path):
         (
             {"tokenizer_class": "EsmTokenizer"},
             ["<cls>", "<eos>", "<unk>", "L", "L"],
-            "has a word twice, or an",
+            "has a token twice, or an",
         ),
         ({"tokenizer_class": "EsmTokenizer"}, ["<cls>", "<unk>", "L"], "lacks '<eos>', so no tokenizer.json"),
     ],
@@ -106,12 +106,22 @@ def test_words_that_are_no_text(esm):
             "roberta",
             "PhobertTokenizer",
             ["bpe.codes", "vocab.txt"],
-            "PhobertTokenizer looks joined pieces up",
+            "PhobertTokenizer spells tokens differently",
         ),
-        ("biogpt", "BioGptTokenizer", ["vocab.json", "merges.txt"], "BioGptTokenizer cuts words by Moses"),
-        ("biogpt", None, ["vocab.json", "merges.txt"], "BioGptTokenizer cuts words by Moses"),
-        ("bert", "BertJapaneseTokenizer", ["vocab.txt"], "BertJapaneseTokenizer cuts words by MeCab"),
-        ("blenderbot-small", None, ["vocab.json"], "BlenderbotSmallTokenizer looks joined pieces up"),
+        (
+            "biogpt",
+            "BioGptTokenizer",
+            ["vocab.json", "merges.txt"],
+            "BioGptTokenizer splits texts with the rules of Moses",
+        ),
+        (
+            "biogpt",
+            None,
+            ["vocab.json", "merges.txt"],
+            "BioGptTokenizer splits texts with the rules of Moses",
+        ),
+        ("bert", "BertJapaneseTokenizer", ["vocab.txt"], "BertJapaneseTokenizer splits texts with MeCab"),
+        ("blenderbot-small", None, ["vocab.json"], "BlenderbotSmallTokenizer spells tokens differently"),
     ],
 )
 def test_a_tokenizer_of_python_alone_is_named(model_type, kind, files, message, tmp_path):
@@ -120,9 +130,7 @@ def test_a_tokenizer_of_python_alone_is_named(model_type, kind, files, message, 
         (tmp_path / name).write_text("{}")
     if kind is not None:
         (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
-    with pytest.warns(
-        UserWarning, match=f"{message}.*, in Python alone, so no tokenizer.json can be made of"
-    ):
+    with pytest.warns(UserWarning, match=f"{message}.*, in Python only, so no tokenizer.json can be made of"):
         assert tokenizer_json(tmp_path, model_type) is None
 
 
@@ -131,5 +139,7 @@ def test_any_other_tokenizer_of_python_alone_is_named(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[QUESTION]\na\n.\n")
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "CanineTokenizer"}))
-    with pytest.warns(UserWarning, match="CanineTokenizer is Python alone, so no tokenizer.json can be made"):
+    with pytest.warns(
+        UserWarning, match="CanineTokenizer exists only in Python, so no tokenizer.json can be made"
+    ):
         assert tokenizer_json(tmp_path) is None

@@ -120,7 +120,7 @@ CASES = {
         {},
         "export, inspect, verify",
     ),
-    "code for what is known": ("bert", FILES, {}, "auto_map asks for code"),
+    "code for what is known": ("bert", FILES, {}, "auto_map names code"),
     "a family published with code": ("phi3", FILES, {}, "export, inspect, verify"),
     "a model_type that nobody has": ("bert", FILES, {"model_type": "planted"}, "model_type 'planted'"),
 }

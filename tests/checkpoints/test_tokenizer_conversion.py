@@ -158,7 +158,7 @@ def test_what_one_tokenizer_cannot_hold_is_told(opus, tmp_path):
     (folder / "tokenizer_config.json").unlink()
     words = json.loads((opus / "vocab.json").read_text("utf-8"))
     (folder / "vocab.json").write_text(json.dumps(words | {"cat": 3}))
-    with pytest.warns(UserWarning, match=r"vocab\.json gives two words one number"):
+    with pytest.warns(UserWarning, match=r"vocab\.json gives two tokens one id"):
         assert tokenizer_json(folder) is None
 
 
@@ -187,9 +187,9 @@ def test_models_that_cut_texts_in_other_ways_are_told(settings, opus, tmp_path):
     ("words", "said"),
     [
         (["a"], "vocab.json"),
-        ({"a": 0}, "has no numbers of </s>, <unk>, <pad>"),
-        ({"</s>": 0, "<unk>": [1], "<pad>": 2}, "does not say numbers from 0 to 10,000,000"),
-        ({"</s>": 0, "<unk>": 1, "<pad>": -1}, "does not say numbers from 0"),
+        ({"a": 0}, "has no ids of </s>, <unk>, <pad>"),
+        ({"</s>": 0, "<unk>": [1], "<pad>": 2}, "has values other than ids from 0 to 10,000,000"),
+        ({"</s>": 0, "<unk>": 1, "<pad>": -1}, "has values other than ids from 0"),
     ],
 )
 def test_a_vocabulary_that_is_none(words, said, opus, tmp_path):
@@ -247,13 +247,17 @@ def test_pieces_of_t5_are_read_by_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("model_type", "files", "said"),
     [
-        ("gpt2", {"vocab.json": '{"a": 0', "merges.txt": ""}, "transformers made no tokenizer of"),
+        ("gpt2", {"vocab.json": '{"a": 0', "merges.txt": ""}, "transformers could not make a tokenizer of"),
         (
             "bert",
             {"vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"},
             "no vocabulary that its tokenizer reads",
         ),
-        ("bert", {"tokenizer_config.json": "[]", "vocab.txt": "a"}, "transformers made no tokenizer of"),
+        (
+            "bert",
+            {"tokenizer_config.json": "[]", "vocab.txt": "a"},
+            "transformers could not make a tokenizer of",
+        ),
     ],
     ids=["a damaged file", "special tokens alone", "a list"],
 )

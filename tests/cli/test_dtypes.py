@@ -91,7 +91,7 @@ UNREAD = "texts are for a model that reads them; this one is for"
             "bert",
             "int8",
             b"a",
-            "texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not int8; leave them out",
+            "texts calibrate int4, int4-fast, int4-128 and int4-128-fast only, not int8; leave them out",
         ),
         (
             "vit",
@@ -107,7 +107,12 @@ UNREAD = "texts are for a model that reads them; this one is for"
             b"a\tb\tc",
             r"'a\tb\tc' has 3 parts, expected a text, or two and a tab between them",
         ),
-        ("gpt2", "int4", b"a\tb", "a decoder takes one text a line, without tabs; two are given: ('a', 'b')"),
+        (
+            "gpt2",
+            "int4",
+            b"a\tb",
+            "a decoder takes one text per line, without a tab; this line has two: ('a', 'b')",
+        ),
         ("bert", "int4", None, "{file}: No such file or directory"),
     ],
 )

@@ -38,7 +38,7 @@ def test_every_command_that_answers_has_json(name):
             "error: Invalid value for '--window': 0 is not in the range x>=1",
         ),
         (["emb"], "error: No such command 'emb'"),
-        (["verify", "x", "--case", "a", "--cases", "full"], "error: --case names the cases; --cases"),
+        (["verify", "x", "--case", "a", "--cases", "full"], "error: give --case or --cases, not both"),
     ],
 )
 def test_what_is_called_wrongly_is_told_in_one_line(arguments, message):

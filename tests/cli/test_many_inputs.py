@@ -42,7 +42,7 @@ def test_a_bad_line_ends_it_after_those_before(window, classifier, tmp_path):
     assert noise.startswith(
         "error: line 3: a text of 61 tokens is longer than 40; shorten it, or cut it with "
     )
-    assert noise.endswith("; the 2 before it are answered, and --on-error skip goes on\n")
+    assert noise.endswith("; answered 2 before it; --on-error skip skips such inputs\n")
     assert noise.count("\n") == 1
 
 
@@ -139,7 +139,8 @@ def test_too_many_are_not_compared_with_each_other(bundle_of, tmp_path):
     code, output, noise = invoke("embed", bundle_of("bert"), "--file", file, "--pooling", "mean")
     assert (code, output) == (2, "")
     assert (
-        "more than 1,024 are not compared with each other; take the vectors themselves with --output" in noise
+        "more than 1,024 vectors, the most that the table of similarities compares; write the vectors with "
+        in noise
     )
 
 

@@ -95,7 +95,7 @@ def test_pairs_come_two_by_two_or_with_tabs(classifier):
     lines = "the cat\tsat\na\tb\n"
     assert records("classify", classifier, "--pairs", "-", standard_input=lines) == expected
     assert refusal("classify", classifier, "--pairs", "a", "b", "c").startswith(
-        "error: 3 texts make no pairs; give them two by two; see main classify --help"
+        "error: 3 texts, expected pairs: an even number; see main classify --help"
     )
 
 
@@ -145,7 +145,7 @@ def test_next_sentence_and_choose(bundle_for):
     several = records("choose", bundle, "-", standard_input=lines)
     assert several[0]["choices"] == [pytest.approx(one, abs=1e-5) for one in record["choices"]]
     assert len(several[1]["choices"]) == 2
-    assert "'alone' stands alone, expected a question and its choices" in refusal("choose", bundle, "alone")
+    assert "'alone' has no choices, expected a question and its choices" in refusal("choose", bundle, "alone")
 
 
 def test_sounds(bundle_for, tmp_path):
@@ -181,7 +181,7 @@ def test_images(bundle_for, tmp_path):
     assert (vector["image"], len(vector["embedding"])) == (str(tmp_path / "a.png"), 36)
     assert "a.png" in invoke("embed-image", bundle, tmp_path / "a.png", tmp_path / "a.png")
     assert [len(one["embedding"]) for one in records("embed", bundle, "a cat", "a dog")] == [36, 36]
-    assert "give --text TEXT, once for each" in refusal("match", bundle, tmp_path / "a.png")
+    assert "give --text TEXT for each text" in refusal("match", bundle, tmp_path / "a.png")
 
 
 def test_zero_shot(bundle_for):
@@ -217,7 +217,7 @@ def test_rerank(bundle_for):
         "rerank", bundle, "the cat", "far", "--file", "-", "--top-k", "2", standard_input="far\nthe\n"
     )
     assert [len(one["documents"]) for one in both] == [2, 2]
-    assert "give --document TEXT, once for each" in refusal("rerank", bundle, "the cat")
+    assert "give --document TEXT for each document" in refusal("rerank", bundle, "the cat")
 
 
 def test_embed_takes_lines_too(bundle_for):
@@ -236,10 +236,12 @@ def test_bundle_for_another_task_is_one_line(tagger, classifier):
 def test_what_cannot_be_read_is_one_line(classifier, tmp_path):
     (tmp_path / "image").write_bytes(b"the \x89")
     said = refusal("classify", classifier, "--file", tmp_path / "image")
-    assert said.startswith(f"error: line 1: {tmp_path / 'image'} is not UTF-8: byte 4 is 0x89; nothing is")
+    assert said.startswith(
+        f"error: line 1: {tmp_path / 'image'} is not UTF-8: byte 4 is 0x89; answered 0 before it"
+    )
     assert refusal("classify", classifier, "--file", tmp_path / "no").endswith("No such file or directory")
     for arguments in [[], ["the", "--file", tmp_path / "image"]]:
-        assert refusal("classify", classifier, *arguments).startswith("error: give texts as arguments, or --")
+        assert refusal("classify", classifier, *arguments).startswith("error: give texts as arguments, --")
     assert "; shorten it, or cut it with truncate=True (--truncate): 'the" in refusal(
         "classify", classifier, "the " * 60
     )

@@ -35,14 +35,14 @@ def run(process: Process, folder, task: str, role: str, inputs: dict) -> dict[st
 
 @pytest.mark.parametrize("row", ENCODERS, ids=lambda row: row.id)
 def test_outputs_equal_transformers(row, exported, process, record):
-    record(row, "outputs, of shapes that are told")
+    record(row, "outputs, with fixed input shapes")
     files, inputs = exported(row), forward_inputs(row)
     assert_outputs(row, files.checkpoint, inputs, run(process, files.bundle, row.task, roles.MODEL, inputs))
 
 
 @pytest.mark.parametrize("row", rows_of(DECODERS, (GENERATE,)), ids=lambda row: row.id)
 def test_steps_over_a_past_equal_transformers(row, exported, process, record):
-    record(row, "outputs, of shapes that are told")
+    record(row, "outputs, with fixed input shapes")
     files = exported(row)
     graph = bundle.read(files.bundle).hub[roles.MODEL]
     assert_steps(row, files.checkpoint, graph, partial(run, process, files.bundle, row.task, roles.MODEL))
@@ -50,7 +50,7 @@ def test_steps_over_a_past_equal_transformers(row, exported, process, record):
 
 @pytest.mark.parametrize("row", [*rows_of(SEQ2SEQ, (TRANSLATE,)), WHISPER], ids=lambda row: row.id)
 def test_encoder_and_both_decoders_equal_transformers(row, exported, process, record):
-    record(row, "outputs, of shapes that are told")
+    record(row, "outputs, with fixed input shapes")
     files, inputs = exported(row), forward_inputs(row)
     ids, first = inputs["decoder_input_ids"], 3
     encoded = run(process, files.bundle, row.task, roles.ENCODER, inputs)

@@ -41,7 +41,7 @@ def test_what_quantize_refuses(source, tmp_path):
     config = json.loads((source / "config.json").read_text()) | {"transformers_version": "0"}
     (source / "config.json").write_text(json.dumps(config))
     with pytest.raises(
-        CheckpointError, match=r"is not what .+ was exported from; say where .* with --source$"
+        CheckpointError, match=r"is not what .+ was exported from; give the exported one with --source$"
     ):
         txexport.quantize(tmp_path / "out", "int8")
     assert [*txexport.load(tmp_path / "out").manifest.formats] == ["float32"]
@@ -55,5 +55,5 @@ def test_what_is_kept_is_float32(source, tmp_path):
     whole = {name for name, kind in kinds.items() if kind == "float32"}
     assert whole >= {name for name in kinds if ".layers.0." in name or ".word." in name}
     assert {name for name in kinds if ".layers.1." in name}.isdisjoint(whole)
-    with pytest.raises(InputError, match=r"^keep is 'layers', which matches no parameter, as decoder\."):
+    with pytest.raises(InputError, match=r"^keep is 'layers', which matches no parameter, such as decoder\."):
         txexport.export(source, tmp_path / "none", dtype="int8", keep="layers")

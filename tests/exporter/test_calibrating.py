@@ -104,7 +104,7 @@ def test_quantize_gives_what_export_would_and_keeps_it(checkpoint_of, tmp_path):
     assert files(tmp_path / "one") == files(tmp_path / "all")
     with pytest.raises(
         InputError,
-        match=r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not float16; ",
+        match=r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast only, not float16; ",
     ):
         txexport.quantize(tmp_path / "one", "float16", texts=file)
     data = tmp_path / "one" / "onnx" / "model_q4.onnx_data"
@@ -171,12 +171,12 @@ def test_what_is_kept_and_what_is_int8_are_not_calibrated(checkpoint_of, tmp_pat
         (
             "bert",
             {"dtype": "int8"},
-            r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not int8; leave them out$",
+            r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast only, not int8; leave them out$",
         ),
         (
             "bert",
             {},
-            r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast alone, not float32; ",
+            r"^texts calibrate int4, int4-fast, int4-128 and int4-128-fast only, not float32; ",
         ),
         (
             "vit",
@@ -194,7 +194,11 @@ def test_what_is_kept_and_what_is_int8_are_not_calibrated(checkpoint_of, tmp_pat
             {"dtype": "int4", "texts": [3]},
             r"^texts is \[3\], expected a text or a path or a list of ",
         ),
-        ("gpt2", {"dtype": "int4", "texts": [("a", "b")]}, r"^a decoder takes one text a line, without tabs"),
+        (
+            "gpt2",
+            {"dtype": "int4", "texts": [("a", "b")]},
+            r"^a decoder takes one text per line, without a tab",
+        ),
     ],
 )
 def test_what_is_refused(family, options, why, checkpoint_of, tmp_path):

@@ -88,7 +88,7 @@ def test_bundle_says_where_its_checkpoint_is_and_nothing_of_the_machine(checkpoi
     quantize(tmp_path / "moved/bundles/out", "int8")
     (tmp_path / "moved/models").rename(tmp_path / "models")
     with pytest.raises(
-        CheckpointError, match=r"is not there: '../../models/bert'; say where .* with --source"
+        CheckpointError, match=r"is missing: '../../models/bert'; give the exported one with --source"
     ):
         quantize(tmp_path / "moved/bundles/out", "float16")
     manifest = quantize(tmp_path / "moved/bundles/out", "float16", source=source)

@@ -196,22 +196,31 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
         with pytest.raises(kind, match=message):
             export(checkpoint_of(model_type), tmp_path / "out", image_size=size)
 
-    refused("bert", 30, UnsupportedError, "image_size is for models of images, and .* is none; leave it out")
-    refused("vit", 1, InputError, "expected at least a patch of")
+    refused(
+        "bert",
+        30,
+        UnsupportedError,
+        "image_size is for models that read images, and .* does not; leave it out",
+    )
+    refused("vit", 1, InputError, "expected at least the patch size")
     refused("vit", (1, 2, 3), InputError, "pixels high and wide")
     refused("vit", 0, InputError, "pixels high and wide")
     refused("clip", (20, 30), UnsupportedError, "config has one number")
     oblong = Row("vit", "ViTModel", CLASSIFY, "oblong", {"image_size": [18, 31]})
-    refused(oblong, 30, UnsupportedError, "no table of positions of a square image")
+    refused(oblong, 30, UnsupportedError, "no position embeddings of a square image")
 
 
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [
-        ("vit.embeddings.patch_embeddings.projection.weight", (), "is for models of images"),
-        ("vit.embeddings.patch_embeddings.projection.weight", (48, 3, 0, 0), "is for models of images"),
-        ("vit.embeddings.position_embeddings", (26,), "no table of positions of a square image"),
-        ("vit.embeddings.position_embeddings", (1, 0, 48), "no table of positions of a square image"),
+        ("vit.embeddings.patch_embeddings.projection.weight", (), "is for models that read images"),
+        (
+            "vit.embeddings.patch_embeddings.projection.weight",
+            (48, 3, 0, 0),
+            "is for models that read images",
+        ),
+        ("vit.embeddings.position_embeddings", (26,), "no position embeddings of a square image"),
+        ("vit.embeddings.position_embeddings", (1, 0, 48), "no position embeddings of a square image"),
     ],
 )
 def test_damaged_tensors_are_told(name, shape, message, checkpoint_of):
@@ -233,4 +242,4 @@ def test_the_command_takes_one_side_or_two(checkpoint_of, tmp_path):
     for size in ("large", "1x2x3", "20x", "-5"):
         result = run(size)
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-        assert "expected pixels, as 384, or height and width, as 384x512" in result.stderr
+        assert "expected pixels, such as 384, or height and width, such as 384x512" in result.stderr

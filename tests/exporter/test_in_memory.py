@@ -40,7 +40,7 @@ def test_the_bundle_is_that_of_the_saved_folder(model_type, architecture, tmp_pa
     assert texts[0] == texts[1]
     assert "tokenizer.json" in ours
     assert verify(tmp_path / "out", source=tmp_path / "saved", cases="quick").ok
-    with pytest.raises(CheckpointError, match=f"is not there: '{architecture}'; say where"):
+    with pytest.raises(CheckpointError, match=f"is missing: '{architecture}'; give the exported"):
         verify(tmp_path / "out")
 
 
@@ -71,7 +71,7 @@ def test_options_of_the_other_kind_of_source(checkpoint_of, tmp_path):
 
 
 class PeftModel:
-    """A PeftModel, which saves its adapter alone."""
+    """A PeftModel, which saves only its adapter."""
 
     peft_config: ClassVar[dict] = {}
 
@@ -95,19 +95,19 @@ def on_meta():
 
 
 REFUSED = {
-    "a model of peft": (PeftModel, "source is a PeftModel of peft, which saves its adapter alone"),
+    "a model of peft": (PeftModel, "source is a PeftModel of peft, which saves only its adapter"),
     "a model with an adapter": (
         Adapted,
-        "the Adapted has an adapter of peft's, which it saves alone; give what",
+        "the Adapted has an adapter of peft, and saves only that; give the result",
     ),
     "a class": (
         lambda: transformers.BertForMaskedLM,
-        r"the class BertForMaskedLM, expected a model of it, as BertForMaskedLM.from_pretrained\(FOLDER\)",
+        r"the class BertForMaskedLM, expected an instance, such as BertForMaskedLM.from_pretrained\(FOLDER\)",
     ),
     "a class of classes": (lambda: transformers.AutoModel, "AutoModel'>, expected a text or a path or Pre"),
     "without numbers": (
         on_meta,
-        r"\d+ parameters of the Bert\w+ have no numbers, as '.*': they are on the dev",
+        r"\d+ parameters of the Bert\w+ have no values, such as '.*': they are on the dev",
     ),
     "a tokenizer": (
         tiny_tokenizers.wordpiece,

@@ -18,7 +18,7 @@ TOOL = runpy.run_path(str(ROOT / "tools/clients/results.py"))
 FOUND = json.loads(TOOL["FAMILIES"].read_text(encoding="utf-8"))
 
 
-def test_table_of_families_is_what_was_found():
+def test_table_of_families_is_what_was_families():
     assert shown("client_families") == TOOL["families_table"](FOUND)
     kept = json.loads(TOOL["READ"].read_text(encoding="utf-8"))
     assert kept == {"versions": FOUND["versions"], "families": TOOL["clients_by_task"](FOUND)}
@@ -36,7 +36,7 @@ def test_every_family_was_tried_with_every_client():
         ("bert", "for other clients onnx/model.onnx (OpenVINO, optimum, transformers.js)"),
         ("gpt2", "onnx/model.onnx (onnxruntime-genai, OpenVINO, optimum, transformers.js)"),
         ("qwen3", "onnx/model.onnx (onnxruntime-genai, OpenVINO, transformers.js)"),
-        ("longformer", "onnx/model.onnx (ONNX Runtime alone: no client that was tried runs this model)"),
+        ("longformer", "onnx/model.onnx (ONNX Runtime only: no tested client runs this model)"),
     ],
 )
 def test_export_names_the_clients_that_run_the_model(family, words, checkpoint_of, tmp_path):
@@ -52,6 +52,6 @@ def test_a_layout_for_one_client_is_for_that_one(bundle_of):
         asked = replace(manifest, form=replace(manifest.form, client=client))
         assert known_clients.running(asked) == names
     assert known_clients.running(replace(manifest, task="not-tried")) is None
-    assert known_clients.told(replace(manifest, task="not-tried")) == ""
+    assert known_clients.tested_clients(replace(manifest, task="not-tried")) == ""
     native = replace(manifest, formats={"float32": replace(manifest.formats["float32"], hub={})})
     assert known_clients.running(native) == []

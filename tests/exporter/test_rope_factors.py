@@ -238,12 +238,12 @@ def test_factors_that_a_bundle_has_not_are_caught(bundles, tmp_path, checkpoint_
 
 
 def test_where_it_ends_before_config_json_is_said(bundles, checkpoint_of, tmp_path):
-    note = "sequences end at 16 tokens, of 72 that config.json promises with 'longrope' rope: "
+    note = "a sequence has at most 16 tokens, though config.json promises 72 with 'longrope' RoPE: "
     source, out = str(checkpoint_of(ROW)), tmp_path / "out"
     result = CliRunner().invoke(main, ["export", source, str(out), "--only", "native"])
     assert result.exit_code == 0
     assert result.stderr.startswith(f"note: {note}")
-    assert result.stderr.endswith("export with --rope-factors long for those\n")
+    assert result.stderr.endswith("for longer sequences, export with --rope-factors long\n")
     assert json.loads((out / "txexport.json").read_text())["promised"] == {"longrope": LONG}
     for shown in (source, str(out)):
         assert note in " ".join(CliRunner().invoke(main, ["inspect", shown]).stdout.split())
@@ -261,8 +261,11 @@ def test_dynamic_rope_ends_where_it_would_begin_and_says_so(checkpoint_of, origi
     row = Row("llama", "LlamaForCausalLM", GENERATE, "dynamic", {"rope_parameters": DYNAMIC})
     source, out = checkpoint_of(row), tmp_path / "out"
     result = CliRunner().invoke(main, ["export", str(source), str(out)])
-    assert "sequences end at 40 tokens, of 100 that config.json promises with 'dynamic' rope" in result.stderr
-    assert result.stderr.endswith("give config.json another rope_scaling, as yarn\n")
+    assert (
+        "a sequence has at most 40 tokens, though config.json promises 100 with 'dynamic' RoPE"
+        in result.stderr
+    )
+    assert result.stderr.endswith("; set another rope_scaling in config.json, such as yarn\n")
     original, chunks = original_of(source), stepped(30, 40)
     theirs = expected(original, chunks)
     assert np.abs(found(out, chunks) - theirs).max() < 1e-5 * np.abs(theirs).max()
@@ -302,7 +305,7 @@ def test_long_factors_are_refused_where_the_original_never_turns_by_them(checkpo
     scaling = ROW.config["rope_parameters"] | {"original_max_position_embeddings": SHORT}
     config = {"rope_parameters": scaling | {"short_mscale": 1.3, "long_mscale": 1.3}}
     row = Row("phimoe", "PhimoeForCausalLM", GENERATE, "longrope", config | {"max_position_embeddings": LONG})
-    with pytest.raises(UnsupportedError, match="turns by the short ones at every length"):
+    with pytest.raises(UnsupportedError, match="uses the short factors at every length"):
         export(checkpoint_of(row), tmp_path / "out", rope_factors="long")
     manifest = export(checkpoint_of(row), tmp_path / "out", only="native")
     assert manifest.limits == {"decoder": SHORT}

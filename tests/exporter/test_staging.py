@@ -110,7 +110,7 @@ def test_what_appears_in_the_old_bundle_at_the_last_moment_is_kept(
     if not exchange:
         without_exchange(monkeypatch)
     monkeypatch.setattr("txexport.bundle.swap.put", late)
-    said = r"keeps files that no export wrote \(1_notes, config\.json, thesis\); move them away"
+    said = r"has files that no export wrote \(1_notes, config\.json, thesis\); move them away"
     with pytest.warns(UserWarning, match=said) as caught:
         export(checkpoint_of("gpt2"), out, force=True)
     monkeypatch.setattr("txexport.bundle.swap.put", put)
@@ -145,7 +145,7 @@ def test_second_rename_that_fails_puts_the_old_bundle_back(checkpoint_of, tmp_pa
 
     without_exchange(monkeypatch)
     monkeypatch.setattr("txexport.bundle.swap.os.rename", failing)
-    with pytest.raises(BundleError, match="Input/output error; it is as it was"):
+    with pytest.raises(BundleError, match="Input/output error; it is unchanged"):
         export(checkpoint_of("gpt2"), out, force=True)
     assert bundle.read(out).model_type == "bert"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -166,7 +166,7 @@ def test_a_folder_that_takes_the_place_between_the_renames_costs_no_bundle(
     without_exchange(monkeypatch)
     monkeypatch.setattr("txexport.bundle.swap.os.rename", squatted)
     with (
-        pytest.warns(UserWarning, match=r"the bundle that was at .*out is at .*\.out\.txexport-old-"),
+        pytest.warns(UserWarning, match=r"the bundle that was at .*out is now at .*\.out\.txexport-old-"),
         pytest.raises(BundleError, match="could not be written: Directory not empty"),
     ):
         export(checkpoint_of("gpt2"), out, force=True)
@@ -292,7 +292,7 @@ def test_without_locks_nothing_is_written_nor_removed(checkpoint_of, tmp_path, m
     running = tmp_path / ".out.txexport-partial-1-1"
     running.mkdir()
     monkeypatch.setattr(fcntl, "flock", unsupported)
-    with pytest.raises(BundleError, match="could not be written: No locks available; it is as it was"):
+    with pytest.raises(BundleError, match="could not be written: No locks available; it is unchanged"):
         export(checkpoint_of("bert"), tmp_path / "out")
     assert running.is_dir()
     assert not (tmp_path / "out").exists()

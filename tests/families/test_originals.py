@@ -311,5 +311,5 @@ def test_a_label_of_the_last_token_does_not_depend_on_the_batch(checkpoint_of, t
 
 def test_answers_that_xlnet_searches_for_are_refused_by_name(copy_of, tmp_path):
     folder = copy_of("xlnet", architectures=["XLNetForQuestionAnswering"])
-    with pytest.raises(UnsupportedError, match="it searches for answers with a beam"):
+    with pytest.raises(UnsupportedError, match="it finds answers by beam search"):
         txexport.export(folder, tmp_path / "out")

@@ -102,7 +102,7 @@ def test_longrope_is_known_by_its_factors_and_ends_where_the_long_ones_begin(old
     found, plain = rotary(config, 4, long=True), rotary(Config({}, Path("config.json")), 4)
     assert found.frequencies == tuple(f / n for f, n in zip(plain.frequencies, (1, 2), strict=True))
     assert found.scale == math.sqrt(1.5)
-    with pytest.raises(CheckpointError, match="a list of factors has 2 numbers, expected 4"):
+    with pytest.raises(CheckpointError, match="a list of factors has 2 values, expected 4"):
         rotary(config, 8, long=True)
 
 

@@ -17,13 +17,13 @@ PHRASES = {
     r"near enough\b": ("within the bound", 0),
     r"third opinion\b": ("second reference", 0),
     r"behind the back\b": ("bypassing", 0),
-    r"turn(s|ed)? anew\b": ("dynamic NTK RoPE rescales", 1),
+    r"turn(s|ed)? anew\b": ("dynamic NTK RoPE rescales", 0),
     r"in vain\b": ("discarded", 0),
     r"put into words\b": ("image captioning", 0),
     r"word (matrix|matrices|vectors?)\b": ("word embedding", 10),
     r"corrected sigmoids?\b": ("sigmoid scores with e_score_correction_bias", 0),
-    r"rotates? nothing\b": ("no RoPE", 5),
-    r" (is|are) told\b": ("takes, receives or is notified", 22),
+    r"rotates? nothing\b": ("no RoPE", 4),
+    r" (is|are) told\b": ("takes, receives or is notified", 16),
     r" (is|are) asked for\b": ("is requested", 16),
     r"looked at\b": ("checked", 4),
     r"whose (they are|it is)\b": ("its owner", 1),
@@ -33,8 +33,8 @@ PHRASES = {
     r"sought\b": ("named after its value", 0),
     r"dearest\b": ("most expensive", 0),
     r"what (it|they|one|he|she) gives?\b": ("the result", 1),
-    r"so many\b": ("that number of", 18),
-    r"stand(s|ing)? (before|behind|beside)\b": ("precedes, follows", 11),
+    r"so many\b": ("that number of", 14),
+    r"stand(s|ing)? (before|behind|beside)\b": ("precedes, follows", 10),
     r"towers? of (texts|images)\b": ("text encoder, image encoder", 2),
     r"looks? (ahead|back)\b": ("causal", 0),
     r"masked words?\b": ("masked tokens", 0),
@@ -44,7 +44,7 @@ PHRASES = {
 }
 
 # Docstrings that begin with What, Whether or How.
-QUESTION_DOCSTRINGS = 54
+QUESTION_DOCSTRINGS = 33
 
 # Variables and parameters named by habit, not after what they hold.
 HABITUAL_NAMES = {
@@ -62,4 +62,4 @@ HABITUAL_NAMES = {
     "whole",
     "words",
 }
-HABITUAL_BINDINGS = 1634
+HABITUAL_BINDINGS = 1443

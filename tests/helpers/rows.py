@@ -451,7 +451,10 @@ ROWS = [*ENCODERS, *DECODERS, *ENCODER_DECODERS, *OTHERS, *BARTS, *BERTS, *TOWER
 def families_table() -> str:
     """The table of verified families in docs/: per family, its tasks and the variations of its rows."""
     own, others = ({row.model_type for row in rows} for rows in (ROWS, WITHOUT_LIBRARY))
-    lines = [f"{len(own)} model types of transformers, and at the end {len(others)} that no library has.", ""]
+    lines = [
+        f"{len(own)} model types of transformers, and {len(others)}, the last rows, that are in no library.",
+        "",
+    ]
     lines += ["| family | tasks | variants with a row of their own |", "|---|---|---|"]
     every = [*ROWS, *WITHOUT_LIBRARY]
     for model_type in dict.fromkeys(row.model_type for row in every):

@@ -125,7 +125,7 @@ def test_command_writes_the_page_beside_its_other_answers(bundle_of, checkpoint_
     assert result.output.startswith("{")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == render(txexport.inspect(bundle_of("bert")))
     for place, said in (
-        (bundle_of("bert") / "page.html", "would lie in a bundle"),
+        (bundle_of("bert") / "page.html", "would be inside a bundle"),
         (checkpoint_of("bert") / "config.json", "would replace a file of a checkpoint"),
         (tmp_path / "nowhere" / "page.html", "is not a folder"),
     ):

@@ -456,7 +456,7 @@ def test_a_file_that_no_export_wrote_is_named(name, listed, copy_of):
     if name.endswith((".md", ".onnx")):
         txexport.load(folder, device="cpu").close()  # which does not read it
         return
-    with pytest.raises(BundleError, match=r"is not of this export, and would be read; move it away"):
+    with pytest.raises(BundleError, match=r"is not part of this export, but would be read; move it away"):
         txexport.load(folder, device="cpu")
 
 
@@ -475,7 +475,7 @@ def test_a_folder_that_no_export_wrote_is_named(copy_of):
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text("{}")
     assert said(folder, FILES) == "1_Pooling/config.json is in the folder, and no export wrote it"
-    with pytest.raises(BundleError, match=r"config.json is not of this export, and would be read"):
+    with pytest.raises(BundleError, match=r"config.json is not part of this export, but would be read"):
         txexport.load(folder, device="cpu")
 
 

@@ -84,13 +84,13 @@ def test_one_file_of_weights_serves_both(made):
 
 @pytest.mark.parametrize("model_type", ["bert", "t5", "whisper"])
 def test_what_has_no_such_buffer_is_refused(model_type, made):
-    with pytest.raises(UnsupportedError, match="'genai' is for decoders alone, not "):
+    with pytest.raises(UnsupportedError, match="'genai' is for decoders only, not "):
         made(model_type)
 
 
 def test_what_keeps_two_sizes_is_refused(made, checkpoint_of, tmp_path):
     """onnxruntime-genai makes keys and values of one size; without settings, it says that it has none."""
-    with pytest.raises(UnsupportedError, match="'genai' makes keys and values of one size, and latent"):
+    with pytest.raises(UnsupportedError, match="'genai' needs keys and values of one size, but latent"):
         made("deepseek_v3")
     export(checkpoint_of("deepseek_v3"), tmp_path / "out")
     assert not (tmp_path / "out/genai_config.json").exists()

@@ -252,7 +252,7 @@ def test_exit_codes(copy_of, tmp_path):
     code, output = invoke("verify", folder)
     assert code == 2
     assert output.startswith(
-        f"error: the checkpoint of {folder} is not there: '{tmp_path / 'gone'}'; say where"
+        f"error: the checkpoint of {folder} is missing: '{tmp_path / 'gone'}'; give the exported one"
     )
     assert "--source" in output
     assert output.count("\n") == 1

@@ -45,8 +45,8 @@ def heldout(name: str) -> list[dict]:
 def exact_match(model: txexport.Model) -> dict[str, float]:
     """Per cent of numbers that are translated correctly."""
     examples = heldout("number-translator")
-    said = model.generate([example["english"] for example in examples])
-    return {"exact match %": 100 * metrics.exact_match([one["french"] for one in examples], said)}
+    translations = model.generate([example["english"] for example in examples])
+    return {"exact match %": 100 * metrics.exact_match([one["french"] for one in examples], translations)}
 
 
 def perplexity(model: txexport.Model) -> dict[str, float]:
@@ -58,17 +58,17 @@ def perplexity(model: txexport.Model) -> dict[str, float]:
 def spans(model: txexport.Model) -> dict[str, float]:
     """F1 of code spans in prose, in per cent."""
     examples = heldout("code-tagger")
-    found = model.tag([example["text"] for example in examples], aggregation="first", truncate=True)
-    own = {(i, entity["start"], entity["end"]) for i, row in enumerate(found) for entity in row}
+    entities = model.tag([example["text"] for example in examples], aggregation="first", truncate=True)
+    predicted = {(i, entity["start"], entity["end"]) for i, row in enumerate(entities) for entity in row}
     gold = {(i, start, end) for i, example in enumerate(examples) for start, end in example["code"]}
-    return {"F1 %": 200 * len(own & gold) / (len(own) + len(gold))}
+    return {"F1 %": 200 * len(predicted & gold) / (len(predicted) + len(gold))}
 
 
 def swapped(model: txexport.Model) -> dict[str, float]:
     """Per cent of sentences whose word order is judged correctly."""
     examples = heldout("proofreader")
-    found = model.classify([example["text"] for example in examples], top_k=1, truncate=True)
-    right = [row[0]["label"] == one["label"] for row, one in zip(found, examples, strict=True)]
+    labels = model.classify([example["text"] for example in examples], top_k=1, truncate=True)
+    right = [row[0]["label"] == one["label"] for row, one in zip(labels, examples, strict=True)]
     return {"accuracy %": 100 * float(np.mean(right))}
 
 
@@ -134,19 +134,19 @@ def source(name: str) -> Path:
 def exported(name: str, folder: Path, dtypes: list[str], texts: int) -> dict[str, tuple[Path, str]]:
     """Export a model; return the bundle and its name for each dtype."""
     txexport.export(source(name), folder / "plain", dtype=dtypes)
-    made = {dtype: (folder / "plain", dtype) for dtype in dtypes}
+    bundles = {dtype: (folder / "plain", dtype) for dtype in dtypes}
     able = [dtype for dtype in dtypes if DTYPES[dtype].calibrates]
     if name in SAMPLES and able:
         txexport.export(source(name), folder / "texts", dtype=able, texts=SAMPLES[name](texts))
-        made |= {f"{dtype}{CALIBRATED}": (folder / "texts", dtype) for dtype in able}
-    return made
+        bundles |= {f"{dtype}{CALIBRATED}": (folder / "texts", dtype) for dtype in able}
+    return bundles
 
 
-def scored(name: str, made: dict[str, tuple[Path, str]]) -> dict[str, dict[str, float]]:
+def scored(name: str, bundles: dict[str, tuple[Path, str]]) -> dict[str, dict[str, float]]:
     """The measures by dtype."""
     answers = {
         label: SCORES[name](txexport.load(out, dtype=dtype, device="cpu"))
-        for label, (out, dtype) in made.items()
+        for label, (out, dtype) in bundles.items()
     }
     if name != MINILM:
         return answers
@@ -155,14 +155,14 @@ def scored(name: str, made: dict[str, tuple[Path, str]]) -> dict[str, dict[str, 
 
 def judged(name: str, dtype: str, scores: dict[str, dict[str, float]]) -> str:
     """The verdict on the goals; empty where there are none."""
-    words = ""
+    text = ""
     for (model, of, measure), most in GOALS.items():
         if (model, of) == (name, dtype):
             before, after = scores["float32"][measure], scores[dtype][measure]
             lost = after / before - 1 if measure == "perplexity" else before - after
             verdict = "met" if lost <= most + 1e-9 else "MISSED"
-            words += f"   {measure}: loses {lost:.4g} of at most {most}, {verdict}"
-    return words
+            text += f"   {measure}: loses {lost:.4g} of at most {most}, {verdict}"
+    return text
 
 
 def main() -> None:
@@ -174,14 +174,14 @@ def main() -> None:
     parser.add_argument("--dtypes", default="int8,int4,int4-128")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--texts", type=int, default=64)
-    given = parser.parse_args()
-    dtypes = ["float32", *given.dtypes.split(",")]
+    options = parser.parse_args()
+    dtypes = ["float32", *options.dtypes.split(",")]
     results = {}
-    for name in given.only.split(","):
+    for name in options.only.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            made = exported(name, Path(folder), dtypes, given.texts)
-            results[name] = scored(name, made)
-            for label, (out, dtype) in made.items():
+            bundles = exported(name, Path(folder), dtypes, options.texts)
+            results[name] = scored(name, bundles)
+            for label, (out, dtype) in bundles.items():
                 size = size_of(out, bundle.read(out).of_dtype(dtype)) / 1e6
                 numbers = ", ".join(f"{key} {value:.5g}" for key, value in results[name][label].items())
                 print(
@@ -189,8 +189,8 @@ def main() -> None:
                     flush=True,
                 )
                 results[name][label]["MB"] = size
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=2) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -62,11 +62,11 @@ def measure(model: Model, text: list[int], repeats: int) -> None:
         compared(name, [plain, looked_up], repeats)
     session = model.session()
     session.generate_ids([text[: PROMPT - LAST]], max_new_tokens=1)
-    places = iter(range(repeats + 1))
+    numbers = iter(range(repeats + 1))
 
     def turn() -> list[list[int]]:
         last = text[PROMPT - LAST : PROMPT]
-        last[0] = 5 + next(places)  # a new turn each time, since the last one is in the cache
+        last[0] = 5 + next(numbers)  # a new turn each time, since the last one is in the cache
         return session.generate_ids([[*text[: PROMPT - LAST], *last]], max_new_tokens=1)
 
     def fresh() -> list[list[int]]:

@@ -14,7 +14,7 @@ from documentation.tables import put  # noqa: E402
 
 RECORDS = HERE / "measured"
 FIRST = "txexport"
-CLOCKS = {"cpu": "seconds of the processor", "elapsed": "seconds that pass"}
+CLOCKS = {"cpu": "CPU seconds", "elapsed": "wall-clock seconds"}
 
 
 def tables() -> str:
@@ -32,7 +32,7 @@ def _machine(record: dict) -> str:
         f"### {record['processor']}{part}",
         "",
         f"{record['day']}; {', '.join(record['instructions'])}; {threads}, {CLOCKS[record['clock']]}{depth}; "
-        f"medians of {record['times']} runs or more{starts}, in turn.",
+        f"medians of {record['times']} runs or more{starts}, in alternation.",
         "",
         *[f"- {name}: {versions}" for name, versions in record["versions"].items()],
         "",
@@ -49,11 +49,11 @@ def _row(result: dict, runtimes: list[str]) -> str:
 
     An older record has no ratios of its own: they are computed from its medians.
     """
-    own = result["seconds"][FIRST]
-    said = f"{result['tokens'] / own:.1f} tokens/s" if result["tokens"] > 1 else f"{own * 1e3:.0f} ms"
-    ratios = result.get("ratios") or {name: seconds / own for name, seconds in result["seconds"].items()}
+    ours = result["seconds"][FIRST]
+    time = f"{result['tokens'] / ours:.1f} tokens/s" if result["tokens"] > 1 else f"{ours * 1e3:.0f} ms"
+    ratios = result.get("ratios") or {name: seconds / ours for name, seconds in result["seconds"].items()}
     cells = [f"{ratios[name]:.2f}" if name in ratios else "" for name in runtimes]
-    return f"| {result['name']} | {said} | " + " | ".join(cells) + " |"
+    return f"| {result['name']} | {time} | " + " | ".join(cells) + " |"
 
 
 if __name__ == "__main__":

@@ -78,11 +78,11 @@ def main() -> None:
     )
     parser.add_argument("--lengths", default="1024,2048,4096,8192")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # the measurement of a subprocess, as JSON
-    given = parser.parse_args()
-    if given.one:
-        print(grown(*json.loads(given.one)))
+    options = parser.parse_args()
+    if options.one:
+        print(grown(*json.loads(options.one)))
         return
-    lengths = [int(length) for length in given.lengths.split(",")]
+    lengths = [int(length) for length in options.lengths.split(",")]
     print(f"{'tokens':22}" + "".join(f"{length:>8,}" for length in lengths))
     print(f"{'scores':22}" + "".join(f"{HEADS * length**2 * 4 / 2**20:>8,.0f}" for length in lengths))
     for kind, engines in ENGINES.items():
@@ -91,8 +91,8 @@ def main() -> None:
             for engine in engines:
                 print(f"{kind + ', ' + engine:22}", end="", flush=True)
                 for length in lengths:
-                    asked = json.dumps([str(bundle), kind, engine, length])
-                    call = [sys.executable, __file__, "--one", asked]
+                    arguments = json.dumps([str(bundle), kind, engine, length])
+                    call = [sys.executable, __file__, "--one", arguments]
                     ended = subprocess.run(call, capture_output=True, text=True, check=False)
                     figure = ended.stdout.split()[-1:] if ended.returncode == 0 else []
                     print(f"{float(figure[0]):>8,.0f}" if figure else f"{'-':>8}", end="", flush=True)

@@ -123,8 +123,8 @@ class Result:
 
     def line(self) -> str:
         """The time of the first, then the others with their ratios."""
-        (first, own), *others = self.seconds.items()
-        parts = [f"{self.name:28} {first} {self._said(own)}"]
+        (first, time), *others = self.seconds.items()
+        parts = [f"{self.name:28} {first} {self._said(time)}"]
         for name, seconds in others:
             mark = "*" if name in self.differ else ""
             parts.append(f"{name}{mark} {self._said(seconds)} (x{self.ratios[name]:.3f})")
@@ -163,8 +163,8 @@ class Worker:
         if line:
             return json.loads(line)
         self.log.seek(0)
-        said = self.log.read().strip().splitlines() or ["no word"]
-        return {"error": said[-1]}
+        log = self.log.read().strip().splitlines() or ["no word"]
+        return {"error": log[-1]}
 
     def close(self) -> None:
         """End the process."""
@@ -186,9 +186,9 @@ def make(name: str, folder: Path, layers: int | None) -> None:
     if kind != "encode":
         model.generation_config.eos_token_id = model.generation_config.forced_eos_token_id = None
     model.save_pretrained(folder)
-    words = Tokenizer(models.WordLevel({f"<{i}>": i for i in range(config.vocab_size)}, unk_token="<3>"))
+    tokenizer = Tokenizer(models.WordLevel({f"<{i}>": i for i in range(config.vocab_size)}, unk_token="<3>"))
     special = {"bos_token": "<0>", "pad_token": "<1>", "eos_token": "<2>", "unk_token": "<3>"}
-    transformers.PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
     _add(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     _add(folder / "config.json", OLDER.get(name, {}))
 
@@ -209,9 +209,9 @@ class Runs:
         first = next(iter(self.tokens.values()), [])
         differ = [runtime for runtime, row in self.tokens.items() if row != first]
         medians = {runtime: statistics.median(values) for runtime, values in self.seconds.items()}
-        own, *_ = self.seconds.values()
+        reference, *_ = self.seconds.values()
         ratios = {
-            runtime: statistics.median(map(operator.truediv, values, own))
+            runtime: statistics.median(map(operator.truediv, values, reference))
             for runtime, values in self.seconds.items()
         }
         return Result(name, medians, ratios, tokens, differ)
@@ -224,38 +224,38 @@ def measure(name: str, case: dict, workers: dict[str, Worker], times: int, clock
         for runtime in random.Random(attempt).sample(names, len(names)) if attempt else names:
             if runtime in out:
                 continue
-            found = workers[runtime].run(case)
-            if "error" in found:
-                print(f"{name}: {runtime} does not take part: {found['error']}")
+            answer = workers[runtime].run(case)
+            if "error" in answer:
+                print(f"{name}: {runtime} does not take part: {answer['error']}")
                 out.add(runtime)
                 continue
-            runs.tokens[runtime] = found["tokens"]
+            runs.tokens[runtime] = answer["tokens"]
             taken = runs.seconds.setdefault(runtime, [])
             if attempt:
-                taken.append(found[clock])
+                taken.append(answer[clock])
             time.sleep(PAUSE)
 
 
 def run_model(
-    name: str, runtimes: dict[str, str], given: argparse.Namespace, versions: dict[str, str]
+    name: str, runtimes: dict[str, str], options: argparse.Namespace, versions: dict[str, str]
 ) -> list[Result]:
     """Run every case of a model, on the runtimes of those interpreters; add their versions to `versions`."""
     kind = MODELS[name][2]
     runs = [Runs() for _ in CASES[kind]]
     results: list[Result] = []
     with contextlib.ExitStack() as stack:
-        place = given.keep and given.keep / f"{name}{given.layers or ''}"
+        place = options.keep and options.keep / f"{name}{options.layers or ''}"
         place = place or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if not (place / "checkpoint").exists():
-            make(name, place / "checkpoint", given.layers)
-        for _ in range(given.starts):
+            make(name, place / "checkpoint", options.layers)
+        for _ in range(options.starts):
             results = []
-            with started(name, place, runtimes, given.threads) as workers:
+            with started(name, place, runtimes, options.threads) as workers:
                 versions |= {runtime: worker.versions for runtime, worker in workers.items()}
                 for (what, batch, source, new, beams), all_of_it in zip(CASES[kind], runs, strict=True):
                     case = {"kind": kind, "batch": batch, "source": source, "new": new, "beams": beams}
                     more = 3 if kind == "encode" else 1
-                    measure(name, case, workers, given.times * more, given.clock, all_of_it)
+                    measure(name, case, workers, options.times * more, options.clock, all_of_it)
                     if all_of_it.seconds:
                         results.append(all_of_it.result(f"{name}, {what}", batch * new))
                         print(results[-1].line(), flush=True)
@@ -287,35 +287,35 @@ def installed(pythons: dict[str, str], wanted: list[str], dtypes: list[str]) -> 
     """The runtimes that can be imported, each with its number format and its interpreter, in that order."""
     result = {}
     for name in wanted:
-        runtime, *own = name.split()
+        runtime, *formats = name.split()
         module, known = RUNTIMES[runtime]
         python = pythons.get(runtime, sys.executable)
         if subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode:
             print(f"{runtime} does not take part: {python} has no {module}")
             continue
-        for dtype in own or [dtype for dtype in dtypes if dtype in known]:
+        for dtype in formats or [dtype for dtype in dtypes if dtype in known]:
             result[runtime if dtype == FLOAT32 else f"{runtime} {dtype}"] = python
     return result
 
 
-def machine(given: argparse.Namespace) -> dict:
+def machine(options: argparse.Namespace) -> dict:
     """The conditions of measurement: processor, instruction sets for products, threads, clock, date."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
-    told = dict(line.split(":", 1) for line in lines if ":" in line)
-    told = {name.strip(): value.strip() for name, value in told.items()}
-    instructions = [name for name in INSTRUCTIONS if name in told.get("flags", "").split()]
+    facts = dict(line.split(":", 1) for line in lines if ":" in line)
+    facts = {name.strip(): value.strip() for name, value in facts.items()}
+    instructions = [name for name in INSTRUCTIONS if name in facts.get("flags", "").split()]
     return {
-        "processor": told.get("model name") or platform.processor() or platform.machine(),
+        "processor": facts.get("model name") or platform.processor() or platform.machine(),
         "instructions": instructions,
-        "threads": given.threads,
-        "clock": given.clock,
-        "layers": given.layers,
-        "times": given.times * given.starts,
-        "starts": given.starts,
-        "only": given.only if given.only != ",".join(MODELS) else "",
+        "threads": options.threads,
+        "clock": options.clock,
+        "layers": options.layers,
+        "times": options.times * options.starts,
+        "starts": options.starts,
+        "only": options.only if options.only != ",".join(MODELS) else "",
         "day": time.strftime("%Y-%m-%d"),
     }
 
@@ -369,20 +369,22 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[], metavar="RUNTIME=PATH")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
-    given = parser.parse_args()
-    pythons = dict(one.split("=", 1) for one in given.python)
-    runtimes = installed(pythons, given.runtimes.split(","), given.dtypes.split(","))
-    print(f"float32 but where named, {given.threads} threads, {given.clock} seconds: {', '.join(runtimes)}")
+    options = parser.parse_args()
+    pythons = dict(one.split("=", 1) for one in options.python)
+    runtimes = installed(pythons, options.runtimes.split(","), options.dtypes.split(","))
+    print(
+        f"float32 but where named, {options.threads} threads, {options.clock} seconds: {', '.join(runtimes)}"
+    )
     print("a star marks other tokens than the first's")
     results: list[Result] = []
     versions: dict[str, str] = {}
-    for name in given.only.split(","):
-        results += run_model(name, runtimes, given, versions)
-    if given.json:
-        record = machine(given) | {"versions": versions, "results": [asdict(result) for result in results]}
-        given.json.write_text(json.dumps(record, indent=2) + "\n")
-    if given.plot:
-        plot(results, given.plot)
+    for name in options.only.split(","):
+        results += run_model(name, runtimes, options, versions)
+    if options.json:
+        record = machine(options) | {"versions": versions, "results": [asdict(result) for result in results]}
+        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    if options.plot:
+        plot(results, options.plot)
 
 
 if __name__ == "__main__":

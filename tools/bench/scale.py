@@ -49,14 +49,14 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--price", type=float, help="of a core hour")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    counts = [int(count) for count in given.workers.split(",")]
-    case, results = {"kind": "embed", "batch": given.texts, "source": given.words}, []
+    options = parser.parse_args()
+    counts = [int(count) for count in options.workers.split(",")]
+    case, results = {"kind": "embed", "batch": options.texts, "source": options.words}, []
     with tempfile.TemporaryDirectory() as work, contextlib.ExitStack() as stack:
         workers = []
         for place in range(max(counts)):
             folder = Path(work) / str(place)
-            workers.append(Worker(f"txexport {given.dtype}", sys.executable, given.checkpoint, folder, 1))
+            workers.append(Worker(f"txexport {options.dtype}", sys.executable, options.checkpoint, folder, 1))
             stack.callback(workers[-1].close)
             if workers[-1].error:
                 raise SystemExit(f"error: a worker does not take part: {workers[-1].error}")
@@ -67,10 +67,10 @@ def main() -> None:
                 "{workers} workers: {texts_per_second:.0f} texts/s, {texts_per_core_second:.0f} a core and "
             )
             line += "second, {core_hours_per_billion:,.0f} core hours for a billion"
-            cost = given.price and results[-1]["core_hours_per_billion"] * given.price
+            cost = options.price and results[-1]["core_hours_per_billion"] * options.price
             print(line.format(**results[-1]) + (f", {cost:,.2f} to pay" if cost else ""), flush=True)
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=2) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -42,9 +42,9 @@ class Server:
         with socket.socket() as sock:
             sock.bind(("127.0.0.1", 0))
             self.port = sock.getsockname()[1]
-        given = ["--port", str(self.port), "--max-waiting", "1000"]
-        given += ["--threads", str(threads)] if threads else []
-        command = [sys.executable, "-m", "txexport", "serve", f"it={bundle}", *given]
+        options = ["--port", str(self.port), "--max-waiting", "1000"]
+        options += ["--threads", str(threads)] if threads else []
+        command = [sys.executable, "-m", "txexport", "serve", f"it={bundle}", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         self.address, self.own = f"http://127.0.0.1:{self.port}", threading.local()
 
@@ -100,8 +100,8 @@ def prompt(number: int) -> str:
 
 async def complete(client: httpx.AsyncClient, number: int, tokens: int, pause: float = 0) -> str:
     """The server's completion; with a `pause`, the request is sent in pieces, that many seconds apart."""
-    asked = {"model": "it", "prompt": prompt(number), "max_tokens": tokens, "temperature": 0}
-    body = json.dumps(asked).encode()
+    request = {"model": "it", "prompt": prompt(number), "max_tokens": tokens, "temperature": 0}
+    body = json.dumps(request).encode()
     answer = await client.post("/v1/completions", content=in_drips(body, pause) if pause else body)
     answer.raise_for_status()
     return answer.json()["choices"][0]["text"]
@@ -155,12 +155,12 @@ async def throughput(bundle: Path, threads: int | None, count: int = 16, tokens:
     """Print tokens per second of `count` clients at once and one after another."""
     with txexport.load(bundle, threads=threads) as model:
         expected = [model.generate(prompt(n), max_new_tokens=tokens, do_sample=False) for n in range(count)]
-        alone = []
+        serial_times = []
         for _ in range(3):
             start = time.perf_counter()
             for number in range(count):
                 model.generate(prompt(number), max_new_tokens=tokens, do_sample=False)
-            alone.append(time.perf_counter() - start)
+            serial_times.append(time.perf_counter() - start)
     turns, together, equal = [], [], True
     with Server(bundle, threads) as server, ThreadPoolExecutor(count) as pool:
 
@@ -176,11 +176,16 @@ async def throughput(bundle: Path, threads: int | None, count: int = 16, tokens:
             more = list(pool.map(ask, range(count)))
             together.append(time.perf_counter() - start)
             equal &= texts == more == expected
-    made = count * tokens
-    serial, turn = statistics.median(alone), statistics.median(turns[1:])  # the first round is a warm-up
+    generated = count * tokens
+    serial, turn = (
+        statistics.median(serial_times),
+        statistics.median(turns[1:]),
+    )  # the first round is a warm-up
     batch = statistics.median(together[1:])
-    print(f"generate, one after another: {made / serial:,.0f} tokens/s; served so: {made / turn:,.0f}")
-    print(f"served, {count} at once: {made / batch:,.0f} tokens/s, {turn / batch:.2f} times as many; "
+    print(
+        f"generate, one after another: {generated / serial:,.0f} tokens/s; served so: {generated / turn:,.0f}"
+    )
+    print(f"served, {count} at once: {generated / batch:,.0f} tokens/s, {turn / batch:.2f} times as many; "
           f"{'all equal' if equal else 'NOT EQUAL'}")  # fmt: skip
     return equal
 
@@ -192,22 +197,22 @@ async def embeddings(bundle: Path, threads: int | None, count: int = 10_000, cli
     with txexport.load(bundle, threads=threads) as model:
         start = time.perf_counter()
         expected = model.embed(texts)
-        alone = time.perf_counter() - start
-    found, left = np.zeros_like(expected), iter(range(count))
+        direct = time.perf_counter() - start
+    vectors, left = np.zeros_like(expected), iter(range(count))
     with Server(bundle, threads) as server:
 
         def work() -> None:
             for number in left:
                 answer = server.post("/v1/embeddings", {"model": "it", "input": texts[number]})
-                found[number] = answer["data"][0]["embedding"]
+                vectors[number] = answer["data"][0]["embedding"]
 
         watch, start = Watch(server), time.perf_counter()
         watching = asyncio.create_task(watch.run())
         await asyncio.gather(*(asyncio.to_thread(work) for _ in range(clients)))
         seconds = time.perf_counter() - start
         watching.cancel()
-    error = float(np.abs(found - expected).max())
-    print(f"embed of all: {count / alone:,.0f} texts/s; {clients} clients of single texts: "
+    error = float(np.abs(vectors - expected).max())
+    print(f"embed of all: {count / direct:,.0f} texts/s; {clients} clients of single texts: "
           f"{count / seconds:,.0f} texts/s, at most {error:.1e} apart; {watch}")  # fmt: skip
     return error < 1e-5 and watch.flat
 
@@ -265,6 +270,6 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=["throughput", "embeddings", "load"])
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--threads", type=int)
-    given = parser.parse_args()
-    run = {"throughput": throughput, "embeddings": embeddings, "load": load}[given.what]
-    sys.exit(0 if asyncio.run(run(given.bundle, given.threads)) else 1)
+    options = parser.parse_args()
+    run = {"throughput": throughput, "embeddings": embeddings, "load": load}[options.what]
+    sys.exit(0 if asyncio.run(run(options.bundle, options.threads)) else 1)

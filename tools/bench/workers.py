@@ -105,9 +105,9 @@ def optimum(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) 
     import onnxruntime
     from optimum import onnxruntime as models
 
-    own = getattr(models, f"ORTModelFor{_class_of(checkpoint)}")
+    model_class = getattr(models, f"ORTModelFor{_class_of(checkpoint)}")
     if not folder.exists():
-        own.from_pretrained(checkpoint, export=True, trust_remote_code=False).save_pretrained(folder)
+        model_class.from_pretrained(checkpoint, export=True, trust_remote_code=False).save_pretrained(folder)
         for path in list(folder.glob("*.onnx")) if dtype == "int8" else []:
             how = models.AutoQuantizationConfig.avx512_vnni(is_static=False, per_channel=True)
             quantizer = models.ORTQuantizer.from_pretrained(folder, file_name=path.name)
@@ -115,23 +115,25 @@ def optimum(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) 
             quantizer.quantize(how, folder, file_suffix="", use_external_data_format=big)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    return _as_transformers(own.from_pretrained(folder, session_options=options, trust_remote_code=False))
+    return _as_transformers(
+        model_class.from_pretrained(folder, session_options=options, trust_remote_code=False)
+    )
 
 
 def openvino(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
     """OpenVINO, by optimum-intel: weights in int8 or int4 by default settings, or products in bfloat16."""
     from optimum.intel import openvino as models
 
-    own = getattr(models, f"OVModelFor{_class_of(checkpoint)}")
+    model_class = getattr(models, f"OVModelFor{_class_of(checkpoint)}")
     weights = {"int8": {"bits": 8}, "int4": {"bits": 4}}.get(dtype)
     if not folder.exists():
-        model = own.from_pretrained(
+        model = model_class.from_pretrained(
             checkpoint, export=True, compile=False, load_in_8bit=False, quantization_config=weights
         )
         model.save_pretrained(folder)
     precision = "bf16" if dtype == "bfloat16" else "f32"  # its default is bf16 where a processor has AMX
     how = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": str(threads)}
-    return _as_transformers(own.from_pretrained(folder, ov_config=how))
+    return _as_transformers(model_class.from_pretrained(folder, ov_config=how))
 
 
 def _class_of(checkpoint: Path) -> str:
@@ -177,18 +179,18 @@ def ctranslate2(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT
     def decode(case: Case) -> list[int]:
         rows = [[f"<{i}>" for i in row] for row in ids(case).tolist()]
         length = {"min_length": case["new"], "max_length": case["new"]}
-        found = generator.generate_batch(
+        results = generator.generate_batch(
             rows, beam_size=case["beams"], include_prompt_in_result=False, **length
         )
-        return number(found[0].sequences[0])
+        return number(results[0].sequences[0])
 
     def answer(case: Case) -> list[int]:
         rows = [[f"<{i}>" for i in row] for row in ids(case).tolist()]
         length = {"min_decoding_length": case["new"], "max_decoding_length": case["new"]}
-        found = translator.translate_batch(
+        results = translator.translate_batch(
             rows, beam_size=case["beams"], max_batch_size=case["batch"], **length
         )
-        return number(found[0].hypotheses[0])
+        return number(results[0].hypotheses[0])
 
     architecture = json.loads((checkpoint / "config.json").read_text())["architectures"][0]
     if architecture == "BertModel":
@@ -244,7 +246,7 @@ def llama_cpp(checkpoint: Path, folder: Path, threads: int) -> Run:
 
         write_gguf(checkpoint, folder)
     model = api.llama_model_load_from_file(bytes(folder), api.llama_model_default_params())
-    words = json.loads((checkpoint / "config.json").read_text())["vocab_size"]
+    vocab_size = json.loads((checkpoint / "config.json").read_text())["vocab_size"]
     settings = api.llama_context_default_params()
     settings.n_ctx = settings.n_batch = 1024
     settings.n_threads = settings.n_threads_batch = threads
@@ -255,7 +257,7 @@ def llama_cpp(checkpoint: Path, folder: Path, threads: int) -> Run:
         array = (ctypes.c_int32 * len(tokens))(*tokens)  # a batch is a view of it
         if api.llama_decode(state, api.llama_batch_get_one(array, len(tokens))):
             raise RuntimeError("llama_decode failed")
-        return int(np.ctypeslib.as_array(api.llama_get_logits_ith(state, -1), (words,)).argmax())
+        return int(np.ctypeslib.as_array(api.llama_get_logits_ith(state, -1), (vocab_size,)).argmax())
 
     def run(case: Case) -> list[int]:
         if case["kind"] != "decode":
@@ -307,8 +309,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")  # libraries print to stderr instead
     os.dup2(2, 1)
 
-    def tell(**said: object) -> None:
-        print(json.dumps(said), file=answers, flush=True)
+    def tell(**values: object) -> None:
+        print(json.dumps(values), file=answers, flush=True)
 
     name, *dtype = runtime.split()
     try:

@@ -112,7 +112,7 @@ def _generated(name: str, client: Any, row: Row, checkpoint: Path, folder: Path)
     expected = sequences(row, checkpoint, inputs, SETTINGS).tolist()[0]
     if isinstance(client, transformers_js.Client):
         [architecture, *_] = json.loads((folder / "config.json").read_text())["architectures"]
-        found = client.generate(architecture, folder, inputs, **SETTINGS)[0]
+        tokens = client.generate(architecture, folder, inputs, **SETTINGS)[0]
     else:
         settings = dict(SETTINGS)
         if name == "genai":
@@ -121,9 +121,9 @@ def _generated(name: str, client: Any, row: Row, checkpoint: Path, folder: Path)
                 {"max_length": ids.shape[1] + NEW_TOKENS, "do_sample": False},
             )
         [answer] = client.ask(folder, row.task, [Call("generate", inputs, {"settings": settings})])
-        found = [int(token) for token in answer["sequences"][0]]
-    length = len(found) if name == "genai" else len(expected)  # it omits EOS
-    return None if found == expected[:length] and len(found) >= length else "generates other tokens"
+        tokens = [int(token) for token in answer["sequences"][0]]
+    length = len(tokens) if name == "genai" else len(expected)  # it omits EOS
+    return None if tokens == expected[:length] and len(tokens) >= length else "generates other tokens"
 
 
 def _transcribed(client: Any, row: Row, checkpoint: Path, folder: Path) -> str | None:
@@ -135,8 +135,8 @@ def _transcribed(client: Any, row: Row, checkpoint: Path, folder: Path) -> str |
     prompt = {"input_ids": torch.tensor([[start]]).numpy()}
     settings = {"max_length": 1 + NEW_TOKENS, "do_sample": False}
     [answer] = client.ask(folder, row.task, [Call("transcribe", sound | prompt, {"settings": settings})])
-    found = [int(token) for token in answer["sequences"][0]]
-    return None if found and found == expected[: len(found)] else "generates other tokens"
+    tokens = [int(token) for token in answer["sequences"][0]]
+    return None if tokens and tokens == expected[: len(tokens)] else "generates other tokens"
 
 
 def tried(clients: dict[str, Any], chosen: list[Row]) -> Iterator[tuple[Row, str, str | None]]:
@@ -192,24 +192,26 @@ def main() -> None:
     parser.add_argument("--family", action="append", default=[])
     parser.add_argument("--missing", action="store_true", help="rows alone that the file has not")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
-    results = json.loads(given.out.read_text()) if given.out.exists() else {"versions": {}, "families": {}}
+    results = (
+        json.loads(options.out.read_text()) if options.out.exists() else {"versions": {}, "families": {}}
+    )
     with ExitStack() as stack:
-        clients = {name: judged.started(name, stack) for name in given.client or judged.NAMES}
-        known = results["families"] if given.missing else {}
+        clients = {name: judged.started(name, stack) for name in options.client or judged.NAMES}
+        known = results["families"] if options.missing else {}
         chosen = [
             row
-            for row in rows(given.family)
+            for row in rows(options.family)
             if not clients.keys() <= known.get(row.model_type, {}).get(row.task, {}).keys()
         ]
         for row, name, why in tried(clients, chosen):
             tasks = results["families"].setdefault(row.model_type, {})
             tasks.setdefault(row.task, {})[name] = why
-            if told := versions(name, clients[name]):
-                results["versions"][name] = told
-            write(results, given.out)
+            if installed := versions(name, clients[name]):
+                results["versions"][name] = installed
+            write(results, options.out)
 
 
 if __name__ == "__main__":

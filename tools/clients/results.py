@@ -47,16 +47,16 @@ def first_line(message: str) -> str:
 
 def collect(clients: Iterable[str], results: dict[str, Any]) -> dict[str, Any]:
     """`results` with those of `clients` replaced: each with its packages' versions and its cases."""
-    anew = dict(results)
+    updated = dict(results)
     for client in clients:
-        found = list(cases(client))
-        if not found:
+        tests = list(cases(client))
+        if not tests:
             print(f"{client}: nothing was tried; its environment is missing", file=sys.stderr)
             continue
-        versions = next((case["versions"] for case in found if case["versions"]), {})
-        without = [{key: case[key] for key in (*KEYS, "why")} for case in found]
-        anew[client] = {"versions": versions, "cases": without}
-    return dict(sorted(anew.items()))
+        versions = next((case["versions"] for case in tests if case["versions"]), {})
+        without = [{key: case[key] for key in (*KEYS, "why")} for case in tests]
+        updated[client] = {"versions": versions, "cases": without}
+    return dict(sorted(updated.items()))
 
 
 def listed(values: Iterable[str]) -> str:
@@ -93,21 +93,21 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def clients_by_task(found: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
+def clients_by_task(results: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
     """The clients that run each family and task."""
     return {
         family: {
             task: sorted(name for name, why in whys.items() if why is None) for task, whys in tasks.items()
         }
-        for family, tasks in sorted(found["families"].items())
+        for family, tasks in sorted(results["families"].items())
     }
 
 
-def families_table(found: dict[str, Any]) -> str:
+def families_table(results: dict[str, Any]) -> str:
     """Markdown: a row per family and a column per client, with the tasks that it runs."""
-    titles = [f"{package} {found['versions'][name][package]}" for name, package in TITLES.items()]
+    titles = [f"{package} {results['versions'][name][package]}" for name, package in TITLES.items()]
     lines = [f"| family | tried | {' | '.join(titles)} |", f"|---|---|{'---|' * len(titles)}"]
-    for family, tasks in clients_by_task(found).items():
+    for family, tasks in clients_by_task(results).items():
         cells = []
         for name in TITLES:
             runs = [task for task, names in tasks.items() if name in names]
@@ -122,10 +122,10 @@ def main(clients: list[str]) -> None:
     results = collect(clients, results)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     put("clients", table(results))
-    found = json.loads(FAMILIES.read_text(encoding="utf-8"))
-    put("client_families", families_table(found))
-    kept = {"versions": found["versions"], "families": clients_by_task(found)}
-    READ.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    families = json.loads(FAMILIES.read_text(encoding="utf-8"))
+    put("client_families", families_table(families))
+    summary = {"versions": families["versions"], "families": clients_by_task(families)}
+    READ.write_text(json.dumps(summary, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -48,25 +48,25 @@ def unpack(state: Path) -> int:
     return 0
 
 
-def prove(step: str, names: list[str], given: argparse.Namespace, results: Results, device: str) -> int:
+def prove(step: str, names: list[str], options: argparse.Namespace, results: Results, device: str) -> int:
     """Verify the remaining rows; return 1 where one is not equal."""
     from cuda_steps import proving
 
     dtype = "float16" if step == "float16" else "float32"
-    code = results.resume(step, names, lambda name: proving.prove(name, device, dtype), 60 * given.minutes)
+    code = results.resume(step, names, lambda name: proving.prove(name, device, dtype), 60 * options.minutes)
     bad = [name for name in names if not results.steps.get(step, {}).get(name, {"ok": True}).get("ok")]
     return code or int(bool(bad))
 
 
-def bench(given: argparse.Namespace, results: Results, device: str) -> int:
+def bench(options: argparse.Namespace, results: Results, device: str) -> int:
     """Measure the device's bandwidth, and every model in every selected dtype."""
     from cuda_steps import speed
 
     def run(name: str) -> dict[str, Any]:
-        return speed.limit(device) if name == "limit" else speed.compare(name, device, given.layers)
+        return speed.limit(device) if name == "limit" else speed.compare(name, device, options.layers)
 
-    models = [name for name in speed.NAMES if not given.only or given.only in name]
-    return results.resume("bench", ["limit", *models], run, 60 * given.minutes)
+    models = [name for name in speed.NAMES if not options.only or options.only in name]
+    return results.resume("bench", ["limit", *models], run, 60 * options.minutes)
 
 
 def main() -> None:
@@ -81,25 +81,25 @@ def main() -> None:
     parser.add_argument("--layers", type=int, help="bench models of so many")
     parser.add_argument("--minutes", type=float, default=8, help="after which a step begins nothing more")
     parser.add_argument("--python", default="3.12", help="the other machine's, for pack")
-    given = parser.parse_args()
-    device, results = "cpu" if given.dry_run else "cuda", Results(given.state)
-    if given.step == "pack":
-        packing.pack(given.state, given.python, ROOT / "constraints.txt")
-    elif given.step == "unpack":
-        sys.exit(unpack(given.state))
-    elif given.step == "check":
+    options = parser.parse_args()
+    device, results = "cpu" if options.dry_run else "cuda", Results(options.state)
+    if options.step == "pack":
+        packing.pack(options.state, options.python, ROOT / "constraints.txt")
+    elif options.step == "unpack":
+        sys.exit(unpack(options.state))
+    elif options.step == "check":
         results.put("check", "machine", check(device))
-    elif given.step == "bench":
-        sys.exit(bench(given, results, device))
+    elif options.step == "bench":
+        sys.exit(bench(options, results, device))
     else:
         from cuda_steps import proving, reporting
 
-        names = [name for name in proving.NAMES if not given.only or given.only in name]
-        if given.step == "report":
-            for path in reporting.write(results.steps, given.state, len(proving.NAMES)):
+        names = [name for name in proving.NAMES if not options.only or options.only in name]
+        if options.step == "report":
+            for path in reporting.write(results.steps, options.state, len(proving.NAMES)):
                 print(path)
             return
-        sys.exit(prove(given.step, names, given, results, device))
+        sys.exit(prove(options.step, names, options, results, device))
 
 
 if __name__ == "__main__":

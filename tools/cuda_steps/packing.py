@@ -46,22 +46,22 @@ def split(files: list[Path], pieces: Path, size: int) -> None:
     (pieces / "index.json").write_text(json.dumps(index))
 
 
-def join(pieces: Path, kept: Path, out: Path) -> list[int]:
+def join(pieces: Path, store: Path, out: Path) -> list[int]:
     """Store the pieces that are here, and assemble the files once all are; return the missing numbers.
 
     Raises ValueError for a damaged piece.
     """
     index = json.loads((pieces / "index.json").read_text())
-    kept.mkdir(parents=True, exist_ok=True)
+    store.mkdir(parents=True, exist_ok=True)
     for path in pieces.glob("*.part"):
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != index["pieces"][int(path.stem)]:
             raise ValueError(f"{path} is damaged; carry it again")
-        (kept / path.name).write_bytes(data)
+        (store / path.name).write_bytes(data)
     numbers = range(len(index["pieces"]))
-    missing = [number for number in numbers if not (kept / f"{number}.part").exists()]
+    missing = [number for number in numbers if not (store / f"{number}.part").exists()]
     if not missing:
-        data, start = b"".join((kept / f"{number}.part").read_bytes() for number in numbers), 0
+        data, start = b"".join((store / f"{number}.part").read_bytes() for number in numbers), 0
         out.mkdir(parents=True, exist_ok=True)
         for name, size in index["files"]:
             (out / name).write_bytes(data[start : start + size])
@@ -74,6 +74,6 @@ def install(wheels: Path, site: Path, project: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--upgrade"]
     subprocess.run([*command, "--target", str(site), *map(str, sorted(wheels.glob("*.whl")))], check=True)
     version = tomllib.loads(project.read_text())["project"]["version"]
-    told = site / f"txexport-{version}.dist-info"
-    told.mkdir(exist_ok=True)
-    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: txexport\nVersion: {version}\n")
+    metadata = site / f"txexport-{version}.dist-info"
+    metadata.mkdir(exist_ok=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: txexport\nVersion: {version}\n")

@@ -106,19 +106,19 @@ def _bound(
     if provider not in session.get_providers():
         raise ValueError(f"ONNX Runtime cannot start {provider} here")
     binding = session.io_binding()
-    kept = [ort.OrtValue.ortvalue_from_numpy(array, device, 0) for array in feeds.values()]
-    for name, value in zip(feeds, kept, strict=True):
+    values = [ort.OrtValue.ortvalue_from_numpy(array, device, 0) for array in feeds.values()]
+    for name, value in zip(feeds, values, strict=True):
         binding.bind_ortvalue_input(name, value)
     for name, array in expected.items():
         value = ort.OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype.type, device, 0)
         binding.bind_ortvalue_output(name, value)
-        kept.append(value)
+        values.append(value)
 
     def run() -> None:
         session.run_with_iobinding(binding)
 
     run()
-    for name, value in zip(expected, kept[len(feeds) :], strict=True):
+    for name, value in zip(expected, values[len(feeds) :], strict=True):
         if not np.allclose(value.numpy(), expected[name], rtol=0, atol=1e-2):
             raise ValueError(f"{name} is another one than without binding")
     return run

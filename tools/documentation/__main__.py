@@ -25,8 +25,8 @@ def build(folder: Path) -> None:
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", "zensical.toml"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode or not (folder / "site/index.html").is_file():
-        said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)  # without colours
-        raise DocumentError(said.split("\nTraceback")[0])
+        output = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)  # without colours
+        raise DocumentError(output.split("\nTraceback")[0])
 
 
 def main() -> None:

@@ -24,17 +24,17 @@ def entry(name: str) -> str:
     """A heading, the signature, the docstring, arguments, result and errors."""
     if name not in public():
         raise DocumentError(f"{name} is not public; {', '.join(public())} are")
-    found: Any = txexport
+    member: Any = txexport
     for part in name.split("."):
-        found = getattr(found, part)
-    text = _prose(inspect.getdoc(found) or "")
+        member = getattr(member, part)
+    text = _prose(inspect.getdoc(member) or "")
     head = [f"### `{name}` {{ #{name} }}", ""]
-    if inspect.isclass(found):
+    if inspect.isclass(member):
         return "\n".join([*head, text, ""])
-    if isinstance(found, property):
-        assert found.fget is not None
-        return "\n".join([*head, f"Property: `{_Signature(found.fget).returns}`", "", text, ""])
-    return "\n".join([*head, *_function(name, found, text)])
+    if isinstance(member, property):
+        assert member.fget is not None
+        return "\n".join([*head, f"Property: `{_Signature(member.fget).returns}`", "", text, ""])
+    return "\n".join([*head, *_function(name, member, text)])
 
 
 class _Signature:

@@ -17,11 +17,11 @@ class Drawing:
     title: str
     parts: list[str] = field(default_factory=list)
 
-    def text(self, x: float, y: float, words: str, size: int = 12, anchor: str = "middle") -> None:
+    def text(self, x: float, y: float, text: str, size: int = 12, anchor: str = "middle") -> None:
         """Text with its baseline 4 below y."""
         self.parts.append(
             f'<text x="{x:g}" y="{y + 4:g}" font-size="{size}" text-anchor="{anchor}" '
-            f'fill="{INK}">{escape(words)}</text>'
+            f'fill="{INK}">{escape(text)}</text>'
         )
 
     def rect(self, x: float, y: float, w: float, h: float, fill: str = "none", stroke: str = INK) -> None:
@@ -30,10 +30,10 @@ class Drawing:
             f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="2" fill="{fill}" stroke="{stroke}"/>'
         )
 
-    def box(self, x: float, y: float, w: float, h: float, words: str, fill: str = "none") -> None:
+    def box(self, x: float, y: float, w: float, h: float, text: str, fill: str = "none") -> None:
         """A rectangle with centred text."""
         self.rect(x, y, w, h, fill)
-        self.text(x + w / 2, y + h / 2, words)
+        self.text(x + w / 2, y + h / 2, text)
 
     def line(self, points: Sequence[tuple[float, float]], stroke: str = INK, width: float = 1.2) -> None:
         """A line through points."""

@@ -131,12 +131,14 @@ def of_models(case: Case) -> None:
     names = [name for name in parameters if name not in SKIPPED]
     if "options" in parameters:
         names += case.random.sample(OPTIONS, 8)
-    given = base | _changed(case.random, names)
+    arguments = base | _changed(case.random, names)
     if "logits_processor" in parameters and case.random.random() < 0.15:
-        given["logits_processor"] = LOGITS_PROCESSORS[returned := case.random.choice(list(LOGITS_PROCESSORS))]
+        arguments["logits_processor"] = LOGITS_PROCESSORS[
+            returned := case.random.choice(list(LOGITS_PROCESSORS))
+        ]
         case.note(f"logits_processor returns {returned}")
-    case.note(f"{bundle} {method}({_shown(given, base)})")
-    case.attempt(lambda: _consumed(call(**given)))
+    case.note(f"{bundle} {method}({_shown(arguments, base)})")
+    case.attempt(lambda: _consumed(call(**arguments)))
 
 
 def of_graphs(case: Case) -> None:
@@ -162,9 +164,9 @@ def of_functions(case: Case) -> None:
     }
     call = case.random.choice(list(calls))
     names = [name for name in inspect.signature(call).parameters if name not in SKIPPED]
-    given = calls[call] | _changed(case.random, names)
-    case.note(f"{call.__name__}({_shown(given, calls[call])})")
-    case.attempt(lambda: call(**given) and None)
+    arguments = calls[call] | _changed(case.random, names)
+    case.note(f"{call.__name__}({_shown(arguments, calls[call])})")
+    case.attempt(lambda: call(**arguments) and None)
 
 
 def _changed(random: Random, names: list[str]) -> dict[str, Any]:
@@ -179,8 +181,8 @@ def _consumed(answer: Any) -> Any:
     return list(answer) if isinstance(answer, Iterator) else answer
 
 
-def _shown(given: dict[str, Any], base: dict[str, Any]) -> str:
-    changed = {name: value for name, value in given.items() if base.get(name, given) is not value}
+def _shown(arguments: dict[str, Any], base: dict[str, Any]) -> str:
+    changed = {name: value for name, value in arguments.items() if base.get(name, arguments) is not value}
     return ", ".join(
         f"{name}={repr(value)[:60]}" for name, value in changed.items() if name != "logits_processor"
     )

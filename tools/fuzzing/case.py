@@ -26,18 +26,18 @@ class FaultError(Exception):
 class Case:
     """A mutant under construction: `seeds` to copy from, `work` for the mutated copy, and one random source.
 
-    `notes` describe the changes. They are written to the file `told` too, for the case that the process dies.
+    `notes` describe the changes. They are written also to the file `log`, in case the process dies.
     """
 
-    def __init__(self, seeds: Path, work: Path, random: Random, told: Path):
-        self.seeds, self.work, self.random, self.told = seeds, work, random, told
+    def __init__(self, seeds: Path, work: Path, random: Random, log: Path):
+        self.seeds, self.work, self.random, self.log = seeds, work, random, log
         self.notes: list[str] = []
-        told.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
 
     def note(self, text: str) -> None:
         """Record a change."""
         self.notes.append(repr(text)[1:-1])
-        self.told.write_text("\n".join(self.notes), encoding="utf-8")
+        self.log.write_text("\n".join(self.notes), encoding="utf-8")
 
     def copy(self, seed: str) -> Path:
         """A fresh copy of a seed, file or folder."""

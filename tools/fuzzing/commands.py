@@ -46,15 +46,15 @@ def command(case: Case) -> None:
     lines, note = raw_bytes.change(case.random, b"the cat\tsat\nAnna lives in Paris\n\n")
     (case.work / "lines.txt").write_bytes(lines)
     options = [option for option in main.get_command(None, name).params if isinstance(option, click.Option)]
-    given: list[str] = []
+    chosen: list[str] = []
     for option in case.random.sample(options, min(len(options), case.random.choice((1, 1, 2, 3)))):
-        given.append(case.random.choice((*option.opts, *option.secondary_opts)))
+        chosen.append(case.random.choice((*option.opts, *option.secondary_opts)))
         if not option.is_flag:
-            given.append("lines.txt" if "file" in option.name else case.random.choice(VALUES))
+            chosen.append("lines.txt" if "file" in option.name else case.random.choice(VALUES))
     if case.random.random() < 0.2:
-        given += ["--", case.random.choice(json_values.TEXTS)[:5000]]
-    case.note(f"txexport {name} {place} {' '.join((*base, *given))[:300]}, lines.txt: {note}")
-    arguments = [name, str(case.seeds / place), *base, *given]
+        chosen += ["--", case.random.choice(json_values.TEXTS)[:5000]]
+    case.note(f"txexport {name} {place} {' '.join((*base, *chosen))[:300]}, lines.txt: {note}")
+    arguments = [name, str(case.seeds / place), *base, *chosen]
     result = CliRunner().invoke(main, arguments, input=lines, catch_exceptions=False)
     if result.exit_code not in CODES:
         raise FaultError(f"exit code {result.exit_code}")

@@ -17,14 +17,14 @@ def change(random: Random, data: bytes) -> tuple[bytes, str]:
     kind = random.random()
     if kind < 0.15:
         return raw_bytes.change(random, data)
-    places = list(_places(data))
+    values = list(_places(data))
     if kind < 0.3:
-        end = places[-1][0]
+        end = values[-1][0]
         place = random.randrange(end, len(data))
         octets = random.choice((b"\xff", b"\x7c\x00", b"\x00\x7c")) * random.choice((1, 8, 200))
         return data[:place] + octets + data[place + len(octets) :], f"{octets[:2].hex()} at {place}"
     notes = []
-    for place, width, what in random.sample(places, random.choice((1, 1, 2, 3))):
+    for place, width, what in random.sample(values, random.choice((1, 1, 2, 3))):
         old = data[place : place + width]
         if what.startswith("text"):
             new = random.choice((bytes(width), b"\xff" * width, old[::-1], b" " * width))

@@ -35,8 +35,8 @@ def body(case: Case) -> None:
     headers = case.random.choice(HEADERS)
     if case.random.random() < 0.5:
         names = case.random.sample(arguments.OPTIONS, case.random.choice((1, 1, 2)))
-        asked = {name: json_values.hostile(case.random) for name in names}
-        note, data = str(asked)[:200], json_values.dumps(BODIES[path] | asked).encode()
+        fields = {name: json_values.hostile(case.random) for name in names}
+        note, data = str(fields)[:200], json_values.dumps(BODIES[path] | fields).encode()
     else:
         how = case.random.choice((json_values.change, json_values.change, raw_bytes.change))
         data, note = how(case.random, json.dumps(BODIES[path]).encode())

@@ -53,10 +53,10 @@ def change(random: Random, data: bytes) -> tuple[bytes, str]:
 
 def _operations(random: Random, data: bytes, pickles: int) -> tuple[bytes, str]:
     """One to three operations of the leading pickles removed, duplicated, exchanged or replaced."""
-    stream, places = io.BytesIO(data), []
+    stream, starts = io.BytesIO(data), []
     for _ in range(pickles):
-        places += [place for _, _, place in pickletools.genops(stream)]
-    spans = list(zip(places, [*places[1:], stream.tell()], strict=True))
+        starts += [place for _, _, place in pickletools.genops(stream)]
+    spans = list(zip(starts, [*starts[1:], stream.tell()], strict=True))
     pieces, rest, notes = [data[first:last] for first, last in spans], data[stream.tell() :], []
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         place = random.randrange(len(pieces))

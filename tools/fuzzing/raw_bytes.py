@@ -46,10 +46,10 @@ def change(random: Random, data: bytes) -> tuple[bytes, str]:
 def _flip(random: Random, data: bytes) -> tuple[bytes, str]:
     if not data:
         return b"\x00", "a zero byte"
-    found, count = bytearray(data), random.choice((1, 1, 2, 8, 64))
+    changed, count = bytearray(data), random.choice((1, 1, 2, 8, 64))
     for _ in range(count):
-        found[random.randrange(len(found))] ^= 1 << random.randrange(8)
-    return bytes(found), f"{count} bits flipped"
+        changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
+    return bytes(changed), f"{count} bits flipped"
 
 
 def _cut(random: Random, data: bytes) -> tuple[bytes, str]:
@@ -88,9 +88,9 @@ def _number(random: Random, data: bytes) -> tuple[bytes, str]:
     numbers = list(re.finditer(rb"-?\d+", data[:100_000]))
     if not numbers:
         return _integer(random, data)
-    found, value = random.choice(numbers), random.choice(DIGITS)
-    note = f"{value[:24].decode()} for {found[0][:24].decode()} at {found.start()}"
-    return data[: found.start()] + value + data[found.end() :], note
+    number, value = random.choice(numbers), random.choice(DIGITS)
+    note = f"{value[:24].decode()} for {number[0][:24].decode()} at {number.start()}"
+    return data[: number.start()] + value + data[number.end() :], note
 
 
 def _noise(random: Random, data: bytes) -> tuple[bytes, str]:

@@ -222,12 +222,14 @@ def _marian(folder: Path) -> None:
     normal = [
         pieces.IdToPiece(i) for i in range(len(pieces)) if not (pieces.IsControl(i) or pieces.IsUnknown(i))
     ]
-    words = ["</s>", "<unk>", ">>fra<<", *normal, "<pad>"]
-    pad = len(words) - 1
+    vocabulary = ["</s>", "<unk>", ">>fra<<", *normal, "<pad>"]
+    pad = len(vocabulary) - 1
     ids = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0}
-    tiny_checkpoint.save(folder, "marian", vocab_size=len(words), decoder_vocab_size=len(words), **ids)
+    tiny_checkpoint.save(
+        folder, "marian", vocab_size=len(vocabulary), decoder_vocab_size=len(vocabulary), **ids
+    )
     (folder / "tokenizer.json").unlink()
-    numbered = {word: number for number, word in enumerate(words)}
+    numbered = {word: number for number, word in enumerate(vocabulary)}
     for name, value in (
         ("vocab.json", numbered),
         (
@@ -242,8 +244,10 @@ def _words(folder: Path) -> None:
     """A vocabulary as text, from which transformers makes a word-level tokenizer."""
     tiny_checkpoint.save(folder, "bert", "BertForSequenceClassification")
     (folder / "tokenizer.json").unlink()
-    words = tiny_tokenizers.wordpiece().get_vocab()
-    (folder / "vocab.txt").write_text("\n".join(sorted(words, key=words.__getitem__)), encoding="utf-8")
+    vocabulary = tiny_tokenizers.wordpiece().get_vocab()
+    (folder / "vocab.txt").write_text(
+        "\n".join(sorted(vocabulary, key=vocabulary.__getitem__)), encoding="utf-8"
+    )
 
 
 def _many_languages(folder: Path) -> None:
@@ -260,8 +264,8 @@ def _many_languages(folder: Path) -> None:
         minloglevel=2,
     )
     pieces = SentencePieceProcessor(model_file=str(model))
-    words = [pieces.IdToPiece(i) for i in range(3, len(pieces))]
-    numbered = {word: number for number, word in enumerate(["<s>", "<pad>", "</s>", "<unk>", *words])}
+    vocabulary = [pieces.IdToPiece(i) for i in range(3, len(pieces))]
+    numbered = {word: number for number, word in enumerate(["<s>", "<pad>", "</s>", "<unk>", *vocabulary])}
     tiny_checkpoint.save(folder, "m2m_100", vocab_size=len(numbered) + 108, decoder_start_token_id=2)
     (folder / "tokenizer.json").unlink()
     for name, value in (("vocab.json", numbered), ("tokenizer_config.json", {"src_lang": "fr"})):

@@ -58,8 +58,8 @@ class Summary:
         for limit, times in self.limits.items():
             lines.append(f"known limit, {times} times: {limit.target}: {limit.fault}: {limit.reason}")
         ordered = sorted(self.faults.items(), key=lambda item: (item[0][1], -len(item[1])))
-        for (kind, where), found in ordered:
-            lines.append(f"{len(found)} times: {kind} at {where}\n  {command(found[0][0])}")
+        for (kind, where), cases in ordered:
+            lines.append(f"{len(cases)} times: {kind} at {where}\n  {command(cases[0][0])}")
         each = [f"{name} {number} ({self.times[name]:.0f} s)" for name, number in self.mutants.items()]
         lines.append(", ".join(each))
         if self.slowest[1] is not None:

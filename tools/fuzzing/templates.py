@@ -72,7 +72,7 @@ def change(random: Random, data: bytes) -> tuple[bytes, str]:
     if random.random() < 0.25:
         return raw_bytes.change(random, data)
     snippet, text = random.choice(SNIPPETS), data.decode()
-    places = [place for place in range(len(text)) if text[place : place + 2] in ("{{", "{%")]
-    place = random.choice(places)
+    starts = [place for place in range(len(text)) if text[place : place + 2] in ("{{", "{%")]
+    place = random.choice(starts)
     text = random.choice((snippet, text[:place] + snippet + text[place:]))
     return text.encode(), f"{snippet[:80]!r} at {place}"

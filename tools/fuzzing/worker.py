@@ -135,16 +135,16 @@ def _run(mutant: Mutant, seeds: Path, box: Path, limits: Limits) -> Result:
 def _place(error: BaseException) -> str:
     """The innermost frame in our code."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if own := OWN.search(frame.filename):
-            return f"{own[1]}:{frame.lineno} {frame.name}"
+        if ours := OWN.search(frame.filename):
+            return f"{ours[1]}:{frame.lineno} {frame.name}"
     return OUTSIDE
 
 
 def place_of_trace(text: str) -> str:
     """The innermost frame in our code of a faulthandler trace."""
     for file, line, name in TRACED.findall(text):
-        if own := OWN.search(file):
-            return f"{own[1]}:{line} {name}"
+        if ours := OWN.search(file):
+            return f"{ours[1]}:{line} {name}"
     return OUTSIDE
 
 

@@ -39,7 +39,7 @@ class Sentence(NamedTuple):
 
 def sources(wanted: Callable[[str], bool] = lambda name: True) -> dict[str, str]:
     """The libraries' files by path, in order of path; tests and excluded paths are left out."""
-    found = {}
+    files = {}
     for library in LIBRARIES:
         spec = find_spec(library)
         if spec is None or spec.origin is None:
@@ -48,37 +48,37 @@ def sources(wanted: Callable[[str], bool] = lambda name: True) -> dict[str, str]
         for path in sorted(root.rglob("*.py")):
             name = path.relative_to(root.parent)
             if "tests" not in name.parts and wanted(name.as_posix()):
-                found[name.as_posix()] = path.read_text(encoding="utf-8", errors="replace")
-    return found
+                files[name.as_posix()] = path.read_text(encoding="utf-8", errors="replace")
+    return files
 
 
 def about(what: str) -> str:
     """The description of this data for a model card."""
     owners = packages_distributions()
     named = [f"{owners[name][0]} {version(owners[name][0]).split('+')[0]}" for name in LIBRARIES]
-    said = f"""Data: {what} from the docstrings of {", ".join(named[:-1])} and {named[-1]}, under these
+    text = f"""Data: {what} from the docstrings of {", ".join(named[:-1])} and {named[-1]}, under these
 libraries' licences (BSD, Apache 2.0); one file in twenty is held out."""
-    return textwrap.fill(" ".join(said.split()), 100, break_on_hyphens=False)
+    return textwrap.fill(" ".join(text.split()), 100, break_on_hyphens=False)
 
 
 def by_file() -> tuple[list[list[Sentence]], list[list[Sentence]]]:
     """The sentences of each file, and of each held-out file, without duplicates."""
-    found = sources()
-    kept: list[list[Sentence]] = []
-    out: list[list[Sentence]] = []
+    files = sources()
+    train: list[list[Sentence]] = []
+    heldout: list[list[Sentence]] = []
     seen: set[str] = set()
-    for name in sorted(found, key=_loop.held_out):  # sentences of both are not held out
-        said = {one.text: one for text in docstrings(found[name]) for one in sentences(text)}
-        new = [one for text, one in said.items() if text not in seen]
-        (out if _loop.held_out(name) else kept).append(new)
-        seen.update(said)
-    return kept, out
+    for name in sorted(files, key=_loop.held_out):  # sentences of both are not held out
+        by_text = {one.text: one for text in docstrings(files[name]) for one in sentences(text)}
+        new = [one for text, one in by_text.items() if text not in seen]
+        (heldout if _loop.held_out(name) else train).append(new)
+        seen.update(by_text)
+    return train, heldout
 
 
 def split() -> tuple[list[Sentence], list[Sentence]]:
     """`by_file`, flattened into training and held-out sentences."""
-    kept, out = by_file()
-    return list(chain.from_iterable(kept)), list(chain.from_iterable(out))
+    train, heldout = by_file()
+    return list(chain.from_iterable(train)), list(chain.from_iterable(heldout))
 
 
 def docstrings(source: str) -> list[str]:
@@ -93,16 +93,16 @@ def docstrings(source: str) -> list[str]:
 
 def sentences(docstring: str) -> list[Sentence]:
     """The sentences of a docstring's prose, without code, tables, lists and formulas."""
-    found = []
+    result = []
     for block in _blocks(docstring):
         if re.match(r"[>*\-+=|#@.\\]|\d+[.)]", block):
             continue
-        for said in re.split(r"(?<=[.!?])\s+(?=[A-Z\"'`:])", block):
-            if re.fullmatch(r"[A-Z\"'`:\[].*[a-z].*[.!?]", said) and (sentence := unmark(said)):
-                words = re.findall(r"[A-Za-z]{2,}", sentence.text)
-                if 4 <= len(words) <= 50 and sum(map(len, words)) > 0.6 * len(sentence.text):
-                    found.append(sentence)
-    return found
+        for raw in re.split(r"(?<=[.!?])\s+(?=[A-Z\"'`:])", block):
+            if re.fullmatch(r"[A-Z\"'`:\[].*[a-z].*[.!?]", raw) and (sentence := unmark(raw)):
+                alphabetic = re.findall(r"[A-Za-z]{2,}", sentence.text)
+                if 4 <= len(alphabetic) <= 50 and sum(map(len, alphabetic)) > 0.6 * len(sentence.text):
+                    result.append(sentence)
+    return result
 
 
 def _blocks(docstring: str) -> Iterator[str]:
@@ -122,10 +122,10 @@ def _blocks(docstring: str) -> Iterator[str]:
             margin = indent
 
 
-def unmark(said: str) -> Sentence | None:
+def unmark(raw: str) -> Sentence | None:
     """A sentence of reStructuredText or Markdown without markup; None for formulas or unmatched marks."""
     text, code, end = "", [], 0
-    for match in MARKUP.finditer(said):
+    for match in MARKUP.finditer(raw):
         kind = match.lastgroup
         role = match["role"]
         if role in ("math", "doi", "arxiv", "arXiv"):
@@ -135,12 +135,12 @@ def unmark(said: str) -> Sentence | None:
             content = re.sub(r"\s*<[^>]*>$", "", content)
             if content.startswith("~"):
                 content = content.rsplit(".", 1)[-1].lstrip("~")
-        text += said[end : match.start()]
+        text += raw[end : match.start()]
         if kind in ("literal", "reference", "plain") or role in CODE_ROLES:
             code.append((len(text), len(text) + len(content)))
         text += content
         end = match.end()
-    text += said[end:]
+    text += raw[end:]
     if re.search(r"`|\$|\\|\*\*|::|\]_|[|]\w+[|]|[^\x20-\x7e]", text):
         return None
     return Sentence(text, tuple(code))

@@ -24,9 +24,9 @@ LEFT_OUT = {
 def sources() -> dict[str, str]:
     """The library's files by path, in order of path."""
     root = Path(sysconfig.get_paths()["stdlib"])
-    found = {}
+    files = {}
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root)
         if LEFT_OUT.isdisjoint(name.parts) and not name.name.startswith("_sysconfigdata"):
-            found[name.as_posix()] = path.read_text(encoding="utf-8", errors="replace")
-    return found
+            files[name.as_posix()] = path.read_text(encoding="utf-8", errors="replace")
+    return files

@@ -67,7 +67,7 @@ def train(
     state, about = folder / STATE, [steps, hashlib.sha256(repr(data).encode()).hexdigest()]
     parts: list = [model, optimizer, schedule] + [AveragedModel(model)] * bool(average_last)
     first, mean = _resume(state, about, parts)
-    began, saved, told = time.monotonic(), time.monotonic(), 0.0
+    began, saved, printed = time.monotonic(), time.monotonic(), 0.0
     for step in range(first, steps):
         loss = loss_of(step)
         optimizer.zero_grad()
@@ -79,10 +79,10 @@ def train(
             parts[-1].update_parameters(model)
         mean = loss.item() if mean is None else 0.98 * mean + 0.02 * loss.item()
         now, done = time.monotonic(), step + 1
-        if now - told > 10 or done == steps:
+        if now - printed > 10 or done == steps:
             left = (now - began) / (done - first) * (steps - done)
             print(f"step {done} of {steps}, loss {mean:.4f}, {left / 60:.1f} min left", flush=True)
-            told = now
+            printed = now
         if now - saved > SAVE_SECONDS or done == steps:
             values = [part.state_dict() for part in parts]
             torch.save({"about": about, "step": done, "loss": mean, "parts": values}, f"{state}.new")
@@ -96,13 +96,13 @@ def _resume(state: Path, about: list, parts: list) -> tuple[int, float | None]:
     """The step to resume from, and the loss so far; `parts` get their stored state."""
     if not state.is_file():
         return 0, None
-    kept = torch.load(state, weights_only=True)
-    if kept["about"] != about:
+    stored = torch.load(state, weights_only=True)
+    if stored["about"] != about:
         raise click.ClickException(f"{state} is of other steps or data; remove it to start again")
-    for part, values in zip(parts, kept["parts"], strict=True):
+    for part, values in zip(parts, stored["parts"], strict=True):
         part.load_state_dict(values)
-    print(f"going on from step {kept['step']} of {about[0]} ({state})", flush=True)
-    return kept["step"], kept["loss"]
+    print(f"going on from step {stored['step']} of {about[0]} ({state})", flush=True)
+    return stored["step"], stored["loss"]
 
 
 def autocast() -> torch.autocast:
@@ -141,8 +141,8 @@ NOTICE = "What `heldout.jsonl` quotes is under the licences in `NOTICE.txt`."
 
 def licence(examples: str = "") -> str:
     """A model card's statements on the licence of the checkpoint, and on that of its examples."""
-    own = "Licence: Apache 2.0, as this project's, for weights, configuration and tokenizer."
-    return f"{own}\n{examples}".strip()
+    text = "Licence: Apache 2.0, as this project's, for weights, configuration and tokenizer."
+    return f"{text}\n{examples}".strip()
 
 
 def write_notice(folder: Path, text: str) -> None:

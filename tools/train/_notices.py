@@ -34,8 +34,8 @@ def of_documentation(texts: Iterable[str]) -> str:
             sections[library] = _of_library(library)
             continue
         title, file = TAKEN_OVER[start]
-        own = LICENCES / file
-        sections[title] = own.read_text(encoding="utf-8") if own.is_file() else _of_library(library, file)
+        path = LICENCES / file
+        sections[title] = path.read_text(encoding="utf-8") if path.is_file() else _of_library(library, file)
     return _notice("sentences of docstrings, without their markup, of the following", sections)
 
 
@@ -64,13 +64,13 @@ def _distributions() -> Mapping[str, list[str]]:
 def _files(texts: Iterable[str]) -> set[str]:
     """The held-out files that contain these sentences; of several that contain one, the first."""
     wanted = {tuple(sorted(text.split())) for text in texts}
-    found = set()
+    files = set()
     for name, sentences in _held_out().items():
-        words = sentences & wanted
-        wanted -= words
-        if words:
-            found.add(name)
-    return found
+        present = sentences & wanted
+        wanted -= present
+        if present:
+            files.add(name)
+    return files
 
 
 @cache

@@ -53,19 +53,19 @@ def config() -> dict:
 
 def encode(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
     """Concatenate files, each followed by EOS."""
-    rows = [[*found.ids, END] for found in tokenizer.encode_batch(texts)]
+    rows = [[*encoding.ids, END] for encoding in tokenizer.encode_batch(texts)]
     return np.concatenate(rows).astype(np.int64)
 
 
 @torch.inference_mode()
 def log_probabilities(model: Transformer, windows: Tensor) -> np.ndarray:
     """windows (B,S) -> the log-probability of each token but the first (B,S-1)."""
-    found = []
+    result = []
     for rows in windows.split(16):
         logits, _ = model.decode(rows, model.empty_past(len(rows)))
         scores = logits[:, :-1].log_softmax(-1)
-        found.append(scores.gather(2, rows[:, 1:, None]).squeeze(2))
-    return torch.cat(found).numpy()
+        result.append(scores.gather(2, rows[:, 1:, None]).squeeze(2))
+    return torch.cat(result).numpy()
 
 
 def trigram(train: np.ndarray, windows: np.ndarray, discount: float = 0.75) -> np.ndarray:
@@ -83,15 +83,15 @@ def trigram(train: np.ndarray, windows: np.ndarray, discount: float = 0.75) -> n
         pairs[b, c] += 1
     after_one: Counter = Counter()
     kinds_one: Counter = Counter()
-    words: Counter = Counter()
+    unigrams: Counter = Counter()
     for (b, c), count in pairs.items():
         after_one[b] += count
         kinds_one[b] += 1
-        words[c] += 1
-    total = sum(words.values())
+        unigrams[c] += 1
+    total = sum(unigrams.values())
 
     def one(c: int) -> float:
-        return (max(words[c] - discount, 0) + discount * len(words) / VOCAB) / total
+        return (max(unigrams[c] - discount, 0) + discount * len(unigrams) / VOCAB) / total
 
     def two(b: int, c: int) -> float:
         if not after_one[b]:
@@ -104,12 +104,12 @@ def trigram(train: np.ndarray, windows: np.ndarray, discount: float = 0.75) -> n
         share = max(counts[a, b, c] - discount, 0) + discount * kinds_two[a, b] * two(b, c)
         return share / after_two[a, b]
 
-    found = np.empty((len(windows), windows.shape[1] - 1))
+    result = np.empty((len(windows), windows.shape[1] - 1))
     for row, window in enumerate(windows.tolist()):
-        found[row, 0] = math.log(two(window[0], window[1]))
+        result[row, 0] = math.log(two(window[0], window[1]))
         for at in range(2, len(window)):
-            found[row, at - 1] = math.log(three(*window[at - 2 : at + 1]))
-    return found
+            result[row, at - 1] = math.log(three(*window[at - 2 : at + 1]))
+    return result
 
 
 @click.command()
@@ -139,18 +139,18 @@ def main(folder: Path, steps: int) -> None:
     schedule = optimisation.linear(optimizer, 200, steps)
     _loop.train(model, loss_of, optimizer, schedule, steps, part, zlib.crc32(train.tobytes()))
     checkpoints.save(model, part, like=part, dtype=torch.float16)
-    kept = checkpoints.load(part)
-    assert isinstance(kept, Transformer)
+    saved = checkpoints.load(part)
+    assert isinstance(saved, Transformer)
     windows = heldout[: len(heldout) // WINDOW * WINDOW].reshape(-1, WINDOW)
-    own = metrics.perplexity(log_probabilities(kept, torch.from_numpy(windows)).ravel())
+    perplexity = metrics.perplexity(log_probabilities(saved, torch.from_numpy(windows)).ravel())
     counted = metrics.perplexity(trigram(train, windows).ravel())
     # A few windows from all over the held-out files are included; each ends at a character's end.
     few = [tokenizer.decode(row.tolist()).strip("\ufffd") for row in windows[:: len(windows) // 40][:40]]
     ids = [torch.tensor(tokenizer.encode(text).ids[:WINDOW]) for text in few]
-    passages = [log_probabilities(kept, row[None]).ravel() for row in ids]
+    passages = [log_probabilities(saved, row[None]).ravel() for row in ids]
     sampled = metrics.perplexity(np.concatenate(passages))
     print(
-        f"perplexity on files held out: {own:.2f}, of a 3-gram {counted:.2f}; on a few passages {sampled:.3f}"
+        f"perplexity on held-out files: {perplexity:.2f}, of a 3-gram {counted:.2f}; on samples {sampled:.3f}"
     )
     _loop.write_tokenizer(part, tokenizer, WINDOW, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
     _loop.write_json(
@@ -173,7 +173,7 @@ passages of these.
         card,
         "python tools/train/completer.py",
         {
-            "perplexity a token": f"{own:.2f}",
+            "perplexity a token": f"{perplexity:.2f}",
             "perplexity of a 3-gram (interpolated Kneser-Ney)": f"{counted:.2f}",
             "perplexity on heldout.jsonl": f"{sampled:.3f}",
         },

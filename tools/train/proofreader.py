@@ -32,26 +32,26 @@ BATCH = 48
 def swapped(sentence: str, random: np.random.Generator) -> str:
     """The sentence with two adjacent words exchanged; the last one keeps its full stop."""
     words = sentence.split()
-    places = [i for i in range(1, len(words) - 2) if words[i] != words[i + 1]]
-    if places:
-        at = places[int(random.integers(len(places)))]
+    positions = [i for i in range(1, len(words) - 2) if words[i] != words[i + 1]]
+    if positions:
+        at = positions[int(random.integers(len(positions)))]
         words[at], words[at + 1] = words[at + 1], words[at]
     return " ".join(words)
 
 
 def examples(sentences: list[str], random: np.random.Generator) -> list[tuple[str, int]]:
     """Each sentence unchanged or, with probability 1/2, with two words exchanged."""
-    found = []
+    result = []
     for sentence in sentences:
         sentence = " ".join(sentence.split())
         other = swapped(sentence, random) if random.random() < 0.5 else sentence
-        found.append((other, int(other != sentence)))
-    return found
+        result.append((other, int(other != sentence)))
+    return result
 
 
 def ids(tokenizer: Tokenizer, texts: list[str]) -> tuple[Tensor, Tensor, Tensor]:
     """input_ids, attention_mask and token_type_ids (B,S)."""
-    rows = [torch.tensor(found.ids) for found in tokenizer.encode_batch(texts)]
+    rows = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(texts)]
     padded = pad_sequence(rows, batch_first=True, padding_value=reader.PAD)
     return padded, padded.ne(reader.PAD).long(), torch.zeros_like(padded)
 
@@ -59,10 +59,10 @@ def ids(tokenizer: Tokenizer, texts: list[str]) -> tuple[Tensor, Tensor, Tensor]
 @torch.inference_mode()
 def predict(model: Transformer, tokenizer: Tokenizer, texts: list[str]) -> list[int]:
     """The predicted label of each text."""
-    found: list[int] = []
+    labels: list[int] = []
     for start in range(0, len(texts), 64):
-        found += model.encode(*ids(tokenizer, texts[start : start + 64]))["logits"].argmax(-1).tolist()
-    return found
+        labels += model.encode(*ids(tokenizer, texts[start : start + 64]))["logits"].argmax(-1).tolist()
+    return labels
 
 
 def baseline(train: list[tuple[str, int]], test: list[str]) -> list[int]:
@@ -94,17 +94,17 @@ def main(folder: Path, base: Path, steps: int) -> None:
     tuned = reader.tune(model, loss_of, steps, part, [began_with, sentences])
     random = np.random.default_rng(1)
     texts, labels = (list(part) for part in zip(*examples(heldout, random), strict=True))
-    own = predict(tuned, tokenizer, texts)
-    accuracy = metrics.classification(labels, own)["accuracy"]
+    predicted = predict(tuned, tokenizer, texts)
+    accuracy = metrics.classification(labels, predicted)["accuracy"]
     simple = baseline(examples(sentences, random), texts)
     beaten = metrics.classification(labels, simple)["accuracy"]
     few = slice(400)
-    sampled = metrics.classification(labels[few], own[few])["accuracy"]
+    sampled = metrics.classification(labels[few], predicted[few])["accuracy"]
     print(f"accuracy on sentences held out: {accuracy:.4f}, of words and pairs of words {beaten:.4f}")
-    kept = [
+    sample = [
         {"text": text, "label": LABELS[label]} for text, label in zip(texts[few], labels[few], strict=True)
     ]
-    _loop.write_examples(part / "heldout.jsonl", kept)
+    _loop.write_examples(part / "heldout.jsonl", sample)
     _loop.write_notice(part, _notices.of_documentation(texts[few]))
     card = f"""
 Classifies whether two adjacent words of an English sentence were exchanged: `{LABELS[0]}` or
@@ -117,7 +117,7 @@ tokens at most; `tools/train/reader.py` pretrains it with masked LM and next-sen
     scores = {
         f"accuracy, {len(texts):,} sentences": f"{accuracy:.2%}",
         "accuracy of logistic regression over words and pairs of words": f"{beaten:.2%}",
-        f"accuracy on heldout.jsonl, {len(kept)} sentences": f"{sampled:.2%}",
+        f"accuracy on heldout.jsonl, {len(sample)} sentences": f"{sampled:.2%}",
     }
     command = "python tools/train/proofreader.py"
     _loop.write_card(part, "Detects swapped words", card, command, scores, _loop.NOTICE)

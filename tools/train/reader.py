@@ -49,8 +49,8 @@ def make_tokenizer(texts: list[str]) -> Tokenizer:
     tokenizer.decoder = decoders.WordPiece()
     trainer = trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=SPECIAL, show_progress=False)
     tokenizer.train_from_iterator(texts, trainer)
-    words = SPECIAL + sorted(tokenizer.get_vocab().keys() - SPECIAL)  # the trainer's order varies
-    tokenizer.model = models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
+    vocabulary = SPECIAL + sorted(tokenizer.get_vocab().keys() - SPECIAL)  # the trainer's order varies
+    tokenizer.model = models.WordPiece({word: i for i, word in enumerate(vocabulary)}, unk_token="[UNK]")
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", SEP), ("[CLS]", CLS))
     return tokenizer
 
@@ -108,17 +108,17 @@ def masked(ids: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 @torch.inference_mode()
 def evaluate(model: Transformer, pairs: Pairs) -> tuple[float, float]:
     """The accuracy of masked tokens, and of next-sentence prediction."""
-    words, found, right, count = 0, 0, 0, 0
+    masked_tokens, predicted, right, count = 0, 0, 0, 0
     for at in range(20):
         ids, mask, types, elsewhere = pairs.batch([9, at], BATCH, LONGEST)
         shown, labels = masked(ids, 10_000_000 + at)
         outputs = model.encode(shown, mask, types)
         chosen = labels != objectives.IGNORED
-        words += int(chosen.sum())
-        found += int((outputs["prediction_logits"].argmax(-1) == labels)[chosen].sum())
+        masked_tokens += int(chosen.sum())
+        predicted += int((outputs["prediction_logits"].argmax(-1) == labels)[chosen].sum())
         right += int((outputs["seq_relationship_logits"].argmax(-1) == elsewhere).sum())
         count += len(ids)
-    return found / words, right / count
+    return predicted / masked_tokens, right / count
 
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
@@ -174,7 +174,7 @@ def main(folder: Path, steps: int) -> None:
 
     def ids(document: list[_documentation.Sentence]) -> list[list[int]]:
         sentences = [sentence.text for sentence in document]
-        return [found.ids for found in tokenizer.encode_batch(sentences, add_special_tokens=False)]
+        return [encoding.ids for encoding in tokenizer.encode_batch(sentences, add_special_tokens=False)]
 
     train = Pairs([ids(document) for document in documents])
     unseen = Pairs([ids(document) for document in heldout])
@@ -191,18 +191,18 @@ def main(folder: Path, steps: int) -> None:
         chosen = labels != objectives.IGNORED  # logits are computed for these alone
         with fast():
             x = model.encoder(shown, mask, types)
-            words = model.head(x[chosen], model.encoder.token_embedding)
+            logits = model.head(x[chosen], model.encoder.token_embedding)
             sentences = model.next_sentence(x, shown, mask)
-        return objectives.pretraining_loss(words.float()[None], labels[chosen], sentences.float(), elsewhere)
+        return objectives.pretraining_loss(logits.float()[None], labels[chosen], sentences.float(), elsewhere)
 
     optimizer = optimisation.adamw(model, 2e-3, beta2=0.98)
     schedule = optimisation.linear(optimizer, 400, steps)
     _loop.train(model, loss_of, optimizer, schedule, steps, part, [tokenizer.to_str(), texts])
     checkpoints.save(model, part, like=part, dtype=torch.float16)
-    kept = checkpoints.load(part)
-    assert isinstance(kept, Transformer)
-    words, following = evaluate(kept, unseen)
-    print(f"accuracy of masked tokens: {words:.4f}; of sentence pairs: {following:.4f}")
+    saved = checkpoints.load(part)
+    assert isinstance(saved, Transformer)
+    masked_lm, following = evaluate(saved, unseen)
+    print(f"accuracy of masked tokens: {masked_lm:.4f}; of sentence pairs: {following:.4f}")
     write_tokenizer(part, tokenizer)
     card = f"""
 A small BERT: four layers, 128 wide, {_loop.parameters(model):,} parameters, {LONGEST} tokens at
@@ -211,7 +211,7 @@ most, pretrained with masked LM and next-sentence prediction. The two models fin
 
 {_documentation.about(f"{len(texts):,} sentences")}
 """
-    scores = {"accuracy of masked tokens": f"{words:.2%}", "next sentence, accuracy": f"{following:.2%}"}
+    scores = {"accuracy of masked tokens": f"{masked_lm:.2%}", "next sentence, accuracy": f"{following:.2%}"}
     _loop.write_card(part, "Reads the prose of programmers", card, "python tools/train/reader.py", scores)
     _loop.finish(part, folder)
 

@@ -41,18 +41,18 @@ def data() -> tuple[list[Sentence], list[Sentence]]:
     return [sentence for sentence in train if sentence.code], [s for s in heldout if s.code]
 
 
-def tags(places: Spans, code: Spans) -> list[int]:
-    """The tag at each of `places`; `code` are the spans to find."""
+def tags(offsets: Spans, code: Spans) -> list[int]:
+    """The tag at each of `offsets`; `code` are the spans to find."""
     starts = {start for start, _ in code}
     inside = {place for start, end in code for place in range(start, end)}
-    return [BEGIN if a in starts else INSIDE if a in inside else OUTSIDE for a, _ in places]
+    return [BEGIN if a in starts else INSIDE if a in inside else OUTSIDE for a, _ in offsets]
 
 
-def spans(places: Spans, found: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def spans(offsets: Spans, tags: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """The inverse of `tags`: tagged spans, from first to last position."""
     ends: list[list[int]] = []
     before = OUTSIDE
-    for (start, end), tag in zip(places, found, strict=True):
+    for (start, end), tag in zip(offsets, tags, strict=True):
         if tag == BEGIN or (tag == INSIDE and before == OUTSIDE):
             ends.append([start, end])
         elif tag == INSIDE:
@@ -63,54 +63,58 @@ def spans(places: Spans, found: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 def batch(tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> tuple[Tensor, Tensor, list[Spans]]:
     """input_ids (B,S), the tags of words at their first tokens (B,S), and the words' offsets."""
-    rows, wanted, places = [], [], []
-    for sentence, found in zip(chosen, tokenizer.encode_batch([s.text for s in chosen]), strict=True):
+    rows, wanted, offsets = [], [], []
+    for sentence, encoding in zip(chosen, tokenizer.encode_batch([s.text for s in chosen]), strict=True):
         first: dict[int, int] = {}
-        for at, word in enumerate(found.word_ids):
+        for at, word in enumerate(encoding.word_ids):
             if word is not None:
                 first.setdefault(word, at)
         spots = list(first.values())
-        ends = [found.word_to_chars(word) for word in first]
-        own = torch.full((len(found.ids),), objectives.IGNORED)
-        own[spots] = torch.tensor(tags(ends, sentence.code))
-        rows.append(torch.tensor(found.ids))
-        wanted.append(own)
-        places.append(ends)
+        ends = [encoding.word_to_chars(word) for word in first]
+        row = torch.full((len(encoding.ids),), objectives.IGNORED)
+        row[spots] = torch.tensor(tags(ends, sentence.code))
+        rows.append(torch.tensor(encoding.ids))
+        wanted.append(row)
+        offsets.append(ends)
     ids = pad_sequence(rows, batch_first=True, padding_value=reader.PAD)
-    return ids, pad_sequence(wanted, batch_first=True, padding_value=objectives.IGNORED), places
+    return ids, pad_sequence(wanted, batch_first=True, padding_value=objectives.IGNORED), offsets
 
 
 @torch.inference_mode()
 def predict(model: Transformer, tokenizer: Tokenizer, chosen: Sequence[Sentence]) -> list[Spans]:
     """The spans predicted in each sentence; a word has the tag of its first token."""
-    found: list[Spans] = []
+    result: list[Spans] = []
     for start in range(0, len(chosen), 64):
-        ids, wanted, places = batch(tokenizer, chosen[start : start + 64])
+        ids, wanted, offsets = batch(tokenizer, chosen[start : start + 64])
         best = model.encode(ids, ids.ne(reader.PAD).long(), torch.zeros_like(ids))["logits"].argmax(-1)
         first = wanted != objectives.IGNORED
-        found += [spans(own, row[at].tolist()) for own, row, at in zip(places, best, first, strict=True)]
-    return found
+        result += [
+            spans(words, row[at].tolist()) for words, row, at in zip(offsets, best, first, strict=True)
+        ]
+    return result
 
 
-def f1(chosen: Sequence[Sentence], found: Sequence[Spans]) -> dict[str, float]:
+def f1(chosen: Sequence[Sentence], spans: Sequence[Spans]) -> dict[str, float]:
     """Precision, recall and F1 of spans, correct where both ends are (Tjong Kim Sang and De Meulder 2003)."""
-    own = {(i, span) for i, row in enumerate(found) for span in row}
+    predicted = {(i, span) for i, row in enumerate(spans) for span in row}
     gold = {(i, span) for i, sentence in enumerate(chosen) for span in sentence.code}
-    every = sorted(gold | own)
-    return metrics.classification([s in gold for s in every], [s in own for s in every], positive=[True])
+    every = sorted(gold | predicted)
+    return metrics.classification(
+        [s in gold for s in every], [s in predicted for s in every], positive=[True]
+    )
 
 
 def baseline(train: Sequence[Sentence], heldout: Sequence[Sentence]) -> list[Spans]:
     """Predictions of logistic regression from each word, its shape, and two words on either side."""
 
-    def features(text: str, places: Spans) -> Iterator[dict[str, str]]:
-        words = ["", "", *(text[start:end] for start, end in places), "", ""]
-        shapes = [re.sub("[a-z]+", "a", re.sub("[A-Z]+", "A", re.sub(r"\d+", "0", word))) for word in words]
-        for at, (start, end) in enumerate(places):
-            around = {f"word {i}": words[at + i] for i in range(5)}
+    def features(text: str, offsets: Spans) -> Iterator[dict[str, str]]:
+        context = ["", "", *(text[start:end] for start, end in offsets), "", ""]
+        shapes = [re.sub("[a-z]+", "a", re.sub("[A-Z]+", "A", re.sub(r"\d+", "0", word))) for word in context]
+        for at, (start, end) in enumerate(offsets):
+            around = {f"word {i}": context[at + i] for i in range(5)}
             around |= {f"shape {i}": shapes[at + i] for i in range(5)}
             around |= {"before": text[start - 1 : start], "after": text[end : end + 1]}
-            around |= {"two": " ".join(words[at + 1 : at + 3]), "next": " ".join(words[at + 2 : at + 4])}
+            around |= {"two": " ".join(context[at + 1 : at + 3]), "next": " ".join(context[at + 2 : at + 4])}
             yield around
 
     def places(sentence: Sentence) -> Spans:
@@ -118,7 +122,7 @@ def baseline(train: Sequence[Sentence], heldout: Sequence[Sentence]) -> list[Spa
 
     model = make_pipeline(DictVectorizer(), LogisticRegression(max_iter=600))
     model.fit(
-        [found for s in train for found in features(s.text, places(s))],
+        [feature for s in train for feature in features(s.text, places(s))],
         [tag for s in train for tag in tags(places(s), s.code)],
     )
     return [spans(places(s), model.predict(list(features(s.text, places(s)))).tolist()) for s in heldout]
@@ -142,10 +146,10 @@ def main(folder: Path, base: Path, steps: int) -> None:
         return objectives.token_loss(logits.float(), wanted)
 
     tuned = reader.tune(model, loss_of, steps, part, [began_with, train])
-    own = f1(heldout, predict(tuned, tokenizer, heldout))
+    scored = f1(heldout, predict(tuned, tokenizer, heldout))
     few = heldout[:400]
     sampled = f1(few, predict(tuned, tokenizer, few))["f1"]
-    print(f"F1 of code found in sentences held out: {own['f1']:.4f}", flush=True)
+    print(f"F1 of code found in sentences held out: {scored['f1']:.4f}", flush=True)
     simple = f1(heldout, baseline(train, heldout))
     print(f"F1 of logistic regression over words: {simple['f1']:.4f}")
     _loop.write_examples(part / "heldout.jsonl", [{"text": s.text, "code": s.code} for s in few])
@@ -159,9 +163,9 @@ most; `tools/train/reader.py` pretrains it with masked LM and next-sentence pred
 `heldout.jsonl` has sentences of these.
 """
     scores = {
-        f"precision of spans, {len(heldout):,} sentences": f"{own['precision']:.2%}",
-        "recall": f"{own['recall']:.2%}",
-        "F1": f"{own['f1']:.2%}",
+        f"precision of spans, {len(heldout):,} sentences": f"{scored['precision']:.2%}",
+        "recall": f"{scored['recall']:.2%}",
+        "F1": f"{scored['f1']:.2%}",
         "F1 of logistic regression over words and their neighbours": f"{simple['f1']:.2%}",
         f"F1 on heldout.jsonl, {len(few)} sentences": f"{sampled:.2%}",
     }

@@ -93,7 +93,7 @@ def config(tokenizer: Tokenizer) -> dict:
 
 def ids(tokenizer: Tokenizer, texts: list[str]) -> Tensor:
     """Texts as ids (B,S), right-padded."""
-    rows = [torch.tensor(found.ids) for found in tokenizer.encode_batch(texts)]
+    rows = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(texts)]
     return pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
@@ -128,10 +128,10 @@ def evaluate(model: nn.Module, tokenizer: Tokenizer) -> tuple[list[Pair], list[s
     random = np.random.default_rng(1)
     chosen = list(dict.fromkeys(n for n in numbers(random, 60_000) if held_out(n)))[:2000]
     pairs = [said(number) for number in chosen]
-    found: list[str] = []
+    translations: list[str] = []
     for start in range(0, len(pairs), 200):
-        found += translate(model, tokenizer, [pair.english for pair in pairs[start : start + 200]])
-    return pairs, found
+        translations += translate(model, tokenizer, [pair.english for pair in pairs[start : start + 200]])
+    return pairs, translations
 
 
 @click.command()

@@ -82,9 +82,9 @@ def _refuse_strange(folder: Path) -> None:
     for pattern in ("*", "*/*", "*/*/*"):  # as deep as a bundle's files lie
         for path in sorted(folder.glob(pattern)):
             if path.is_symlink() and links_out(path, folder):
-                raise BundleError(f"{path} is a link out of the bundle; put what it leads to in its place")
+                raise BundleError(f"{path} is a link out of the bundle; replace it by its target")
             if path.exists() and not (path.is_file() or path.is_dir()):  # of a pipe, reading never ends
-                raise BundleError(f"{path} is neither a file nor a folder; take it away")
+                raise BundleError(f"{path} is neither a file nor a folder; remove it")
 
 
 def present(folder: Path) -> list[str]:
@@ -121,7 +121,7 @@ def check(folder: Path, manifest: Manifest) -> None:
         path = folder / name
         if name not in manifest.files and (READ.fullmatch(name) or path.is_dir()):
             raise BundleError(
-                f"{path} is not of this export, and would be read; move it away, or export again"
+                f"{path} is not part of this export, but would be read; move it away, or export again"
             )
     for name, data in manifest.data.items():
         if (size := (folder / name).stat().st_size) != data.bytes:
@@ -131,9 +131,7 @@ def check(folder: Path, manifest: Manifest) -> None:
 def check_runs(folder: Path, manifest: Manifest) -> None:
     """Raise BundleError unless the graphs are those that our runtime runs."""
     if manifest.graphs.keys() - {roles.SHARED} != set(roles_of(from_dict(ModelSpec, manifest.spec))):
-        raise BundleError(
-            f"{folder} holds graphs for other clients alone; to run it, export without --only hub"
-        )
+        raise BundleError(f"{folder} has only graphs for other clients; to run it, export without --only hub")
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -199,7 +197,7 @@ def check_report(path: Path) -> None:
         raise InputError(f"{path.parent} is not a folder, so the report cannot be written there")
     beside = path.parent.resolve()
     if any((folder / MANIFEST).is_file() for folder in (beside, *beside.parents)):
-        raise InputError(f"report '{path}' would lie in a bundle, which it would change; write it elsewhere")
+        raise InputError(f"report '{path}' would be inside a bundle, and change it; write it elsewhere")
     if path.exists() and (beside / "config.json").is_file():
         raise InputError(f"report '{path}' would replace a file of a checkpoint; write it elsewhere")
     if path.is_dir():

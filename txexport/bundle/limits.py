@@ -1,21 +1,19 @@
-"""The longest sequences of a model, and where config.json promises longer ones."""
+"""The maximum lengths of a model, if config.json promises longer ones."""
 
 from collections.abc import Mapping
 
 LONG = "longrope"
 BEYOND = {
-    LONG: "beyond, it has long factors; export with --rope-factors long for those",
-    "dynamic": "beyond, tokens turn anew at every length, which a cache cannot follow; for longer ones give "
-    "config.json another rope_scaling, as yarn",
+    LONG: "for longer sequences, export with --rope-factors long",
+    "dynamic": "for longer ones, the RoPE frequencies change with the length, which a cache does not "
+    "support; set another rope_scaling in config.json, such as yarn",
 }
 
 
 def limited(limits: Mapping[str, int | None], promised: Mapping[str, int]) -> str | None:
-    """Where sequences end before what is promised, by kind of rotary scaling, and what to do; else None."""
+    """A note on the maximum length, if config.json promises a longer one with a kind of RoPE scaling."""
     for kind, length in promised.items():
         (limit, *_) = limits.values()
-        ends = (
-            f"sequences end at {limit:,} tokens, of {length:,} that config.json promises with '{kind}' rope"
-        )
-        return f"{ends}: {BEYOND[kind]}"
+        promise = f"though config.json promises {length:,} with '{kind}' RoPE"
+        return f"a sequence has at most {limit:,} tokens, {promise}: {BEYOND[kind]}"
     return None

@@ -14,8 +14,8 @@ from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.rope_factors import with_rope_factors
 from txexport.errors import CheckpointError
 
-ADVICE = "say where the one that was exported is with --source"
-ADAPTER_ADVICE = "say where it is with --adapter"
+ADVICE = "give the exported one with --source"
+ADAPTER_ADVICE = "give its folder with --adapter"
 ALONE = ("config.json", "adapter_config.json")  # what exports of before recorded beside the weights
 COMMIT = re.compile(r".+/.+@[0-9a-f]{40}")  # what an adapter that came from a model hub is called
 
@@ -137,5 +137,5 @@ def _found(out: Path, way: str, what: str, advice: str) -> str:
         places = [out.resolve().parent / path, path]
     place = next((place for place in places if place.exists()), None)
     if place is None:
-        raise CheckpointError(f"the {what} of {out} is not there: '{path}'; {advice}")
+        raise CheckpointError(f"the {what} of {out} is missing: '{path}'; {advice}")
     return os.path.normpath(place)

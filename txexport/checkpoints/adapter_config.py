@@ -14,7 +14,7 @@ from txexport.checkpoints.checkpoint import read_json
 from txexport.errors import CheckpointError, UnsupportedError, shown
 
 CONFIG = "adapter_config.json"
-MERGE = "merge it with peft's merge_and_unload, and export what that gives"
+MERGE = "merge it with peft's merge_and_unload, and export the result"
 HONOURED = {
     *("peft_type", "task_type", "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "bias"),
     *("lora_bias", "fan_in_fan_out", "target_modules", "exclude_modules", "modules_to_save"),
@@ -62,8 +62,8 @@ class AdapterConfig:
         start = self.values.get("init_lora_weights", True)
         if not (isinstance(start, bool) or start in PLAIN_STARTS):
             raise UnsupportedError(
-                f"{self.file}: init_lora_weights {shown(start)} changed the base that it was trained "
-                "on; save it with path_initial_model_for_weight_conversion"
+                f"{self.file}: init_lora_weights {shown(start)} changes the base model before training; "
+                "save it with path_initial_model_for_weight_conversion"
             )
 
     def _check_types(self) -> None:

@@ -79,8 +79,8 @@ class Merged(Checkpoint):
         self.in_safetensors = self.as_published = False  # it may bring other labels
         if base.gguf is not None or base.quantised:
             raise UnsupportedError(
-                f"{base.folder} is quantised or a GGUF file, into which no adapter is merged; give the float "
-                "checkpoint that it was made of"
+                f"{base.folder} is quantised or a GGUF file, which cannot be merged with an adapter; "
+                "give the float checkpoint that it was made from"
             )
         self._read = AdapterConfig.read(self._folder)
         self._weights, stored = self._tensors()
@@ -136,7 +136,9 @@ class Merged(Checkpoint):
         result = {}
         for name, tensor in READERS[file.name](file).items():
             if not name.startswith(PREFIX):
-                raise CheckpointError(f"{file}: tensor {shown(name)} has no name of peft's: {PREFIX}...")
+                raise CheckpointError(
+                    f"{file}: tensor {shown(name)} does not begin with peft's prefix {PREFIX}"
+                )
             if tensor.dtype not in FLOATS or 0 in tensor.shape:
                 raise CheckpointError(
                     f"{file}: tensor {shown(name)} is {tensor.dtype} {tensor.shape}, expected numbers"
@@ -157,7 +159,7 @@ class Merged(Checkpoint):
             elif not any(copy in name for copy in COPIES):
                 name = name.replace(".base_layer.", ".")
                 if name in saved:
-                    raise CheckpointError(f"{self._weights}: tensor {shown(name)} is there twice")
+                    raise CheckpointError(f"{self._weights}: tensor {shown(name)} appears twice")
                 saved[name] = tensor
         if not modules:
             raise CheckpointError(f"{self._weights} holds no LoRA matrices")
@@ -175,8 +177,8 @@ class Merged(Checkpoint):
                 return cut, added
         missing = next(name for name in weights if name not in self.tensors)
         raise CheckpointError(
-            f"{self._weights} is of another base: it changes '{missing.removesuffix('.weight')}', which "
-            f"{self.folder} lacks"
+            f"{self._weights} is for another base model: it changes "
+            f"'{missing.removesuffix('.weight')}', which {self.folder} lacks"
         )
 
     def _named(self, name: str) -> str:
@@ -193,8 +195,8 @@ class Merged(Checkpoint):
                 raise CheckpointError(f"{self._weights}: tensor '{module}.{leaf}' is missing")
             if len(parts[leaf].shape) != 2:
                 raise UnsupportedError(
-                    f"{self._weights}: tensor '{module}.{leaf}' is {parts[leaf].shape}; only matrices and "
-                    "tables are merged"
+                    f"{self._weights}: tensor '{module}.{leaf}' is {parts[leaf].shape}; only matrices are "
+                    "merged"
                 )
         a, b = (parts.pop(leaf) for leaf in leaves)
         rank, scale = self._read.rank_and_scale(module)
@@ -220,7 +222,7 @@ class Merged(Checkpoint):
         if self.tensors[name].shape != update.shape:
             self._check_vocabulary(name, update.shape, self.tensors[name].shape)
             raise CheckpointError(
-                f"{self._weights} is of another base: it changes '{name}' by {update.shape}, which is "
+                f"{self._weights} is for another base model: it changes '{name}' by {update.shape}, which is "
                 f"{self.tensors[name].shape}"
             )
         self._updates[name] = update
@@ -230,7 +232,7 @@ class Merged(Checkpoint):
         module = name.rpartition(".")[0].rpartition(".")[2]
         if module in (*WORDS, *OUTPUTS) and own[1:] == base[1:]:
             raise UnsupportedError(
-                f"{self._weights}: '{name}' has {own[0]:,} words, and that of {self.folder} {base[0]:,}, so "
+                f"{self._weights}: '{name}' has {own[0]:,} tokens, and that of {self.folder} {base[0]:,}, so "
                 "the vocabulary was resized before training; resize the base "
                 f"(resize_token_embeddings({own[0]})), merge the adapter with peft's merge_and_unload, save "
                 "both model and tokenizer, and export that"
@@ -250,7 +252,7 @@ class Merged(Checkpoint):
         is_words = module.rpartition(".")[2] in (*WORDS, *OUTPUTS)  # which peft may save as they are
         if not (is_saved or is_words or (leaf == "bias" and self._read.trains_bias(module in modules))):
             raise CheckpointError(
-                f"{self._weights}: tensor '{name}' is there, but {CONFIG} names nothing that it is of"
+                f"{self._weights}: tensor '{name}' does not belong to a module that {CONFIG} names"
             )
         base = self.tensors.get(own)
         if base is None and not is_saved:
@@ -259,7 +261,8 @@ class Merged(Checkpoint):
         if base is not None and base.shape != tensor.shape and not is_head:
             self._check_vocabulary(name, tensor.shape, base.shape)
             raise CheckpointError(
-                f"{self._weights} is of another base: its '{name}' is {tensor.shape}, and not {base.shape}"
+                f"{self._weights} is for another base model: its '{name}' is "
+                f"{tensor.shape}, and not {base.shape}"
             )
         self.tensors[own] = tensor
 
@@ -276,7 +279,7 @@ class Merged(Checkpoint):
         tied = self.config.get("tie_word_embeddings", True) is not False and self.task is None
         if words is not None and (tied or "shared" in names):
             raise UnsupportedError(
-                f"{self.adapter} changes '{words}', which the base ties to another matrix that stays; merge "
+                f"{self.adapter} changes '{words}', which the base model ties to an unchanged matrix; merge "
                 'it with peft, with "tie_word_embeddings": false'
             )
 

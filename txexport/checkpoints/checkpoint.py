@@ -76,7 +76,7 @@ class Checkpoint:
             header = READERS[single](file)
             twice = stored.keys() & header.keys()
             if twice:
-                raise CheckpointError(f"{file.name}: tensor '{min(twice)}' is in another shard too")
+                raise CheckpointError(f"{file.name}: tensor '{min(twice)}' is also in another shard")
             stored |= header
         if not stored:
             raise CheckpointError(f"{self.folder} holds no tensors")
@@ -256,7 +256,7 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result: dict[str, object] = {}
     for name, value in pairs:
         if name in result:
-            raise ValueError(f"'{name}' is there twice")
+            raise ValueError(f"'{name}' appears twice")
         result[name] = value
     return result
 

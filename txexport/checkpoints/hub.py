@@ -55,8 +55,8 @@ def _named(source: str | Path) -> tuple[str, str] | None:
         return None
     if Path(path.parts[0]).exists():
         raise CheckpointError(
-            f"{source} is not a folder, and for a name on a model hub it is not taken, since there is a "
-            f"'{path.parts[0]}' here; expected a folder, or run it elsewhere"
+            f"{source} is not a folder, and not a name on a model hub, since there is a "
+            f"'{path.parts[0]}' here; expected a folder, or a name from another working directory"
         )
     return named["name"], named["revision"] or MAIN
 
@@ -70,12 +70,11 @@ def _fetched(name: str, revision: str, config: str, choose: Callable[[list[str],
         about = hub.HfApi(library_name="txexport").model_info(name, revision=revision)
     except errors.GatedRepoError:
         raise CheckpointError(
-            f"{name} is for those who accepted its terms, on its page: hf auth login"
+            f"{name} is gated: accept its terms on its page, then run hf auth login"
         ) from None
     except errors.RepositoryNotFoundError:
         raise CheckpointError(
-            f"'{name}' is no folder here, and no model on the hub that may be seen (if it is private: "
-            "hf auth login)"
+            f"'{name}' is not a folder, and not a visible model on the hub (if it is private: hf auth login)"
         ) from None
     except errors.RevisionNotFoundError:
         raise CheckpointError(f"{name} has no revision '{revision}' on the model hub") from None
@@ -87,7 +86,7 @@ def _fetched(name: str, revision: str, config: str, choose: Callable[[list[str],
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
     except Exception as error:
         raise CheckpointError(
-            f"{name} did not come whole: {first_line(error)}; again, it goes on from there"
+            f"{name} was not downloaded completely: {first_line(error)}; run it again to resume"
         ) from None
 
 
@@ -98,8 +97,8 @@ def _cached(name: str, revision: str, config: str, why: Exception) -> Path:
     cached = hub.try_to_load_from_cache(name, config, revision=revision)
     if not isinstance(cached, str):
         raise CheckpointError(
-            f"'{name}' is no folder here, and the model hub cannot be asked ({first_line(why)}); "
-            f"where there is a network: hf download {name} --local-dir FOLDER"
+            f"'{name}' is not a folder, and the model hub cannot be reached ({first_line(why)}); "
+            f"with a network, run hf download {name} --local-dir FOLDER"
         )
     return Path(cached).parent
 
@@ -126,7 +125,7 @@ def wanted_of_adapter(files: list[str], name: str) -> list[str]:
     weights = next((file for file in adapters.READERS if file in files), None)
     if weights is None or adapter_config.CONFIG not in files:
         needed = f"{adapter_config.CONFIG} with {' or '.join(adapters.READERS)}"
-        raise CheckpointError(f"{name} is no adapter: it lacks {needed}")
+        raise CheckpointError(f"{name} is not an adapter: it lacks {needed}")
     return [adapter_config.CONFIG, weights]
 
 

@@ -49,7 +49,7 @@ class Resized(Checkpoint):
         side = () if patches is None else whole.tensors[patches].shape[-1:]
         if patches is None or not side or not side[0]:
             raise UnsupportedError(
-                f"image_size is for models of images, and {whole.folder} is none; leave it out"
+                f"image_size is for models that read images, and {whole.folder} does not; leave it out"
             )
         prefix, _, _ = patches.rpartition("embeddings.patch")
         ending = TABLES[patches.removeprefix(prefix)]
@@ -57,7 +57,7 @@ class Resized(Checkpoint):
         self.grid = image_size[0] // side[0], image_size[1] // side[0]
         if min(self.grid) < 1:
             raise InputError(
-                f"image_size is {shown(image_size)}, expected at least a patch of {side[0]} pixels"
+                f"image_size is {shown(image_size)}, expected at least the patch size, {side[0]} pixels"
             )
         if ending.endswith("weight") and image_size[0] != image_size[1]:
             raise UnsupportedError(
@@ -67,7 +67,7 @@ class Resized(Checkpoint):
         stored = whole.tensors.get(self.table)
         if not isinstance(stored, Stored) or not _is_square(stored.shape, self.tokens):
             raise UnsupportedError(
-                f"{whole.folder} has no table of positions of a square image: '{self.table}'"
+                f"{whole.folder} has no position embeddings of a square image: '{self.table}'"
             )
         shape = (*stored.shape[:-2], self.tokens + math.prod(self.grid), stored.shape[-1])
         self.tensors = whole.tensors | {self.table: replace(stored, shape=shape)}

@@ -15,10 +15,10 @@ EXTRA = 125
 ESM_SPECIAL = {"unk_token": "<unk>", "cls_token": "<cls>", "eos_token": "<eos>"}
 # Whose ids `tokenizers` cannot give, and why.
 ALONE = {
-    "BertJapaneseTokenizer": "cuts words by MeCab or Sudachi",
-    "BioGptTokenizer": "cuts words by Moses' rules",
-    "BlenderbotSmallTokenizer": "looks joined pieces up by another spelling",
-    "PhobertTokenizer": "looks joined pieces up by another spelling",
+    "BertJapaneseTokenizer": "splits texts with MeCab or Sudachi",
+    "BioGptTokenizer": "splits texts with the rules of Moses",
+    "BlenderbotSmallTokenizer": "spells tokens differently than its vocabulary",
+    "PhobertTokenizer": "spells tokens differently than its vocabulary",
 }
 ALONE_OF_FAMILY = {"biogpt": "BioGptTokenizer", "blenderbot-small": "BlenderbotSmallTokenizer"}
 SPACES = Regex(r"[\s\x{1c}-\x{1f}\x{85}]+")  # of str.split
@@ -41,7 +41,7 @@ def converted(folder: Path, model_type: str | None) -> Tokenizer | None:
     alone = kind if kind in ALONE else ALONE_OF_FAMILY.get(model_type or "") if kind is None else None
     if alone is not None and ((folder / WORDS).is_file() or (folder / "vocab.json").is_file()):
         raise UnsupportedError(
-            f"{alone} {ALONE[alone]}, in Python alone, so no tokenizer.json can be made of {folder}"
+            f"{alone} {ALONE[alone]}, in Python only, so no tokenizer.json can be made of {folder}"
         )
     return None
 
@@ -93,7 +93,9 @@ def esm(folder: Path, settings: dict[str, Any]) -> Tokenizer:
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{folder / WORDS} cannot be read as text: {error}") from None
     if len(set(words)) < len(words) or "" in words:
-        raise UnsupportedError(f"{folder / WORDS} has a word twice, or an empty one, so none was made of it")
+        raise UnsupportedError(
+            f"{folder / WORDS} has a token twice, or an empty one, so no tokenizer.json was made of it"
+        )
     unknown, first, end = (_text(settings.get(name, word)) for name, word in ESM_SPECIAL.items())
     vocabulary = {word: place for place, word in enumerate(words)}
     for word in (unknown, first, end):

@@ -85,11 +85,11 @@ def numbered_words(file: Path) -> dict[str, int]:
     """The number of each word. Raises CheckpointError, and UnsupportedError for two words of one number."""
     words = read_json(file)
     if not set(SPECIAL) <= set(words):
-        raise CheckpointError(f"{file} has no numbers of {', '.join(SPECIAL)}")
+        raise CheckpointError(f"{file} has no ids of {', '.join(SPECIAL)}")
     if any(type(number) is not int or not 0 <= number < MOST for number in words.values()):
-        raise CheckpointError(f"{file} does not say numbers from 0 to {MOST:,}")
+        raise CheckpointError(f"{file} has values other than ids from 0 to {MOST:,}")
     if max(words.values()) > len(words) + GAPS:
-        raise CheckpointError(f"{file} has {len(words)} words, and numbers up to {max(words.values()):,}")
+        raise CheckpointError(f"{file} has {len(words)} tokens, and ids up to {max(words.values()):,}")
     if len(set(words.values())) < len(words):
-        raise UnsupportedError(f"{file} gives two words one number, so no tokenizer.json was made of it")
+        raise UnsupportedError(f"{file} gives two tokens one id, so no tokenizer.json was made of it")
     return words

@@ -68,7 +68,7 @@ class Stored:
                 f"tensor '{name}' is stored as {self.dtype}; supported are {', '.join(FLOATS)}"
             )
         if 0 in self.shape:
-            raise CheckpointError(f"tensor '{name}' is {self.shape}, which holds no numbers")
+            raise CheckpointError(f"tensor '{name}' has the shape {self.shape}, and no values")
         shape = self.shape or (1,)
         row = math.prod(shape[1:])
         step = max(1, CHUNK // max(1, row * SIZES["F32"]))  # whatever the type, the same rows to a block

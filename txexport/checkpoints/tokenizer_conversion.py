@@ -126,11 +126,13 @@ def _by_transformers(folder: Path, model_type: str | None) -> str | None:
         if not is_failure(error):
             raise
         message = first_line(error)
-        warnings.warn(f"transformers made no tokenizer of {folder}: {message}", stacklevel=3)
+        warnings.warn(f"transformers could not make a tokenizer of {folder}: {message}", stacklevel=3)
         return None
     if not tokenizer.is_fast:
         kind = type(tokenizer).__name__
-        warnings.warn(f"{kind} is Python alone, so no tokenizer.json can be made of {folder}", stacklevel=3)
+        warnings.warn(
+            f"{kind} exists only in Python, so no tokenizer.json can be made of {folder}", stacklevel=3
+        )
         return None
     if len(tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens)) <= 1:
         warnings.warn(f"{folder} has no vocabulary that its tokenizer reads", stacklevel=3)

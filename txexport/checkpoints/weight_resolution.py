@@ -124,7 +124,9 @@ def names(naming: Naming, checkpoint: Checkpoint) -> dict[str, str]:
     for name in checkpoint.tensors:
         other = result.setdefault(naming.canonical(name), name)
         if other != name:
-            raise CheckpointError(f"tensors '{other}' and '{name}' have one meaning; expected one of them")
+            raise CheckpointError(
+                f"tensors '{other}' and '{name}' have the same meaning; expected only one of them"
+            )
     return result
 
 

@@ -17,7 +17,9 @@ def unwrapped(tensors: Mapping[str, T]) -> dict[str, T]:
     for name, tensor in tensors.items():
         plain = ".".join(part for part in name.split(".") if part not in PARTS)
         if plain in result:
-            raise CheckpointError(f"tensor {shown(plain)} is there twice, wrapped for training and plain")
+            raise CheckpointError(
+                f"tensor {shown(plain)} appears twice, with and without a training wrapper's prefix"
+            )
         result[plain] = tensor
     while result and all(name.startswith(PARALLEL) for name in result):
         result = {name.removeprefix(PARALLEL): tensor for name, tensor in result.items()}

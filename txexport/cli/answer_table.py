@@ -1,4 +1,4 @@
-"""Answers to texts and images, for a terminal."""
+"""A table of answers, for a terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,15 +12,15 @@ NUMBERS = ("score", "probability", "start", "end")
 
 
 def answer_table(
-    records: Iterable[Mapping[str, Any]], asked: Sequence[str], answered: Sequence[str]
+    records: Iterable[Mapping[str, Any]], inputs: Sequence[str], answers: Sequence[str]
 ) -> FittedTable:
-    """A row an answer, with what was asked in the first row of each.
+    """A row for each answer; the first row of an input shows the input.
 
-    `asked` are keys of a record, `answered` those of its answers, a list of objects in its last value.
+    `inputs` are keys of a record, `answers` those of its answers, a list of objects in its last value.
     """
-    columns = [*asked, *answered]
+    columns = [*inputs, *answers]
     table = FittedTable(
-        *(Column(name, name in NUMBERS, name in asked and name not in NUMBERS) for name in columns)
+        *(Column(name, name in NUMBERS, name in inputs and name not in NUMBERS) for name in columns)
     )
     for record in records:
         last = list(record.values())[-1]
@@ -31,7 +31,7 @@ def answer_table(
 
 
 def _flat(answers: list) -> list[Mapping[str, Any]]:
-    """Answers of every mask of a text one after the other; one that says nothing where there are none."""
+    """The answers of all masks of a text in one list; an empty answer if there are none."""
     flat = [one for part in answers for one in (part if isinstance(part, list) else [part])]
     return flat or [{}]
 

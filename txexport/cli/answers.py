@@ -1,4 +1,4 @@
-"""A command's inputs through a model, some at a time: however many there are, memory holds few of them."""
+"""Runs the inputs of a command through a model, a window of them at a time, so that memory is bounded."""
 
 import json
 import sys
@@ -19,15 +19,15 @@ from txexport.tasks import METHODS
 if TYPE_CHECKING:
     from txexport.runtime import Model
 
-SKIPPED = "txexport.skipped"  # of a context, where inputs were left out as was asked
+SKIPPED = "txexport.skipped"  # key in a context's meta: --on-error skip skipped inputs
 
-Answered = tuple[Input, Any]  # an input, and its answer or why there is none
+Answered = tuple[Input, Any]  # an input, and its answer or the error
 Ask = Callable[..., Sequence]
 
 
 @dataclass(frozen=True)
 class Answers:
-    """How a bundle runs, and what becomes of answers: what options of commands say."""
+    """The options of a command that runs a bundle: how to load it, and how to show answers."""
 
     out: Path
     as_json: bool
@@ -53,34 +53,35 @@ class Answers:
         )
 
     def ask(self, inputs: Inputs, method: str, *more: Any, **options: Any) -> Iterator[list[Answered]]:
-        """What the Model's `method` gives for each input, window by window.
+        """The answers of the Model's `method` to each input, window by window.
 
-        Where it reads several arguments of each, inputs are rows, of which it takes a list each part. Options
-        that are None are not chosen.
+        If the method has several arguments per input, each input is a tuple, and the method receives one list
+        per argument. Options that are None are left to the method's default.
         """
-        call, own = getattr(self.load(), method), METHODS[method]
+        call, row = getattr(self.load(), method), METHODS[method]
         chosen = {name: value for name, value in options.items() if value is not None}
 
         def ask(values: Sequence, first: int = 0, **progress: Any) -> Sequence:
             lists = zip(*values, strict=True) if values else ([], [])
-            placed = {"first_place": first} if own.first_place else {}
-            parts = map(list, lists) if len(own.inputs) > 1 else [values]
+            placed = {"first_place": first} if row.first_place else {}
+            parts = map(list, lists) if len(row.inputs) > 1 else [values]
             return call(*parts, *more, **placed, **chosen, **progress)
 
         return self.windows(inputs, iter(inputs), ask)
 
     def windows(self, inputs: Inputs, entries: Iterator[Input], ask: Ask) -> Iterator[list[Answered]]:
-        """What `ask` gives for the values of `entries`, and how many are before them: a window at a time.
+        """The answers of `ask` to the values of `entries`, window by window.
 
-        What is wrong with options, which is wrong where nothing is asked, is raised as it is. Raises
-        InputError for an input that cannot be answered, after all before it are; or skips it, and says so.
+        `ask` receives the values and the number of inputs before them. It runs on no values first, so that
+        wrong options raise an error before any input is read. An input that cannot be answered raises
+        InputError after the answers before it, or is reported and skipped.
         """
         ask([])
         bad = done = 0
-        with _bar(inputs) as tell:
+        with _bar(inputs) as advance:
             while window := list(islice(entries, self.window)):
                 result: list[Answered] = []
-                for one, answer in _each(ask, window, tell):
+                for one, answer in _each(ask, window, advance):
                     if isinstance(answer, Exception):
                         if self.on_error == "stop":
                             yield result
@@ -91,7 +92,7 @@ class Answers:
                     result.append((one, answer))
                 yield result
                 done += len(window)
-                tell(done)
+                advance(done)
         if bad:
             click.echo(f"error: skipped {bad:,} of {done:,}", err=True)
             click.get_current_context().meta[SKIPPED] = True
@@ -100,13 +101,13 @@ class Answers:
         self,
         windows: Iterator[list[Answered]],
         record: Callable[[Any, Any], Mapping[str, Any]],
-        asked: Sequence[str],
-        answered: Sequence[str],
+        inputs: Sequence[str],
+        answers: Sequence[str],
     ) -> None:
-        """Print `record` of inputs and answers: a line of JSON each, or a table a window.
+        """Print `record` of inputs and answers: one line of JSON for each, or a table for each window.
 
-        `asked` are keys of a record to show, `answered` those of each answer in the list that is its last
-        value.
+        `inputs` are the keys of a record to show. `answers` are those of each answer in the record's last
+        value, which is a list.
         """
         for window in windows:
             if self.as_json:
@@ -119,48 +120,47 @@ class Answers:
                 from txexport.cli.answer_table import answer_table
                 from txexport.cli.console import Console
 
-                Console(highlight=False).print(answer_table(good, asked, answered))
+                Console(highlight=False).print(answer_table(good, inputs, answers))
 
 
-def skipped(one: Input, why: Exception) -> dict[str, Any]:
-    """What a line of JSON says of an input that was left out."""
-    return {"line": one.number, "error": str(why)}
+def skipped(one: Input, error: Exception) -> dict[str, Any]:
+    """The JSON line of an input that was skipped."""
+    return {"line": one.number, "error": str(error)}
 
 
-def _each(ask: Ask, entries: Sequence[Input], tell: Callable[[int], None]) -> Iterator[Answered]:
-    """Each input with its answer, or with why it has none; some could not even be read."""
-    together: list[Input] = []
+def _each(ask: Ask, entries: Sequence[Input], advance: Callable[[int], None]) -> Iterator[Answered]:
+    """Each input with its answer or its error, which may be that of reading it."""
+    readable: list[Input] = []
     for one in entries:
         if not isinstance(one.value, Exception):
-            together.append(one)
+            readable.append(one)
             continue
-        yield from _together(ask, together, tell)
+        yield from _together(ask, readable, advance)
         yield one, one.value
-        together = []
-    yield from _together(ask, together, tell)
+        readable = []
+    yield from _together(ask, readable, advance)
 
 
-def _together(ask: Ask, entries: Sequence[Input], tell: Callable[[int], None]) -> Iterator[Answered]:
+def _together(ask: Ask, entries: Sequence[Input], advance: Callable[[int], None]) -> Iterator[Answered]:
     """Each input with its answer, or with the error that it causes."""
 
     def ask_from(values: Sequence, first: int) -> Sequence:
-        return ask(values, first, progress=lambda at, _: tell(first + at))
+        return ask(values, first, progress=lambda at, _: advance(first + at))
 
     values = [one.value for one in entries]
     yield from zip(entries, answered(ask_from, values, entries[0].number - 1 if entries else 0), strict=True)
 
 
-def _stopped(noun: str, number: int, why: Exception) -> str:
-    """Why a command ends at an input, and how far it came."""
+def _stopped(noun: str, number: int, error: Exception) -> str:
+    """The error of a command that stops at an input, with the number of inputs answered before it."""
     if not noun:
-        return str(why)
-    before = f"the {number - 1:,} before it are" if number > 1 else "nothing is"
-    return f"{noun} {number}: {why}; {before} answered, and --on-error skip goes on"
+        return str(error)
+    return f"{noun} {number}: {error}; answered {number - 1:,} before it; --on-error skip skips such inputs"
 
 
 @contextmanager
 def _bar(inputs: Inputs) -> Iterator[Callable[[int], None]]:
-    """A bar of inputs done, on a terminal."""
+    """A progress bar of answered inputs, on a terminal."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return

@@ -1,4 +1,4 @@
-"""The command that shows what a model attends to."""
+"""The command that shows attention weights."""
 
 import json
 from pathlib import Path
@@ -12,19 +12,19 @@ from txexport.support.paths import write_text
 if TYPE_CHECKING:
     from txexport.runtime.tasks.attention import AttentionMap
 
-MOST = 3  # keys of a query in the table
+MOST = 3  # keys for each query in the table
 
 
 @click.command()
 @options.bundle
 @click.argument("text")
-@click.option("--pair", help="A second text, for a model that reads two.")
-@click.option("--target", show_default="what it generates greedily", help="What a translator writes.")
-@click.option("--src-lang", help="Language of the text, for a translator between many.")
+@click.option("--pair", help="Second text, for a model that reads pairs.")
+@click.option("--target", show_default="the greedy output", help="Target text of an encoder-decoder.")
+@click.option("--src-lang", help="Language of the text, for a multilingual translation model.")
 @click.option("--tgt-lang", help="Language of the target.")
-@click.option("--truncate", is_flag=True, help="Cut a text that is too long, which is otherwise an error.")
-@click.option("--html", type=click.Path(path_type=Path), help="Write a page to look at, of one file.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: all weights.")
+@click.option("--truncate", is_flag=True, help="Truncate a text that is too long, instead of an error.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write an HTML page to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all weights.")
 @options.device
 @options.dtype
 def attention(
@@ -39,10 +39,10 @@ def attention(
     as_json: bool,
     **load_options: Any,
 ) -> None:
-    """What every token of TEXT attends to, in every layer and head.
+    """Show the attention weights of every token of TEXT.
 
-    The bundle must have been exported with --outputs attentions. A table of each token's strongest keys, on
-    average of all heads; all weights with --json, or on a page with --html.
+    The bundle must have been exported with --outputs attentions. Prints a table of each token's strongest
+    keys, averaged over layers and heads. --json and --html give the weights of every layer and head.
     """
     from txexport.runtime import load
 
@@ -66,7 +66,7 @@ def attention(
 
 
 def _show(one: "AttentionMap") -> None:
-    """A table of the keys that each query takes most of."""
+    """Print a table of the keys with the largest weights of each query."""
     from rich.text import Text
 
     from txexport.cli.console import Console

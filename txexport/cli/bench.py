@@ -1,4 +1,4 @@
-"""The command that says how to run a bundle fastest here."""
+"""The command that finds the fastest way to run a bundle."""
 
 import json
 from pathlib import Path
@@ -17,28 +17,40 @@ from txexport.support.printable import line
 @click.option(
     "--threads",
     type=click.IntRange(1, 1024),
-    show_default="as many as there are, then fewer",
-    help="Threads of one operator, of every candidate.",
+    show_default="all cores, then fewer",
+    help="Threads of one operator, for every candidate.",
 )
 @click.option(
     "--loss",
     type=click.FloatRange(0, 1),
     default=0.01,
     show_default=True,
-    help="Most that the one to take may lose: of answers, of cosine, or of perplexity.",
+    help="Maximum share of answers, cosine or perplexity that the recommended one may lose.",
 )
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed, of each.")
 @click.option(
-    "--max-new-tokens", type=click.IntRange(min=1), default=32, show_default=True, help="Greedy ones."
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Timed rounds of each candidate.",
 )
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it here too, as .svg.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option(
+    "--max-new-tokens",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="Number of generated tokens.",
+)
+@click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw the results, as .svg."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def bench(out: Path, plot: Path | None, as_json: bool, **options: Any) -> None:
-    """Which engine, dtype, precision and threads run BUNDLE fastest on this machine, and answer rightly.
+    """Find the engine, dtype, precision and threads that run BUNDLE fastest and accurately on this machine.
 
-    All that are installed and that the bundle has are opened at once, answer the same texts, and are timed in
-    turn: the first text alone, all of them, and a batch, or a prompt and each token after it. Answers are
-    held against float32's in ONNX Runtime; what is fast and wrong is named, and not chosen.
+    All installed engines and all dtypes of the bundle answer the same texts, and are timed in turn: the first
+    text alone, all of them, and a batch; or a prompt and each token after it. Answers are compared with those
+    of float32 in ONNX Runtime; inaccurate candidates are listed and not recommended.
     """
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""The command that holds two models against each other."""
+"""The command that compares two models."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +12,9 @@ from txexport.support.printable import line
 def _pairs(what: str, read: Callable[[str], Any]) -> Callable[..., dict[str, Any]]:
     """NAME=VALUE pairs as a dict."""
 
-    def parse(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    def parse(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
         result = {}
-        for pair in given:
+        for pair in pairs:
             name, equals, value = pair.partition("=")
             try:
                 result[name] = read(value)
@@ -44,19 +44,19 @@ def _word(value: str) -> str:
 @click.command()
 @click.argument("a")
 @click.argument("b")
-@click.option("--inputs", multiple=True, type=click.Path(), help=".npz of inputs by name; again for more.")
+@click.option("--inputs", multiple=True, type=click.Path(), help=".npz of inputs by name; repeatable.")
 @click.option(
     "--match",
     multiple=True,
     metavar="A_NAME=B_NAME",
     callback=_pairs("A_NAME=B_NAME", _word),
-    help="An input or output of A, and what B calls it; again for more.",
+    help="Name of an input or output in A, and its name in B; repeatable.",
 )
 @click.option(
     "--output",
     "outputs",
     multiple=True,
-    help="Compare only this output; again for more. Else all must match.",
+    help="Compare only this output; repeatable. Without it, all outputs must match.",
 )
 @click.option(
     "--range",
@@ -64,8 +64,8 @@ def _word(value: str) -> str:
     multiple=True,
     metavar="NAME=LOW:HIGH",
     callback=_pairs("NAME=LOW:HIGH, of integers, LOW below HIGH", _range),
-    show_default="the rows of the embedding that they pick from",
-    help="Integers of made inputs, HIGH excluded.",
+    show_default="the rows of the embedding that they index",
+    help="Range of an integer input that is generated, HIGH excluded; repeatable.",
 )
 @click.option(
     "--dim",
@@ -73,30 +73,35 @@ def _word(value: str) -> str:
     multiple=True,
     metavar="NAME=SIZE",
     callback=_pairs("NAME=SIZE", int),
-    help="Size of a symbolic dimension of made inputs, as height=224; again for more.",
+    help="Size of a symbolic dimension of generated inputs, such as height=224; repeatable.",
 )
 @click.option(
     "--length",
     "lengths",
     multiple=True,
     type=click.IntRange(min=1),
-    help="Make a case of so many tokens too; again for more.",
+    help="Add a case of this number of tokens; repeatable.",
 )
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),
-    show_default="as verify has it for float32, by size",
-    help="Largest error, absolute or relative.",
+    show_default="that of verify for float32",
+    help="Maximum error, absolute or relative.",
 )
-@click.option("--device", default="cpu", show_default=True, help="Also cuda, or another as in generate.")
 @click.option(
-    "--case", "names", multiple=True, help="Only this case, by its name in a report; again for more."
+    "--device",
+    default="cpu",
+    show_default=True,
+    help="cpu, cuda, or another execution provider of ONNX Runtime.",
+)
+@click.option(
+    "--case", "names", multiple=True, help="Run only this case, by its name in a report; repeatable."
 )
 @click.option(
     "--cases",
     type=click.Choice(["quick", "full"]),
     show_default="full",
-    help="Of a bundle: a handful, or all.",
+    help="Cases of a bundle: a few, or all.",
 )
 @reported
 def compare(
@@ -106,20 +111,20 @@ def compare(
     cases: str | None,
     **options: Any,
 ) -> Any:
-    """Hold A and B against each other: whole tensors, every output.
+    """Compare every output of A and B, as whole tensors.
 
-    Each is an ONNX file, of any tool; a bundle; a folder that another tool exported; or a PyTorch module, as
-    package.module:function, which is called and returns it. Two files, or a file and a module, read the same
-    inputs: those of --inputs, or seeded ones made from what the graph declares (batches of up to 9, rows
-    of up to 384 tokens, ragged, padded on either side, with and without past). Inputs and outputs are matched
-    by name, those of a module without names by place. A bundle and another export of its checkpoint are held
-    to the cases of verify, by the names that the ecosystem uses; for an encoder-decoder give the folder, or
-    its merged decoder.
+    Each is an ONNX file of any tool, a bundle, a folder that another tool exported, or a PyTorch module: give
+    package.module:function, which is called and returns the module. Two files, or a file and a module, read
+    the same inputs: those of --inputs, or seeded ones generated from the graph's declarations (batches of up
+    to 9, rows of up to 384 tokens, ragged, padded on either side, with and without past). Inputs and outputs
+    are matched by name, those of a module without names by position. For a bundle and another export of its
+    checkpoint, the cases of verify run, by the names that other tools use; for an encoder-decoder give the
+    folder, or its merged decoder.
 
-    Where there is an attention_mask, what a graph computes for padding is left out, and nothing else is. An
-    input that only one side takes is an error, an output that only one side has a failure.
+    If there is an attention_mask, outputs at padding are not compared; all others are. An input that only one
+    side has is an error, an output that only one side has is a failure.
 
-    Exit code 0: no difference in the cases that were tried. 1: not equal. 2: could not be tried.
+    Exit code 0: no difference in these cases. 1: not equal. 2: could not be compared.
     """
     from rich.text import Text
 
@@ -127,7 +132,7 @@ def compare(
     from txexport.verification import compare as run
 
     if names and cases:
-        raise click.UsageError("--case names the cases; --cases chooses others")
+        raise click.UsageError("give --case or --cases, not both")
     with Console(stderr=True).status("comparing") as status:
         report = run(
             a,

@@ -1,4 +1,4 @@
-"""The command that holds the dtypes of one bundle against each other."""
+"""The command that compares the dtypes of a bundle."""
 
 import json
 from pathlib import Path
@@ -15,20 +15,26 @@ from txexport.support.printable import line
 @bundle
 @texts_file
 @click.option(
-    "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed, of each dtype."
+    "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed rounds of each dtype."
 )
 @click.option(
-    "--max-new-tokens", type=click.IntRange(min=1), default=32, show_default=True, help="Greedy ones."
+    "--max-new-tokens",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="Number of generated tokens.",
 )
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it here too, as .svg.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw the results, as .svg."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @device
 def compare_dtypes(out: Path, plot: Path | None, as_json: bool, **options: Any) -> None:
-    """Size, accuracy and speed of the dtypes of BUNDLE, beside its float32: which one to take.
+    """Compare size, accuracy and speed of the dtypes of BUNDLE with its float32.
 
-    What `export --dtype float32,int8,int4` wrote is loaded at once, reads the same texts, and is timed in
-    turn. Embeddings are compared by direction and neighbours, generators by perplexity and greedy tokens,
-    all others by their answers.
+    All dtypes of a bundle, such as one of `export --dtype float32,int8,int4`, read the same texts, and are
+    timed in turn. Embeddings are compared by cosine and nearest neighbours, generated text by perplexity and
+    greedy tokens, all others by their answers.
     """
     from rich.text import Text
 

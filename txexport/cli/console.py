@@ -1,4 +1,4 @@
-"""The terminal, and what becomes of a command whose output nobody reads any more."""
+"""The terminal, and closed pipes."""
 
 import os
 import sys
@@ -6,13 +6,13 @@ from typing import Any
 
 from rich import console
 
-ENDLESS = 1_000_000  # columns of a pipe, in which nothing is cut or broken
+ENDLESS = 1_000_000  # columns of a pipe or a file: no line is cut or wrapped
 
 
 class Console(console.Console):
-    """Rich's, which leaves a closed pipe to the command: its own ends the program with 1, "not equal".
+    """Rich's Console that raises BrokenPipeError, where Rich's exits with 1, which means "not equal".
 
-    A pipe or a file is as wide as what is written, unless COLUMNS says otherwise.
+    Lines in a pipe or a file are not wrapped, unless COLUMNS sets a width.
     """
 
     def __init__(self, **options: Any):
@@ -21,10 +21,10 @@ class Console(console.Console):
             self.width = ENDLESS
 
     def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError again, from within whose handler this is called."""
+        """Raise again the BrokenPipeError in whose handler this is called."""
         raise
 
 
 def discard_output() -> None:
-    """Have standard output lead nowhere, so that what is still to be written to it raises no more."""
+    """Redirect standard output to the null device, so that later writes raise no error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Commands that make text: of prompts, of speech and of images."""
+"""Commands that generate text from prompts, speech or images."""
 
 import json
 import warnings
@@ -15,7 +15,7 @@ from txexport.support.printable import line
 
 
 def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """NAME=VALUE pairs as options; a value is JSON, or else the text itself."""
+    """Options from NAME=VALUE pairs; a value is JSON, or else text."""
     result = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -32,10 +32,10 @@ max_new_tokens = click.option(
     "--max-new-tokens",
     type=int,
     show_default="the checkpoint's, or else 20",
-    help="Most tokens of a text.",
+    help="Maximum number of generated tokens.",
 )
 num_beams = click.option(
-    "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Search with so many beams."
+    "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Number of beams."
 )
 
 
@@ -43,50 +43,51 @@ num_beams = click.option(
 @options.bundle
 @options.texts("PROMPTS")
 @click.option(
-    "--src-lang", help="Language of the texts, as fr_XX or fra_Latn, for a translator between many."
+    "--src-lang",
+    help="Language of the prompts, such as fr_XX or fra_Latn, for a multilingual translation model.",
 )
-@click.option("--tgt-lang", help="Language to translate them into.")
+@click.option("--tgt-lang", help="Language of the translation.")
 @max_new_tokens
 @num_beams
 @click.option(
     "--do-sample/--no-sample",
     default=None,
     show_default="the checkpoint's, or else --no-sample",
-    help="Draw tokens instead of taking the likeliest.",
+    help="Sample tokens instead of taking the most probable.",
 )
 @click.option(
     "--temperature",
     type=float,
     show_default="1, or the checkpoint's",
-    help="Below 1 likely tokens become likelier, above 1 less so.",
+    help="Divisor of the logits in sampling.",
 )
 @click.option(
     "--top-k",
     type=int,
     show_default="50, or the checkpoint's",
-    help="Draw from so many of the likeliest tokens.",
+    help="Sample from this number of the most probable tokens.",
 )
 @click.option(
     "--top-p",
     type=float,
     show_default="1, or the checkpoint's",
-    help="Draw from the fewest tokens that have this probability.",
+    help="Sample from the smallest set of tokens with this total probability.",
 )
 @click.option(
     "--json-schema",
     type=click.File(encoding="utf-8"),
     callback=lambda context, parameter, file: file and file.read(),
-    help="Write JSON that fits the schema in this file; - for standard input.",
+    help="Generate JSON that satisfies the schema in this file; - for standard input.",
 )
-@click.option("--regex", help="Write what this regular expression matches.")
-@click.option("--seed", type=int, show_default="another each time", help="Draw the same tokens each time.")
+@click.option("--regex", help="Generate text that this regular expression matches.")
+@click.option("--seed", type=int, show_default="random", help="Seed of sampling.")
 @click.option(
     "--set",
     "others",
     multiple=True,
     callback=_set,
     metavar="NAME=VALUE",
-    help="Any other option by transformers' name, as repetition_penalty=1.2; again for more.",
+    help="Any other option of transformers' generate, such as repetition_penalty=1.2; repeatable.",
 )
 @options.batch_tokens(8192)
 @options.answers(options.GENERATED)
@@ -100,29 +101,29 @@ def generate(
     batch_tokens: int | None,
     **chosen: Any,
 ) -> None:
-    """Continue PROMPTS; an encoder-decoder answers them.
+    """Generate text from PROMPTS.
 
-    The text of one prompt comes as it is made. Many run in batches, and are answered in their order, each
-    under its prompt; with --json, in lines.
+    The text of a single prompt is streamed. Several prompts run in batches; their texts are printed in order,
+    each below its prompt, or with --json as lines.
     """
-    given = {name: value for name, value in chosen.items() if value is not None} | others
+    settings = {name: value for name, value in chosen.items() if value is not None} | others
     prompts = inputs.lines(texts, file)
     entries = iter(prompts)
     first = list(islice(entries, 2))
     model = answers.load()
-    with warnings.catch_warnings(action="ignore"):  # the search will tell them
-        sequences = model.generation_config.updated(**given).num_return_sequences
-    asked: dict[str, Any] = given | {"src_lang": src_lang, "tgt_lang": tgt_lang}
+    with warnings.catch_warnings(action="ignore"):  # generate shows them
+        sequences = model.generation_config.updated(**settings).num_return_sequences
+    arguments: dict[str, Any] = settings | {"src_lang": src_lang, "tgt_lang": tgt_lang}
     if len(first) == 1 and not answers.as_json and sequences == 1:
-        for _, piece in model.stream_many(inputs.listed(first), **asked):
+        for _, piece in model.stream_many(inputs.listed(first), **arguments):
             click.echo(piece, nl=False)
         click.echo()
         return
     if batch_tokens is not None:
-        asked["batch_tokens"] = batch_tokens
+        arguments["batch_tokens"] = batch_tokens
 
     def ask(values: Sequence, before: int = 0, **progress: Any) -> Sequence:
-        return model.generate(values, first_place=before, **asked, **progress)
+        return model.generate(values, first_place=before, **arguments, **progress)
 
     show_texts("prompt", answers.windows(prompts, chain(first, entries), ask), answers, sequences)
 
@@ -130,18 +131,18 @@ def generate(
 @click.command()
 @options.bundle
 @options.texts("SOUNDS")
-@click.option("--language", show_default="what the model hears", help="What is spoken, as fr.")
+@click.option("--language", show_default="detected by the model", help="Language of the speech, such as fr.")
 @click.option(
     "--task",
     type=click.Choice(["transcribe", "translate"]),
     show_default="the checkpoint's, or else transcribe",
-    help="Write down what is said, or translate it into English.",
+    help="Transcribe the speech, or translate it into English.",
 )
 @max_new_tokens
 @options.batch_tokens(8192)
 @options.answers(options.GENERATED)
 def transcribe(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """Write down the WAV files SOUNDS, or translate them into English."""
+    """Transcribe the WAV files SOUNDS, or translate them into English."""
     windows = answers.ask(inputs.lines(texts, file), "transcribe", **chosen)
     show_texts("sound", windows, answers)
 
@@ -154,12 +155,12 @@ def transcribe(answers: Answers, texts: tuple[str, ...], file: Path | None, **ch
 @options.batch_tokens(8192)
 @options.answers(options.GENERATED)
 def image_to_text(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """Put the image files IMAGES into words, or read what they say."""
+    """Caption the image files IMAGES, or read the text in them."""
     show_texts("image", answers.ask(inputs.lines(texts, file), "image_to_text", **chosen), answers)
 
 
 def show_texts(kind: str, windows: Iterator[list[Answered]], answers: Answers, sequences: int = 1) -> None:
-    """Print texts as lines of JSON, or where there are several, each under what it answers."""
+    """Print texts as lines of JSON; or plain, each below its input if there are several."""
     several = False
     for window in windows:
         several = several or sequences * len(window) > 1

@@ -1,4 +1,4 @@
-"""What a command is asked: arguments, or the lines of a file, which are read as they are needed."""
+"""Inputs of a command: its arguments, or the lines of a file, read lazily."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,21 +8,21 @@ from typing import IO, Any
 
 import click
 
-from txexport.errors import InputError
+from txexport.errors import InputError, counted
 
-BLOCK = 2**20  # bytes that are looked through at once for the ends of lines
+BLOCK = 2**20  # bytes read at once to count lines
 
 
 @dataclass(frozen=True)
 class Input:
-    """One input: its number from 1, and what the model is given, or why that cannot be."""
+    """One input: its number from 1, and the value for the model, or the error of reading it."""
 
     number: int
     value: Any
 
 
 class Inputs:
-    """The `values` of arguments, or what `read` makes of each line of `file`. To be iterated once.
+    """The `values` of arguments, or each line of `file`, parsed by `read`. It can be iterated once.
 
     Raises OSError for a file that cannot be opened.
     """
@@ -35,11 +35,11 @@ class Inputs:
 
     @property
     def noun(self) -> str:
-        """What an input is called beside its number; nothing where it is the only one."""
+        """The noun before an input's number in messages; empty for a single argument."""
         return "line" if self.stream else "input" if len(self.values) > 1 else ""
 
     def count(self) -> int | None:
-        """How many there are; None where only reading them to the end would tell."""
+        """The number of inputs; None for a stream that cannot seek."""
         if self.stream is None:
             return len(self.values)
         if not self.stream.seekable():
@@ -70,58 +70,66 @@ class Inputs:
             ) from None
 
 
-def lines(texts: Sequence[str], file: Path | None, beside: str | None = None) -> Inputs:
-    """A text an argument, or a line; with one `beside` it, a pair. Raises UsageError for neither or both."""
+def lines(texts: Sequence[str], file: Path | None, second: str | None = None) -> Inputs:
+    """Texts from arguments, or from lines of `file`; each in a pair with `second`, if given.
+
+    Raises UsageError for both, or neither.
+    """
     source = _source(texts, file)
-    if beside is None:
+    if second is None:
         return Inputs(texts, source)
-    return Inputs([(text, beside) for text in texts], source, lambda line: (line, beside))
+    return Inputs([(text, second) for text in texts], source, lambda line: (line, second))
 
 
 def pairs(texts: Sequence[str], file: Path | None) -> Inputs:
-    """The arguments two by two, or a pair a line, with a tab between them. Raises UsageError for no pairs."""
+    """Pairs of consecutive arguments, or a pair on each line, separated by a tab.
+
+    Raises UsageError for an odd number of arguments.
+    """
     source = _source(texts, file)
     if source is None and len(texts) % 2:
-        raise click.UsageError(f"{len(texts)} texts make no pairs; give them two by two")
+        raise click.UsageError(f"{len(texts)} texts, expected pairs: an even number")
     return Inputs(list(zip(texts[::2], texts[1::2], strict=False)), source, _pair)
 
 
 def choices(texts: Sequence[str], file: Path | None) -> Inputs:
-    """A question and its choices: the arguments, or those of each line, with tabs between them.
+    """A question and its choices: the arguments, or each line, separated by tabs.
 
     Raises UsageError for a question without choices.
     """
     source = _source(texts, file)
     if source is None and len(texts) < 2:
-        raise click.UsageError(f"{texts[0][:40]!r} stands alone, expected a question and its choices")
+        raise click.UsageError(f"{texts[0][:40]!r} has no choices, expected a question and its choices")
     return Inputs([(texts[0], list(texts[1:]))] if source is None else [], source, _question)
 
 
 def _source(texts: Sequence[str], file: Path | None) -> Path | None:
-    """The file of lines; None for arguments."""
+    """The file whose lines are the inputs; None for arguments."""
     if file is None and list(texts) == ["-"]:
         return Path("-")
     if bool(texts) == (file is not None):
-        raise click.UsageError("give texts as arguments, or --file FILE, or - for standard input")
+        raise click.UsageError("give texts as arguments, --file FILE, or - for standard input")
     return file
 
 
 def _question(line: str) -> tuple[str, list[str]]:
     question, *choices = line.split("\t")
     if not choices:
-        raise InputError(f"{question[:40]!r} stands alone, expected its choices after it, with tabs between")
+        raise InputError(
+            f"{question[:40]!r} has no choices, expected a question and its choices, separated by tabs"
+        )
     return question, choices
 
 
 def _pair(line: str) -> tuple[str, str]:
     row = line.split("\t")
     if len(row) != 2:
-        raise InputError(f"{line[:40]!r} is {len(row)} texts, expected two with a tab between them")
+        raise InputError(f"{line[:40]!r} has {counted(len(row), 'text')}, expected two, separated by a tab")
     return row[0], row[1]
 
 
 def listed(inputs: Iterable[Input]) -> list[Any]:
-    """All inputs at once. Raises InputError for the first that cannot be read."""
+    """All values as a list. Raises InputError for the first that cannot be read."""
     result = []
     for one in inputs:
         if isinstance(one.value, Exception):
@@ -131,7 +139,7 @@ def listed(inputs: Iterable[Input]) -> list[Any]:
 
 
 def text_of(file: Path) -> str:
-    """The text of a file, or of standard input for -. Raises InputError for what is not UTF-8."""
+    """The text of a file, or of standard input for -. Raises InputError if it is not UTF-8."""
     data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     try:
         return data.decode("utf-8-sig")

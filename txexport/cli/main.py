@@ -1,4 +1,4 @@
-"""The command line, a thin layer over `export`, `verify`, `load` and the Model's methods."""
+"""The command line: a thin layer over `export`, `verify`, `load` and the Model's methods."""
 
 import contextlib
 import json
@@ -28,23 +28,23 @@ from txexport.tasks import METHODS
 
 
 class Commands(click.Group):
-    """A group that ends with exit code 2 and one line for an error that txexport or the system raises."""
+    """A group that prints an error of txexport or the system in one line, and exits with code 2."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """The command `name`, which may also be spelt as the method is."""
+        """The command `name`; underscores may replace hyphens, as in the method's name."""
         return super().get_command(context, name.replace("_", "-"))
 
-    def make_context(self, *given: Any, **named: Any) -> click.Context:
-        """The context of the options that stand before a command."""
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """The context of the options before a command."""
         try:
-            return super().make_context(*given, **named)
+            return super().make_context(*arguments, **options)
         except click.exceptions.NoArgsIsHelpError:
             raise
         except click.ClickException as error:
             _refuse(error)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command that was given."""
+        """Run the command."""
         warnings.showwarning = _show_warning
         try:
             with crashes():
@@ -58,7 +58,7 @@ class Commands(click.Group):
             _refuse(error)
         except TxexportError as error:
             click.echo(f"error: {error}", err=True)
-        except BrokenPipeError:  # nobody reads on: not an error
+        except BrokenPipeError:  # the reader has closed the pipe: not an error
             from txexport.cli.console import discard_output
 
             discard_output()
@@ -73,7 +73,7 @@ class Commands(click.Group):
 
 
 def _refuse(error: click.ClickException) -> NoReturn:
-    """Say what is wrong with how a command was called, and where it says how to call it; exit with 2."""
+    """Print the usage error with a reference to --help, and exit with code 2."""
     context = getattr(error, "ctx", None)
     advice = f"; see {context.command_path} --help" if context is not None else ""
     click.echo(line(f"error: {error.format_message().rstrip('.')}{advice}"), err=True)
@@ -81,12 +81,12 @@ def _refuse(error: click.ClickException) -> NoReturn:
 
 
 def _show_warning(message: Warning | str, *_args: Any, **_more: Any) -> None:
-    with contextlib.suppress(BrokenPipeError):  # a notice that nobody reads keeps nothing from being done
+    with contextlib.suppress(BrokenPipeError):  # a warning that cannot be printed must not stop the command
         click.echo(line(f"warning: {message}"), err=True)
 
 
-EPILOG = """Exit codes: 0 done, or equal; 1 not equal, or inputs were skipped; 2 could not be done, or was not
-proved; 3 exact, but a number format loses more than its budget.
+EPILOG = """Exit codes: 0 success, or equal; 1 not equal, or inputs were skipped; 2 an error, or not proved;
+3 exact, but a number format loses more than its budget.
 
 Completion: put eval "$(_TXEXPORT_COMPLETE=bash_source txexport)" into ~/.bashrc; for zsh zsh_source into
 ~/.zshrc; for fish, _TXEXPORT_COMPLETE=fish_source txexport | source into its config.fish."""
@@ -95,7 +95,7 @@ Completion: put eval "$(_TXEXPORT_COMPLETE=bash_source txexport)" into ~/.bashrc
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
 @click.version_option(package_name="txexport")
 def main() -> None:
-    """Transformer checkpoints to ONNX, proved equal to their PyTorch originals."""
+    """Export Transformer checkpoints to ONNX, proved equal to their PyTorch originals."""
 
 
 @main.command()
@@ -108,61 +108,65 @@ def main() -> None:
     "--reference",
     type=click.Choice(["twin", "transformers", "float64", "torch.onnx"]),
     show_default="twin and transformers, where installed",
-    help="Only txexport's own PyTorch model, the twin, or only the original in transformers; or the"
-    " former in float64, with what float32 alone is off by beside, which tells rounding from error; or as"
-    " --torch-onnx.",
+    help="Compare with txexport's PyTorch model (twin) alone, with the original in transformers alone, with "
+    "the twin in float64, which separates rounding from errors, or with torch.onnx, as --torch-onnx.",
 )
-@click.option("--device", default="cpu", show_default=True, help="Also cuda, or another as in generate.")
+@click.option(
+    "--device",
+    default="cpu",
+    show_default=True,
+    help="cpu, cuda, or another execution provider of ONNX Runtime.",
+)
 @click.option(
     "--runtime",
     "runtimes",
     multiple=True,
     show_default="onnxruntime",
-    help="What runs the graphs: onnxruntime, onnxruntime-unoptimized, reference, openvino, node, "
-    "web, or all that are installed; again for more.",
+    help="Runtime of the graphs: onnxruntime, onnxruntime-unoptimized, reference, openvino, node, web, "
+    "or all that are installed; repeatable.",
 )
 @click.option(
-    "--case", "names", multiple=True, help="Repeat only this case, by its name in a report; again for more."
+    "--case", "names", multiple=True, help="Run only this case, by its name in a report; repeatable."
 )
 @click.option(
     "--cases",
     type=click.Choice(["quick", "full"]),
     show_default="full",
-    help="All, or a handful that still covers padding, cached steps and every output.",
+    help="All cases, or a few that cover padding, cached steps and every output.",
 )
 @click.option(
     "--layers",
     is_flag=True,
-    help="Say where it goes wrong: every component beside its PyTorch module on the same inputs, by layer.",
+    help="Find the first wrong component: compare each one with its PyTorch module, layer by layer.",
 )
 @click.option(
     "--texts",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Real inputs too: a file of texts, one a line; pairs, or sources and targets, with a tab between.",
+    help="Also run the texts of this file, one per line; pairs, or sources and targets, separated by a tab.",
 )
 @click.option(
     "--torch-onnx",
     is_flag=True,
-    help="Compare with txexport's PyTorch model as torch.onnx.export writes it, too, if that succeeds.",
+    help="Also compare with the graphs that torch.onnx.export makes of the twin, if it succeeds.",
 )
 @click.option("--third", is_flag=True, hidden=True, deprecated="use --torch-onnx")
 @click.option(
     "--client",
     type=click.Choice(["optimum", "js", "genai", "openvino"]),
-    help="Other software that loads the bundle too, a column beside the runtimes (see tools/clients/run).",
+    help="Also compare with another client that loads the bundle (installed by tools/clients/run).",
 )
 @click.option(
     "--allow-edited",
     is_flag=True,
-    help="Judge a graph that is not the exported one by cases alone, which the verdict says.",
+    help="Accept an edited graph, and verify it by cases alone; the verdict says so.",
 )
 @click.option(
     "--budget",
     "budgets",
     multiple=True,
     metavar="NAME=SHARE",
-    help="Of a number format: what may be lost, as direction=0.01; also probability, choice, ranks; and of "
-    "--texts perplexity, tokens, cosine, neighbours, answers.",
+    help="Maximum loss of a number format, such as direction=0.01; also probability, choice and ranks; with "
+    "--texts also perplexity, tokens, cosine, neighbours and answers.",
 )
 @reported
 def verify(
@@ -177,12 +181,13 @@ def verify(
 ) -> Any:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
 
-    Every file is the one that export makes of the checkpoint: graphs node by node, every weight, tokenizer
-    and settings. Then every output, over padded batches, cached steps and chunked prompts. What full or quick
-    cases found is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it still holds.
+    First, every file is compared with the one that export makes of the checkpoint: graphs node by node, every
+    weight, tokenizer and settings. Then every output is compared, for padded batches, cached steps and
+    chunked prompts. The result is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it
+    is still valid.
 
-    Exit code 0: equal. 1: not equal. 2: could not be tried, or calibrated integers were not proved without
-    their texts. 3: every number is right, and a number format loses more of the original than its budget.
+    Exit code 0: equal. 1: not equal. 2: could not be verified, or calibrated integers were not proved without
+    their texts. 3: exact, but a number format loses more than its budget.
     """
     from rich.text import Text
 
@@ -190,11 +195,9 @@ def verify(
     from txexport.verification import verify as run
     from txexport.verification.checks import RUNTIME
 
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
-    )  # so that no browser stays behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that browsers are closed
     if names and cases:
-        raise click.UsageError("--case names the cases; --cases chooses others")
+        raise click.UsageError("give --case or --cases, not both")
     with Console(stderr=True).status("verifying") as status:
 
         def show(case: str) -> None:
@@ -214,28 +217,31 @@ def verify(
 
 @main.command()
 @click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
-@click.option("--task", help="What a checkpoint is for, as in export.")
+@click.option("--task", help="Task of a checkpoint, as in export.")
 @options.model_type
 @click.option(
-    "--length", type=click.IntRange(min=1), show_default="512, or the limit", help="Tokens of a row."
+    "--length",
+    type=click.IntRange(min=1),
+    show_default="512, or the limit",
+    help="Number of tokens in a row.",
 )
-@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Rows.")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Number of rows.")
 @click.option(
     "--kernels",
     is_flag=True,
-    help="Of a bundle of int8 or int4 too: which products ONNX Runtime multiplies as integers here.",
+    help="Also list the products that ONNX Runtime multiplies as integers here, for int8 and int4.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path),
-    help="Write a page here too: the model drawn, with its costs by length, memory and parameters.",
+    help="Also write an HTML page: a diagram of the model, its costs by length, memory and parameters.",
 )
 def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> None:
-    """What the checkpoint or bundle FOLDER holds, and what it costs to run.
+    """Show the contents and costs of a checkpoint or bundle FOLDER.
 
-    Architecture, parameters, operations and memory; of a bundle also graphs, operators, functions, files, and
-    what verify last found.
+    Architecture, parameters, operations and memory; for a bundle also graphs, operators, functions, files,
+    and the last result of verify.
     """
     from txexport.bundle import check_report
     from txexport.inspection import inspect as run
@@ -257,9 +263,9 @@ def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> Non
 
 
 @main.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: families by task.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: families by task.")
 def families(as_json: bool) -> None:
-    """The supported tasks, and the architectures of each."""
+    """List the supported tasks, and the families of each."""
     from txexport.families import by_task, names, without_library
 
     result = by_task()
@@ -275,9 +281,9 @@ def families(as_json: bool) -> None:
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        f"{len(names())} are model types of transformers, whose own classes judge them. No library has "
-        f"{' and '.join(without_library())}: txexport's PyTorch twin judges these, and in its tests their "
-        "definition in plain PyTorch."
+        f"{len(names())} are model types of transformers, and are verified against its classes. "
+        f"{' and '.join(without_library())} are in no library, and are verified against txexport's PyTorch "
+        "twin, which its tests compare with a definition in plain PyTorch."
     )
 
 

@@ -10,7 +10,7 @@ import click
 
 from txexport.cli.answers import Answers
 
-TEXTS, IMAGES, GENERATED = 1024, 128, 128  # a window: with many more, batches are hardly better filled
+TEXTS, IMAGES, GENERATED = 1024, 128, 128  # inputs in a window; more would hardly fill batches better
 TOP_K = click.IntRange(min=1)
 
 
@@ -21,13 +21,13 @@ def bundle(command: Callable) -> Callable:
 
 def model_type(command: Callable) -> Callable:
     """--model-type of a checkpoint."""
-    tell = "Family of a checkpoint whose config.json does not tell it: `txexport families` lists them."
-    return click.option("--model-type", metavar="NAME", help=tell)(command)
+    text = "Family, if config.json has no model_type; `txexport families` lists them."
+    return click.option("--model-type", metavar="NAME", help=text)(command)
 
 
-def adapter(tell: str, **given: Any) -> Callable[[Callable], Callable]:
+def adapter(text: str, **options: Any) -> Callable[[Callable], Callable]:
     """--adapter of a checkpoint."""
-    return click.option("--adapter", type=click.Path(path_type=Path), help=tell, **given)
+    return click.option("--adapter", type=click.Path(path_type=Path), help=text, **options)
 
 
 def texts(metavar: str) -> Callable[[Callable], Callable]:
@@ -37,7 +37,7 @@ def texts(metavar: str) -> Callable[[Callable], Callable]:
         file = click.option(
             "--file",
             type=click.Path(path_type=Path, allow_dash=True),
-            help="Take lines; - is standard input.",
+            help="File with one input per line; - for standard input.",
         )(command)
         return click.argument("texts", metavar=f"[{metavar}]...", nargs=-1)(file)
 
@@ -45,11 +45,11 @@ def texts(metavar: str) -> Callable[[Callable], Callable]:
 
 
 def texts_file(command: Callable) -> Callable:
-    """--texts, what models are compared on."""
+    """--texts, the inputs on which models are compared."""
     return click.option(
         "--texts",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="What is asked: a file of texts, one a line; pairs, or sources and targets, with a tab between.",
+        help="File of texts, one per line; pairs, or sources and targets, separated by a tab.",
         show_default="64 sentences",
     )(command)
 
@@ -59,56 +59,56 @@ def device(command: Callable) -> Callable:
     command = click.option(
         "--threads",
         type=click.IntRange(1, 1024),
-        show_default="all cores it may use",
+        show_default="all available cores",
         help="Threads of one operator.",
     )(command)
-    where = "cpu, cuda, or another provider of ONNX Runtime, as openvino."
-    command = click.option("--device", show_default="CUDA where present", help=where)(command)
-    for name, values, tell in (
+    where = "cpu, cuda, or another execution provider of ONNX Runtime, such as openvino."
+    command = click.option("--device", show_default="cuda if available, else cpu", help=where)(command)
+    for name, values, text in (
         (
             "--precision",
             ["float32", "bfloat16"],
-            "What openvino computes in; bfloat16 is faster where a processor has it.",
+            "Precision of --engine openvino; bfloat16 is faster on processors that support it.",
         ),
-        ("--engine", ["onnxruntime", "openvino"], "What computes."),
+        ("--engine", ["onnxruntime", "openvino"], "Inference engine."),
     ):
         choice = click.Choice(values)
-        command = click.option(name, type=choice, default=values[0], show_default=True, help=tell)(command)
+        command = click.option(name, type=choice, default=values[0], show_default=True, help=text)(command)
     return command
 
 
 def dtype(command: Callable) -> Callable:
     """--dtype of a bundle."""
-    return click.option("--dtype", show_default="the first", help="One of those that it was exported in.")(
-        command
-    )
+    return click.option(
+        "--dtype", show_default="the first exported", help="Number format of the bundle to load."
+    )(command)
 
 
 def answers(window: int) -> Callable[[Callable], Callable]:
-    """What every command that runs a bundle takes, which gets it as `answers`; `window` is a default."""
+    """The options of a command that runs a bundle, passed as `answers`. `window` is a default."""
 
     def add(command: Callable) -> Callable:
-        @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as inputs are done.")
+        @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each input.")
         @click.option(
             "--on-error",
             type=click.Choice(["stop", "skip"]),
             default="stop",
             show_default=True,
-            help="At an input that cannot be answered; skip says which, and exits with 1 in the end.",
+            help="If an input cannot be answered: stop, or report it, continue, and exit with code 1.",
         )
         @click.option(
             "--window",
             type=click.IntRange(min=1),
             default=window,
             show_default=True,
-            help="Inputs read and answered at a time.",
+            help="Number of inputs read and answered at a time.",
         )
         @device
         @dtype
         @functools.wraps(command)
-        def run(**given: Any) -> None:
-            own = {field.name: given.pop(field.name) for field in fields(Answers)}
-            command(Answers(**own), **given)
+        def run(**options: Any) -> None:
+            shared = {field.name: options.pop(field.name) for field in fields(Answers)}
+            command(Answers(**shared), **options)
 
         return run
 
@@ -117,36 +117,38 @@ def answers(window: int) -> Callable[[Callable], Callable]:
 
 def long_texts(command: Callable) -> Callable:
     """--truncate and --batch-tokens."""
-    cut = "Cut texts that are too long, which are otherwise an error."
-    return click.option("--truncate", is_flag=True, help=cut)(batch_tokens(2048)(command))
+    text = "Truncate texts that are too long, instead of an error."
+    return click.option("--truncate", is_flag=True, help=text)(batch_tokens(2048)(command))
 
 
 def batch_tokens(default: int) -> Callable[[Callable], Callable]:
-    """--batch-tokens, whose default is the method's."""
+    """--batch-tokens."""
     return click.option(
         "--batch-tokens",
         type=click.IntRange(min=1),
         default=default,
         show_default=True,
-        help="Most tokens of a batch.",
+        help="Maximum number of tokens in a batch.",
     )
 
 
 def batch_size(command: Callable) -> Callable:
     """--batch-size."""
     size = click.IntRange(min=1)
-    return click.option("--batch-size", type=size, default=8, show_default=True, help="Images of a batch.")(
-        command
-    )
+    return click.option(
+        "--batch-size", type=size, default=8, show_default=True, help="Number of inputs in a batch."
+    )(command)
 
 
-def shares(given: Sequence[str]) -> dict[str, float]:
-    """NAME=SHARE, each. Raises UsageError for another form."""
+def shares(pairs: Sequence[str]) -> dict[str, float]:
+    """Shares by name, from NAME=SHARE. Raises UsageError for any other form."""
     result = {}
-    for one in given:
-        name, _, share = one.partition("=")
+    for pair in pairs:
+        name, _, share = pair.partition("=")
         try:
             result[name] = float(share)
         except ValueError:
-            raise click.UsageError(f"--budget {one!r}, expected NAME=SHARE, as direction=0.01") from None
+            raise click.UsageError(
+                f"--budget {pair!r}, expected NAME=SHARE, such as direction=0.01"
+            ) from None
     return result

@@ -1,4 +1,4 @@
-"""What commands that hold models against each other share: where the report goes, and the exit code."""
+"""Options and exit code shared by the commands that return a report."""
 
 import contextlib
 import functools
@@ -12,16 +12,16 @@ import click
 
 
 def quiet_references() -> None:
-    """Keep a library's chatter about checkpoints out of the report."""
+    """Turn off the messages of transformers about checkpoints."""
     if "transformers" not in sys.modules:
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def reported(command: Callable) -> Callable:
-    """The options that say where the Report goes which `command` returns; the exit code is the report's.
+    """Add options for the output of the Report that `command` returns. The exit code is the report's.
 
-    It is the verdict's whether or not somebody reads the report to its end.
+    It is the same if the reader closes the pipe early.
     """
 
     @click.option("--quiet", "-q", is_flag=True, help="Print the verdict without the cases.")
@@ -30,10 +30,13 @@ def reported(command: Callable) -> Callable:
         "files",
         multiple=True,
         type=click.Path(path_type=Path),
-        help="Write the report here too, as .json, .md, .xml (JUnit) or .html; again for more.",
+        help="Also write the report to this file: .json, .md, .xml (JUnit) or .html; repeatable.",
     )
     @click.option(
-        "--json", "json_file", type=click.Path(path_type=Path), help="--report as JSON by any name."
+        "--json",
+        "json_file",
+        type=click.Path(path_type=Path),
+        help="As --report, in JSON, whatever the file's extension.",
     )
     @functools.wraps(command)
     def run(quiet: bool, files: tuple[Path, ...], json_file: Path | None, **options: Any) -> None:
@@ -47,7 +50,7 @@ def reported(command: Callable) -> Callable:
         quiet_references()
         report = command(**options)
         for file, form in wanted:
-            with contextlib.suppress(BrokenPipeError):  # as of /dev/stdout
+            with contextlib.suppress(BrokenPipeError):  # such as /dev/stdout
                 reports.write(report, file, form)
         try:
             Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))

@@ -1,4 +1,4 @@
-"""How alike texts are, for a terminal."""
+"""A table of cosine similarities, for a terminal."""
 
 import numpy as np
 from rich.text import Text
@@ -6,11 +6,11 @@ from rich.text import Text
 from txexport.support.printable import line
 from txexport.support.terminal import FittedTable, number
 
-WIDEST = 8  # texts of which every pair has a column
+WIDEST = 8  # with up to this number of texts, the table has every pair
 
 
 def similarity_table(texts: list[str], vectors: np.ndarray, kind: str = "text") -> FittedTable:
-    """Cosines of `vectors` (len(texts), W): of every pair, or of each and its nearest for many texts."""
+    """Cosines of `vectors` (len(texts), W): of every pair, or for many texts of each with its nearest."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = vectors / np.maximum(lengths, 1e-12)
     cosines = units @ units.T

@@ -1,4 +1,4 @@
-"""Commands for what a bundle's task gives: each is the Model's method of the same name."""
+"""Commands for tasks on texts. Each calls the Model's method of the same name."""
 
 from pathlib import Path
 from typing import Any
@@ -14,59 +14,63 @@ from txexport.cli.vectors import show_vectors
 @click.command()
 @options.bundle
 @options.texts("TEXTS")
-@click.option("--prompt-name", help="Which of the checkpoint's prompts goes before TEXTS, as query.")
-@click.option("--prompt", help="Another text to go before TEXTS.")
+@click.option("--prompt-name", help="Name of the checkpoint's prompt to put before TEXTS, such as query.")
+@click.option("--prompt", help="Prompt to put before TEXTS.")
 @click.option(
     "--pooling",
     show_default="the checkpoint's",
-    help="How tokens become a vector: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens.",
+    help="Pooling of the tokens: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write them here, as they come: a NumPy array of float32 (.npy), a row each.",
+    help="Write the vectors to this file: a float32 NumPy array (.npy), a row for each text.",
 )
 @click.option(
     "--normalize/--no-normalize",
     default=None,
     show_default="the checkpoint's",
-    help="Vectors of length 1.",
+    help="L2-normalise the vectors.",
 )
 @click.option(
     "--truncate-dim",
     type=click.IntRange(min=1),
     show_default="all",
-    help="How many numbers of each, from the first.",
+    help="Keep this number of dimensions, from the first.",
 )
 @options.long_texts
 @options.answers(options.TEXTS)
 def embed(
     answers: Answers, texts: tuple[str, ...], file: Path | None, output: Path | None, **chosen: Any
 ) -> None:
-    """Sentence vectors of TEXTS.
+    """Embed TEXTS.
 
-    A table of how alike the texts are; the vectors themselves with --json or --output.
+    Prints a table of cosine similarities. --json or --output give the vectors.
     """
-    asked = answers.ask(inputs.lines(texts, file), "embed", **chosen)
-    show_vectors("text", asked, answers, output)
+    windows = answers.ask(inputs.lines(texts, file), "embed", **chosen)
+    show_vectors("text", windows, answers, output)
 
 
 @click.command()
 @options.bundle
 @options.texts("TEXTS")
-@click.option("--pairs", is_flag=True, help="Take texts two by two; in lines, with a tab between them.")
-@click.option("--top-k", type=options.TOP_K, show_default="all", help="How many labels of each.")
+@click.option(
+    "--pairs",
+    is_flag=True,
+    help="Classify pairs: consecutive arguments, or lines with a tab between the texts.",
+)
+@click.option("--top-k", type=options.TOP_K, show_default="all", help="Number of labels for each.")
 @options.long_texts
 @options.answers(options.TEXTS)
 def classify(answers: Answers, texts: tuple[str, ...], file: Path | None, pairs: bool, **chosen: Any) -> None:
-    """Labels of TEXTS, and how likely they are."""
-    asked = (inputs.pairs if pairs else inputs.lines)(texts, file)
+    """Classify TEXTS: labels with their probabilities."""
+    entries = (inputs.pairs if pairs else inputs.lines)(texts, file)
     names = ["first", "second"] if pairs else ["text"]
 
-    def record(given: Any, labels: Any) -> dict[str, Any]:
-        return dict(zip(names, given if pairs else [given], strict=True)) | {"labels": labels}
+    def record(value: Any, labels: Any) -> dict[str, Any]:
+        return dict(zip(names, value if pairs else [value], strict=True)) | {"labels": labels}
 
-    answers.show(answers.ask(asked, "classify", **chosen), record, names, ["label", "score"])
+    answers.show(answers.ask(entries, "classify", **chosen), record, names, ["label", "score"])
 
 
 @click.command()
@@ -77,19 +81,21 @@ def classify(answers: Answers, texts: tuple[str, ...], file: Path | None, pairs:
     type=click.Choice(["simple", "first", "average", "max", "none"]),
     default="simple",
     show_default=True,
-    help="How tokens become entities.",
+    help="Merging of tokens into entities, as in transformers.",
 )
 @click.option(
-    "--stride", type=click.IntRange(min=0), help="Read long texts in windows that share so many tokens."
+    "--stride",
+    type=click.IntRange(min=0),
+    help="Split long texts into windows that overlap by this number of tokens.",
 )
 @options.long_texts
 @options.answers(options.TEXTS)
 def tag(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """Entities in TEXTS: names, places, or whatever the checkpoint labels."""
-    asked = answers.ask(inputs.lines(texts, file), "tag", **chosen)
+    """Find the entities in TEXTS."""
+    windows = answers.ask(inputs.lines(texts, file), "tag", **chosen)
     answers.show(
-        asked,
-        lambda text, given: {"text": text, "entities": given},
+        windows,
+        lambda text, entities: {"text": text, "entities": entities},
         ["text"],
         ["label", "score", "word", "start", "end"],
     )
@@ -98,38 +104,43 @@ def tag(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: A
 @click.command()
 @options.bundle
 @options.texts("QUESTIONS")
-@click.option("--context", help="What to look for answers in.")
+@click.option("--context", help="Text that contains the answers.")
 @click.option(
     "--context-file",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="The same, from a file; - is standard input.",
+    help="File with the context; - for standard input.",
 )
 @click.option(
-    "--top-k", type=options.TOP_K, default=1, show_default=True, help="How many answers to each question."
+    "--top-k", type=options.TOP_K, default=1, show_default=True, help="Number of answers to each question."
 )
 @click.option(
     "--max-answer-len",
     type=click.IntRange(min=1),
     default=15,
     show_default=True,
-    help="Most tokens of an answer.",
+    help="Maximum number of tokens in an answer.",
 )
 @click.option(
-    "--max-seq-len", type=click.IntRange(min=1), show_default="384, or the limit", help="Tokens of a window."
+    "--max-seq-len",
+    type=click.IntRange(min=1),
+    show_default="384, or the limit",
+    help="Number of tokens in a window.",
 )
 @click.option(
     "--doc-stride",
     type=click.IntRange(min=0),
-    show_default="half, up to 128",
-    help="Tokens that windows share.",
+    show_default="half the window, up to 128",
+    help="Number of tokens by which windows overlap.",
 )
 @click.option(
     "--align-to-words/--no-align-to-words",
     default=True,
     show_default=True,
-    help="Widen answers to whole words.",
+    help="Extend answers to word boundaries.",
 )
-@click.option("--handle-impossible-answer", is_flag=True, help='Let "" say that there is none.')
+@click.option(
+    "--handle-impossible-answer", is_flag=True, help='Allow the answer "" for a question without an answer.'
+)
 @options.batch_tokens(2048)
 @options.answers(options.TEXTS)
 def answer(
@@ -140,23 +151,23 @@ def answer(
     context_file: Path | None,
     **chosen: Any,
 ) -> None:
-    """Answers to QUESTIONS, found in a context.
+    """Extract answers to QUESTIONS from a context.
 
-    Without --context or --context-file, give each question and its context: two by two, or in lines with a
-    tab between them.
+    Without --context or --context-file, give pairs of a question and its context: consecutive arguments, or
+    lines with a tab between them.
     """
     if context is not None and context_file is not None:
         raise click.UsageError("give --context or --context-file, not both")
     if context_file is not None:
         context = inputs.text_of(context_file)
     if context is None:
-        asked = answers.ask(inputs.pairs(texts, file), "answer", **chosen)
+        windows = answers.ask(inputs.pairs(texts, file), "answer", **chosen)
     else:
-        questions = inputs.lines(texts, file, beside=context)
-        asked = answers.ask(questions, "answer", **chosen)
+        questions = inputs.lines(texts, file, second=context)
+        windows = answers.ask(questions, "answer", **chosen)
     answers.show(
-        asked,
-        lambda given, found: {"question": given[0], "answers": found},
+        windows,
+        lambda pair, spans: {"question": pair[0], "answers": spans},
         ["question"],
         ["answer", "score", "start", "end"],
     )
@@ -165,15 +176,17 @@ def answer(
 @click.command()
 @options.bundle
 @options.texts("TEXTS")
-@click.option("--top-k", type=options.TOP_K, default=5, show_default=True, help="How many words for a mask.")
+@click.option(
+    "--top-k", type=options.TOP_K, default=5, show_default=True, help="Number of tokens for each mask."
+)
 @options.long_texts
 @options.answers(options.TEXTS)
 def fill_mask(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """Words for the masks in TEXTS, written as the tokenizer does: [MASK], <mask>."""
-    asked = answers.ask(inputs.lines(texts, file), "fill_mask", **chosen)
+    """Predict the masked tokens in TEXTS. A mask is the tokenizer's: [MASK] or <mask>."""
+    windows = answers.ask(inputs.lines(texts, file), "fill_mask", **chosen)
     answers.show(
-        asked,
-        lambda text, given: {"text": text, "words": given},
+        windows,
+        lambda text, tokens: {"text": text, "words": tokens},
         ["text"],
         ["token_str", "score", "sequence"],
     )
@@ -185,13 +198,13 @@ def fill_mask(answers: Answers, texts: tuple[str, ...], file: Path | None, **cho
 @options.long_texts
 @options.answers(options.TEXTS)
 def next_sentence(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """How likely the second of two TEXTS goes on where the first ends.
+    """Probability that the second text of each pair follows the first.
 
-    Give them two by two, or in lines with a tab between them.
+    Pairs are consecutive arguments, or lines with a tab between the texts.
     """
-    asked = answers.ask(inputs.pairs(texts, file), "next_sentence", **chosen)
+    windows = answers.ask(inputs.pairs(texts, file), "next_sentence", **chosen)
     names = ["first", "second", "probability"]
-    answers.show(asked, lambda given, share: dict(zip(names, [*given, share], strict=True)), names, [])
+    answers.show(windows, lambda pair, share: dict(zip(names, [*pair, share], strict=True)), names, [])
 
 
 @click.command()
@@ -200,17 +213,18 @@ def next_sentence(answers: Answers, texts: tuple[str, ...], file: Path | None, *
 @options.long_texts
 @options.answers(options.TEXTS)
 def choose(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """How likely each of the CHOICES goes with QUESTION.
+    """Probability of each of the CHOICES for QUESTION.
 
-    Lines hold a question and its choices, with tabs between them.
+    A line has a question and its choices, separated by tabs.
     """
-    asked = inputs.choices(texts, file)
+    questions = inputs.choices(texts, file)
 
-    def record(given: Any, shares: Any) -> dict[str, Any]:
-        each = [{"choice": a, "probability": p} for a, p in zip(given[1], shares, strict=True)]
-        return {"question": given[0], "choices": each}
+    def record(value: Any, shares: Any) -> dict[str, Any]:
+        question, choices = value
+        each = [{"choice": a, "probability": p} for a, p in zip(choices, shares, strict=True)]
+        return {"question": question, "choices": each}
 
-    windows = answers.ask(asked, "choose", **chosen)
+    windows = answers.ask(questions, "choose", **chosen)
     answers.show(windows, record, ["question"], ["choice", "probability"])
 
 
@@ -222,16 +236,18 @@ def choose(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen
     "candidate_labels",
     multiple=True,
     required=True,
-    help="What a text may be of; give it again for each label.",
+    help="Candidate label; repeatable.",
 )
 @click.option(
     "--template",
     "hypothesis_template",
     default="This example is {}.",
     show_default=True,
-    help="What a text says that is of a label {}.",
+    help="Hypothesis about a text; {} is the label.",
 )
-@click.option("--multi-label", is_flag=True, help="Each label alone; several may fit, or none.")
+@click.option(
+    "--multi-label", is_flag=True, help="Score each label independently: several may apply, or none."
+)
 @options.long_texts
 @options.answers(options.TEXTS)
 def zero_shot(
@@ -241,34 +257,34 @@ def zero_shot(
     candidate_labels: tuple[str, ...],
     **chosen: Any,
 ) -> None:
-    """How likely each label fits TEXTS, by a model of natural language inference."""
-    asked = answers.ask(inputs.lines(texts, file), "zero_shot", list(candidate_labels), **chosen)
-    answers.show(asked, lambda text, given: {"text": text, "labels": given}, ["text"], ["label", "score"])
+    """Classify TEXTS by any labels, with a model of natural language inference."""
+    windows = answers.ask(inputs.lines(texts, file), "zero_shot", list(candidate_labels), **chosen)
+    answers.show(windows, lambda text, labels: {"text": text, "labels": labels}, ["text"], ["label", "score"])
 
 
 @click.command()
 @options.bundle
 @click.argument("queries", nargs=-1, required=True)
-@click.option("--document", "documents", multiple=True, help="One to rank; give it again for each.")
+@click.option("--document", "documents", multiple=True, help="Document to rank; repeatable.")
 @click.option(
     "--file",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="The same, from lines; - is standard input.",
+    help="File with one document per line; - for standard input.",
 )
-@click.option("--top-k", type=options.TOP_K, show_default="all", help="How many documents of each query.")
+@click.option("--top-k", type=options.TOP_K, show_default="all", help="Number of documents for each query.")
 @options.long_texts
 @options.answers(options.TEXTS)
 def rerank(
     answers: Answers, queries: tuple[str, ...], documents: tuple[str, ...], file: Path | None, **chosen: Any
 ) -> None:
-    """How well each document answers QUERIES, the best first, by a model that reads both together."""
+    """Rank documents by relevance to QUERIES, with a cross-encoder."""
     if bool(documents) == (file is not None):
-        raise click.UsageError("give --document TEXT, once for each, or --file FILE")
+        raise click.UsageError("give --document TEXT for each document, or --file FILE")
     candidates = inputs.listed(inputs.lines(documents, file))
-    asked = answers.ask(Inputs(queries, None), "rerank", candidates, return_documents=True, **chosen)
+    windows = answers.ask(Inputs(queries, None), "rerank", candidates, return_documents=True, **chosen)
     answers.show(
-        asked,
-        lambda query, given: {"query": query, "documents": given},
+        windows,
+        lambda query, ranked: {"query": query, "documents": ranked},
         ["query"],
         ["corpus_id", "score", "text"],
     )

@@ -1,4 +1,4 @@
-"""Vectors of many inputs: as lines of JSON, as an array in a file, or how alike they are."""
+"""Output of embeddings: lines of JSON, an array in a file, or a table of similarities."""
 
 import os
 import signal
@@ -15,25 +15,27 @@ from txexport.cli.answers import Answered, Answers
 from txexport.errors import InputError
 from txexport.support.paths import writing
 
-MOST = 1024  # texts of which every one is compared with all others
-HEADER = 128  # bytes of a file in NumPy's format 1.0 before its numbers, however many rows there will be
+MOST = 1024  # vectors in a table of similarities
+HEADER = 128  # bytes before the numbers in NumPy's format 1.0, with room for any number of rows
 
 
 def show_vectors(kind: str, windows: Iterator[list[Answered]], answers: Answers, output: Path | None) -> None:
-    """Write vectors as they come, or print them as JSON, or a table of how alike inputs are."""
+    """Write vectors to `output` one by one, or print them as JSON, or print a table of similarities."""
     if output is not None:
         if answers.as_json:
             raise click.UsageError("give --json or --output, not both")
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that no draft is left
+        signal.signal(
+            signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+        )  # so that the temporary file is removed
         _write(windows, output)
     elif answers.as_json:
         answers.show(windows, lambda text, vector: {kind: text, "embedding": vector.tolist()}, [], [])
     else:
-        _print_alike(kind, windows)
+        _print_similarities(kind, windows)
 
 
-def _print_alike(kind: str, windows: Iterator[list[Answered]]) -> None:
-    """A table of those that were answered. Raises InputError for too many of them."""
+def _print_similarities(kind: str, windows: Iterator[list[Answered]]) -> None:
+    """Print a table of the inputs that have vectors. Raises InputError for too many of them."""
     from txexport.cli.console import Console
     from txexport.cli.similarity_table import similarity_table
 
@@ -42,8 +44,8 @@ def _print_alike(kind: str, windows: Iterator[list[Answered]]) -> None:
         good += [(one, vector) for one, vector in window if not isinstance(vector, Exception)]
         if len(good) > MOST:
             raise InputError(
-                f"more than {MOST:,} are not compared with each other; take the vectors themselves with "
-                "--output vectors.npy or --json"
+                f"more than {MOST:,} vectors, the most that the table of similarities compares; "
+                "write the vectors with --output vectors.npy or --json"
             )
     if good:
         vectors = np.stack([vector for _, vector in good])
@@ -51,7 +53,7 @@ def _print_alike(kind: str, windows: Iterator[list[Answered]]) -> None:
 
 
 def _write(windows: Iterator[list[Answered]], output: Path) -> None:
-    """Write a float32 array (N,W) with a row an input, of NaN for one that was skipped."""
+    """Write a float32 array (N,W) with a row for each input, NaN for skipped ones."""
     rows, width, early = 0, 0, 0  # `early` rows were skipped before the width was known
     with _replaced(output) as stream:
         stream.write(b"\0" * HEADER)
@@ -72,7 +74,7 @@ def _write(windows: Iterator[list[Answered]], output: Path) -> None:
 
 
 def _header(shape: Sequence[int]) -> bytes:
-    """What NumPy's format 1.0 puts before an array."""
+    """The header of an array in NumPy's format 1.0."""
     text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape[0]}, {shape[1]}), }}"
     start = np.lib.format.magic(1, 0)
     length = HEADER - len(start) - 2
@@ -81,7 +83,7 @@ def _header(shape: Sequence[int]) -> bytes:
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, which becomes `path` when all is written, and is taken away when it is not."""
+    """A temporary file that is renamed to `path` on success, and removed on failure."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with writing(path), draft.open("wb") as stream:

@@ -83,8 +83,8 @@ def _check_ids(path: Path) -> None:
     for word, number in model.items():
         if isinstance(number, int) and words.setdefault(number, word) != word:
             raise CheckpointError(
-                f"{path} has two words of the id {number}, {shown(words[number])} and {shown(word)}; "
-                "expected one, or an id would be either; make the tokenizer again"
+                f"{path} has two tokens with the id {number}, {shown(words[number])} and {shown(word)}; "
+                "expected one; create the tokenizer again"
             )
 
 

@@ -162,7 +162,7 @@ def samples(
     if not any(DTYPES[name].calibrates for name in dtypes):
         *able, last = (name for name, dtype in DTYPES.items() if dtype.calibrates)
         raise InputError(
-            f"texts calibrate {', '.join(able)} and {last} alone, not {', '.join(dtypes)}; leave them out"
+            f"texts calibrate {', '.join(able)} and {last} only, not {', '.join(dtypes)}; leave them out"
         )
     check_reads(resolved.spec, resolved.task)
     return items_of(texts)

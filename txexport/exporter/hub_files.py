@@ -79,10 +79,10 @@ def check_genai(spec: ModelSpec, task: str) -> None:
     """Raise UnsupportedError where onnxruntime-genai has no such model."""
     decoder = spec.stacks.get("decoder")
     if decoder is None or len(spec.stacks) > 1:
-        raise UnsupportedError(f"'genai' is for decoders alone, not {task}; leave it out")
+        raise UnsupportedError(f"'genai' is for decoders only, not {task}; leave it out")
     if not _keeps_one_size(decoder):
         raise UnsupportedError(
-            "'genai' makes keys and values of one size, and latent attention keeps two; leave it out"
+            "'genai' needs keys and values of one size, but latent attention has two; leave it out"
         )
 
 

@@ -18,7 +18,7 @@ from txexport.errors import InputError, TxexportError, shown
 from txexport.exporter.staging import check_replaceable
 from txexport.support.paths import writing
 
-UNMERGED = "give what its merge_and_unload() returns, or its base with adapter=FOLDER of what it saved"
+UNMERGED = "give the result of its merge_and_unload(), or its base model with adapter=FOLDER"
 
 
 @runtime_checkable
@@ -69,17 +69,17 @@ def _checked(source: PreTrainedModel) -> str:
     if isinstance(source, type):
         name = source.__name__
         raise InputError(
-            f"source is the class {name}, expected a model of it, as {name}.from_pretrained(FOLDER)"
+            f"source is the class {name}, expected an instance, such as {name}.from_pretrained(FOLDER)"
         )
     name = type(source).__name__
     if hasattr(source, "merge_and_unload") and hasattr(source, "peft_config"):
-        raise InputError(f"source is a {name} of peft, which saves its adapter alone; {UNMERGED}")
+        raise InputError(f"source is a {name} of peft, which saves only its adapter; {UNMERGED}")
     parameters = source.named_parameters() if hasattr(source, "named_parameters") else ()
     without = [own for own, value in parameters if getattr(value.device, "type", None) == "meta"]
     if without and not getattr(source, "hf_device_map", None):  # whose layers lie elsewhere, and are fetched
         raise InputError(
-            f"{len(without)} parameters of the {name} have no numbers, as {shown(without[0])}: they are on "
-            f"the device meta; load the model by {name}.from_pretrained, without torch.device('meta')"
+            f"{len(without)} parameters of the {name} have no values, such as {shown(without[0])}: they are "
+            f"on the device meta; load the model by {name}.from_pretrained, without torch.device('meta')"
         )
     return name
 
@@ -89,7 +89,7 @@ def _check_written(folder: Path, name: str) -> None:
     if (folder / "config.json").is_file():
         return
     if (folder / ADAPTER).is_file():
-        raise InputError(f"the {name} has an adapter of peft's, which it saves alone; {UNMERGED}")
+        raise InputError(f"the {name} has an adapter of peft, and saves only that; {UNMERGED}")
     found = ", ".join(sorted(one.name for one in folder.iterdir())[:3]) or "nothing"
     raise InputError(
         f"source is a {name}, whose save_pretrained writes {found}; expected a model's config.json"

@@ -1,4 +1,4 @@
-"""Which clients run which families, as tools/clients/families.py found by trying them all."""
+"""The clients that run each family, as measured by tools/clients/families.py."""
 
 import json
 from functools import cache
@@ -17,29 +17,31 @@ NAMES = {
 
 
 @cache
-def _found() -> dict[str, dict[str, list[str]]]:
+def _families() -> dict[str, dict[str, list[str]]]:
     return json.loads(DATA.read_text(encoding="utf-8"))["families"]
 
 
 def running(manifest: Manifest) -> list[str] | None:
-    """The clients that run a bundle's graphs for others, by their names; None where that was not tried.
+    """The names of the clients that run a bundle; None if the model was not tested.
 
-    Of a layout for one client they are that one alone.
+    A bundle in the layout of one client has only that one.
     """
     if not manifest.hub:
         return []
     if manifest.form.client == roles.TRITON:
         return ["Triton"]
-    known = _found().get(manifest.model_type, {}).get(manifest.task)
+    known = _families().get(manifest.model_type, {}).get(manifest.task)
     if known is None:
         return None
-    alone = manifest.form.client == roles.OPENVINO
-    return [shown for name, shown in NAMES.items() if name in known and (not alone or name == "openvino")]
+    only_openvino = manifest.form.client == roles.OPENVINO
+    return [
+        shown for name, shown in NAMES.items() if name in known and (not only_openvino or name == "openvino")
+    ]
 
 
-def told(manifest: Manifest) -> str:
+def tested_clients(manifest: Manifest) -> str:
     """The clients that were tested with a bundle, as the command line prints them."""
     names = running(manifest)
     if names is None:
         return ""
-    return f" ({', '.join(names) or 'ONNX Runtime alone: no client that was tried runs this model'})"
+    return f" ({', '.join(names) or 'ONNX Runtime only: no tested client runs this model'})"

@@ -45,7 +45,7 @@ def resolved_options(task: Task, options: ExportOptions) -> ExportOptions:
         cache = contract_of(task, options.cache).cache
         return replace(options, cache=cache and cache.value)
     if options.cache == Cache.STATIC and task.caches:
-        raise InputError("other clients know no static cache; leave it out")
+        raise InputError("other clients do not support a static cache; leave it out")
     cache = contract_of(task, options.cache or (Cache.DYNAMIC.value if task.caches else None)).cache
     opset = options.opset if options.client == roles.GENAI else min(options.opset, HUB_OPSET)
     return replace(options, cache=cache and cache.value, opset=opset, inline=True, only="hub")

@@ -25,7 +25,7 @@ def matching(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]
         found = {weight.key for name, weight in weights.items() if fnmatchcase(name, pattern)}
         if not found:
             raise InputError(
-                f"keep is {shown(pattern)}, which matches no parameter, as {next(iter(weights))}"
+                f"keep is {shown(pattern)}, which matches no parameter, such as {next(iter(weights))}"
             )
         keys |= found
     return {name for name, weight in weights.items() if weight.key in keys}

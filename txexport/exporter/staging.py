@@ -35,7 +35,7 @@ def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
             finally:
                 _tidy(out)
     except OSError as error:
-        raise BundleError(f"{out} could not be written: {reason(error)}; it is as it was") from error
+        raise BundleError(f"{out} could not be written: {reason(error)}; it is unchanged") from error
 
 
 def check_replaceable(out: Path, source: Path, force: bool) -> None:
@@ -56,7 +56,7 @@ def check_replaceable(out: Path, source: Path, force: bool) -> None:
         shown = ", ".join(strange[:3])
         if (out / bundle.MANIFEST).is_symlink():
             raise BundleError(
-                f"{out} holds links ({shown}), as a model hub's cache does; copy it elsewhere, and work there"
+                f"{out} holds links ({shown}), as a model hub's cache does; copy the folder, and use the copy"
             )
         raise BundleError(f"{out} holds files that no export wrote ({shown}); move them away")
 
@@ -87,7 +87,7 @@ def _tidy(out: Path) -> None:
         if (out / bundle.MANIFEST).is_file():
             _discard(out, folder)
         else:
-            _warn(f"the bundle that was at {out} is at {folder} now, since something else is in its place")
+            _warn(f"the bundle that was at {out} is now at {folder}, since its place is taken")
     for folder in swap.leftovers(out, swap.REPLACED):
         _remove(folder)
 
@@ -125,7 +125,7 @@ def _remove(folder: Path) -> None:
                 os.rmdir(parent)
         strange = sorted(set(os.listdir(folder)) - {bundle.MANIFEST})
         if strange:
-            _warn(f"{folder} keeps files that no export wrote ({', '.join(strange[:3])}); move them away")
+            _warn(f"{folder} has files that no export wrote ({', '.join(strange[:3])}); move them away")
             return
         (folder / bundle.MANIFEST).unlink(missing_ok=True)
         folder.rmdir()

@@ -61,7 +61,7 @@ class Resolved:
     note: str | None = None
 
 
-RECIPE = "CONTRIBUTING.md, A family, says how to add one"
+RECIPE = "docs/contributing/family.md in the repository describes how to add one"
 VECTORS = tasks_of_method("embed")[0]
 COMPOSED = "txexport"  # the model_type of models that txmodels saved without a family
 
@@ -194,8 +194,8 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     raise first
 
 
-def _model_type(config: Config, checkpoint: Checkpoint, asked: str | None) -> str:
-    """The family of published code, or config.json's model_type, or that of its architectures, or `asked`."""
+def _model_type(config: Config, checkpoint: Checkpoint, model_type: str | None) -> str:
+    """The family of published code, or config.json's, or that of its architectures, or `model_type`."""
     if (published := _published_by(config)) is not None:
         candidates = {published}
     elif config.values.get("model_type") is not None:
@@ -206,15 +206,15 @@ def _model_type(config: Config, checkpoint: Checkpoint, asked: str | None) -> st
         candidates = {name for name, classes in names_of.items() if classes & architectures}
     if len(candidates) == 1:
         (only,) = candidates
-        if asked not in (None, only):
-            raise InputError(f"model_type is '{asked}', but {config.path} is of a {only}; leave it out")
+        if model_type not in (None, only):
+            raise InputError(f"model_type is '{model_type}', but {config.path} is of a {only}; leave it out")
         return only
-    if asked is None:
+    if model_type is None:
         raise CheckpointError(
-            f"{config.path}: 'model_type' is missing, and no architecture tells it; say which it is with "
-            f"--model-type, as {_by_names(checkpoint)}"
+            f"{config.path}: 'model_type' is missing, and `architectures` does not determine it; set it with "
+            f"--model-type, such as {_by_names(checkpoint)}"
         )
-    return asked
+    return model_type
 
 
 def _published_by(config: Config) -> str | None:

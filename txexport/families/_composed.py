@@ -34,8 +34,8 @@ def task_of(spec: ModelSpec) -> str:
             return TRANSLATION
         case _:
             raise UnsupportedError(
-                "a Transformer put together by hand reads text, under one head; "
-                "save this one like a checkpoint"
+                "a model composed of txmodels reads text, and has one head; "
+                "save this one with save(..., like=CHECKPOINT)"
             )
 
 

@@ -129,7 +129,7 @@ class Config:
             type(number) is int and abs(number) <= LONGEST for number in numbers
         ):
             raise CheckpointError(
-                f"{self.path}: '{key}' is {shortened(value)}, expected int, or one a layer of {layers}"
+                f"{self.path}: '{key}' is {shortened(value)}, expected int, or {layers}, one for each layer"
             )
         return numbers
 
@@ -233,12 +233,10 @@ class Config:
         A family published `with_code`, before the library had it, may name code that computes the same.
         """
         if self.values.get("auto_map") and not with_code:
-            raise UnsupportedError(
-                f"{self.path}: auto_map asks for code of the checkpoint's own, which is never run"
-            )
+            raise UnsupportedError(f"{self.path}: auto_map names code of the checkpoint, which is never run")
         if self.values.get("transformers_weights"):
             raise UnsupportedError(
-                f"{self.path}: transformers_weights names other weights than those that are read"
+                f"{self.path}: transformers_weights names weights other than those that are read"
             )
         if (self.path.parent / "adapter_config.json").is_file():
             raise UnsupportedError(

@@ -108,7 +108,7 @@ def _encoder(config: Config, task: str, names: TensorNames) -> tuple[ModuleType,
     model_type = config.table("encoder").text("model_type")
     family = families.module(model_type)
     if task not in family.TASKS:
-        raise UnsupportedError(f"{config.path}: an encoder '{model_type}' gives no {task}")
+        raise UnsupportedError(f"{config.path}: an encoder '{model_type}' does not support {task}")
     base = _part("encoder", family, task, config, names)
     match base:
         case EncoderSpec(encoder=TextStackSpec() as texts):

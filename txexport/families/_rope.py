@@ -64,7 +64,9 @@ def rotary(
         raise CheckpointError(f"{config.path}: '{theta}' is {base}, expected a number above 0")
     share = values.number("partial_rotary_factor", config.number(fraction or "", default))
     if not 0 < share <= 1:
-        raise CheckpointError(f"{config.path}: {share} of a head rotates, expected more than 0 and at most 1")
+        raise CheckpointError(
+            f"{config.path}: partial_rotary_factor is {share}, expected more than 0 and at most 1"
+        )
     beyond = np.array([])
     try:
         with np.errstate(all="ignore"):
@@ -75,7 +77,9 @@ def rotary(
     except (ArithmeticError, ValueError):  # quotients and logarithms
         frequencies, scale = np.array([math.nan]), 1.0
     if not (np.isfinite([*frequencies, *beyond]).all() and math.isfinite(scale)):
-        raise CheckpointError(f"{config.path}: rope of type '{kind}' gives no frequencies by its numbers")
+        raise CheckpointError(
+            f"{config.path}: RoPE of type '{kind}' has no finite frequencies with these values"
+        )
     result = RotarySpec(tuple(frequencies.tolist()), scale=scale)
     if not len(beyond):
         return result
@@ -155,7 +159,7 @@ def _stretched(name: str, periods: np.ndarray, values: Config) -> np.ndarray:
     factors = values.numbers(name)
     if len(factors) != len(periods):
         raise CheckpointError(
-            f"{values.path}: a list of factors has {len(factors)} numbers, expected {len(periods)}"
+            f"{values.path}: a list of factors has {len(factors)} values, expected {len(periods)}"
         )
     return 1 / (np.array(factors, np.float32) * periods)
 
@@ -194,8 +198,10 @@ def _yarn(periods: np.ndarray, theta: float, values: Config, config: Config) -> 
 
 
 def _attention_factor(factor: float, values: Config) -> float:
-    own, every = values.number("mscale", 0.0), values.number("mscale_all_dim", 0.0)
-    return _grown(factor, own) / _grown(factor, every) if own and every else _grown(factor, 1.0)
+    mscale, mscale_all = values.number("mscale", 0.0), values.number("mscale_all_dim", 0.0)
+    return (
+        _grown(factor, mscale) / _grown(factor, mscale_all) if mscale and mscale_all else _grown(factor, 1.0)
+    )
 
 
 def _grown(factor: float, weight: float) -> float:

@@ -65,7 +65,7 @@ def _check_label_head(config: Config, task: str, names: TensorNames) -> None:
         )
     if task == NEXT_SENTENCE and rival in names:
         raise CheckpointError(
-            f"{folder} has '{needed}' and '{rival}', expected one head of labels; take the other one out"
+            f"{folder} has '{needed}' and '{rival}', expected one classification head; remove the other one"
         )
 
 

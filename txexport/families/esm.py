@@ -84,7 +84,7 @@ def _frequencies(config: Config, head_dim: int, names: TensorNames) -> tuple[flo
     if stored:
         frequencies = names.read(stored[0])
         if frequencies.ndim != 1 or not np.isfinite(frequencies).all():
-            raise CheckpointError(f"tensor '{stored[0]}' is no row of finite frequencies")
+            raise CheckpointError(f"tensor '{stored[0]}' is not one row of finite frequencies")
         return tuple(frequencies.tolist())
     return plain_frequencies(config.number("rope_theta", 10000.0), head_dim)
 

@@ -74,7 +74,7 @@ def _layers(config: Config) -> list[str]:
         known = set(layers) <= {"global", "local"}
     except (TypeError, ValueError):
         raise CheckpointError(
-            f"{config.path}: attention_types is {shortened(runs)}, expected pairs of kinds and how often"
+            f"{config.path}: attention_types is {shortened(runs)}, expected pairs of kinds and counts"
         ) from None
     if len(layers) != count or not known:
         raise UnsupportedError(

@@ -44,7 +44,7 @@ def _rope_parameters(config: Config) -> dict[str, float | str]:
         raise CheckpointError(f"{config.path}: 'factor' of rope_scaling is {factor}, expected at least 1")
     head_dim = config.head_dim(config.integer("hidden_size"), config.integer("num_attention_heads"))
     if head_dim < 1:
-        raise CheckpointError(f"{config.path}: a head is {head_dim} wide, expected at least 1")
+        raise CheckpointError(f"{config.path}: the head size is {head_dim}, expected at least 1")
     return {"rope_type": "linear", "rope_theta": theta * factor, "factor": power(factor, 2 / head_dim)}
 
 

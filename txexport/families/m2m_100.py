@@ -41,8 +41,8 @@ def _check_start(config: Config, padding: int) -> None:
     ):
         if values.get("decoder_start_token_id") == padding:
             raise UnsupportedError(
-                f"{path}: decoder_start_token_id {padding} is the padding, whose position is not supported; "
-                "expected another token, as eos_token_id"
+                f"{path}: decoder_start_token_id {padding} is the padding token, whose position is not "
+                "supported; expected another token, such as eos_token_id"
             )
 
 

@@ -53,8 +53,8 @@ def _turned(config: Config, stack: TextStackSpec) -> TextStackSpec:
         )
     if kind == LONG and values.values.get("long_factor") == values.values["short_factor"]:
         raise UnsupportedError(
-            f"{config.path}: short_factor and long_factor are equal, but the original turns by the short "
-            "ones at every length; leave rope_factors out"
+            f"{config.path}: short_factor and long_factor are equal, but the original uses the short "
+            "factors at every length; leave rope_factors out"
         )
     norm = NormSpec(stack.hidden_size, config.number("rms_norm_eps", 1e-5))
     scale = values.number("short_mscale") if kind == LONG else 1.0

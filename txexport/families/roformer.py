@@ -55,7 +55,7 @@ def _check_sinusoids(config: Config, names: TensorNames, shape: tuple[int, int])
         stored, computed = names.read(SINUSOIDS), _sinusoid.halves(shape)
         if stored.shape != computed.shape or not np.allclose(stored, computed, rtol=0, atol=1e-4):
             raise UnsupportedError(
-                f"{config.path.parent}: tensor '{SINUSOIDS}' holds no sinusoids, so it rotates nothing; "
+                f"{config.path.parent}: tensor '{SINUSOIDS}' has no sinusoids, so there is no RoPE; "
                 "expected those of the paper"
             )
 

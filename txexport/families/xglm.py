@@ -25,7 +25,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     config.expect(add_cross_attention=False)
     if config.integer("pad_token_id", PADDING) >= biogpt.OFFSET:
         raise UnsupportedError(
-            f"{config.path}: pad_token_id {config.values['pad_token_id']} lends its position to a token; "
+            f"{config.path}: pad_token_id {config.values['pad_token_id']} shares its position with a token; "
             f"expected {PADDING}"
         )
     config = config.replaced(

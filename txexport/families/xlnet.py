@@ -41,7 +41,7 @@ ALIASES = {
     "num_hidden_layers": "n_layer",
 }
 REFUSED = {
-    "XLNetForQuestionAnswering": "it searches for answers with a beam, and gives no score of every token",
+    "XLNetForQuestionAnswering": "it finds answers by beam search, and has no scores for every token",
 }
 BASE = 10000.0  # fixed in the original, not in config.json
 

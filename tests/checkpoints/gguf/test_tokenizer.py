@@ -242,7 +242,7 @@ REFUSED = {
     "no pre": ({"pre": None}, "pre-tokenizer '' is not supported"),
     "tokens": ({"tokens": None}, "'tokenizer.ggml.tokens' is no list of strings"),
     "merges": ({"merges": ["a b c"]}, "are not pairs of tokens"),
-    "merge": ({"merges": ["the cat"]}, "its vocabulary lacks a part of the merge 'the cat'"),
+    "merge": ({"merges": ["the cat"]}, "its vocabulary lacks a part or the result of the merge 'the cat'"),
     "types": ({"token_type": [1, 2]}, "'tokenizer.ggml.token_type' is not a number for each token"),
     "id": ({"bos_token_id": 5000}, "'bos_token_id' is 5000, but there are"),
     "flag": ({"add_bos_token": 1}, "add_bos_token' is 1, expected another type"),

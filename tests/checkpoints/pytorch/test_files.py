@@ -303,11 +303,11 @@ DAMAGED = {
     "two pickles": (lambda members: members.update({"b/data.pkl": b"."}), "without one data.pkl"),
     "without numbers": (
         lambda members: members.pop(f"{FOLDER}/data/0"),
-        "there are no numbers for tensor 'x'",
+        "there are no values for tensor 'x'",
     ),
     "short numbers": (
         lambda members: members.update({f"{FOLDER}/data/0": bytes(396)}),
-        "tensor 'x' is of 100 numbers, of which 396 bytes are there",
+        "tensor 'x' has 100 values, but only 396 bytes",
     ),
     "byte order": (
         lambda members: members.update({f"{FOLDER}/byteorder": b"middle"}),

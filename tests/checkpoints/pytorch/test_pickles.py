@@ -92,7 +92,7 @@ UNSUPPORTED = {
     "a number outside": (b"K\x01Q", "refers to a int outside of its pickle"),
     "a negative tensor": (
         tensor(storage(), *VIEW, b"\x89", b"}", b"}" + text("neg") + b"\x88s"),
-        "conjugate or negative by a flag",
+        "with the conjugate or the negative bit",
     ),
     "a tuple for a key": (b"}K\x01\x85K\x01s", "a dict with a tuple for a key"),
     "keys that hash alike": (b"}\x8a\x09" + (2**61 - 1).to_bytes(9, "little") + b"K\x01s", "a int for a key"),
@@ -107,10 +107,10 @@ def test_what_no_state_dict_holds(name):
 
 
 DAMAGED = {
-    "nothing": (b"", "takes more values than there are"),
-    "below a mark": (b"K\x01(\x85", "takes more values than there are"),
+    "nothing": (b"", "pops from an empty stack"),
+    "below a mark": (b"K\x01(\x85", "pops from an empty stack"),
     "no mark": (b"t", "no mark where one is needed"),
-    "no such value": (b"h\x07", "asks for value 7 before there is one"),
+    "no such value": (b"h\x07", "reads value 7 of the memo before it is set"),
     "no pair": (b"}(K\x01u", "a key without a value"),
     "items of a list": (b"](K\x01K\x02u", "a list in the place of a dict"),
     "a state for a list": (b"]}b", "a list in the place of a dict"),
@@ -119,8 +119,11 @@ DAMAGED = {
     "a call of a storage's type": (b"ctorch\nFloatStorage\n)R", r"calls torch\.FloatStorage"),
     "a call with a list": (b"ccollections\nOrderedDict\n]R", "a list in the place of a tuple"),
     "a storage called a tensor": (tensor(storage()), "a tensor of 1 arguments"),
-    "a tensor of nothing": (tensor(b"N", *VIEW), "no storage and offset"),
-    "an offset before it": (tensor(storage(), b"J\xff\xff\xff\xff", *VIEW[1:]), "no storage and offset"),
+    "a tensor of nothing": (tensor(b"N", *VIEW), "without a storage and an offset"),
+    "an offset before it": (
+        tensor(storage(), b"J\xff\xff\xff\xff", *VIEW[1:]),
+        "without a storage and an offset",
+    ),
     "a size of True": (tensor(storage(), b"K\x00", b"\x88\x85", b"K\x01\x85"), "up to 8 sizes"),
     "sizes without strides": (tensor(storage(), b"K\x00", b"K\x02\x85", b")"), "as many strides"),
     "nine sizes": (tensor(storage(), b"K\x00", *[b"(" + b"K\x01" * 9 + b"t"] * 2), "up to 8 sizes"),
@@ -134,7 +137,10 @@ DAMAGED = {
     "a view before it": (storage(view=b"(" + text("1") + b"J\xff\xff\xff\xffK\x01t"), "without key, offset"),
     "a view beyond": (storage(view=b"(" + text("1") + b"K\x05K\x02t"), "beyond its 6 numbers"),
     "a parameter of no tensor": (b"ctorch._utils\n_rebuild_parameter\n(NNNtR", "in the place of a Tensor"),
-    "pairs of three": (b"ccollections\nOrderedDict\n(](](K\x01K\x01K\x01eetR", "of what are no pairs"),
+    "pairs of three": (
+        b"ccollections\nOrderedDict\n(](](K\x01K\x01K\x01eetR",
+        "of values that are not pairs",
+    ),
 }
 
 
@@ -179,5 +185,5 @@ def test_tensors_of_more_numbers_than_there_are(tmp_path: Path):
     file = tmp_path / "pytorch_model.bin"
     for one in (torch.ones(1).expand(2**20, 2**18), torch.ones(4).as_strided((3, 2), (1, 1))):
         torch.save({"x": one}, file)
-        with pytest.raises(Exception, match=r"tensor 'x' of \(.*\) does not fit its . numbers"):
+        with pytest.raises(Exception, match=r"tensor 'x' of \(.*\) does not fit its storage of . values"):
             read_index(file)

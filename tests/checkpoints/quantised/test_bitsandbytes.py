@@ -61,7 +61,7 @@ def test_codes_in_words_of_another_type_are_refused(made):
 def test_another_layout_of_int8_is_refused(made):
     folder, _ = made(llm_int8, EIGHT)
     edit(folder, lambda tensors: tensors[f"{Q}.weight_format"].fill_(2))
-    with pytest.raises(UnsupportedError, match=rf"'{Q}.weight_format' names another layout than rows"):
+    with pytest.raises(UnsupportedError, match=rf"'{Q}.weight_format' has another layout than row-major"):
         Checkpoint(folder)
 
 

@@ -133,7 +133,7 @@ def test_groups_of_modules_may_have_other_bits(made):
     assert np.array_equal(Checkpoint(folder).read(f"{Q}.weight"), numbers)
     config["config_groups"]["group_1"] = other | {"input_activations": TOKENS}
     settle(folder, **config)
-    with pytest.raises(UnsupportedError, match="round the activations of some modules only"):
+    with pytest.raises(UnsupportedError, match="quantise the activations of some modules only"):
         Checkpoint(folder)
 
 

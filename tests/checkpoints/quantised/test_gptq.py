@@ -83,7 +83,7 @@ def test_zero_of_16_stays_one(gptq_of):
 
 def test_zero_of_256_is_refused(gptq_of):
     folder, _ = gptq_of({"symmetric": False, "zero": 256, "bits": 8}, {"sym": False, "bits": 8})
-    with pytest.raises(UnsupportedError, match=rf"'{Q}.qzeros' holds the zero 256"):
+    with pytest.raises(UnsupportedError, match=rf"'{Q}.qzeros' has the zero point 256"):
         Checkpoint(folder).blocks(f"{Q}.weight")
 
 
@@ -162,15 +162,18 @@ DAMAGE = {
     ),
     "packed and not": (
         lambda tensors: tensors.update({f"{Q}.weight": torch.zeros(64, 64)}),
-        rf"'{Q}.weight' is there packed and unpacked",
+        rf"'{Q}.weight' appears packed and unpacked",
     ),
     "scale is NaN": (set_to("scales", 0, np.nan), rf"'{Q}.scales' holds a scale that is not finite"),
     "scale is infinite": (set_to("scales", 1, np.inf), rf"'{Q}.scales' holds a scale that is not finite"),
     "group too high": (set_to("g_idx", 3, 2), rf"'{Q}.g_idx' names groups 0 to 2; expected 0 to 1"),
     "group below 0": (set_to("g_idx", 3, -1), rf"'{Q}.g_idx' names groups -1 to 1; expected 0 to 1"),
     "groups unequal": (set_to("g_idx", 3, 1), rf"'{Q}.g_idx' has groups of 31 to 33 inputs"),
-    "zeros mixed": (set_to("qzeros", (0, 0), 0x77777778), rf"'{Q}.qzeros' has zeros from 7 to 8; .* sym"),
-    "no group": (cut("scales", slice(0)), rf"'{Q}.scales' is \(0, 64\), which holds no numbers"),
+    "zeros mixed": (
+        set_to("qzeros", (0, 0), 0x77777778),
+        rf"'{Q}.qzeros' has zero points from 7 to 8; .* sym",
+    ),
+    "no group": (cut("scales", slice(0)), rf"'{Q}.scales' has the shape \(0, 64\), and no values"),
 }
 
 
@@ -209,5 +212,7 @@ def test_every_part_counts(gptq_of, mutant):
 def test_config_without_a_packed_tensor_is_refused(llama, tmp_path):
     folder = tmp_path / "quantised"
     quantised(llama, folder, lambda random, *shape: ({"weight": torch.zeros(shape)}, None), SETTINGS)
-    with pytest.raises(CheckpointError, match="says that weights are quantised by gptq, but none is packed"):
+    with pytest.raises(
+        CheckpointError, match="says that weights are quantised by gptq, but no tensor is packed"
+    ):
         Checkpoint(folder)

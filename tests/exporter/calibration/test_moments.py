@@ -161,7 +161,9 @@ def test_what_reads_no_texts_is_told(what, checkpoint_of):
 
 
 def test_a_decoder_takes_no_pairs(checkpoint_of, tmp_path):
-    with pytest.raises(InputError, match=r"^a decoder takes one text a line, without tabs; two are given"):
+    with pytest.raises(
+        InputError, match=r"^a decoder takes one text per line, without a tab; this line has two"
+    ):
         Read(checkpoint_of("gpt2"), None, PAIRS, tmp_path / "float32")
 
 

@@ -140,7 +140,7 @@ WRONG = [
     ("bert", b"\n \n", "has no texts; expected one a line"),
     ("bert", b"a\tb\tc\n", "has 3 parts, expected a text, or two and a tab between them"),
     ("bert", b"\xff\xfe", "lines.txt is not UTF-8: byte 0"),
-    ("gpt2", b"a\tb\n", "a decoder takes one text a line, without tabs"),
+    ("gpt2", b"a\tb\n", "a decoder takes one text per line, without a tab"),
     ("vit", b"a\n", "texts are for a model that reads them; this one is for image-feature-extraction"),
 ]
 

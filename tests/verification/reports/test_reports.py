@@ -331,7 +331,7 @@ def test_command_writes_every_form_and_keeps_its_exit_codes(bundle_of, broken, t
         ),
         (["--case", "#"], "no case '#'; expected some of 'exported graphs' or 'every weight' or"),
         (["--case", "left padding"], "case 'left padding' does not apply: a static cache pads on the right"),
-        (["--case", "every weight", "--cases", "quick"], "--case names the cases; --cases chooses others"),
+        (["--case", "every weight", "--cases", "quick"], "give --case or --cases, not both"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_the_work(arguments, said, bundle_of, tmp_path, monkeypatch):

@@ -276,8 +276,8 @@ def test_graph_that_the_reference_cannot_evaluate_is_said(bundle_of):
         model_type: reference.RUNTIME.refuses(bundle_of(model_type), bundle.read(bundle_of(model_type)))
         for model_type in ("longformer", "mixtral", "bert")
     }
-    crops = "onnx's reference takes no negative pads, with which this graph crops"
-    empty = "onnx's reference cannot flatten no rows, which an expert that no token chose has"
+    crops = "onnx's reference does not support negative pads, with which this graph crops"
+    empty = "onnx's reference cannot flatten 0 rows, the input of an expert without tokens"
     assert said == {"longformer": crops, "mixtral": empty, "bert": None}
 
 

@@ -48,7 +48,7 @@ class File:
         size = metadata.integer("attention.key_length", width // heads)
         if size < 1 or metadata.integer("attention.value_length", size) != size:
             raise UnsupportedError(
-                f"{metadata.file}: keys and values of other sizes, or none, are not supported"
+                f"{metadata.file}: keys and values of different sizes, or of size 0, are not supported"
             )
         return size
 

@@ -61,14 +61,14 @@ def read(file: Path) -> Container:
             for _ in range(keys):
                 key = cursor.text("a key")
                 if key in metadata:
-                    raise ValueError(f"its key {shown(key)} is there twice")
+                    raise ValueError(f"its key {shown(key)} appears twice")
                 metadata[key] = _value(cursor, key)
             alignment = _alignment(metadata)
             entries: dict[str, Packed] = {}
             for _ in range(tensors):
                 name, entry = _entry(cursor, alignment)
                 if name in entries:
-                    raise ValueError(f"tensor {shown(name)} is there twice")
+                    raise ValueError(f"tensor {shown(name)} appears twice")
                 entries[name] = entry
     except ValueError as error:
         raise CheckpointError(f"{file} is not a GGUF file: {error}") from None

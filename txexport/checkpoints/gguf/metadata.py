@@ -72,4 +72,4 @@ class Metadata:
         left = {key.removeprefix(prefix) for key in self.values if key.startswith(prefix)}
         for key in sorted(left - self.asked - SILENT):
             value = shown(self.values[prefix + key])
-            raise UnsupportedError(f"{self.file}: '{prefix}{key}' is {value}, and not known here")
+            raise UnsupportedError(f"{self.file}: '{prefix}{key}' is {value}, which is not supported")

@@ -49,9 +49,7 @@ class GgufModel:
             raise CheckpointError(f"{file} holds no tensors")
         self.metadata = Metadata(held.metadata, file)
         if (parts := self.metadata.value(PARTS, int, 1)) > 1:
-            raise UnsupportedError(
-                f"{file} is one of {parts} parts; put them together with gguf-split --merge"
-            )
+            raise UnsupportedError(f"{file} is one of {parts} parts; merge them with gguf-split --merge")
         factors = {name: _read(file, held.tensors[name]) for name in FACTORS if name in held.tensors}
         described = config.File(self.metadata, held.tensors, factors)
         self.config = config.config(described)

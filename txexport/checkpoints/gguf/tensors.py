@@ -160,7 +160,7 @@ class GgufTensor:
         """
         shape, of = self.packed.shape or (1,), self.packed.type
         if 0 in shape:
-            raise CheckpointError(f"a tensor of {self.file} is {shape}, which holds no numbers")
+            raise CheckpointError(f"a tensor of {self.file} has the shape {shape}, and no values")
         width = 1 if len(shape) == 1 and of.elements == 1 else shape[-1]
         row = width // of.elements * of.nbytes
         count, step = self.packed.nbytes // row, max(1, CHUNK // (4 * width))

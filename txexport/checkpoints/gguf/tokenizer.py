@@ -46,7 +46,7 @@ def tokenizer(vocabulary: Vocabulary) -> Tokenizer:
     own = {token for token, of in typed if of == USER_DEFINED and result.token_to_id(token) is not None}
     result.add_tokens([_added(token) for token, _ in typed if token in own])
     if result.get_vocab_size() > len(vocabulary.tokens):
-        raise CheckpointError(f"{metadata.file}: tokens were added to a vocabulary that should have had them")
+        raise CheckpointError(f"{metadata.file}: added tokens are missing in the vocabulary")
     if (processor := _processor(vocabulary, beginning)) is not None:
         result.post_processor = processor
     return result
@@ -96,9 +96,7 @@ def _byte_level(vocabulary: Vocabulary) -> Tokenizer:
     for left, right in merges:
         if not {left, right, left + right} <= ids.keys():
             pair = shown(f"{left} {right}")
-            raise CheckpointError(
-                f"{file}: its vocabulary lacks a part of the merge {pair}, or what it makes"
-            )
+            raise CheckpointError(f"{file}: its vocabulary lacks a part or the result of the merge {pair}")
     result = Tokenizer(models.BPE(ids, merges, ignore_merges=pre in splits.KEEP_WORDS))
     if pre in splits.COMPOSED:
         result.normalizer = normalizers.NFC()
@@ -126,7 +124,7 @@ def _sentencepiece(vocabulary: Vocabulary) -> Tokenizer:
     ids, unknown = vocabulary.ids, vocabulary.spelt("unknown")
     byte_fallback = BYTE in vocabulary.types
     if byte_fallback and not all(f"<0x{byte:02X}>" in ids for byte in range(256)):
-        raise CheckpointError(f"{metadata.file} has tokens of bytes, but not of all 256")
+        raise CheckpointError(f"{metadata.file} has byte tokens, but not all 256")
     model = models.BPE(
         ids, _derived(vocabulary, ids), unk_token=unknown, fuse_unk=True, byte_fallback=byte_fallback
     )

@@ -58,16 +58,16 @@ def _stored(file: Path, name: str, tensor: Tensor, opened: Opened) -> Stored:
     storage, width = tensor.storage, SIZES.get(tensor.storage.dtype, 1)
     place = opened.places.get(storage.key)
     if place is None:
-        raise ValueError(f"there are no numbers for tensor {shown(name)}")
+        raise ValueError(f"there are no values for tensor {shown(name)}")
     numbers = storage.start + storage.numel
     if numbers * width > place.nbytes:
-        raise ValueError(
-            f"tensor {shown(name)} is of {numbers} numbers, of which {place.nbytes} bytes are there"
-        )
+        raise ValueError(f"tensor {shown(name)} has {numbers} values, but only {place.nbytes} bytes")
     count, strides = math.prod(tensor.shape), _strides(tensor)
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True))
     if count > storage.numel or (count and tensor.offset + last >= storage.numel):
-        raise ValueError(f"tensor {shown(name)} of {tensor.shape} does not fit its {storage.numel} numbers")
+        raise ValueError(
+            f"tensor {shown(name)} of {tensor.shape} does not fit its storage of {storage.numel} values"
+        )
     offset = place.offset + (storage.start + tensor.offset) * width
     return Stored(file, storage.dtype, tensor.shape, offset, count * width, strides, opened.big_endian)
 
@@ -147,7 +147,7 @@ def _legacy(stream: BinaryIO, size: int) -> Opened:
     pickled = io.BytesIO(stream.read(MOST_BYTES))
     magic, _ = pickles.load(pickled)
     if magic != MAGIC:
-        raise ValueError("it begins with neither a zip archive nor PyTorch's number")
+        raise ValueError("it begins with neither a zip archive nor PyTorch's magic number")
     protocol, _ = pickles.load(pickled)
     if protocol != PROTOCOL:
         raise UnsupportedError(f"its protocol is not {PROTOCOL}")
@@ -159,7 +159,7 @@ def _legacy(stream: BinaryIO, size: int) -> Opened:
     places, offset = {}, pickled.tell()
     for key in keys:
         if type(key) is not str or key not in storages or key in places:
-            raise ValueError("its list of storages names others than its tensors have")
+            raise ValueError("its list of storages differs from its tensors' storages")
         stream.seek(offset)
         numel = int.from_bytes(stream.read(8), "little")
         place = places[key] = Place(offset + 8, numel * SIZES.get(storages[key].dtype, 1))

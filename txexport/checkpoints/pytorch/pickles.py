@@ -92,7 +92,7 @@ class _Machine:
     def pop(self) -> Any:
         """The last value, of those after the last mark."""
         if len(self.stack) <= (self.marks[-1] if self.marks else 0):
-            raise ValueError("its pickle takes more values than there are")
+            raise ValueError("its pickle pops from an empty stack")
         return self.stack.pop()
 
     def _since_mark(self) -> list[Any]:
@@ -146,7 +146,7 @@ class _Machine:
         elif place in self.memo:
             self.stack.append(self.memo[place])
         else:
-            raise ValueError(f"its pickle asks for value {place} before there is one")
+            raise ValueError(f"its pickle reads value {place} of the memo before it is set")
 
     def _fill(self, operation: str) -> None:
         """Put values into the list or dict before them; what would be set on an object is left out."""
@@ -201,7 +201,7 @@ def _ordered(*arguments: Any) -> dict[Any, Any]:
 
 def _pair(item: Any) -> tuple[Any, Any]:
     if type(item) not in (list, tuple) or len(item) != 2:
-        raise ValueError("its pickle makes an OrderedDict of what are no pairs")
+        raise ValueError("its pickle makes an OrderedDict of values that are not pairs")
     return item[0], item[1]
 
 
@@ -211,9 +211,9 @@ def _tensor(*arguments: Any) -> Tensor:
         raise ValueError(f"its pickle makes a tensor of {len(arguments)} arguments")
     storage, offset, shape, strides, *_ = arguments
     if len(arguments) == 7 and arguments[6]:
-        raise UnsupportedError("it holds a tensor that is conjugate or negative by a flag")
+        raise UnsupportedError("it holds a tensor with the conjugate or the negative bit")
     if not (isinstance(storage, Storage) and _are_sizes((offset,))):
-        raise ValueError("its pickle makes a tensor of no storage and offset")
+        raise ValueError("its pickle makes a tensor without a storage and an offset")
     if not (_are_sizes(shape) and _are_sizes(strides) and len(shape) == len(strides) <= MOST_SIZES):
         raise ValueError(f"its pickle makes a tensor without up to {MOST_SIZES} sizes and as many strides")
     return Tensor(storage, offset, shape, strides)

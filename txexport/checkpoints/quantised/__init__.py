@@ -51,8 +51,10 @@ def logical(config: Mapping[str, Any], tensors: Mapping[str, Stored]) -> dict[st
         result |= {module.full(leaf): matrix for leaf, matrix in named.items()}
         for leaf, stored in module.left():
             if module.full(leaf) in result:
-                raise CheckpointError(f"tensor '{module.full(leaf)}' is there packed and unpacked")
+                raise CheckpointError(f"tensor '{module.full(leaf)}' appears packed and unpacked")
             result[module.full(leaf)] = stored
     if not packed:
-        raise CheckpointError(f"config.json says that weights are quantised by {method}, but none is packed")
+        raise CheckpointError(
+            f"config.json says that weights are quantised by {method}, but no tensor is packed"
+        )
     return result

@@ -52,7 +52,7 @@ def _of_8_bits(module: Module) -> Matrix:
     scales.expect((outputs,))
     layout = module.maybe("weight_format", ("U8",))
     if layout is not None and layout.array().any():
-        raise UnsupportedError(f"tensor '{layout.name}' names another layout than rows; save it again")
+        raise UnsupportedError(f"tensor '{layout.name}' has another layout than row-major; save it again")
 
     def load() -> Blocks:
         scale = (scales.scales() / np.float32(127)).reshape(outputs, 1)

@@ -128,8 +128,8 @@ class Reader:
     ) -> Matrix:
         if len(set(self.rounding)) != 1:
             raise UnsupportedError(
-                "config.json: quantization_config.config_groups round the activations of some modules only, "
-                "which is not supported"
+                "config.json: quantization_config.config_groups quantise the activations of some modules "
+                "only, which is not supported"
             )
         return Matrix(dtype, shape, nbytes_of(*parts), load, self.rounding[0])
 

@@ -91,7 +91,7 @@ class Reader:
             return Blocks(signed, bits, of_blocks, block, order=order)
         if self.offset and zero.max() == 255:
             raise UnsupportedError(
-                f"tensor '{zeros.name}' holds the zero 256, which 8 bits do not; quantise again"
+                f"tensor '{zeros.name}' has the zero point 256, too large for 8 bits; quantise again"
             )
         zero += np.uint8(self.offset)
         used = 8 if zero.max() >= 1 << bits else bits  # a zero of 16 beside integers of 4 bits
@@ -102,7 +102,7 @@ class Reader:
         middle = 1 << bits - 1
         if not ((zero == middle).all() or (zero == middle - 1).all()):
             raise CheckpointError(
-                f"tensor '{name}' has zeros from {zero.min()} to {zero.max()}; config.json says sym, of "
-                f"which all are {middle - 1} (gptq) or all {middle} (gptq_v2)"
+                f"tensor '{name}' has zero points from {zero.min()} to {zero.max()}; config.json says sym, "
+                f"which needs {middle - 1} (gptq) or {middle} (gptq_v2) for all"
             )
         return middle

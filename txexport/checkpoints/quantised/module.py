@@ -37,7 +37,7 @@ class Module:
         if rank is not None and len(part.shape) != rank:
             raise CheckpointError(f"tensor '{part.name}' is {part.shape}, expected {rank} axes")
         if 0 in part.shape:
-            raise CheckpointError(f"tensor '{part.name}' is {part.shape}, which holds no numbers")
+            raise CheckpointError(f"tensor '{part.name}' has the shape {part.shape}, and no values")
         return part
 
     def maybe(self, leaf: str, dtypes: Sequence[str], rank: int | None = None) -> "Part | None":

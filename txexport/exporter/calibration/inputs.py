@@ -38,7 +38,9 @@ def alone(items: Sequence[Item]) -> list[str]:
     """Texts for a decoder. Raises InputError for a pair."""
     pair = next((item for item in items if not isinstance(item, str)), None)
     if pair is not None:
-        raise InputError(f"a decoder takes one text a line, without tabs; two are given: {shown(pair)}")
+        raise InputError(
+            f"a decoder takes one text per line, without a tab; this line has two: {shown(pair)}"
+        )
     return [str(item) for item in items]
 
 

@@ -39,9 +39,9 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
             }
             pads = [constants.get(node.input[1]) for node in part.node if node.op_type == "Pad"]
             if any((numpy_helper.to_array(numbers) < 0).any() for numbers in pads if numbers is not None):
-                return "onnx's reference takes no negative pads, with which this graph crops"
+                return "onnx's reference does not support negative pads, with which this graph crops"
             if any(node.op_type == "NonZero" for node in part.node):
-                return "onnx's reference cannot flatten no rows, which an expert that no token chose has"
+                return "onnx's reference cannot flatten 0 rows, the input of an expert without tokens"
     return None
 
 
