@@ -1,7 +1,7 @@
-"""What a Transformer is made of: every architectural switch, and nothing else.
+"""The spec of a Transformer: nested frozen dataclasses with every architectural choice, and nothing else.
 
-Nested frozen dataclasses. A spec checks itself when it is made and raises SpecError when its parts
-contradict each other. It knows nothing of checkpoints, weights or graphs.
+A spec checks itself when it is constructed and raises SpecError if its parts contradict each other. It is
+independent of checkpoints, weights and graphs.
 """
 
 from txexport.spec.attention import (

@@ -25,7 +25,7 @@ from txexport.spec.shapes import Shapes, linear, norm, under
 
 
 def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> Shapes:
-    """What attention of any kind has."""
+    """Parameters of attention of any kind."""
     match spec:
         case AttentionSpec():
             return dense_attention(spec)

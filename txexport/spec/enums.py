@@ -11,11 +11,11 @@ class NormKind(StrEnum):
 
 
 class NormPlacement(StrEnum):
-    """Where a block normalises: after each residual sum, before each sublayer, or before both at once.
+    """The place of a block's norms: post-norm, pre-norm, or one of the variants below.
 
-    Parallel sublayers read the block's input, each through its own norm, and are added to it together. A
-    sandwich has norms before each sublayer and after it, within the residual; a res-post-norm only after it.
-    After attention, a double post-norm adds the block's input and normalises twice.
+    Parallel sublayers read the block's input, each through its own norm, and both outputs are added to it.
+    A sandwich norm normalises before and after each sublayer, within the residual; a res-post-norm only
+    after it. A double post-norm adds the block's input and normalises twice after attention.
     """
 
     POST = "post"  # Vaswani et al. 2017
@@ -27,12 +27,12 @@ class NormPlacement(StrEnum):
 
     @property
     def before(self) -> bool:
-        """Whether sublayers read what is normalised."""
+        """True if each sublayer reads a normalised input."""
         return not (self.after or self == NormPlacement.RES_POST)
 
     @property
     def after(self) -> bool:
-        """Whether residual sums are normalised."""
+        """True if the residual sums are normalised."""
         return self in (NormPlacement.POST, NormPlacement.DOUBLE_POST)
 
 
@@ -49,45 +49,45 @@ class Activation(StrEnum):
 
 
 class PositionKind(StrEnum):
-    """How the order of tokens enters the embedding; what attention does with it is said there."""
+    """The position embedding that is added to the word embedding; attention has positions of its own."""
 
     LEARNED = "learned"  # a table, read at position + offset
-    FIXED = "fixed"  # the same, but nothing learns it: sinusoids
+    FIXED = "fixed"  # a table of sinusoids
     NONE = "none"
 
 
 class HeadKind(StrEnum):
-    """What stands on top of the stack."""
+    """The head on top of the stack."""
 
-    NONE = "none"  # hidden states
-    MASKED_LM = "masked_lm"  # every token: vocabulary
-    CAUSAL_LM = "causal_lm"  # the tokens asked for: vocabulary
-    SEQUENCE = "sequence"  # one vector of the sequence: labels
-    CHOICES = "choices"  # the same, one label, over several sequences
-    TOKENS = "tokens"  # every token: labels
-    SPANS = "spans"  # every token: how well a span starts and ends there
+    NONE = "none"  # no head: hidden states
+    MASKED_LM = "masked_lm"  # vocabulary scores of every token
+    CAUSAL_LM = "causal_lm"  # vocabulary scores of the tokens at `logits_indices`
+    SEQUENCE = "sequence"  # label scores of one vector of the sequence
+    CHOICES = "choices"  # one score of each of several sequences
+    TOKENS = "tokens"  # label scores of every token
+    SPANS = "spans"  # scores of every token as the start and the end of a span
 
 
 class Pick(StrEnum):
-    """Which vector of a sequence a head reads."""
+    """The vector of a sequence that a head reads."""
 
     FIRST = "first"  # Devlin et al. 2019, 3.2
     FIRST_SEEN = "first_seen"  # the first token that the mask shows
     LAST = "last"  # the last token that is no padding; Radford et al. 2018, 3.2
     LAST_SEEN = "last_seen"  # the last token that the mask shows, whatever its id
     FIRST_TWO = "first_two"  # the mean of a signal's first two; Gong et al. 2021, 2.3
-    MEAN = "mean"  # of the tokens that are no padding
-    MEAN_LATE = "mean_late"  # the same, after each token's dense layer; Boizard et al. 2025
-    FIRST_AND_MEAN = "first_and_mean"  # the first beside the mean of all others; Oquab et al. 2023
-    MEAN_BEHIND = "mean_behind"  # the mean of an image's vectors behind its first ones; Zhai et al. 2022
-    LAST_EOS = "last_eos"  # the last of one id that ends every sequence; Lewis et al. 2020, 3.1
-    FIRST_EOS = "first_eos"  # the first of one id that ends every sequence; Radford et al. 2021, 2.4
-    ARGMAX_ID = "argmax_id"  # the one of the highest id, which ended a text at first
-    FINAL = "final"  # the last place, padding or not: texts are padded to one length; Zhai et al. 2023
+    MEAN = "mean"  # the mean of the tokens that are no padding
+    MEAN_LATE = "mean_late"  # the mean after the dense layer of each token; Boizard et al. 2025
+    FIRST_AND_MEAN = "first_and_mean"  # the first vector and the mean of the others; Oquab et al. 2023
+    MEAN_BEHIND = "mean_behind"  # the mean of an image's patches, without prefix tokens; Zhai et al. 2022
+    LAST_EOS = "last_eos"  # the last eos token; Lewis et al. 2020, 3.1
+    FIRST_EOS = "first_eos"  # the first eos token; Radford et al. 2021, 2.4
+    ARGMAX_ID = "argmax_id"  # the token of the highest id, which is the eos token of early CLIP models
+    FINAL = "final"  # the last position, also if it is padding; texts have one length; Zhai et al. 2023
 
 
 class Architecture(StrEnum):
-    """The stacks of a model, and which of them feeds which."""
+    """The stacks of a model and their connections."""
 
     ENCODER = "encoder"
     DECODER = "decoder"
@@ -96,7 +96,7 @@ class Architecture(StrEnum):
 
 
 class Cache(StrEnum):
-    """How a decoder's past keys and values come and go. A choice of the export, not of the model."""
+    """The kind of a decoder's key-value cache: a choice of the export, not of the model."""
 
     STATIC = "static"  # written in place into buffers of fixed capacity
     DYNAMIC = "dynamic"  # grown by concatenation

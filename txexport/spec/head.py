@@ -1,4 +1,4 @@
-"""What stands on top of a stack: scores of words or labels."""
+"""Heads of a stack: scores of the vocabulary or of labels, and vectors of sequences."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,16 @@ from txexport.spec.norm import NormSpec
 class HeadSpec:
     """Scores of the vocabulary, or of `labels`; a causal LM's hidden states are multiplied by `scale` first.
 
-    `tied` projects with the word embedding itself, and only a language model can. With an `activation`, a
-    dense layer precedes the projection, and then a `norm` where there is one; `dense_bias` is the layer's.
-    `pick` is what a sequence's scores are made of; tokens of the id `pad_token_id` are not picked as its
-    last, or only those of the id `eos_token_id` may be. A causal LM's scores s become
-    softcap * tanh(s / softcap). The mean of FIRST_TWO may have a norm without a dense layer. Of the vectors
-    behind the first, a mean leaves out so many `registers`; MEAN_BEHIND leaves out so many of all. With a
-    `factored_size`, vectors are projected to so many numbers first: a causal LM's without a bias, as wide as
-    the words that it is tied to, a sequence's with a `factored_bias` or without.
+    - `tied`: the projection is the word embedding itself; only for a language model.
+    - `activation`: a dense layer precedes the projection, with `dense_bias` or without, then a `norm` if
+      there is one. The mean of FIRST_TWO may have a norm without a dense layer.
+    - `pick`: the vector of a sequence that is scored. LAST skips tokens of the id `pad_token_id`; LAST_EOS
+      picks the last token of the id `eos_token_id`.
+    - `softcap`: a causal LM's scores s become softcap * tanh(s / softcap).
+    - `registers`: the number of register tokens that a mean skips: after the first vector with
+      FIRST_AND_MEAN, from the first one on with MEAN_BEHIND.
+    - `factored_size`: vectors are first projected to that size. For a causal LM it has no bias and is the
+      width of the tied word embedding; for a sequence it has a bias if `factored_bias`.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -90,18 +92,18 @@ class HeadSpec:
             raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.eos_token_id}; expected {expected}")
         if self.pick == Pick.MEAN_LATE and self.activation is None:
             raise SpecError(
-                "HeadSpec: activation is None, but the mean is of what a dense layer gives of each token; "
-                f"expected one, or pick '{Pick.MEAN}'"
+                f"HeadSpec: activation is None, but pick '{self.pick}' takes the mean after a dense layer; "
+                f"expected an activation, or pick '{Pick.MEAN}'"
             )
         if self.registers and self.pick not in (Pick.FIRST_AND_MEAN, Pick.MEAN_BEHIND):
             raise SpecError(
-                f"HeadSpec: registers is {self.registers}, expected 0 with pick '{self.pick}': only means "
-                f"of '{Pick.FIRST_AND_MEAN}' and '{Pick.MEAN_BEHIND}' leave them out"
+                f"HeadSpec: registers is {self.registers}, expected 0 with pick '{self.pick}': only the means "
+                f"of '{Pick.FIRST_AND_MEAN}' and '{Pick.MEAN_BEHIND}' skip registers"
             )
         if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
             raise SpecError(
-                f"HeadSpec: two vectors side by side go straight to the projection; activation is "
-                f"'{self.activation}', expected None with pick '{self.pick}'"
+                f"HeadSpec: activation is '{self.activation}', expected None with pick '{self.pick}': its two "
+                "concatenated vectors are projected without a dense layer"
             )
 
     def _check_factored(self) -> None:
@@ -131,14 +133,14 @@ class HeadSpec:
 
     @property
     def sought(self) -> int | None:
-        """The id that `pick` looks at: the one that ends a sequence, or that of padding; or the registers."""
+        """The number that `pick` needs: the registers, the eos token's id or the padding's."""
         if self.registers:
             return self.registers
         return self.pad_token_id if self.eos_token_id is None else self.eos_token_id
 
     @property
     def scores_sequence(self) -> bool:
-        """Whether the head scores a whole sequence."""
+        """True if the head gives one row of scores for a whole sequence."""
         return self.kind in (HeadKind.SEQUENCE, HeadKind.CHOICES)
 
 
@@ -146,7 +148,7 @@ class HeadSpec:
 class AttentionPoolSpec:
     """A sequence's vector by attention: a learned vector attends to all hidden states (Lee et al. 2019, 3.2).
 
-    What it finds goes through `norm` and `feed_forward`, whose output is added to it.
+    The result passes `norm` and `feed_forward`, with a residual connection around them.
     """
 
     attention: AttentionSpec
@@ -162,7 +164,7 @@ class AttentionPoolSpec:
             or kind.has_position_bias
         ):
             raise SpecError(
-                "AttentionPoolSpec: what attends is no token, has no place and sees everything; expected an "
+                "AttentionPoolSpec: the learned query has no position and sees all hidden states; expected an "
                 "attention that is unmasked, without rotary, head_norm and has_position_bias"
             )
         sizes = {kind.hidden_size, self.norm.size, self.feed_forward.hidden_size}
@@ -172,12 +174,12 @@ class AttentionPoolSpec:
 
 @dataclass(frozen=True)
 class VectorSpec:
-    """A whole sequence's vector, given beside its hidden states: the one of `pick`, normed, then projected.
+    """One vector of a sequence, an output beside the hidden states: `pick`, then a norm, then a projection.
 
-    `eos_token_id` is the id that ends a text, where `pick` looks for one. `size` is the width that it is
-    projected to, with a `bias` or without; None is no projection. Where it is `compared`, with the vectors
-    of a model that reads the other of texts and images, it has the name that two towers give it. With a
-    `pool`, the vector is the pool's, and nothing else is done to it.
+    `eos_token_id` is the id that ends a text, for a `pick` that needs it. `size` is the width after the
+    projection, with a `bias` or without; None is no projection. If it is `compared`, it belongs to the text
+    or image encoder of a dual encoder, and the output has that encoder's name. With a `pool`, the vector is
+    the pool's output, without norm and projection.
     """
 
     pick: Pick = Pick.FIRST
@@ -197,8 +199,8 @@ class VectorSpec:
             )
         if self.pool is not None and (self.pick, self.norm, self.size) != (Pick.FIRST, None, None):
             raise SpecError(
-                f"VectorSpec: a pool with pick '{self.pick}', a norm or a size; it reads all hidden states, "
-                f"and nothing follows: expected '{Pick.FIRST}', None and None"
+                f"VectorSpec: a pool with pick '{self.pick}', norm {self.norm} and size {self.size}; a pool "
+                f"reads all hidden states, and nothing follows it: expected '{Pick.FIRST}', None and None"
             )
         if self.size is not None:
             positive(self, "size")
