@@ -82,7 +82,9 @@ def _refuse_strange(folder: Path) -> None:
     for pattern in ("*", "*/*", "*/*/*"):  # the depth of a bundle's files
         for path in sorted(folder.glob(pattern)):
             if path.is_symlink() and links_out(path, folder):
-                raise BundleError(f"{path} is a link out of the bundle; replace it by the file that it links to")
+                raise BundleError(
+                    f"{path} is a link out of the bundle; replace it by the file that it links to"
+                )
             if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe never ends
                 raise BundleError(f"{path} is neither a file nor a folder; remove it")
 
@@ -101,8 +103,7 @@ def present(folder: Path) -> list[str]:
 
 
 def has_linked_weights(folder: Path, manifest: Manifest) -> bool:
-    """Tell whether a file of weights is a link, as in a model hub's cache; some runtimes do not open links.
-    """
+    """Tell whether a file of weights is a link, as in a model hub's cache; some runtimes open no links."""
     return any((folder / name).is_symlink() for name in manifest.data)
 
 
@@ -132,9 +133,7 @@ def check(folder: Path, manifest: Manifest) -> None:
 def check_runs(folder: Path, manifest: Manifest) -> None:
     """Raise BundleError if the bundle has no graphs for our runtime."""
     if manifest.graphs.keys() - {roles.SHARED} != set(roles_of(from_dict(ModelSpec, manifest.spec))):
-        raise BundleError(
-            f"{folder} has only graphs for other clients; to run it, export without --only hub"
-        )
+        raise BundleError(f"{folder} has only graphs for other clients; to run it, export without --only hub")
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -175,8 +174,7 @@ def older_files(folder: Path) -> list[str]:
 
 
 def files_sha256(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file of a bundle, computed by reading it; that of txexport.json is without its proof.
-    """
+    """SHA-256 of every file of a bundle, read anew; that of txexport.json is without its proof."""
     result = {MANIFEST: read_manifest(folder).sha256}
     for name in present(folder):
         if name != MANIFEST and (folder / name).is_file():
@@ -196,8 +194,7 @@ def record(folder: Path, proof: Proof) -> None:
 
 
 def check_report(path: Path) -> None:
-    """Raise InputError if a report would lie in a bundle, replace a checkpoint's file, or cannot be written.
-    """
+    """Raise InputError if a report would lie in a bundle, replace a checkpoint, or cannot be written."""
     if not path.parent.is_dir():
         raise InputError(f"{path.parent} is not a folder, so the report cannot be written there")
     beside = path.parent.resolve()

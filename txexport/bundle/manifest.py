@@ -126,8 +126,7 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """The first twelve digits of the SHA-256 of all these files together, which identify the checkpoint.
-        """
+        """The first twelve digits of the SHA-256 of these files together, as the checkpoint's identity."""
         return hashlib.sha256(json.dumps(self.sha256, sort_keys=True).encode()).hexdigest()[:12]
 
 

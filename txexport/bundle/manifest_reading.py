@@ -84,7 +84,9 @@ def parsed(path: Path, values: dict) -> Manifest:
         for key, names, expected in listed:
             if set(names) != set(expected):
                 listed_roles = ", ".join(names) or "none"
-                raise ValueError(f"{key} are {listed_roles}, expected {', '.join(sorted(expected)) or 'none'}")
+                raise ValueError(
+                    f"{key} are {listed_roles}, expected {', '.join(sorted(expected)) or 'none'}"
+                )
         manifest = replace(manifest, stages=stages_of(spec, form) if stages is None else stages)
         check_stages(manifest)
         return manifest

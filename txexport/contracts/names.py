@@ -42,7 +42,12 @@ LOGITS_PER_IMAGE = "logits_per_image"  # (I,T)
 HIDDEN_STATES = "hidden_states"  # (B,S,W): the input of the first layer, then the output of each
 ATTENTIONS = "attentions"  # (B,N,S,T): the weight of each key for a query; they add up to 1
 CROSS_ATTENTIONS = "cross_attentions"  # (B,N,S,E): the same over an encoder's output
-ENCODER, DECODER, TEXT, VISION = "encoder", "decoder", "text", "vision"  # names of the stacks, if there are two
+ENCODER, DECODER, TEXT, VISION = (
+    "encoder",
+    "decoder",
+    "text",
+    "vision",
+)  # names of the stacks, if there are two
 
 # Dimensions
 BATCH_SIZE = "batch_size"

@@ -13,10 +13,10 @@ Case = SignalCase | EncoderCase | DualEncoderCase | DecoderCase | GreedyCase | S
 
 @dataclass(frozen=True)
 class Texts:
-    """The rows that a model's originals take: ids of padding and of a mark that ends each row.
+    """The padding id and the mark, the id that ends each row, that an original model requires.
 
-    Not `alone` are rows whose vector is of another place without the padding. Each row is read as several
-    `choices`, or once.
+    `alone` is True if a row's vector is the same without padding. Each row is read once, or several times as
+    `choices`.
     """
 
     pad_token_id: int | None
@@ -26,7 +26,7 @@ class Texts:
 
 
 def padded_cases(encoder: StackSpec, head: HeadSpec, view: View, texts: Texts) -> Iterator[Case]:
-    """Every case of an encoder that reads its whole input at once."""
+    """The cases of an encoder that reads its whole input at once."""
     if not isinstance(encoder, TextStackSpec):
         yield from input_of(encoder).cases(encoder)
         return
@@ -41,8 +41,8 @@ def padded_cases(encoder: StackSpec, head: HeadSpec, view: View, texts: Texts) -
         texts.alone,
     ):
         if head.pick == Pick.LAST_SEEN and not batch.alone:
-            causal = "without an id of padding the original reads one row at a time"
-            others = "the original reads the last place of a row, padding or not"
+            causal = "the original has no padding id, so it reads one row at a time"
+            others = "the original reads the last position of a row, also if it is padding"
             yield Skipped(batch.name, causal if encoder.causal else others)
         else:
             yield replace(batch, choices=texts.choices)
