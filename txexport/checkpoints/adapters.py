@@ -226,8 +226,7 @@ class Merged(Checkpoint):
         self._updates[name] = update
 
     def _check_vocabulary(self, name: str, own: tuple[int, ...], base: tuple[int, ...]) -> None:
-        """Raise UnsupportedError for embeddings of an adapter that was trained with another vocabulary size.
-        """
+        """Raise UnsupportedError for embeddings of an adapter trained with another vocabulary size."""
         module = name.rpartition(".")[0].rpartition(".")[2]
         if module in (*WORDS, *OUTPUTS) and own[1:] == base[1:]:
             raise UnsupportedError(

@@ -191,8 +191,7 @@ class Checkpoint:
         return result
 
     def _modules(self) -> dict[str, Path]:
-        """The files that are read but not copied: weights of sentence-transformers' dense layers, and READ.
-        """
+        """Files that are read, not copied: weights of sentence-transformers' dense layers, and READ."""
         if self.gguf is not None:
             return {}
         folders = sorted(self.folder.glob("[0-9]*_Dense"))

@@ -1,4 +1,4 @@
-"""Weight tables: the rules that map the tensors of a checkpoint to the parameters of a spec.
+"""Weight tables: rules that map the tensors of a checkpoint to the parameters of a spec.
 
 A rule's key is a parameter name, in which `{i}` stands for a layer's number and a final `*` for `weight` or
 `bias`; its sources use the same placeholders.
@@ -12,17 +12,20 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Take:
-    """Where a parameter lies: the tensor `source`, or one of `also`, and any two present must be equal.
+    """The source of a parameter: the tensor `source`, or one of `also`; if several exist, they must be equal.
 
-    `fallback` is read where there is none of those, and ignored elsewhere. Where the checkpoint has none at
-    all, `computed` makes the numbers from the shape.
-    `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
-    along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
-    `groups`, one head's parts before the next head's, from each group; where they lie `along_inputs`, one
-    along `in`. Numbers stored with a `leading_axis` have one of size 1 before ours, those with
-    `no_leading_axis` lack ours. `plus` is added to every number. Where so many `experts` keep theirs in one
-    tensor, along an axis before all others, it is that of number `expert`, and all else is said of its part.
-    The last axis is stored in two, one of so many `heads` and one of each head's numbers.
+    - `fallback`: read if there is none of these, and otherwise ignored.
+    - `computed`: makes the numbers from the shape if the checkpoint has no such tensor.
+    - `transpose`: the matrix is stored as (in, out).
+    - `parts`, `part`, `width`: the tensor has several parameters of one size one after another along `out`;
+      this one is `width` parts from `part` on. With `groups`, the parts of one head precede those of the next
+      head; with `along_inputs`, they are along `in`.
+    - `leading_axis`, `no_leading_axis`: the stored tensor has a first axis of size 1 that ours lacks, or
+      lacks ours.
+    - `plus`: added to every number.
+    - `experts`, `expert`: the tensor has the parts of that number of experts along an axis before all others;
+      the rule applies to the part of one expert.
+    - `heads`: the last axis is stored as two, the heads and the numbers of each head.
     """
 
     source: str
@@ -57,15 +60,15 @@ class Take:
 
     @property
     def number(self) -> int | None:
-        """Whose part of a tensor of several experts it is; None where it is no such tensor."""
+        """The expert whose part of a tensor it is; None if the tensor is not that of several experts."""
         return self.expert if self.experts else None
 
     def own(self, stored: np.ndarray) -> np.ndarray:
-        """A whole tensor, or its expert's part of it; a view."""
+        """All of a tensor, or its expert's part of it; a view."""
         return stored[self.expert] if self.experts else stored
 
     def cut(self, stored: np.ndarray) -> np.ndarray:
-        """The parameter, from what `own` gives of the tensor that holds it."""
+        """The parameter, from the result of `own`."""
         whole = self._with_our_axes(stored)
         if self.along_inputs:
             return np.ascontiguousarray(whole[:, self._inputs(whole)])
@@ -75,23 +78,23 @@ class Take:
         return numbers + np.float32(self.plus) if self.plus else numbers
 
     def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:
-        """Write a parameter's numbers into what `own` gives: the inverse of `cut`."""
+        """Write a parameter's numbers into the result of `own`: the inverse of `cut`."""
         whole = self._with_our_axes(stored)
         if self.along_inputs:
             whole[:, self._inputs(whole)] = numbers
             return
-        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])  # of the same memory
+        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])  # a view of the same memory
         place = grouped[:, self.part : self.part + self.width]
         place[...] = numbers.reshape(place.shape) - np.float32(self.plus)
 
     def _inputs(self, whole: np.ndarray) -> slice:
-        """Which columns of a matrix of ours are the part's."""
+        """The columns of our matrix that are the part's."""
         size = whole.shape[1] // self.parts
         return slice(self.part * size, (self.part + 1) * size)
 
     @property
     def along_outputs(self) -> bool:
-        """True if rows are the checkpoint's own, if not all of them."""
+        """True if the parameter is some or all of the checkpoint's rows, unchanged."""
         changed = (
             self.transpose,
             self.along_inputs,
@@ -108,7 +111,7 @@ class Take:
         return self.parts == 1 and self.along_outputs
 
     def _with_our_axes(self, stored: np.ndarray) -> np.ndarray:
-        """The stored tensor with the axes of what is cut from it, in our order; a view."""
+        """The stored tensor with the axes of the parameter, in our order; a view."""
         if self.heads:
             stored = stored.reshape(*stored.shape[:-2], -1)
         if self.leading_axis:
@@ -119,7 +122,7 @@ class Take:
 
 
 def zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """A bias that no file has, for Take's `computed`."""
+    """A bias of zeros for Take's `computed`."""
     return np.zeros(shape, np.float32)
 
 
@@ -128,9 +131,9 @@ Rules = dict[str, str | Take]
 
 @dataclass(frozen=True)
 class Naming:
-    """Variations of names: `prefix` or one of `others` may precede a name, and endings may be older.
+    """Variations of names: `prefix` or one of `others` may precede a name, and endings may be older ones.
 
-    `rename` maps old endings to new ones. What follows the name of one of `parts` varies as that one's names.
+    `rename` maps old endings to new ones. Names inside one of `parts` vary as that part's names do.
     """
 
     prefix: str = ""
@@ -139,7 +142,7 @@ class Naming:
     parts: "Mapping[str, Naming]" = field(default_factory=dict)
 
     def canonical(self, name: str) -> str:
-        """A checkpoint's name for a tensor as the rules write it."""
+        """A checkpoint's name of a tensor as the rules write it."""
         for part, naming in self.parts.items():
             if name.startswith(part):
                 return part + naming.canonical(name.removeprefix(part))
@@ -155,7 +158,7 @@ class Naming:
 
 @dataclass(frozen=True)
 class Table:
-    """A family's rules; `drop` names tensors with no part in the mathematics asked for."""
+    """A family's rules; `drop` names tensors that the task does not use."""
 
     rules: Rules
     naming: Naming = Naming()

@@ -198,8 +198,7 @@ def _entry(cursor: Cursor, alignment: int) -> tuple[str, Packed]:
 
 
 def _placed(file: Path, entries: Mapping[str, Packed], start: int, size: int) -> dict[str, Packed]:
-    """The tensors in the data from byte `start` on. Raises CheckpointError for overlaps and a truncated file.
-    """
+    """The tensors in the data from byte `start` on. Raises CheckpointError for overlaps and missing bytes."""
     last, before = 0, ""
     for name, entry in sorted(entries.items(), key=lambda item: item[1].offset):
         if entry.nbytes and entry.offset < last:

@@ -48,8 +48,7 @@ class TensorType:
 
 
 def _fields(data: np.ndarray, width: int, *shifts: int) -> np.ndarray:
-    """data (rows, blocks, bytes) -> (rows, blocks, fields): for every `width` bytes the fields at each shift.
-    """
+    """data (rows, blocks, bytes) -> (rows, blocks, fields): fields of each `width` bytes at each shift."""
     grouped = data.reshape(*data.shape[:2], -1, 1, width)
     return (grouped >> np.array(shifts, np.uint8)[:, None]).reshape(*data.shape[:2], -1)
 
@@ -117,8 +116,7 @@ def _q3_k(data: np.ndarray) -> Blocks:
 
 
 def _scales_and_minima(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scales and minima of blocks that begin with d, dmin and eight six-bit pairs: (rows, blocks * 8) each.
-    """
+    """Scales and minima of blocks that begin with d, dmin, eight six-bit pairs: (rows, blocks * 8) each."""
     first, second, last = data[..., 4:8], data[..., 8:12], data[..., 12:16]
     scales = np.concatenate([first & 63, last & 15 | first >> 6 << 4], axis=-1)
     minima = np.concatenate([second & 63, last >> 4 | second >> 6 << 4], axis=-1)

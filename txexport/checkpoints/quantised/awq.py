@@ -15,16 +15,16 @@ from txexport.errors import CheckpointError, UnsupportedError
 from txexport.formats.blocks import Blocks
 
 BITS = 4
-ORDER = [0, 4, 1, 5, 2, 6, 3, 7]  # the place in a word of each of its eight outputs
+ORDER = [0, 4, 1, 5, 2, 6, 3, 7]  # the position in a word of each of its eight outputs
 LAYOUT = ("gemm",)
-KERNELS = (  # that read "gemm"
+KERNELS = (  # versions of the "gemm" layout
     *("autoawq", "auto", "auto_trainable", "machete", "marlin", "exllama_v1", "exllama_v2"),
     *("gemm", "gemm_triton", "torch_awq", "torch_fused_awq"),
 )
 
 
 def reader(settings: Settings) -> "Reader":
-    """A reader of modules as `settings` say. Raises UnsupportedError for another layout."""
+    """A reader of modules with these `settings`. Raises UnsupportedError for another layout."""
     settings.expect(
         version=LAYOUT, format=LAYOUT, checkpoint_format=LAYOUT, backend=KERNELS, zero_point=(True,)
     )
@@ -39,7 +39,7 @@ class Reader:
         self.group_size = settings.integer("group_size", settings.integer("q_group_size", 128))
 
     def __call__(self, module: Module) -> Matrix | None:
-        """The matrix of a module; None where it is not packed."""
+        """The matrix of a module; None if it is not packed."""
         if "qweight" not in module.parts:
             if "scales" in module.parts:
                 raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""The classes of transformers 5 that stand for SentencePiece models: Llama's, T5's and others."""
+"""The SentencePiece classes of transformers 5: Llama's, T5's and others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,8 @@ TWICE = template(
 
 
 def unigram(model: Model, normalizer: list[Normalizer], scheme: str, cut: bool) -> Tokenizer:
-    """Pieces of words that begin with SPACE, by `scheme`; words are `cut` at every kind of space first."""
+    """A unigram model whose words begin with SPACE, by `scheme`; with `cut`, texts are first split at spaces.
+    """
     tokenizer = Tokenizer(model)
     if normalizer:
         tokenizer.normalizer = normalizer[0] if len(normalizer) == 1 else normalizers.Sequence(normalizer)
@@ -44,7 +45,7 @@ def unigram(model: Model, normalizer: list[Normalizer], scheme: str, cut: bool) 
 
 
 def precompiled(file: TokenizerFile) -> list[Normalizer]:
-    """SentencePiece's table of characters, where there is one."""
+    """SentencePiece's table of characters, if there is one."""
     return [] if file.charsmap is None else [normalizers.Precompiled(file.charsmap)]
 
 
@@ -53,19 +54,19 @@ def _scheme(settings: Settings) -> str:
 
 
 def left(token: Any, **options: bool) -> Any:
-    """A mask that takes the spaces before it."""
+    """The mask token, which strips the spaces before it."""
     return AddedToken(token, lstrip=True, **options) if isinstance(token, str) else token
 
 
 def _letters(settings: Settings, accents: bool, lower: bool) -> list[Normalizer]:
-    """Without accents unless they are kept, and in lower case where that is asked for."""
+    """A normalizer that removes accents unless they are kept, and lowercases on request."""
     kept = settings.get("keep_accents", accents)
     result: list[Normalizer] = [] if kept else [normalizers.NFKD(), normalizers.StripAccents()]
     return [*result, normalizers.Lowercase()] if settings.get("do_lower_case", lower) else result
 
 
 def llama(settings: Settings, file: TokenizerFile) -> Built:
-    """LlamaTokenizer: a space before the text alone, unless `legacy` puts one behind special tokens too."""
+    """LlamaTokenizer: a space before the text only; if `legacy`, also after special tokens."""
     spaced = settings.get("add_prefix_space", None)
     spaced = True if spaced is None else spaced
     scheme = ("always" if settings.get("legacy", False) else "first") if spaced else "never"
@@ -208,7 +209,7 @@ def xlnet(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def code_llama(settings: Settings, file: TokenizerFile) -> Built:
-    """CodeLlamaTokenizer, which puts BOS before a text whatever tokenizer.json says."""
+    """CodeLlamaTokenizer, which puts BOS before a text, whatever tokenizer.json says."""
     tokens = settings.tokens("CodeLlamaTokenizer")
     built = llama(settings, file)
     unknown = str(tokens["unk_token"])
