@@ -25,7 +25,12 @@ WITHOUT_PART = {  # in the numbers of a trained adapter
     *("lora_dropout", "layers_pattern", "megatron_core", "loftq_config", "eva_config", "runtime_config"),
     *("qalora_group_size", "merge_weights"),
 }
-PLAIN_STARTS = ("gaussian", "eva", "orthogonal", "mica")  # values of init_lora_weights that leave the base unchanged
+PLAIN_STARTS = (
+    "gaussian",
+    "eva",
+    "orthogonal",
+    "mica",
+)  # values of init_lora_weights that leave the base unchanged
 HEADS = {  # modules that peft trains for a task, also without modules_to_save
     "SEQ_CLS": ("text-classification", ("classifier", "score")),
     "TOKEN_CLS": ("token-classification", ("classifier", "score")),

@@ -106,7 +106,9 @@ class Merged(Checkpoint):
             return
         left, right = update.factors()
         for block in super().rows(name, number):
-            with np.errstate(over="ignore", invalid="ignore"):  # numbers that are not finite are reported by the caller
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # numbers that are not finite are reported by the caller
                 product = _product(left[first : first + len(block)], right).reshape(block.shape)
                 product *= np.float32(update.scale)
                 product += block

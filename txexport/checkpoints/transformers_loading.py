@@ -10,7 +10,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-CACHE_NAMES = ("cache", "past_key_values")  # names of the cache's argument: since transformers 5.24, and before
+CACHE_NAMES = (
+    "cache",
+    "past_key_values",
+)  # names of the cache's argument: since transformers 5.24, and before
 
 
 def from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any:

@@ -69,12 +69,12 @@ class Take:
 
     def cut(self, stored: np.ndarray) -> np.ndarray:
         """The parameter, from the result of `own`."""
-        whole = self._with_our_axes(stored)
+        stored_in_order = self._with_our_axes(stored)
         if self.along_inputs:
-            return np.ascontiguousarray(whole[:, self._inputs(whole)])
-        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
+            return np.ascontiguousarray(stored_in_order[:, self._inputs(stored_in_order)])
+        grouped = stored_in_order.reshape(self.groups, self.parts, -1, *stored_in_order.shape[1:])
         taken = grouped[:, self.part : self.part + self.width]
-        numbers = np.ascontiguousarray(taken).reshape(-1, *whole.shape[1:])
+        numbers = np.ascontiguousarray(taken).reshape(-1, *stored_in_order.shape[1:])
         return numbers + np.float32(self.plus) if self.plus else numbers
 
     def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:

@@ -41,9 +41,7 @@ class Weight:
         return self.tensors[0], take.number, *cut
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
-        """The parameter as float32, in blocks of rows. Raises CheckpointError for numbers that are not
-        finite.
-        """
+        """The parameter as float32, in blocks of rows. Raises CheckpointError for NaN and infinity."""
         if not self.tensors:
             assert self.take.computed is not None
             yield self.take.computed(self.shape)
@@ -100,7 +98,9 @@ def names(naming: Naming, checkpoint: Checkpoint) -> dict[str, str]:
     for name in checkpoint.tensors:
         other = result.setdefault(naming.canonical(name), name)
         if other != name:
-            raise CheckpointError(f"tensors '{other}' and '{name}' are two names of the same one; expected one of them")
+            raise CheckpointError(
+                f"tensors '{other}' and '{name}' are two names of the same one; expected one of them"
+            )
     return result
 
 

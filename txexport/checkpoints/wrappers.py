@@ -17,7 +17,9 @@ def unwrapped(tensors: Mapping[str, T]) -> dict[str, T]:
     for name, tensor in tensors.items():
         plain = ".".join(part for part in name.split(".") if part not in PARTS)
         if plain in result:
-            raise CheckpointError(f"tensor {shown(plain)} occurs twice, with and without the prefix of a training wrapper")
+            raise CheckpointError(
+                f"tensor {shown(plain)} occurs twice, with and without the prefix of a training wrapper"
+            )
         result[plain] = tensor
     while result and all(name.startswith(PARALLEL) for name in result):
         result = {name.removeprefix(PARALLEL): tensor for name, tensor in result.items()}

@@ -12,7 +12,7 @@ NUMBERS = {COSINE: ".5f", WORST: ".5f", PERPLEXITY: ".4g", CHANGE: "+.2%"}  # ot
 
 
 def render(result: DtypeComparison) -> Group:
-    """A column a dtype, and what the rows are."""
+    """A column for each dtype, and a legend of the rows."""
     table = FittedTable("", *(number(one.dtype) for one in result.dtypes))
     whole = result.dtypes[0].bytes
     table.add_row("size", *(f"{decimal(one.bytes)} ({one.bytes / whole:.0%})" for one in result.dtypes))
@@ -29,7 +29,7 @@ def render(result: DtypeComparison) -> Group:
 
 
 def measured(name: str, value: float) -> str:
-    """A measure's number as people read it."""
+    """A measure formatted as a number or a percentage."""
     return format(value, NUMBERS.get(name, ".1%"))
 
 

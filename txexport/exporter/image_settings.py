@@ -14,11 +14,11 @@ IMAGES = "image_processor"
 
 
 def settings_for(own: Mapping[str, Path | bytes], size: tuple[int, int], model_type: str) -> dict[str, bytes]:
-    """The files of `own` that set an image processor, for images of `size`, height and width in pixels.
+    """The files of `own` that set an image processor, changed for images of `size`, (height, width) in
+    pixels.
 
-    What is cut out of an image is of that size, and what it is cut of grows as much; where nothing is cut,
-    the image is resized to it. Raises CheckpointError for one that is damaged, UnsupportedError for a
-    processor that is not known.
+    The crop gets that size, and the size before the crop grows in proportion; without a crop, images are
+    resized to it. Raises CheckpointError for a damaged file, UnsupportedError for an unknown processor.
     """
     result = {}
     for name in (ALONE, TOGETHER):
@@ -37,7 +37,7 @@ def settings_for(own: Mapping[str, Path | bytes], size: tuple[int, int], model_t
 
 
 def _resized(settings: Mapping[str, Any], size: tuple[int, int], model_type: str) -> dict[str, Any]:
-    """The values that change."""
+    """The changed values."""
     given = {name: value for name, value in settings.items() if value is not None}
     asked = DEFAULTS[processor(settings, model_type)] | given
     whole = dict(zip(("height", "width"), size, strict=True))

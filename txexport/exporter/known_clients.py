@@ -1,4 +1,4 @@
-"""Which clients run which families, as tools/clients/families.py found by trying them all."""
+"""The clients that run each family, measured by tools/clients/families.py."""
 
 import json
 from functools import cache
@@ -22,9 +22,9 @@ def _found() -> dict[str, dict[str, list[str]]]:
 
 
 def running(manifest: Manifest) -> list[str] | None:
-    """The clients that run a bundle's graphs for others, by their names; None where that was not tried.
+    """The names of the clients that run a bundle's graphs for others; None if that was not tested.
 
-    Of a layout for one client they are that one alone.
+    A layout for one client is for that client only.
     """
     if not manifest.hub:
         return []
@@ -38,8 +38,8 @@ def running(manifest: Manifest) -> list[str] | None:
 
 
 def told(manifest: Manifest) -> str:
-    """The clients that were tested with a bundle, as the command line prints them."""
+    """The clients that were tested with a bundle, for the command line."""
     names = running(manifest)
     if names is None:
         return ""
-    return f" ({', '.join(names) or 'ONNX Runtime alone: no client that was tried runs this model'})"
+    return f" ({', '.join(names) or 'ONNX Runtime only: no tested client runs this model'})"

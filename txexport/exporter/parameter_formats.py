@@ -11,8 +11,8 @@ from txexport.errors import InputError, shown
 from txexport.formats import FLOAT32_IN_OUT, Dtype, NumberFormat, StoredIntegers, Use, stored_integers
 
 HEADS = ("head.weight",)  # projects to scores of the vocabulary, or of labels
-ROUTER = ".router.weight"  # small, and a rounding error there selects another expert
-Uses = Mapping[str, AbstractSet[Use]]  # of parameters, by name
+ROUTER = ".router.weight"  # small, and a rounding error selects another expert
+Uses = Mapping[str, AbstractSet[Use]]  # patterns of names of parameters
 
 
 def matching(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]:

@@ -103,9 +103,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
 }
 
-HEADS_TURNED = {
-    "llama": ("attn_q", "attn_k")
-}  # rows of interleaved RoPE pairs, ours are in halves
+HEADS_TURNED = {"llama": ("attn_q", "attn_k")}  # rows of interleaved RoPE pairs, ours are in halves
 PARTS_APART = {"bloom", "gptneox", "falcon"}  # all queries, then keys, then values; ours are by head
 NORMS_PLUS_ONE = {"gemma2"}
 

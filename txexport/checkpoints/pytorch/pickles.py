@@ -185,7 +185,9 @@ def _called(function: Any, arguments: Any) -> Any:
 
 def _put(target: dict[Any, Any], items: Iterable[tuple[Any, Any]]) -> None:
     for key, value in items:
-        if not (type(key) is str or (type(key) is int and abs(key) < 2**32)):  # few of which have equal hashes
+        if not (
+            type(key) is str or (type(key) is int and abs(key) < 2**32)
+        ):  # few of which have equal hashes
             raise UnsupportedError(f"it holds a dict with {_kind(key)} for a key")
         target[key] = value
 

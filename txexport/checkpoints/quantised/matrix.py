@@ -54,7 +54,9 @@ class Matrix:
         matrix = self.load()
         step = max(1, CHUNK // (4 * self.shape[1]))
         for first in range(0, self.shape[0], step):
-            with np.errstate(over="ignore", invalid="ignore"):  # numbers that are not finite are reported by the caller
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # numbers that are not finite are reported by the caller
                 numbers = matrix.outputs(slice(first, first + step)).numbers()
             yield numbers
 

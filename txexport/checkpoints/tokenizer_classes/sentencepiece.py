@@ -31,8 +31,7 @@ TWICE = template(
 
 
 def unigram(model: Model, normalizer: list[Normalizer], scheme: str, cut: bool) -> Tokenizer:
-    """A unigram model whose words begin with SPACE, by `scheme`; with `cut`, texts are first split at spaces.
-    """
+    """A unigram model whose words begin with SPACE, by `scheme`; with `cut`, texts are split at spaces."""
     tokenizer = Tokenizer(model)
     if normalizer:
         tokenizer.normalizer = normalizer[0] if len(normalizer) == 1 else normalizers.Sequence(normalizer)
