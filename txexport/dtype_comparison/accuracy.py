@@ -34,7 +34,7 @@ FRACTION = {COSINE, WORST}  # printed as numbers; other measures are shares in p
 
 
 def check_task(task: str, items: list[Item]) -> str:
-    """The method whose answers are compared. Raises InputError if there is none, or there are too few texts."""
+    """The method whose answers are compared. Raises InputError for too few texts, or if there is none."""
     method = TASKS[task].methods[0]
     if method not in (*ANSWERS, "generate"):
         raise InputError(f"dtypes are compared on texts or images, but the bundle is for {method}")

@@ -1,4 +1,4 @@
-"""The plan of a bundle: its graphs, and the weights in each file. export writes it, verify compares with it."""
+"""The plan of a bundle: its graphs, and the weights in each file, for export and for verify."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -198,7 +198,7 @@ def _session(plan: BundlePlan) -> dict[str, Any]:
 
 
 def _whisper(encoder: StackSpec, decoder: StackSpec, plan: BundlePlan) -> dict[str, Any]:
-    """An encoder that computes the keys and values of cross-attention, and a decoder that continues any past."""
+    """The settings of an encoder with the keys of cross-attention, and a decoder that continues any past."""
     attention = decoder.layers[0].dense
     file = next(one.path for one in plan.native if one.role == roles.ENCODER)
     own, cross = (

@@ -14,8 +14,7 @@ IMAGES = "image_processor"
 
 
 def settings_for(own: Mapping[str, Path | bytes], size: tuple[int, int], model_type: str) -> dict[str, bytes]:
-    """The files of `own` that set an image processor, changed for images of `size`, (height, width) in
-    pixels.
+    """The image processor's files among `own`, changed for images of `size`, (height, width) in pixels.
 
     The crop gets that size, and the size before the crop grows in proportion; without a crop, images are
     resized to it. Raises CheckpointError for a damaged file, UnsupportedError for an unknown processor.

@@ -72,7 +72,7 @@ class WeightFile:
         return {part: part_name(self.stored[parameter], part) for part in parts}
 
     def part_of(self, initializer: str) -> str | None:
-        """The part that an initialiser of a graph refers to; a private one is named after its own parameter."""
+        """The part that an initialiser of a graph refers to; a private one has its own parameter's name."""
         return self._names.get(initializer.rpartition("/")[2])
 
     def blocks(self, parameter: str) -> Iterator[tuple[str, np.ndarray]]:
@@ -94,8 +94,7 @@ class WeightFile:
             raise CheckpointError(f"{weight.parameter} {error}") from None
 
     def write(self, folder: Path, progress: Counting) -> str:
-        """Write the file, and return its SHA-256; `progress` receives the bytes of numbers written and the
-        total.
+        """Write the file and return its SHA-256; `progress` receives the bytes of numbers done and the total.
         """
         digest, done, in_order = hashlib.sha256(self.header), 0, True
         ends = dict(self.offsets)  # the end of the written bytes of each part

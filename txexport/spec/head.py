@@ -97,13 +97,13 @@ class HeadSpec:
             )
         if self.registers and self.pick not in (Pick.FIRST_AND_MEAN, Pick.MEAN_BEHIND):
             raise SpecError(
-                f"HeadSpec: registers is {self.registers}, expected 0 with pick '{self.pick}': only the means "
-                f"of '{Pick.FIRST_AND_MEAN}' and '{Pick.MEAN_BEHIND}' skip registers"
+                f"HeadSpec: registers is {self.registers}, expected 0 with pick '{self.pick}': only "
+                f"'{Pick.FIRST_AND_MEAN}' and '{Pick.MEAN_BEHIND}' skip registers"
             )
         if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
             raise SpecError(
-                f"HeadSpec: activation is '{self.activation}', expected None with pick '{self.pick}': its two "
-                "concatenated vectors are projected without a dense layer"
+                f"HeadSpec: activation is '{self.activation}', expected None with pick '{self.pick}': "
+                "its two concatenated vectors are projected without a dense layer"
             )
 
     def _check_factored(self) -> None:
@@ -164,8 +164,8 @@ class AttentionPoolSpec:
             or kind.has_position_bias
         ):
             raise SpecError(
-                "AttentionPoolSpec: the learned query has no position and sees all hidden states; expected an "
-                "attention that is unmasked, without rotary, head_norm and has_position_bias"
+                "AttentionPoolSpec: the learned query has no position and sees all hidden states; "
+                "expected an attention that is unmasked, without rotary, head_norm and has_position_bias"
             )
         sizes = {kind.hidden_size, self.norm.size, self.feed_forward.hidden_size}
         if len(sizes) > 1:

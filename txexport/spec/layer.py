@@ -118,7 +118,7 @@ class BlockSpec:
     """One layer: self-attention, optional cross-attention over an encoder, and the feed-forward network.
 
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
-    the output of each sublayer by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by one number.
+    each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number.
     """
 
     attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
