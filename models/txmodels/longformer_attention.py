@@ -12,7 +12,7 @@ from txmodels.mask import padding_mask
 
 
 def marked_tokens(marks: Tensor) -> tuple[Tensor, Tensor]:
-    """marks (B,S) of 0 and 1 -> places (B,G) of each row's 1s in order, and which of them are true (B,G).
+    """marks (B,S) of 0 and 1 -> indices (B,G) of each row's 1s in order, and which of them are valid (B,G).
 
     G is the largest number of marks in a row, or 1.
     """
@@ -37,7 +37,7 @@ def repeated(x: Tensor, like: Tensor) -> Tensor:
 
 
 class LongformerAttention(nn.Module):
-    """Attention to neighbours and to global tokens, which see everything (Beltagy et al. 2020, 3.1)."""
+    """Attention to neighbours and to global tokens, with full attention (Beltagy et al. 2020, 3.1)."""
 
     def __init__(self, spec: LongformerAttentionSpec):
         super().__init__()
@@ -52,7 +52,7 @@ class LongformerAttention(nn.Module):
         self.v_global = Linear(spec.hidden_size, inner, spec.bias)
 
     def forward(self, x: Tensor, attention_mask: Tensor, global_attention_mask: Tensor) -> Tensor:
-        """x (B,S,W), both masks (B,S) of 0 and 1 -> y (B,S,W); a padded query sees nothing."""
+        """x (B,S,W), both masks (B,S) of 0 and 1 -> y (B,S,W); a padded query attends to nothing."""
         marks = attention_mask * global_attention_mask  # (B, S)
         places, true = marked_tokens(marks)  # (B, G)
         q, k, v = self.q(x), self.k(x), self.v(x)  # (B, S, N*H)

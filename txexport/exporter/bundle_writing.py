@@ -156,8 +156,7 @@ def _libraries() -> dict[str, str]:
 
 
 def _write_data(plan: BundlePlan, folder: Path, progress: Counting, done: int) -> dict[str, DataFile]:
-    """Write the files of weights; `progress` receives the bytes done, earlier ones included, and the total.
-    """
+    """Write the files of weights; `progress` receives the bytes done, earlier ones too, and the total."""
     total, written = done + sum(file.numbers for file in plan.data.values()), done
     result = {}
     for path, file in plan.data.items():

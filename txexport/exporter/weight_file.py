@@ -94,8 +94,7 @@ class WeightFile:
             raise CheckpointError(f"{weight.parameter} {error}") from None
 
     def write(self, folder: Path, progress: Counting) -> str:
-        """Write the file and return its SHA-256; `progress` receives the bytes of numbers done and the total.
-        """
+        """Write the file and return its SHA-256; `progress` receives the bytes of numbers done and in all."""
         digest, done, in_order = hashlib.sha256(self.header), 0, True
         ends = dict(self.offsets)  # the end of the written bytes of each part
         with (folder / self.path).open("wb") as file:

@@ -27,8 +27,7 @@ class LengthCosts:
 
 
 def by_length(spec: ModelSpec, length: int) -> list[LengthCosts]:
-    """Costs of every power of two up to the longest sequence, of it and of `length`; none for image models.
-    """
+    """Costs of every power of two up to the longest sequence, of it and of `length`; none for images."""
     texts = [stack for stack in spec.stacks.values() if reads_tokens(stack)]
     if not texts:
         return []

@@ -11,7 +11,11 @@ from txexport.inspection.anatomy import CostPart, LayerGroup, StackParts
 from txexport.spec import NormPlacement
 from txexport.support.markup import plain
 
-WIDTH, RAIL, SIDE = 348, 20, 32  # pixels: width of the drawing, x of the residual stream, and of a second line beside it
+WIDTH, RAIL, SIDE = (
+    348,
+    20,
+    32,
+)  # pixels: width of the drawing, x of the residual stream, and of a second line beside it
 LEFT, RIGHT, BARS, LONGEST = 46, 226, 240, 62  # edges of boxes, x of bars, and their maximum length
 LETTERS, LINE = 28, 14  # characters of a line of notes, and its height
 NORM, GAP = 20, 12
@@ -150,8 +154,7 @@ def _layers(canvas: _Canvas, group: LayerGroup) -> None:
 
 
 def _branch(canvas: _Canvas, group: LayerGroup, sublayer: CostPart) -> tuple[int, int]:
-    """Draw a sublayer with its norms; return the y at which it branches off and the one at which it is added.
-    """
+    """Draw a sublayer with its norms; return the y where it branches off, and the y where it is added."""
     placement, kind = group.placement, group.norms.note
     norm = f"norm ({kind})"
     before = placement.before and not (group.skip_attention_norm and sublayer.name == "attention")

@@ -71,8 +71,7 @@ def prefill(spec: ModelSpec, length: int, batch: int = 1) -> dict[str, Pass]:
 
 
 def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
-    """A decoder's next token in each row, which attends to `length` tokens, itself included, and encoded
-    ones.
+    """A decoder's next token in each row; it attends to `length` tokens with itself, and to encoded ones.
 
     None if nothing is decoded.
     """

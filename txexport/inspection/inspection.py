@@ -292,9 +292,7 @@ def _inspection(
 
 
 def _fitting(spec: ModelSpec, length: int | None) -> int:
-    """`length`, checked against the limits of all text stacks, or the default; the signal's own length
-    otherwise.
-    """
+    """`length`, checked against the limits of all text stacks, or the default; for a signal its own."""
     stacks = list(spec.stacks.values())
     if not any(map(reads_tokens, stacks)):
         if length is not None:

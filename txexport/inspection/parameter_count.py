@@ -52,7 +52,7 @@ class Parameters:
 
 
 def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
-    """The parameters of `spec`, `stored` names the parameters that are no copies of others; None is all."""
+    """The parameters of `spec`; `stored` names those that are no copies of others, None is all."""
     components = dict.fromkeys(COMPONENTS, 0)
     idle = 0
     shapes = parameters(spec)

@@ -12,8 +12,7 @@ Line = Sequence[tuple[int, float]]
 
 
 def lines(name: str, series: Mapping[str, Line], kinds: Sequence[str], ticks: Mapping[int, str]) -> str:
-    """Lines by name over lengths, each with its kind as CSS class; `ticks` label powers of ten on the left.
-    """
+    """Lines by name over lengths, each with a CSS class; `ticks` label powers of ten on the left."""
     drawn = [point for line in series.values() for point in line if point[1] > 0]
     first, last = min(x for x, _ in drawn), max(x for x, _ in drawn)
     low = math.floor(math.log10(min(y for _, y in drawn)))

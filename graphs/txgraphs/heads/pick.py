@@ -12,9 +12,9 @@ from txgraphs import domain, op
 def pick(kind: Pick, token: int | None) -> OnnxFunction:
     """One vector of each sequence: x (B,S,W), input_ids and attention_mask (B,S) -> picked (B,W).
 
-    `token` is the id of padding for LAST, of what ends a text for LAST_EOS and FIRST_EOS; only the kinds that
-    read ids or the mask need them. FIRST_AND_MEAN gives (B,2W), of which `token` are left out of the mean, as
-    of MEAN_BEHIND's.
+    `token` is the padding id for LAST, the eos id for LAST_EOS and FIRST_EOS; for FIRST_AND_MEAN, which
+    returns (B,2W), and MEAN_BEHIND the number of vectors that the mean skips. Only the kinds that read ids or
+    the mask need these.
     """
     first, both, mean = (kind == k for k in (Pick.FIRST, Pick.FIRST_AND_MEAN, Pick.MEAN))
     final, behind, seen = (kind == k for k in (Pick.FINAL, Pick.MEAN_BEHIND, Pick.LAST_SEEN))
