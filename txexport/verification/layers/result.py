@@ -150,7 +150,7 @@ class LayerReport:
         if drifted is None:
             return f"{names} components compared, each within its budget"
         return (
-            f"{names} components compared, each within its budget alone; together they are beyond it from"
+            f"{names} components compared, each within its budget by itself; together they exceed it from"
             f" {drifted.where}, {drifted.what} on: {digits(drifted.accumulated or 0.0)}"
         )
 
