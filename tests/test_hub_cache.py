@@ -199,7 +199,9 @@ def test_other_links_of_a_snapshot_are_refused(attack, bundle_of, downloaded):
     assert bundle.read(snapshot)
     attack(snapshot)
     for read in (txexport.load, verify):
-        with pytest.raises(BundleError, match="is a link out of the bundle; put what it leads to"):
+        with pytest.raises(
+            BundleError, match="is a link out of the bundle; replace it by the file that it links to"
+        ):
             read(snapshot)
 
 

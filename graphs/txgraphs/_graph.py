@@ -174,7 +174,7 @@ class Graph(Nodes):
         for nodes in (self.graph, *functions):
             make_tensors(nodes, self.dtype)
             for node in nodes:
-                node.metadata_props.clear()  # notes of the builder: of modules, and of types it could not infer
+                node.metadata_props.clear()  # notes of the builder: modules, and types it could not infer
         return ir.Model(
             self.graph,
             ir_version=IR_VERSIONS[opset],

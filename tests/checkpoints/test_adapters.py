@@ -208,9 +208,7 @@ def test_a_bundle_finds_its_adapter_again(checkpoint_of, tmp_path):
     quantize(out, "int8")
     assert verify(out, cases="quick").ok
     moved = adapter.rename(tmp_path / "moved")
-    with pytest.raises(
-        CheckpointError, match=r"the adapter of .* is not there: .*; say where it is with --ad"
-    ):
+    with pytest.raises(CheckpointError, match=r"the adapter of .* is not there: .*; give its path with --ad"):
         verify(out)
     report = verify(out, adapter=moved, cases="quick")
     assert report.ok
@@ -315,11 +313,11 @@ TENSORS = {
     ),
     "a magnitude": (
         lambda t: t.update({f"{FIRST}.lora_magnitude_vector": random(48)}),
-        f"tensor '{FIRST}.lora_magnitude_vector' is no part of plain LoRA",
+        f"tensor '{FIRST}.lora_magnitude_vector' is not part of plain LoRA",
     ),
     "a tensor unnamed": (
         lambda t: t.update({"pooler.dense.weight": random(48, 48)}),
-        "names nothing that it",
+        "does not name its module",
     ),
     "integers": (lambda t: t.update({f"{FIRST}.lora_A.weight": torch.ones(3, 48).int()}), "is I32 (3, 48)"),
     "nothing": (lambda t: t.clear(), "holds no LoRA matrices"),
@@ -346,7 +344,7 @@ def test_bases_and_files_that_are_refused(checkpoint_of, tmp_path):
     file = adapter / "adapter_model.safetensors"
     tensors = load_file(file)
     save_file({name.removeprefix("base_model.model."): t for name, t in tensors.items()}, file)
-    assert "has no name of peft's: base_model.model." in refusal(base, adapter)
+    assert "is not named as by peft, base_model.model." in refusal(base, adapter)
     file.write_bytes(file.read_bytes()[:-1])
     assert "is truncated" in refusal(base, adapter)
     file.unlink()

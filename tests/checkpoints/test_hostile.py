@@ -150,11 +150,11 @@ def entry(**values) -> dict:
 
 
 HEADERS = [
-    (entry(data_offsets=[-8, 0]), "data_offsets that are no begin and end"),
-    (entry(data_offsets=[8, 0]), "data_offsets that are no begin and end"),
-    (entry(data_offsets=[0, 8.0]), "data_offsets that are no begin and end"),
-    (entry(data_offsets=[0, 2**70]), "data_offsets that are no begin and end"),
-    (entry(data_offsets=8), "data_offsets that are no begin and end"),
+    (entry(data_offsets=[-8, 0]), "data_offsets that are not a begin and an end"),
+    (entry(data_offsets=[8, 0]), "data_offsets that are not a begin and an end"),
+    (entry(data_offsets=[0, 8.0]), "data_offsets that are not a begin and an end"),
+    (entry(data_offsets=[0, 2**70]), "data_offsets that are not a begin and an end"),
+    (entry(data_offsets=8), "data_offsets that are not a begin and an end"),
     (entry(data_offsets=[2**62, 2**62 + 8]), "is truncated"),
     (entry(shape=2), "a shape that is not"),
     (entry(shape=[True, 2]), "a shape that is not"),

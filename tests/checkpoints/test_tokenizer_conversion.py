@@ -153,12 +153,12 @@ def test_pieces_without_a_number_are_told(opus, tmp_path):
 
 def test_what_one_tokenizer_cannot_hold_is_told(opus, tmp_path):
     folder = changed(opus, tmp_path / "two", tokenizer_config={"separate_vocabs": True})
-    with pytest.warns(UserWarning, match="two vocabularies do not go into one tokenizer"):
+    with pytest.warns(UserWarning, match="tokenizer.json cannot hold two vocabularies"):
         assert tokenizer_json(folder) is None
     (folder / "tokenizer_config.json").unlink()
     words = json.loads((opus / "vocab.json").read_text("utf-8"))
     (folder / "vocab.json").write_text(json.dumps(words | {"cat": 3}))
-    with pytest.warns(UserWarning, match=r"vocab\.json gives two words one number"):
+    with pytest.warns(UserWarning, match=r"vocab\.json gives two words the same id"):
         assert tokenizer_json(folder) is None
 
 
@@ -187,8 +187,8 @@ def test_models_that_cut_texts_in_other_ways_are_told(settings, opus, tmp_path):
     ("words", "said"),
     [
         (["a"], "vocab.json"),
-        ({"a": 0}, "has no numbers of </s>, <unk>, <pad>"),
-        ({"</s>": 0, "<unk>": [1], "<pad>": 2}, "does not say numbers from 0 to 10,000,000"),
+        ({"a": 0}, "has no ids of </s>, <unk>, <pad>"),
+        ({"</s>": 0, "<unk>": [1], "<pad>": 2}, "has values that are no ids from 0 to 10,000,000"),
         ({"</s>": 0, "<unk>": 1, "<pad>": -1}, "does not say numbers from 0"),
     ],
 )

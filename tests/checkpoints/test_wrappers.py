@@ -36,7 +36,7 @@ def test_a_module_of_that_name_stays_where_others_have_none():
 
 
 def test_a_name_with_and_without_is_refused():
-    with pytest.raises(CheckpointError, match="tensor 'a' is there twice, wrapped for training and plain"):
+    with pytest.raises(CheckpointError, match="tensor 'a' occurs twice, with and without the prefix"):
         unwrapped({"_orig_mod.a": 1, "a": 2})
 
 

@@ -196,7 +196,9 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
         with pytest.raises(kind, match=message):
             export(checkpoint_of(model_type), tmp_path / "out", image_size=size)
 
-    refused("bert", 30, UnsupportedError, "image_size is for models of images, and .* is none; leave it out")
+    refused(
+        "bert", 30, UnsupportedError, "image_size applies to models of images only, not to .*; leave it out"
+    )
     refused("vit", 1, InputError, "expected at least a patch of")
     refused("vit", (1, 2, 3), InputError, "pixels high and wide")
     refused("vit", 0, InputError, "pixels high and wide")

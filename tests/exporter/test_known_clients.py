@@ -36,7 +36,7 @@ def test_every_family_was_tried_with_every_client():
         ("bert", "for other clients onnx/model.onnx (OpenVINO, optimum, transformers.js)"),
         ("gpt2", "onnx/model.onnx (onnxruntime-genai, OpenVINO, optimum, transformers.js)"),
         ("qwen3", "onnx/model.onnx (onnxruntime-genai, OpenVINO, transformers.js)"),
-        ("longformer", "onnx/model.onnx (ONNX Runtime alone: no client that was tried runs this model)"),
+        ("longformer", "onnx/model.onnx (ONNX Runtime only: no tested client runs this model)"),
     ],
 )
 def test_export_names_the_clients_that_run_the_model(family, words, checkpoint_of, tmp_path):

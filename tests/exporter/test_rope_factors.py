@@ -262,7 +262,7 @@ def test_dynamic_rope_ends_where_it_would_begin_and_says_so(checkpoint_of, origi
     source, out = checkpoint_of(row), tmp_path / "out"
     result = CliRunner().invoke(main, ["export", str(source), str(out)])
     assert "sequences end at 40 tokens, of 100 that config.json promises with 'dynamic' rope" in result.stderr
-    assert result.stderr.endswith("give config.json another rope_scaling, as yarn\n")
+    assert result.stderr.endswith("give config.json another rope_scaling, such as yarn\n")
     original, chunks = original_of(source), stepped(30, 40)
     theirs = expected(original, chunks)
     assert np.abs(found(out, chunks) - theirs).max() < 1e-5 * np.abs(theirs).max()

@@ -47,7 +47,7 @@ def test_a_single_file_is_whole_without_a_folder(model_type, checkpoint_of, bund
 @pytest.mark.parametrize("model_type", ["t5", "clip"])
 def test_what_it_cannot_run_is_refused_in_one_line(model_type, checkpoint_of, tmp_path):
     export(checkpoint_of(model_type), tmp_path / "out", only="hub")
-    said = f"{tmp_path / 'out'} holds graphs for other clients alone; to run it, export without --only hub"
+    said = f"{tmp_path / 'out'} has only graphs for other clients; to run it, export without --only hub"
     with pytest.raises(BundleError, match=f"^{re.escape(said)}$"):
         load(tmp_path / "out", device="cpu")
 

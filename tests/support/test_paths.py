@@ -187,7 +187,9 @@ def test_a_link_out_of_a_bundle_is_refused(name, bundle_of, tmp_path):
     assert bundle.read(out)
     (out / name).rename(tmp_path / "elsewhere")
     (out / name).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(BundleError, match=f"{name} is a link out of the bundle; put what it leads to"):
+    with pytest.raises(
+        BundleError, match=f"{name} is a link out of the bundle; replace it by the file that it links to"
+    ):
         load(out)
     (out / name).unlink()
     (tmp_path / "elsewhere").rename(out / "there")

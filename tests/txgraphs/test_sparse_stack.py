@@ -243,10 +243,10 @@ CAUSAL = dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4, caus
             embedding=EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE)),
         ),
         "either every layer is causal or none": lambda: masked_lm(FULL, StridedAttentionSpec(*SIZES, 4)),
-        "biased exactly when positions give a relative bias": lambda: masked_lm(
+        "expected True exactly if relative is given": lambda: masked_lm(
             LocalAttentionSpec(*SIZES, 4), relative=RelativeSpec(8, 20, True)
         ),
-        "images and sounds are seen as a whole": lambda: SignalStackSpec(
+        "expected none of them over images and sounds": lambda: SignalStackSpec(
             PatchSpec(W, (8, 8), 4), (dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4)),), 2
         ),
         "neither encoder takes global tokens": lambda: DualEncoderSpec(

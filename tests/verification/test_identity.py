@@ -175,7 +175,7 @@ def test_what_cases_cannot_see(change, copy_of):
     edit(graph_path(folder), change)
     report = verify(folder, reference="twin", cases="quick", allow_edited=True)
     assert report.ok
-    assert report.scope.endswith(f"), by cases alone: {STATIC} is not the exported graph")
+    assert report.scope.endswith(f"), by cases only: {STATIC} is not the exported graph")
     assert bundle.read(folder).proof.scope == report.scope
     assert report.cases[0].skipped.startswith(f"{STATIC} is not the exported graph: first difference ")
     assert [case.name for case in verify(folder, reference="twin", cases="quick").failed] == GRAPHS
@@ -282,7 +282,7 @@ def test_on_the_command_line(copy_of):
     assert f"exported graphs (checkpoint): AssertionError: {STATIC} is not the exported graph" in output
     result = CliRunner().invoke(main, [*arguments, "--allow-edited"])
     assert result.exit_code == 0
-    assert f"by cases alone: {STATIC} is not the exported graph" in " ".join(result.output.split())
+    assert f"by cases only: {STATIC} is not the exported graph" in " ".join(result.output.split())
 
 
 def test_both_graphs_are_named(copy_of):
@@ -456,7 +456,7 @@ def test_a_file_that_no_export_wrote_is_named(name, listed, copy_of):
     if name.endswith((".md", ".onnx")):
         txexport.load(folder, device="cpu").close()  # which does not read it
         return
-    with pytest.raises(BundleError, match=r"is not of this export, and would be read; move it away"):
+    with pytest.raises(BundleError, match=r"does not belong to this export, but would be read; move it away"):
         txexport.load(folder, device="cpu")
 
 
@@ -475,7 +475,7 @@ def test_a_folder_that_no_export_wrote_is_named(copy_of):
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text("{}")
     assert said(folder, FILES) == "1_Pooling/config.json is in the folder, and no export wrote it"
-    with pytest.raises(BundleError, match=r"config.json is not of this export, and would be read"):
+    with pytest.raises(BundleError, match=r"config.json does not belong to this export, but would be read"):
         txexport.load(folder, device="cpu")
 
 

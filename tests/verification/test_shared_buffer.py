@@ -84,7 +84,7 @@ def test_one_file_of_weights_serves_both(made):
 
 @pytest.mark.parametrize("model_type", ["bert", "t5", "whisper"])
 def test_what_has_no_such_buffer_is_refused(model_type, made):
-    with pytest.raises(UnsupportedError, match="'genai' is for decoders alone, not "):
+    with pytest.raises(UnsupportedError, match="'genai' supports decoders only, not "):
         made(model_type)
 
 

@@ -79,8 +79,8 @@ class Merged(Checkpoint):
         self.in_safetensors = self.as_published = False  # it may have other labels
         if base.gguf is not None or base.quantised:
             raise UnsupportedError(
-                f"{base.folder} is quantised or a GGUF file, but only float weights can be merged; give the float "
-                "checkpoint that it was made of"
+                f"{base.folder} is quantised, or a GGUF file; only float weights can be merged: "
+                "give the float checkpoint that it was made of"
             )
         self._read = AdapterConfig.read(self._folder)
         self._weights, stored = self._tensors()

@@ -106,7 +106,7 @@ def _check_pieces(file: Path, scores: dict[str, float], words: dict[str, int]) -
     lacking = [piece for piece in scores if piece not in words]
     if lacking:
         raise UnsupportedError(
-            f"{file.parent / WORDS} lacks {len(lacking)} pieces of {file}, such as {shown(lacking[0])}, so no "
+            f"{file.parent / WORDS} lacks {len(lacking)} pieces of {file}, e.g. {shown(lacking[0])}, so no "
             "tokenizer.json was made of them"
         )
     letters = {letter for piece in scores for letter in piece} | {SPACE}

@@ -53,7 +53,8 @@ def check_texts(
     _check_all_calibrated(manifest, plan, dtypes, checks)
     if ties and all(check.ok for check in checks):
         raise SkipError(
-            f"{ties:,} integers are ties, which this processor breaks differently; verify on the machine that made the bundle"
+            f"{ties:,} integers are ties, which this processor breaks differently; "
+            "verify on the machine that made the bundle"
         )
     return checks or [TensorCheck(f"{dtype}, no matrix", 1, 0.0, 0.0) for dtype in dtypes]
 
@@ -92,7 +93,8 @@ def _calibrated_again(
                 searched = manifest.form.calibrated[matrix.dtype].searched
                 if (matrix.integers is None) != (matrix.name in searched):
                     raise AssertionError(
-                        f"{matrix.dtype}: txexport.json and the texts disagree on whether {matrix.name} is calibrated"
+                        f"{matrix.dtype}: txexport.json and the texts disagree on whether "
+                        f"{matrix.name} is calibrated"
                     )
                 if matrix.integers is None:
                     continue

@@ -200,14 +200,14 @@ REFUSED = {
         {"general.architecture": "rwkv7"},
         "architecture 'rwkv7' is not supported; expected one",
     ),
-    "value": ({"llama.attention.scale": 0.5}, "'llama.attention.scale' is 0.5, and not known here"),
+    "value": ({"llama.attention.scale": 0.5}, "'llama.attention.scale' is 0.5, which is not supported"),
     "experts": ({"llama.expert_count": 8}, "a llama with experts is not supported"),
     "parts": ({"split.count": 3}, "is one of 3 parts; put them together"),
     "list of parts": ({"split.count": [3, 4]}, "'split.count' is a list"),
     "rope": ({"llama.rope.scaling.type": "dynamic"}, "rope scaling 'dynamic' is not supported"),
     "values": (
         {"llama.attention.key_length": 8, "llama.attention.value_length": 4},
-        "keys and values of other",
+        "keys and values of different",
     ),
     "by layer": (
         {"llama.attention.head_count_kv": [2, 3]},

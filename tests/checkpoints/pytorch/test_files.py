@@ -307,7 +307,7 @@ DAMAGED = {
     ),
     "short numbers": (
         lambda members: members.update({f"{FOLDER}/data/0": bytes(396)}),
-        "tensor 'x' is of 100 numbers, of which 396 bytes are there",
+        "tensor 'x' has 100 numbers, but only 396 bytes of them",
     ),
     "byte order": (
         lambda members: members.update({f"{FOLDER}/byteorder": b"middle"}),

@@ -110,7 +110,7 @@ DAMAGED = {
     "nothing": (b"", "takes more values than there are"),
     "below a mark": (b"K\x01(\x85", "takes more values than there are"),
     "no mark": (b"t", "no mark where one is needed"),
-    "no such value": (b"h\x07", "asks for value 7 before there is one"),
+    "no such value": (b"h\x07", "reads value 7 before it is written"),
     "no pair": (b"}(K\x01u", "a key without a value"),
     "items of a list": (b"](K\x01K\x02u", "a list in the place of a dict"),
     "a state for a list": (b"]}b", "a list in the place of a dict"),

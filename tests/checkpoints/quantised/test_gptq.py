@@ -83,7 +83,7 @@ def test_zero_of_16_stays_one(gptq_of):
 
 def test_zero_of_256_is_refused(gptq_of):
     folder, _ = gptq_of({"symmetric": False, "zero": 256, "bits": 8}, {"sym": False, "bits": 8})
-    with pytest.raises(UnsupportedError, match=rf"'{Q}.qzeros' holds the zero 256"):
+    with pytest.raises(UnsupportedError, match=rf"'{Q}.qzeros' has the zero 256"):
         Checkpoint(folder).blocks(f"{Q}.weight")
 
 
@@ -162,7 +162,7 @@ DAMAGE = {
     ),
     "packed and not": (
         lambda tensors: tensors.update({f"{Q}.weight": torch.zeros(64, 64)}),
-        rf"'{Q}.weight' is there packed and unpacked",
+        rf"'{Q}.weight' occurs packed and unpacked",
     ),
     "scale is NaN": (set_to("scales", 0, np.nan), rf"'{Q}.scales' holds a scale that is not finite"),
     "scale is infinite": (set_to("scales", 1, np.inf), rf"'{Q}.scales' holds a scale that is not finite"),

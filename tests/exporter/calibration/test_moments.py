@@ -155,13 +155,13 @@ def test_what_reads_no_texts_is_told(what, checkpoint_of):
     checkpoint = Checkpoint(checkpoint_of(what))
     resolved = families.resolve(checkpoint)
     with pytest.raises(
-        InputError, match=rf"^texts are for a model that reads them; this one is for {resolved.task}$"
+        InputError, match=rf"^texts need a model that reads texts; this one is for {resolved.task}$"
     ):
         check_reads(resolved.spec, resolved.task)
 
 
 def test_a_decoder_takes_no_pairs(checkpoint_of, tmp_path):
-    with pytest.raises(InputError, match=r"^a decoder takes one text a line, without tabs; two are given"):
+    with pytest.raises(InputError, match=r"^a decoder takes one text a line, without tabs, not two"):
         Read(checkpoint_of("gpt2"), None, PAIRS, tmp_path / "float32")
 
 

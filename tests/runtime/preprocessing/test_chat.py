@@ -161,7 +161,7 @@ def test_a_changed_template_of_several_is_no_longer_the_bundle(checkpoint_of, tm
         prompt(tmp_path / "out", MESSAGES)
     added = tmp_path / "out/additional_chat_templates/more.jinja"
     added.write_text("m")
-    with pytest.raises(BundleError, match=r"more\.jinja is not of this export, and would be read"):
+    with pytest.raises(BundleError, match=r"more\.jinja does not belong to this export, but would be read"):
         load(tmp_path / "out", device="cpu")
 
 

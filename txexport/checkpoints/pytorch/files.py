@@ -62,7 +62,8 @@ def _stored(file: Path, name: str, tensor: Tensor, opened: Opened) -> Stored:
     numbers = storage.start + storage.numel
     if numbers * width > place.nbytes:
         raise ValueError(
-            f"tensor {shown(name)} has {numbers} numbers, but only {place.nbytes} bytes of them are in the file"
+            f"tensor {shown(name)} has {numbers} numbers, "
+            f"but only {place.nbytes} bytes of them are in the file"
         )
     count, strides = math.prod(tensor.shape), _strides(tensor)
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True))

@@ -10,7 +10,7 @@ from txexport.support.printable import clean
 
 HERE = Path(__file__).parent
 STYLE, SCRIPT = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-ALLOWED = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"  # and nothing from the network
+ALLOWED = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"  # no network
 
 
 def render(document: Mapping[str, Any]) -> str:
