@@ -96,7 +96,7 @@ def test_a_proof_covers_what_txexport_json_says(copy):
         ({"stages": {"native": [], "hub": []}}, "native stages are none, expected model"),
         ({"stages": {"native": ["model"], "hub": []}}, "damaged"),
         ({"stages": {"native": {"role": "model"}, "hub": []}}, "damaged"),
-        ({"format": 7}, "format 7 has no stages"),
+        ({"format": 7}, "but format 7 has none"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )

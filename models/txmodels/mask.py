@@ -34,10 +34,10 @@ def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, o
     """
     keys = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
     width, length = attention_mask.shape[1], input_ids.shape[1]
-    places = torch.arange(width, device=attention_mask.device)  # (T)
+    key_positions = torch.arange(width, device=attention_mask.device)  # (T)
     first = width - length
-    own = torch.arange(length, device=attention_mask.device) + first  # (S)
-    past = places <= own[:, None]  # (S, T)
+    query_positions = torch.arange(length, device=attention_mask.device) + first  # (S)
+    past = key_positions <= query_positions[:, None]  # (S, T)
     mask = keys & past  # (B, 1, S, T)
     if window is not None:
         late = order[:, first:, None]  # (B, S, 1)

@@ -467,7 +467,7 @@ def test_two_names_for_one_tensor(copy_of):
     def edit(tensors):
         return tensors | {"bert.pooler.dense.bias": tensors["pooler.dense.bias"].clone()}
 
-    assert "have one meaning" in error(CheckpointError, copy_of("bert", edit))
+    assert "are two names of the same one" in error(CheckpointError, copy_of("bert", edit))
 
 
 def renamed(old: str, new: str):

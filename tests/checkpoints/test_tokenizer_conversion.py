@@ -189,7 +189,7 @@ def test_models_that_cut_texts_in_other_ways_are_told(settings, opus, tmp_path):
         (["a"], "vocab.json"),
         ({"a": 0}, "has no ids of </s>, <unk>, <pad>"),
         ({"</s>": 0, "<unk>": [1], "<pad>": 2}, "has values that are no ids from 0 to 10,000,000"),
-        ({"</s>": 0, "<unk>": 1, "<pad>": -1}, "does not say numbers from 0"),
+        ({"</s>": 0, "<unk>": 1, "<pad>": -1}, "has values that are no ids from 0"),
     ],
 )
 def test_a_vocabulary_that_is_none(words, said, opus, tmp_path):

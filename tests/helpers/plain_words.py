@@ -12,30 +12,30 @@ PHRASES = {
     r" (bundles|models|that|what) hears?\b": ("audio", 1),
     r"neighbours (are |is )?(turn|rotat)": ("interleaved RoPE", 0),
     r"laid apart\b": ("de-interleaved", 0),
-    r" (all see one another|sees? all others)\b": ("bidirectional attention", 1),
+    r" (all see one another|sees? all others)\b": ("bidirectional attention", 0),
     r"leavers\b": ("finished rows", 0),
     r"near enough\b": ("within the bound", 0),
     r"third opinion\b": ("second reference", 0),
     r"behind the back\b": ("bypassing", 1),
-    r"turn(s|ed)? anew\b": ("dynamic NTK RoPE rescales", 1),
+    r"turn(s|ed)? anew\b": ("dynamic NTK RoPE rescales", 0),
     r"in vain\b": ("discarded", 2),
     r"put into words\b": ("image captioning", 2),
-    r"word (matrix|matrices|vectors?)\b": ("word embedding", 19),
+    r"word (matrix|matrices|vectors?)\b": ("word embedding", 10),
     r"corrected sigmoids?\b": ("sigmoid scores with e_score_correction_bias", 0),
-    r"rotates? nothing\b": ("no RoPE", 5),
-    r" (is|are) told\b": ("takes, receives or is notified", 32),
-    r" (is|are) asked for\b": ("is requested", 23),
-    r"looked at\b": ("checked", 8),
-    r"whose (they are|it is)\b": ("its owner", 1),
+    r"rotates? nothing\b": ("no RoPE", 3),
+    r" (is|are) told\b": ("takes, receives or is notified", 22),
+    r" (is|are) asked for\b": ("is requested", 14),
+    r"looked at\b": ("checked", 7),
+    r"whose (they are|it is)\b": ("its owner", 0),
     r"of which all are\b": ("all of which are", 1),
     r"is nobody's\b": ("is ignored", 1),
     r"goes round\b": ("is circular", 0),
     r"sought\b": ("named after its value", 3),
     r"dearest\b": ("most expensive", 0),
-    r"what (it|they|one|he|she) gives?\b": ("the result", 2),
-    r"so many\b": ("that number of", 33),
-    r"stand(s|ing)? (before|behind|beside)\b": ("precedes, follows", 17),
-    r"towers? of (texts|images)\b": ("text encoder, image encoder", 2),
+    r"what (it|they|one|he|she) gives?\b": ("the result", 1),
+    r"so many\b": ("that number of", 22),
+    r"stand(s|ing)? (before|behind|beside)\b": ("precedes, follows", 12),
+    r"towers? of (texts|images)\b": ("text encoder, image encoder", 0),
     r"looks? (ahead|back)\b": ("causal", 0),
     r"masked words?\b": ("masked tokens", 0),
     r"sandwiched norms?\b": ("sandwich norm", 0),
@@ -44,7 +44,7 @@ PHRASES = {
 }
 
 # Docstrings that begin with What, Whether or How.
-QUESTION_DOCSTRINGS = 153
+QUESTION_DOCSTRINGS = 107
 
 # Variables and parameters named by habit, not after what they hold.
 HABITUAL_NAMES = {
@@ -62,4 +62,4 @@ HABITUAL_NAMES = {
     "whole",
     "words",
 }
-HABITUAL_BINDINGS = 1775
+HABITUAL_BINDINGS = 1656

@@ -126,7 +126,9 @@ CONTRADICTIONS = {
     "needs a plain pre-norm or post-norm block": lambda: dataclasses.replace(
         BLOCK, feed_forward=EXPERTS, placement=NormPlacement.RES_POST
     ),
-    "a sandwich of norms": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.SANDWICH),
+    "is 'sandwich', but no architecture combines it with cross": lambda: dataclasses.replace(
+        CROSSING, placement=NormPlacement.SANDWICH
+    ),
     "can leave its first norm out": lambda: dataclasses.replace(BLOCK, skip_attention_norm=True),
     "3 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=(BLOCK,) * 3),
     "0 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=()),
@@ -200,7 +202,7 @@ CONTRADICTIONS = {
     ),
     "VectorSpec: 'last' of the id None": lambda: VectorSpec(Pick.LAST),
     "VectorSpec: 'first_eos' of the id None": lambda: VectorSpec(Pick.FIRST_EOS),
-    "a pool with pick 'first', a norm": lambda: VectorSpec(norm=NORM, pool=POOL),
+    "a pool with pick 'first', a norm and size": lambda: VectorSpec(norm=NORM, pool=POOL),
     "EncoderSpec: texts are padded to one length": lambda: EncoderSpec(
         dataclasses.replace(
             ENCODER, embedding=dataclasses.replace(EMBEDDING, position=PositionSpec(PositionKind.NONE))
@@ -283,10 +285,10 @@ CONTRADICTIONS = {
     "head_dim is -1": lambda: TransformerXLAttentionSpec(12, 3, -1),
     "so there is no vector": lambda: SinusoidVectorsSpec(()),
     "clamp is 0": lambda: SinusoidVectorsSpec((1.0,), 0),
-    "SinusoidVectorsSpec; DisentangledAttentionSpec, and no": lambda: dataclasses.replace(
+    "SinusoidVectorsSpec; expected DisentangledAttentionSpec with": lambda: dataclasses.replace(
         DISENTANGLED, relative=SEGMENTED.relative
     ),
-    "TransformerXLAttentionSpec, and no other": lambda: dataclasses.replace(
+    "expected TransformerXLAttentionSpec with SinusoidVectorsSpec, or neither": lambda: dataclasses.replace(
         SEGMENTED, relative=AlibiSpec((0.5, 0.25, 0.1))
     ),
     "1 frequencies make vectors of 2 numbers, but the stack is 12 wide": lambda: dataclasses.replace(

@@ -235,10 +235,10 @@ CAUSAL = dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4, caus
         "has no cache, so it stands in an encoder only": lambda: DecoderSpec(
             decoder=TextStackSpec(WORDS, (CAUSAL,), 2), head=HeadSpec(HeadKind.CAUSAL_LM)
         ),
-        "attention takes up to 30 tokens, positions 40": lambda: masked_lm(
+        "attention takes up to 30 tokens, expected the limit of the positions, 40": lambda: masked_lm(
             LinformerAttentionSpec(*SIZES, 30, 5)
         ),
-        "attention takes up to 40 tokens, positions None": lambda: masked_lm(
+        "attention takes up to 40 tokens, expected the limit of the positions, None": lambda: masked_lm(
             LinformerAttentionSpec(*SIZES, L, 5),
             embedding=EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE)),
         ),

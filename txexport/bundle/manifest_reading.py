@@ -65,7 +65,7 @@ def parsed(path: Path, values: dict) -> Manifest:
         for entry in (*entries, *([proof] if proof is not None else [])):
             check_fields(entry)
         spec = from_dict(ModelSpec, manifest.spec)
-        own = () if form.only == "hub" else roles_of(spec)
+        native_roles = () if form.only == "hub" else roles_of(spec)
         others = () if form.only == "native" else for_others(spec, form.client)
         _check_dtypes(form)
         _check_options(formats)
@@ -80,7 +80,7 @@ def parsed(path: Path, values: dict) -> Manifest:
             ("limits", manifest.limits, limits(spec)),
         ]
         for one in formats.values():
-            listed += [("native graphs", one.native, own), ("hub graphs", one.hub, others)]
+            listed += [("native graphs", one.native, native_roles), ("hub graphs", one.hub, others)]
         for key, names, expected in listed:
             if set(names) != set(expected):
                 listed_roles = ", ".join(names) or "none"

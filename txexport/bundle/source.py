@@ -115,8 +115,8 @@ def is_listed_whole(source: Source) -> bool:
 
     Older exports recorded only these. For a GGUF file, and a checkpoint without other files, it is the same.
     """
-    alone = [name in ALONE or not name.endswith((*COMPANIONS, ".gguf")) for name in source.sha256]
-    return not all(alone)
+    is_basic = [name in ALONE or not name.endswith((*COMPANIONS, ".gguf")) for name in source.sha256]
+    return not all(is_basic)
 
 
 def changed(checkpoint: Checkpoint, source: Source) -> list[str]:

@@ -104,13 +104,13 @@ class Checkpoint:
         raise CheckpointError(f"{self.folder} has no weights ({hint}expected {' or '.join(READERS)})")
 
     def _shards(self, index: str) -> list[Path]:
-        places = read_json(self.folder / index).get("weight_map")
-        if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        weight_map = read_json(self.folder / index).get("weight_map")
+        if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
             raise CheckpointError(f"{index}: 'weight_map' is not tensor names to file names")
-        for name in places.values():
+        for name in weight_map.values():
             if not stays_inside(name):
                 raise CheckpointError(f"{index} names {name!r}, expected a file within its folder")
-        files = [self.folder / name for name in sorted(set(places.values()))]
+        files = [self.folder / name for name in sorted(set(weight_map.values()))]
         for file in files:
             if not file.is_file():
                 raise CheckpointError(f"{file.name} is missing, though {index} names it")

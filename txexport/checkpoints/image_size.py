@@ -81,8 +81,8 @@ class Resized(Checkpoint):
         table = self.whole.read(name)
         side = math.isqrt(table.shape[-2] - self.tokens)
         flat = table.reshape(table.shape[-2:])  # (tokens + side * side, W)
-        places = bicubic(flat[self.tokens :].reshape(side, side, -1), self.grid)
-        yield np.concatenate([flat[: self.tokens], places.reshape(-1, table.shape[-1])]).reshape(
+        interpolated = bicubic(flat[self.tokens :].reshape(side, side, -1), self.grid)
+        yield np.concatenate([flat[: self.tokens], interpolated.reshape(-1, table.shape[-1])]).reshape(
             self.tensors[name].shape
         )
 
@@ -126,9 +126,9 @@ def bicubic(table: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 def _taps(old: int, new: int) -> tuple[np.ndarray, np.ndarray]:
     """The indices (4,new) of the `old` values that make each of `new` values, and their weights (4,new)."""
-    places = old / new * (np.arange(new) + 0.5) - 0.5
-    first = np.floor(places)
-    t = places - first
+    centres = old / new * (np.arange(new) + 0.5) - 0.5
+    first = np.floor(centres)
+    t = centres - first
     taps = np.clip(first.astype(int) + np.arange(-1, 3)[:, None], 0, old - 1)
     return taps, np.stack([_far(t + 1), _near(t), _near(1 - t), _far(2 - t)])
 

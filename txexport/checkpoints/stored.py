@@ -73,8 +73,8 @@ class Stored:
         row = math.prod(shape[1:])
         step = max(1, CHUNK // max(1, row * SIZES["F32"]))  # the same number of rows in a block for all types
         if self.strides is not None:
-            whole = self.array(name)
-            yield from (whole[first : first + step] for first in range(0, shape[0], step))
+            values = self.array(name)
+            yield from (values[first : first + step] for first in range(0, shape[0], step))
             return
         with self._opened() as file:
             for first in range(0, shape[0], step):

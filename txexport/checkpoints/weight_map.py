@@ -79,11 +79,13 @@ class Take:
 
     def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:
         """Write a parameter's numbers into the result of `own`: the inverse of `cut`."""
-        whole = self._with_our_axes(stored)
+        stored_in_order = self._with_our_axes(stored)
         if self.along_inputs:
-            whole[:, self._inputs(whole)] = numbers
+            stored_in_order[:, self._inputs(stored_in_order)] = numbers
             return
-        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])  # a view of the same memory
+        grouped = stored_in_order.reshape(
+            self.groups, self.parts, -1, *stored_in_order.shape[1:]
+        )  # a view of the same memory
         place = grouped[:, self.part : self.part + self.width]
         place[...] = numbers.reshape(place.shape) - np.float32(self.plus)
 

@@ -123,8 +123,8 @@ def _masked(model: Model, items: list[Item]) -> list[Any]:
 
 def _answered(model: Model, items: list[Item]) -> list[Any]:
     questions, contexts = zip(*pairs(items), strict=True)
-    found: list[Any] = model.answer(list(questions), list(contexts), top_k=1)
-    return [(answer["start"], answer["end"]) for [answer] in found]
+    answers: list[Any] = model.answer(list(questions), list(contexts), top_k=1)
+    return [(answer["start"], answer["end"]) for [answer] in answers]
 
 
 def _next(model: Model, items: list[Item]) -> list[Any]:
@@ -140,8 +140,8 @@ def _chosen(model: Model, items: list[Item]) -> list[Any]:
 
 
 def _classified(model: Model, items: list[Item]) -> list[Any]:
-    found: list[Any] = model.classify(items, top_k=1, truncate=True)
-    return [row[0]["label"] for row in found]
+    labels: list[Any] = model.classify(items, top_k=1, truncate=True)
+    return [row[0]["label"] for row in labels]
 
 
 # By method: the function that computes answers, and the one that compares them, the reference's first.

@@ -60,7 +60,7 @@ def compare_dtypes(
     tell("timing")
     works = works_of(first, items)
     seconds, speedup = timed(models, works, rounds)
-    told = {measure for one in accuracy.values() for measure in one}
+    reported = {measure for one in accuracy.values() for measure in one}
     result = DtypeComparison(
         bundle=str(out),
         model_type=manifest.model_type,
@@ -70,7 +70,7 @@ def compare_dtypes(
         reference=names[0],
         texts=len(items) if bundle.reads_tokens(manifest.graphs) else 0,
         built_in=texts is None,
-        measures={name: message for name, message in MEASURES.items() if name in told},
+        measures={name: message for name, message in MEASURES.items() if name in reported},
         works={name: message for name, (message, _) in works.items()},
         dtypes=[
             DtypeResult(

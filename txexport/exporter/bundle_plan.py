@@ -174,18 +174,18 @@ class DtypePlan:
 
     def _homes(self, asked: Mapping[str, Uses]) -> dict[str, set[str]]:
         """The parameters of each weights file."""
-        own = [graph.path for graph in self.hub if self._owns(graph)]
-        if not own:
+        paths = [graph.path for graph in self.hub if self._owns(graph)]
+        if not paths:
             path = roles.data_path(roles.hub_path(roles.MODEL, dtype=self.dtype.suffix))
             return {path: set().union(*asked.values())}
-        return {roles.data_path(path): set(asked[path]) for path in own}
+        return {roles.data_path(path): set(asked[path]) for path in paths}
 
     def _owns(self, graph: PlannedGraph) -> bool:
         """Tell whether a client opens a graph by itself, so that its weights need a file of their own."""
         if self.options.single_file:
             return False
-        alone = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
-        return self.options.client not in (None, roles.GENAI) or graph.role in alone
+        separate = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
+        return self.options.client not in (None, roles.GENAI) or graph.role in separate
 
     def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """See BundlePlan."""

@@ -27,24 +27,24 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     reads the checkpoint's differently than it says; config.json describes the graphs to clients. Raises
     CheckpointError for a file that cannot be read.
     """
-    own = checkpoint.companions()
+    copied = checkpoint.companions()
     if isinstance(checkpoint, Resized):
-        own |= settings_for(own, checkpoint.image_size, plan.model_type)
-    made = hub_files(own, plan)
-    if isinstance(tokenizer := own.get(TOKENIZER), Path):
+        copied |= settings_for(copied, checkpoint.image_size, plan.model_type)
+    derived = hub_files(copied, plan)
+    if isinstance(tokenizer := copied.get(TOKENIZER), Path):
         _check_ids(tokenizer)
         model_type = checkpoint.config.get("model_type") or plan.model_type
-        own |= _tokenizer_as_read(tokenizer, own, checkpoint.config | {"model_type": model_type})
-    yield from (own | made).items()
-    if isinstance(modules := own.get("modules.json"), Path):
+        copied |= _tokenizer_as_read(tokenizer, copied, checkpoint.config | {"model_type": model_type})
+    yield from (copied | derived).items()
+    if isinstance(modules := copied.get("modules.json"), Path):
         _check_modules(modules)
-    if plan.reads_tokens and TOKENIZER not in own and checkpoint.folder.is_dir():
+    if plan.reads_tokens and TOKENIZER not in copied and checkpoint.folder.is_dir():
         converted = tokenizer_json(checkpoint.folder, plan.model_type)
         if converted is not None:
             yield TOKENIZER, converted.encode()
     for module in sorted(checkpoint.folder.glob("[0-9]*_Dense")):
         yield f"{module.name}/{bundle.DENSE}", _dense(Checkpoint(module), str(module))
-    if "modules.json" not in own and colbert.is_colbert(checkpoint):
+    if "modules.json" not in copied and colbert.is_colbert(checkpoint):
         yield from colbert.settings(checkpoint).items()
         yield f"{colbert.FOLDER}/{bundle.DENSE}", _dense(checkpoint, str(checkpoint.folder))
 
@@ -79,11 +79,11 @@ def _check_ids(path: Path) -> None:
         return  # the tokenizers library reports the error
     if not isinstance(model, dict):
         return  # a list, whose indices are the ids
-    words: dict[int, str] = {}
+    by_id: dict[int, str] = {}
     for word, number in model.items():
-        if isinstance(number, int) and words.setdefault(number, word) != word:
+        if isinstance(number, int) and by_id.setdefault(number, word) != word:
             raise CheckpointError(
-                f"{path} has two words of the id {number}, {shown(words[number])} and {shown(word)}; "
+                f"{path} has two words of the id {number}, {shown(by_id[number])} and {shown(word)}; "
                 "expected one word for each id; make the tokenizer again"
             )
 

@@ -55,18 +55,18 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
     config = config if told else config | {"model_type": plan.model_type}
     if not plan.hub:
         return {} if told else {CONFIG: _text(config)}
-    made = {CONFIG: _config(config, plan)}
+    files = {CONFIG: _config(config, plan)}
     generation = contents.get(GENERATION, contents[CONFIG])
     genai = _genai_settings(plan, contents[CONFIG], generation)
     if genai is not None:
-        made[GENAI] = genai
+        files[GENAI] = genai
     inner = contents.get(PROCESSOR, {})
     processor = inner.get("image_processor", inner.get("feature_extractor"))
     if PREPROCESSOR not in own and isinstance(processor, dict):
-        made[PREPROCESSOR] = processor
+        files[PREPROCESSOR] = processor
     if TOKENIZER in own and TOKENIZER_CONFIG not in own:
-        made[TOKENIZER_CONFIG] = {}  # transformers.js requires it
-    texts = {name: _text(content) for name, content in made.items()}
+        files[TOKENIZER_CONFIG] = {}  # transformers.js requires it
+    texts = {name: _text(content) for name, content in files.items()}
     if plan.options.client == roles.TRITON:
         for one in plan.hub:
             signature = signatures(plan.spec, one.contract)[one.role]

@@ -37,17 +37,17 @@ def settings_for(own: Mapping[str, Path | bytes], size: tuple[int, int], model_t
 
 def _resized(settings: Mapping[str, Any], size: tuple[int, int], model_type: str) -> dict[str, Any]:
     """The changed values."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    asked = DEFAULTS[processor(settings, model_type)] | given
-    whole = dict(zip(("height", "width"), size, strict=True))
+    settings_given = {name: value for name, value in settings.items() if value is not None}
+    asked = DEFAULTS[processor(settings, model_type)] | settings_given
+    target = dict(zip(("height", "width"), size, strict=True))
     if not asked["do_center_crop"]:
-        return {"size": whole}
+        return {"size": target}
     crop = edges("crop_size", asked["crop_size"], True)
     before = edges("size", asked["size"], asked["default_to_square"])
     if isinstance(crop, int):
         crop = (crop, crop)
     grown = [new / old for new, old in zip(size, crop, strict=True)]
     if isinstance(before, int):
-        return {"size": {"shortest_edge": round(before * max(grown))}, "crop_size": whole}
+        return {"size": {"shortest_edge": round(before * max(grown))}, "crop_size": target}
     height, width = (round(edge * share) for edge, share in zip(before, grown, strict=True))
-    return {"size": {"height": height, "width": width}, "crop_size": whole}
+    return {"size": {"height": height, "width": width}, "crop_size": target}

@@ -92,9 +92,9 @@ def _check_written(folder: Path, name: str) -> None:
         return
     if (folder / ADAPTER).is_file():
         raise InputError(f"the {name} has an adapter of peft's, which it saves alone; {UNMERGED}")
-    found = ", ".join(sorted(one.name for one in folder.iterdir())[:3]) or "nothing"
+    written = ", ".join(sorted(one.name for one in folder.iterdir())[:3]) or "nothing"
     raise InputError(
-        f"source is a {name}, whose save_pretrained writes {found}; expected a model's config.json"
+        f"source is a {name}, whose save_pretrained writes {written}; expected a model's config.json"
     )
 
 
@@ -104,8 +104,8 @@ def _named(folder: str, name: str) -> Iterator[None]:
     try:
         yield
     except TxexportError as error:
-        places = {folder, os.path.relpath(folder)}
-        for place in sorted(places, key=len, reverse=True):
+        folders = {folder, os.path.relpath(folder)}
+        for place in sorted(folders, key=len, reverse=True):
             error.args = (str(error).replace(f"{place}/", "").replace(place, f"the {name} in memory"),)
         raise
 

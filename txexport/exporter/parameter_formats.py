@@ -22,12 +22,12 @@ def matching(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]
     """
     keys = set()
     for pattern in patterns:
-        found = {weight.key for name, weight in weights.items() if fnmatchcase(name, pattern)}
-        if not found:
+        matched = {weight.key for name, weight in weights.items() if fnmatchcase(name, pattern)}
+        if not matched:
             raise InputError(
                 f"keep is {shown(pattern)}, which matches no parameter, as {next(iter(weights))}"
             )
-        keys |= found
+        keys |= matched
     return {name for name, weight in weights.items() if weight.key in keys}
 
 

@@ -42,12 +42,12 @@ class Blocks:
         def spread(of_blocks: np.ndarray) -> np.ndarray:
             return np.repeat(of_blocks, self.block, axis=1)[:, :inputs]
 
-        whole = self.integers.astype(np.float32)
+        values = self.integers.astype(np.float32)
         if self.zeros is not None:
-            whole -= spread(self.zeros.astype(np.float32))
-        whole *= spread(self.scales)
+            values -= spread(self.zeros.astype(np.float32))
+        values *= spread(self.scales)
         if self.minima is not None:
-            whole -= spread(self.minima)
+            values -= spread(self.minima)
         if self.order is None:
-            return whole
-        return whole.take(np.argsort(self.order), axis=1)
+            return values
+        return values.take(np.argsort(self.order), axis=1)

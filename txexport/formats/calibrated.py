@@ -32,9 +32,11 @@ class CalibratedInt4(Int4):
             _, zeros, scales = searched(rows, self.block)
             integers = whole[:, first : first + len(rows)].T.copy()
             for number, start in enumerate(range(0, shape[1], self.block)):
-                own = slice(start, start + self.block)
-                low, high = between(rows[:, own].T, scales[:, number], zeros[:, number].astype(np.float32))
-                integers[:, own] = integers[:, own].clip(low.T, high.T)
+                rows_of_block = slice(start, start + self.block)
+                low, high = between(
+                    rows[:, rows_of_block].T, scales[:, number], zeros[:, number].astype(np.float32)
+                )
+                integers[:, rows_of_block] = integers[:, rows_of_block].clip(low.T, high.T)
             return integers, zeros, scales
 
         return find

@@ -59,8 +59,8 @@ class Int4:
 
     def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
         """See NumberFormat."""
-        own, inputs = self.parts(shape), shape[1]
-        integers, zeros = (unpacked(parts[name], own[name].shape) for name in ("", "zero"))
+        parts_of_shape, inputs = self.parts(shape), shape[1]
+        integers, zeros = (unpacked(parts[name], parts_of_shape[name].shape) for name in ("", "zero"))
 
         def spread(of_blocks: np.ndarray) -> np.ndarray:
             return np.repeat(of_blocks, self.block, axis=0)[:inputs]
@@ -132,8 +132,8 @@ def searched(rows: np.ndarray, block: int) -> Found:
         found = [np.where(better, new, old) for new, old in zip(other, found, strict=True)]
     first, zeros, scales = found
     integers = _integers(numbers, first, zeros)
-    whole = integers.transpose(1, 2, 0).reshape(outputs, blocks * block)[:, :inputs]
-    return whole.astype(np.uint8), zeros.astype(np.uint8), scales
+    by_rows = integers.transpose(1, 2, 0).reshape(outputs, blocks * block)[:, :inputs]
+    return by_rows.astype(np.uint8), zeros.astype(np.uint8), scales
 
 
 def _integers(numbers: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:

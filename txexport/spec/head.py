@@ -46,8 +46,8 @@ class HeadSpec:
         labelled = self.kind not in (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
         if labelled != (self.labels > 0) or (labelled and self.tied):
             expected = "1 or more, and tied=False" if labelled else "0"
-            given = f"{self.labels} labels, tied={self.tied}"
-            raise SpecError(f"HeadSpec: kind '{self.kind}' with {given}; expected {expected}")
+            described = f"{self.labels} labels, tied={self.tied}"
+            raise SpecError(f"HeadSpec: kind '{self.kind}' with {described}; expected {expected}")
         if self.kind == HeadKind.SPANS and self.labels != 2:
             raise SpecError(f"HeadSpec: a span has 2 ends, not {self.labels}")
         if self.kind == HeadKind.CHOICES and self.labels != 1:
@@ -199,8 +199,9 @@ class VectorSpec:
             )
         if self.pool is not None and (self.pick, self.norm, self.size) != (Pick.FIRST, None, None):
             raise SpecError(
-                f"VectorSpec: a pool with pick '{self.pick}', norm {self.norm} and size {self.size}; a pool "
-                f"reads all hidden states, and nothing follows it: expected '{Pick.FIRST}', None and None"
+                f"VectorSpec: a pool with pick '{self.pick}', {'no' if self.norm is None else 'a'} norm and "
+                f"size {self.size}; a pool reads all hidden states, and nothing follows it: "
+                f"expected '{Pick.FIRST}', no norm and None"
             )
         if self.size is not None:
             positive(self, "size")

@@ -61,9 +61,9 @@ class TextStackSpec:
                 )
             for kind, read in READ_VECTORS.items():
                 if isinstance(block.attention, kind) != isinstance(self.relative, read):
-                    own = type(block.attention).__name__
+                    kind_name = type(block.attention).__name__
                     raise SpecError(
-                        f"TextStackSpec: {own} with {type(self.relative).__name__}; expected "
+                        f"TextStackSpec: {kind_name} with {type(self.relative).__name__}; expected "
                         f"{kind.__name__} with {read.__name__}, or neither"
                     )
             if (block.cross_attention is None) != (first.cross_attention is None):

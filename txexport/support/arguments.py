@@ -130,8 +130,8 @@ def _check_path(name: str, value: str | os.PathLike) -> None:
 
 def is_whole(value: object, low: int, high: int | None = None) -> bool:
     """Tell whether `value` is an integer, also of NumPy, from `low` up to `high`, and no bool."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and low <= value and (high is None or value <= high)  # type: ignore[operator]
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_integer and low <= value and (high is None or value <= high)  # type: ignore[operator]
 
 
 def check_count(name: str, value: object) -> None:

@@ -48,9 +48,9 @@ class FittedTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """The lines, for rich."""
         every = range(len(self.columns))
-        own = [place for place in every if not self.columns[place].apart]
-        whole = [self._widest(place) for place in every]
-        shown = list(every) if _across(whole) <= options.max_width else own
+        kept_columns = [place for place in every if not self.columns[place].apart]
+        widths = [self._widest(place) for place in every]
+        shown = list(every) if _across(widths) <= options.max_width else kept_columns
         for part in self._parts(shown, options.max_width):
             yield Text()
             yield from self._lines(part, self._widths(part, options.max_width), options.max_width)

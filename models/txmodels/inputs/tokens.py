@@ -52,32 +52,32 @@ class Embedding(nn.Module):
         With one token type, token_type_ids are not needed; only token dropout and masked vectors need the
         mask.
         """
-        words = self.word(input_ids)  # (B, S, W)
+        embedded = self.word(input_ids)  # (B, S, W)
         if self.project_first:
-            words = self.project(words)
+            embedded = self.project(embedded)
         if self.dropped is not None:
             assert attention_mask is not None
-            dropped = (input_ids == self.dropped).to(words.dtype)  # (B, S)
-            share = dropped.sum(dim=1) / attention_mask.sum(dim=1).to(words.dtype)  # (B)
-            words = words * (1 - dropped)[:, :, None] * KEPT / (1 - share)[:, None, None]
+            dropped = (input_ids == self.dropped).to(embedded.dtype)  # (B, S)
+            share = dropped.sum(dim=1) / attention_mask.sum(dim=1).to(embedded.dtype)  # (B)
+            embedded = embedded * (1 - dropped)[:, :, None] * KEPT / (1 - share)[:, None, None]
         if self.scale != 1:
-            words = words * self.scale
+            embedded = embedded * self.scale
         if self.norm_first:
-            words = self.norm(words)
+            embedded = self.norm(embedded)
         if self.table:
-            words = words + self.position(positions + self.offset)
+            embedded = embedded + self.position(positions + self.offset)
         if self.segments == 1:
-            words = words + self.segment.weight
+            embedded = embedded + self.segment.weight
         elif self.segments:
-            words = words + self.segment(token_type_ids)
+            embedded = embedded + self.segment(token_type_ids)
         if self.tasks:
-            words = words + self.task.weight[0]
+            embedded = embedded + self.task.weight[0]
         if not self.norm_first:
-            words = self.norm(words)
+            embedded = self.norm(embedded)
         if self.masked:
             assert attention_mask is not None
-            words = words * attention_mask[:, :, None]
-        x: Tensor = words if self.project_first else self.project(words)
+            embedded = embedded * attention_mask[:, :, None]
+        x: Tensor = embedded if self.project_first else self.project(embedded)
         return x
 
 

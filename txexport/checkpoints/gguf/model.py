@@ -65,23 +65,23 @@ class GgufModel:
         Raises UnsupportedError for an unsupported tokenizer, CheckpointError for a damaged one.
         """
         vocabulary = tokenizer.Vocabulary.of(self.metadata)
-        made = {
+        files = {
             "config.json": _json(self.config),
             "generation_config.json": _json(tokenizer.generation(self.metadata, vocabulary)),
         }
         if vocabulary is None:
-            return made
+            return files
         length = self.metadata.integer("context_length")
-        made["tokenizer_config.json"] = _json(tokenizer.settings(vocabulary, length))
+        files["tokenizer_config.json"] = _json(tokenizer.settings(vocabulary, length))
         try:
-            made["tokenizer.json"] = tokenizer.tokenizer(vocabulary).to_str().encode()
+            files["tokenizer.json"] = tokenizer.tokenizer(vocabulary).to_str().encode()
         except (CheckpointError, UnsupportedError):
             raise
         except BaseException as error:  # panics of tokenizers are no Exception
             if not is_failure(error):
                 raise
             raise CheckpointError(f"{self.file}: no tokenizer can be made of its metadata: {error}") from None
-        return made
+        return files
 
 
 def _read(file: Path, packed: container.Packed) -> np.ndarray:

@@ -165,8 +165,8 @@ class GgufTensor:
         with reading(self.file), self.file.open("rb") as stream:
             stream.seek(self.packed.offset)
             if self.order is not None:
-                whole = self._read(stream, count, row)[self.order]
-                yield from (whole[first : first + step] for first in range(0, count, step))
+                reordered = self._read(stream, count, row)[self.order]
+                yield from (reordered[first : first + step] for first in range(0, count, step))
                 return
             for first in range(0, count, step):
                 yield self._read(stream, min(step, count - first), row)

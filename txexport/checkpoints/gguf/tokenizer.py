@@ -147,7 +147,7 @@ def _derived(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[tuple[str, 
 
     Gemma's merges follow the ids, not the scores.
     """
-    found = []
+    pairs = []
     for token, number in ids.items():
         if len(token) > LONGEST_TOKEN or vocabulary.types[number] in (CONTROL, BYTE, UNKNOWN):
             continue
@@ -155,9 +155,9 @@ def _derived(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[tuple[str, 
         for cut in range(1, len(token)):
             left, right = token[:cut], token[cut:]
             if left in ids and right in ids:
-                found.append((rank, cut, left, right))
-    found.sort(key=lambda one: (one[0], one[1]), reverse=True)
-    return [(left, right) for _, _, left, right in found]
+                pairs.append((rank, cut, left, right))
+    pairs.sort(key=lambda one: (one[0], one[1]), reverse=True)
+    return [(left, right) for _, _, left, right in pairs]
 
 
 def _processor(vocabulary: Vocabulary, beginning: bool) -> processors.TemplateProcessing | None:

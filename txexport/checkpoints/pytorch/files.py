@@ -99,14 +99,16 @@ def _zip(stream: BinaryIO, size: int) -> Opened:
     folder = pickled[0].removesuffix("data.pkl")
     if f"{folder}constants.pkl" in names:
         raise UnsupportedError("it is a TorchScript program; save the model's state dict")
-    places = {member.filename: _place(stream, member, min(end, size)) for member in members}
-    _check_apart(places)
-    value, _ = pickles.load(io.BytesIO(_bytes(stream, places[pickled[0]])))
-    order = _bytes(stream, places[name]) if (name := f"{folder}byteorder") in places else b"little"
+    members_at = {member.filename: _place(stream, member, min(end, size)) for member in members}
+    _check_apart(members_at)
+    value, _ = pickles.load(io.BytesIO(_bytes(stream, members_at[pickled[0]])))
+    order = _bytes(stream, members_at[name]) if (name := f"{folder}byteorder") in members_at else b"little"
     if order not in (b"little", b"big"):
         raise ValueError(f"its byteorder is {shown(order)}")
     inside = f"{folder}data/"
-    storages = {name.removeprefix(inside): place for name, place in places.items() if name.startswith(inside)}
+    storages = {
+        name.removeprefix(inside): place for name, place in members_at.items() if name.startswith(inside)
+    }
     return Opened(value, storages, order == b"big")
 
 

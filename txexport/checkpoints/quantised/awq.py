@@ -47,17 +47,20 @@ class Reader:
                     "float weights"
                 )
             return None
-        words, zeros = module.take("qweight", ("I32",), 2), module.take("qzeros", ("I32",), 2)
+        packed_weights, zeros = module.take("qweight", ("I32",), 2), module.take("qzeros", ("I32",), 2)
         scales = module.take("scales", ANY_FLOAT, 2)
-        inputs, outputs = words.shape[0], words.shape[1] * 32 // BITS
+        inputs, outputs = packed_weights.shape[0], packed_weights.shape[1] * 32 // BITS
         count = scales.shape[0]
         scales.expect((count, outputs))
-        zeros.expect((count, words.shape[1]))
+        zeros.expect((count, packed_weights.shape[1]))
         if inputs % count:
             raise CheckpointError(f"tensor '{scales.name}' has {count} groups for {inputs} inputs")
-        nbytes = nbytes_of(words, zeros, scales)
+        nbytes = nbytes_of(packed_weights, zeros, scales)
         return Matrix(
-            f"awq int{BITS}", (outputs, inputs), nbytes, lambda: self._blocks(inputs, words, zeros, scales)
+            f"awq int{BITS}",
+            (outputs, inputs),
+            nbytes,
+            lambda: self._blocks(inputs, packed_weights, zeros, scales),
         )
 
     def _blocks(self, inputs: int, words: Part, zeros: Part, scales: Part) -> Blocks:

@@ -53,15 +53,15 @@ class Reader:
         """The matrix of a module; None if it is not packed."""
         if "qweight" not in module.parts:
             return None
-        words, zeros = module.take("qweight", INT32, 2), module.take("qzeros", INT32, 2)
+        packed, zeros = module.take("qweight", INT32, 2), module.take("qzeros", INT32, 2)
         scales, groups = module.take("scales", ANY_FLOAT, 2), module.maybe("g_idx", INT32, 1)
-        outputs = words.shape[1]
+        outputs = packed.shape[1]
         bits, rest = divmod(zeros.shape[1] * 32, outputs)
-        inputs = words.shape[0] * 32 // max(bits, 1)
-        if rest or bits not in self.bits or words.shape[0] * 32 % bits:
+        inputs = packed.shape[0] * 32 // max(bits, 1)
+        if rest or bits not in self.bits or packed.shape[0] * 32 % bits:
             expected = ", ".join(map(str, sorted(self.bits)))
             raise CheckpointError(
-                f"tensors '{words.name}' {words.shape} and '{zeros.name}' {zeros.shape} are not packed in "
+                f"tensors '{packed.name}' {packed.shape} and '{zeros.name}' {zeros.shape} are not packed in "
                 f"{expected} bits, as config.json says"
             )
         scales.expect((zeros.shape[0], outputs))
@@ -70,8 +70,8 @@ class Reader:
         return Matrix(
             f"gptq int{bits}",
             (outputs, inputs),
-            nbytes_of(words, zeros, scales, groups),
-            lambda: self._blocks(bits, words, zeros, scales, groups),
+            nbytes_of(packed, zeros, scales, groups),
+            lambda: self._blocks(bits, packed, zeros, scales, groups),
         )
 
     def _blocks(self, bits: int, words: Part, zeros: Part, scales: Part, groups: Part | None) -> Blocks:

@@ -59,8 +59,8 @@ def left(token: Any, **options: bool) -> Any:
 
 def _letters(settings: Settings, accents: bool, lower: bool) -> list[Normalizer]:
     """A normalizer that removes accents unless they are kept, and lowercases on request."""
-    kept = settings.get("keep_accents", accents)
-    result: list[Normalizer] = [] if kept else [normalizers.NFKD(), normalizers.StripAccents()]
+    keep_accents = settings.get("keep_accents", accents)
+    result: list[Normalizer] = [] if keep_accents else [normalizers.NFKD(), normalizers.StripAccents()]
     return [*result, normalizers.Lowercase()] if settings.get("do_lower_case", lower) else result
 
 
@@ -109,8 +109,8 @@ def xlm_roberta(settings: Settings, file: TokenizerFile) -> Built:
 def camembert(settings: Settings, file: TokenizerFile) -> Built:
     """CamembertTokenizer."""
     tokens = settings.tokens("CamembertTokenizer")
-    words = file.scored
-    unknown = next((place for place, (word, _) in enumerate(words) if word == str(tokens["unk_token"])), 0)
+    pieces = file.scored
+    unknown = next((place for place, (word, _) in enumerate(pieces) if word == str(tokens["unk_token"])), 0)
     tokens["mask_token"] = left(tokens["mask_token"], special=True)
     extra = settings.get(OLD_EXTRA, None)
     tokenizer = unigram(file.unigram(unknown), precompiled(file), _scheme(settings), cut=True)
@@ -135,7 +135,7 @@ def rembert(settings: Settings, file: TokenizerFile) -> Built:
 def big_bird(settings: Settings, file: TokenizerFile) -> Built:
     """BigBirdTokenizer."""
     tokens = settings.tokens("BigBirdTokenizer")
-    words = file.scored
+    pieces = file.scored
     first = (str(tokens["unk_token"]), 0.0)
     for name, token in tokens.items():
         if isinstance(token, str):
@@ -144,7 +144,7 @@ def big_bird(settings: Settings, file: TokenizerFile) -> Built:
         normalizers.Strip(left=False, right=False),
         normalizers.Replace(Regex(" {2,}"), SPACE),
     ]
-    unknown = words.index(first) if first in words else 100
+    unknown = pieces.index(first) if first in pieces else 100
     return Built(
         unigram(file.unigram(unknown), normalizer, _scheme(settings), cut=False), tokens, post=AROUND
     )
@@ -153,9 +153,9 @@ def big_bird(settings: Settings, file: TokenizerFile) -> Built:
 def deberta_v2(settings: Settings, file: TokenizerFile) -> Built:
     """DebertaV2Tokenizer."""
     tokens = settings.tokens("DebertaV2Tokenizer")
-    words = file.scored
+    pieces = file.scored
     first = (str(tokens["unk_token"]), 0.0)
-    unknown = words.index(first) if first in words else settings.get("unk_id", 1)
+    unknown = pieces.index(first) if first in pieces else settings.get("unk_id", 1)
     lower = [normalizers.Lowercase()] if settings.get("do_lower_case", False) else []
     spaces = normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " ")
     normalizer = [*lower, spaces, normalizers.NFC(), normalizers.Strip(left=False, right=True)]
@@ -172,9 +172,9 @@ def pegasus(settings: Settings, file: TokenizerFile) -> Built:
     sentence, more = settings.get("mask_token_sent", "<mask_1>"), settings.get(OLD_EXTRA, None) or []
     extra = [sentence] if sentence is not None and sentence not in more else []
     extra += [f"<unk_{number}>" for number in range(2, settings.get("offset", 103))]
-    words = file.scored
+    pieces = file.scored
     own = precompiled(file) or [normalizers.Replace(Regex(r"\n"), " ")]
-    unknown = words.index((str(tokens["unk_token"]), 0.0), 1)
+    unknown = pieces.index((str(tokens["unk_token"]), 0.0), 1)
     tokenizer = unigram(file.unigram(unknown), [*own, SPACES], "always", cut=False)
     return Built(tokenizer, tokens, extra, template("$A {eos_token}", "$A $B {eos_token}", "eos_token"))
 

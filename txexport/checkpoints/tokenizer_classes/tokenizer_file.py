@@ -68,12 +68,12 @@ class TokenizerFile:
 
     def unigram(self, unk_id: int, words: list[tuple[str, float]] | None = None) -> Model:
         """Make a unigram model of the vocabulary, or of other `words` with their scores."""
-        made = {"type": "Unigram", "unk_id": unk_id, "byte_fallback": False}
+        model = {"type": "Unigram", "unk_id": unk_id, "byte_fallback": False}
         options = {name: value for name, value in self.model.items() if name not in VOCABULARY}
-        if words is None and {"byte_fallback": False, **options} == made:
+        if words is None and {"byte_fallback": False, **options} == model:
             return self.tokenizer.model
         words = self.scored if words is None else words
-        self.model = {**made, "vocab": words}
+        self.model = {**model, "vocab": words}
         return Unigram(words, unk_id=unk_id, byte_fallback=False)
 
     @property

@@ -96,8 +96,8 @@ class Reading:
         result: dict[str, Session | None] = {}
         for role in order[: last + 1]:
             model = onnx.load(self.folder / self.manifest.hub[role].file, load_external_data=False)
-            given = {port.name for port in model.graph.input}
-            wanted = {value for of, value in places if of == role} - given
+            inputs = {port.name for port in model.graph.input}
+            wanted = {value for of, value in places if of == role} - inputs
             wanted |= {LAST_HIDDEN_STATE} if role == roles.ENCODER else set()
             del model.graph.output[:]
             for name in sorted(wanted):
@@ -125,7 +125,7 @@ def _products(
     folder: Path, manifest: Manifest, order: Sequence[str], keys: Mapping[str, Hashable]
 ) -> dict[Sources, _Matrices]:
     """The matrices by all inputs that they multiply, in the order of the graphs."""
-    places: dict[Hashable, list[Place]] = defaultdict(list)
+    values: dict[Hashable, list[Place]] = defaultdict(list)
     inputs: dict[Hashable, int] = {}
     for role in order:
         model = onnx.load(folder / manifest.hub[role].file, load_external_data=False)
@@ -133,10 +133,10 @@ def _products(
         for node in model.graph.node:
             if node.op_type == "MatMul" and node.input[1] in shapes and node.input[1] in keys:
                 key = keys[node.input[1]]
-                places[key].append((role, node.input[0]))
+                values[key].append((role, node.input[0]))
                 inputs[key] = shapes[node.input[1]][0]
     result: dict[Sources, _Matrices] = {}
-    for key, of in places.items():
+    for key, of in values.items():
         names = [name for name, one in keys.items() if one == key]
         result.setdefault(tuple(of), _Matrices([], inputs[key])).names.extend(names)
     return result
@@ -164,6 +164,6 @@ def _run(sessions: Mapping[str, Session | None], batch: Batch) -> dict[Place, np
         feeds = dict(batch[role])
         if role == roles.DECODER:
             feeds[ENCODER_HIDDEN_STATES] = values[roles.ENCODER, LAST_HIDDEN_STATE]
-        found = {} if session is None else session.run({name: feeds[name] for name in session.inputs})
-        values |= {(role, name): array for name, array in (feeds | found).items()}
+        outputs = {} if session is None else session.run({name: feeds[name] for name in session.inputs})
+        values |= {(role, name): array for name, array in (feeds | outputs).items()}
     return values

@@ -179,8 +179,8 @@ class LayerReport:
         for check in self.checks:
             values = dataclasses.asdict(check)
             values |= {name: _finite(values[name]) for name in ("error", "accumulated")}
-            places = {"stack": check.stack, "layer": check.layer, "part": check.part}
-            checks.append(values | places | {"ok": check.ok, "drifted": check.drifted})
+            place = {"stack": check.stack, "layer": check.layer, "part": check.part}
+            checks.append(values | place | {"ok": check.ok, "drifted": check.drifted})
         first = None if self.first is None else self.checks.index(self.first)
         return {"skipped": self.skipped, "first": first, "checks": checks}
 
