@@ -210,8 +210,8 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [
-        ("vit.embeddings.patch_embeddings.projection.weight", (), "is for models of images"),
-        ("vit.embeddings.patch_embeddings.projection.weight", (48, 3, 0, 0), "is for models of images"),
+        ("vit.embeddings.patch_embeddings.projection.weight", (), "applies to models of images"),
+        ("vit.embeddings.patch_embeddings.projection.weight", (48, 3, 0, 0), "applies to models of images"),
         ("vit.embeddings.position_embeddings", (26,), "no table of positions of a square image"),
         ("vit.embeddings.position_embeddings", (1, 0, 48), "no table of positions of a square image"),
     ],

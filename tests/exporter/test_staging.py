@@ -145,7 +145,7 @@ def test_second_rename_that_fails_puts_the_old_bundle_back(checkpoint_of, tmp_pa
 
     without_exchange(monkeypatch)
     monkeypatch.setattr("txexport.bundle.swap.os.rename", failing)
-    with pytest.raises(BundleError, match="Input/output error; it is as it was"):
+    with pytest.raises(BundleError, match="Input/output error; it is unchanged"):
         export(checkpoint_of("gpt2"), out, force=True)
     assert bundle.read(out).model_type == "bert"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -292,7 +292,7 @@ def test_without_locks_nothing_is_written_nor_removed(checkpoint_of, tmp_path, m
     running = tmp_path / ".out.txexport-partial-1-1"
     running.mkdir()
     monkeypatch.setattr(fcntl, "flock", unsupported)
-    with pytest.raises(BundleError, match="could not be written: No locks available; it is as it was"):
+    with pytest.raises(BundleError, match="could not be written: No locks available; it is unchanged"):
         export(checkpoint_of("bert"), tmp_path / "out")
     assert running.is_dir()
     assert not (tmp_path / "out").exists()

@@ -20,7 +20,7 @@ PHRASES = {
     r"turn(s|ed)? anew\b": ("dynamic NTK RoPE rescales", 0),
     r"in vain\b": ("discarded", 2),
     r"put into words\b": ("image captioning", 2),
-    r"word (matrix|matrices|vectors?)\b": ("word embedding", 10),
+    r"word (matrix|matrices|vectors?)\b": ("word embedding", 9),
     r"corrected sigmoids?\b": ("sigmoid scores with e_score_correction_bias", 0),
     r"rotates? nothing\b": ("no RoPE", 3),
     r" (is|are) told\b": ("takes, receives or is notified", 22),

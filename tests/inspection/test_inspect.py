@@ -318,7 +318,7 @@ def test_architecture_is_one_line_a_stack(model_type, checkpoint_of):
 
 READERS = {
     "albert": "2 layers of width 48, 3 heads of 16, feed-forward 100 (gelu_tanh), vocabulary 311, "
-    "word vectors of 20, 2 segments, learned positions up to 40, post-norm (layer)",
+    "word embeddings of 20, 2 segments, learned positions up to 40, post-norm (layer)",
     "vit": "2 layers of width 48, 3 heads of 16, feed-forward 100 (gelu), 30 x 30 pixels in squares of 6, "
     "26 learned positions, pre-norm (layer)",
     "whisper": "2 layers of width 48, 3 heads of 16, feed-forward 100 (gelu), 42 frames of 11 bands, "
@@ -391,7 +391,7 @@ def test_table_shows_the_numbers(model_type, bundle_of, monkeypatch):
         assert f"{facts.nodes} nodes inlined" in output
     for line in found.architecture.values():
         assert line in output
-    assert ("look at a window" in output) == (model_type == "mistral")
+    assert ("attend to a window" in output) == (model_type == "mistral")
     assert ("active for a token" in output) == (model_type == "mixtral")
     assert ("shared ones repeated" in output) == (model_type in ("albert", "whisper"))
     assert ("not learned" in output) == (model_type == "whisper")
