@@ -96,7 +96,7 @@ def test_a_proof_covers_what_txexport_json_says(copy):
         ({"stages": {"native": [], "hub": []}}, "native stages are none, expected model"),
         ({"stages": {"native": ["model"], "hub": []}}, "damaged"),
         ({"stages": {"native": {"role": "model"}, "hub": []}}, "damaged"),
-        ({"format": 7}, "format 7 has no stages"),
+        ({"format": 7}, "but format 7 has none"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
@@ -122,7 +122,7 @@ def test_wrong_types_in_txexport_json_are_told(values, told, copy):
         ({"facts": {"vocab_size": True}}, "vocab_size is True, expected a whole number"),
         ({"facts": {"vocabulary": 40}}, "damaged"),
         ({"facts": {"vocab_size": 40, "limit": "decoder"}}, "limit 'decoder', expected one of encoder"),
-        ({"facts": {"vocab_size": 40, "pads_to_limit": True}}, "pads to a limit, and has none"),
+        ({"facts": {"vocab_size": 40, "pads_to_limit": True}}, "pads to a limit, but has none"),
         ({"facts": {"vocab_size": 40, "vector": "text"}}, "vector 'text', expected an output"),
         ({"instead_of": ["model"]}, "instead of 'model', which is no other stage"),
         ({"speed": 1}, "damaged"),

@@ -1,4 +1,4 @@
-"""Functions made by calls: a component's text runs once, and what it asks for becomes a function's inputs."""
+"""Graph functions built by calls: the requested parameters become inputs of the function."""
 
 import functools
 import inspect
@@ -17,9 +17,9 @@ Build = Callable[..., Any]
 
 
 class Body(Nodes):
-    """The body of a function under construction, which is to stand at `place`.
+    """The body of a function under construction, which is first called at `place`.
 
-    What it asks for are inputs from then on: the values that functions receive of the parameter there.
+    Requested parameters become inputs: the values that functions receive of the parameter.
     """
 
     def __init__(self, inputs: Sequence[ir.Value], place: Nodes):
@@ -38,7 +38,7 @@ class Body(Nodes):
         return self.place.dtype
 
     def ask(self, name: str, use: Use) -> Received:
-        """The parameter called `name` by the component, `q.weight`, of which the input is `q_weight`."""
+        """The parameter that the component calls `name`; the input of `q.weight` is `q_weight`."""
         if (name, use) not in self.asked:
             there = self.place.ask(name, use)
             label = name.replace(".", "_")
@@ -59,7 +59,7 @@ class Body(Nodes):
         return outputs[0] if len(outputs) == 1 else outputs
 
     def close(self, name: str, names: Sequence[str], results: Sequence[ir.Value]) -> Recorded:
-        """The function `name` whose outputs `names` are `results`; a switch may bring those named last."""
+        """The function `name` with outputs `names` and values `results`; a switch may omit the last ones."""
         taken = Counter(str(value.name) for value in self.graph.inputs)
         for output, result in zip(names[: len(results)], results, strict=True):
             value = result if result.producer() else self.op.Identity(result)
@@ -76,7 +76,7 @@ class Body(Nodes):
 
 
 def _free(name: str, taken: Counter[str]) -> str:
-    """`name`, numbered where it is taken, and taken from now on."""
+    """`name`, with a number if it is already used."""
     free = name
     while taken[free]:
         taken[name] += 1
@@ -86,12 +86,12 @@ def _free(name: str, taken: Counter[str]) -> str:
 
 
 def component(*outputs: str) -> Callable[[Build], Build]:
-    """Make a function of the graph out of one of Python, which gives the values `outputs`, or the first ones.
+    """Make a graph function of a Python function that returns the values `outputs`, or the first ones.
 
-    Its arguments are switches, then the place `g` where it stands, then values, of which some may be absent;
-    a dict holds several, and so does what follows `**`. The text runs once for equal switches, the same
-    absent values and equal formats of its parameters, whatever the place: its `g` is a Body, which it asks
-    for weights by the component's names for them, and where it stands they are those of the place.
+    Its arguments are switches, then the place `g`, then values, some of which may be absent; a dict holds
+    several, and so do the arguments after `**`. The text runs once for equal switches, absent values and
+    formats of parameters, at any place: its `g` is a Body, from which it requests weights by the component's
+    names; the place maps them to its own.
     """
 
     def decorate(build: Build) -> Build:
@@ -125,12 +125,12 @@ def component(*outputs: str) -> Callable[[Build], Build]:
 
 
 def _fits(function: Recorded, place: Nodes) -> bool:
-    """Whether what a function asked for has the same formats at this place."""
+    """Tell whether the parameters of a function have the same formats at this place."""
     return all(place.ask(*one).format == known for one, known in function.asked.items())
 
 
 def _values(bound: inspect.BoundArguments) -> dict[str, ir.Value | None]:
-    """What is given after `g`, by the names that it has in the function: `past_k` for past["k"]."""
+    """The arguments after `g`, by their names in the function: `past_k` for past["k"]."""
     values: dict[str, ir.Value | None] = {}
     for name, value in itertools.islice(bound.arguments.items(), list(bound.arguments).index("g") + 1, None):
         if isinstance(value, dict):
@@ -150,7 +150,7 @@ def _prefix(bound: inspect.BoundArguments, name: str) -> str:
 def _record(
     build: Build, bound: inspect.BoundArguments, values: Mapping[str, ir.Value | None], outputs: Sequence[str]
 ) -> Recorded:
-    """The function that `build` makes of inputs in place of the values."""
+    """The function that `build` writes for inputs in place of the values."""
     inputs = {name: ir.Value(name=name) for name in values}
     present = {name: None if values[name] is None else inputs[name] for name in values}
     body = Body([*inputs.values()], bound.arguments["g"])

@@ -10,13 +10,13 @@ import onnx_ir as ir
 def make_tensors(nodes: Iterable[ir.Node], dtype: ir.DataType) -> None:
     """Write constants as tensors, which every tool reads, and numbers in the graph's type.
 
-    What that type cannot hold becomes its largest or smallest number: a mask's, which must stay finite.
+    Numbers beyond that type become its largest or smallest number, such as a mask's, which must stay finite.
     """
     for node in list(nodes):
         if node.op_type != "Constant" or "value" in node.attributes:
             continue
         [(kind, attribute)] = node.attributes.items()
-        if attribute.is_ref():  # a number that the function's caller gives
+        if attribute.is_ref():  # a number that is an attribute of the function
             if dtype != ir.DataType.FLOAT:
                 _narrow(node, dtype)
             continue
@@ -29,7 +29,7 @@ def make_tensors(nodes: Iterable[ir.Node], dtype: ir.DataType) -> None:
 
 
 def _narrow(node: ir.Node, dtype: ir.DataType) -> None:
-    """Have what reads a node read it in another type."""
+    """Cast the output of a node for its readers."""
     wide = node.outputs[0]
     cast = ir.node("Cast", [wide], {"to": dtype}, outputs=[ir.Value(name=f"{wide.name}_narrow")])
     ir.convenience.replace_all_uses_with(wide, cast.outputs[0])

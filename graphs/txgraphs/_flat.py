@@ -1,4 +1,4 @@
-"""Graphs for other tools: without functions, every value computed once."""
+"""Graphs for other tools: without functions, and without repeated computation."""
 
 from collections.abc import Iterable
 
@@ -14,15 +14,15 @@ from txgraphs._constants import make_tensors
 
 
 def flatten(model: ir.Model, dtype: ir.DataType = ir.DataType.FLOAT) -> ir.Model:
-    """The same computation in operators alone, with numbers of `dtype`; the model must not be used again."""
+    """The same computation without functions, with numbers of `dtype`; the model must not be used again."""
     model = InlinePass()(model).model
     model.opset_imports.pop(DOMAIN, None)
-    make_tensors(model.graph, dtype)  # those that functions were given as numbers
+    make_tensors(model.graph, dtype)  # attributes of functions
     return model
 
 
 def tidied(model: ir.Model) -> ir.Model:
-    """The same computation, without what is computed twice or never read."""
+    """The same computation, without repeated or unused nodes."""
     for clean in (CommonSubexpressionEliminationPass(), RemoveUnusedNodesPass()):
         model = clean(model).model
     _part_rounded([*model.graph.all_nodes()])
@@ -30,9 +30,9 @@ def tidied(model: ir.Model) -> ir.Model:
 
 
 def _part_rounded(nodes: Iterable[ir.Node]) -> None:
-    """Give each product that reads the same rounded numbers nodes of its own that round: so they are fused.
+    """Give each product of the same rounded numbers its own rounding nodes, so that runtimes fuse them.
 
-    Their constants are their own too, or ONNX Runtime would put them together again.
+    Their constants are separate too, or ONNX Runtime would merge them again.
     """
     for node in nodes:
         read = node.inputs[0] if node.op_type == "DequantizeLinear" else None
@@ -50,7 +50,7 @@ def _part_rounded(nodes: Iterable[ir.Node]) -> None:
 
 
 def _repeat(node: ir.Node, number: int, mine: dict[ir.Value, ir.Value], before: ir.Node) -> None:
-    """The same node again, over values of `mine` where they are there, to which its output is added."""
+    """A copy of a node, whose inputs are those in `mine` if they are there, to which its output is added."""
     value = node.outputs[0]
     name = f"{before.name}_{number}/{value.name}"
     mine[value] = ir.Value(name=name, type=value.type, shape=value.shape)

@@ -1,4 +1,4 @@
-"""One ONNX graph being put together from calls of graph functions."""
+"""One ONNX graph, built by calls of graph functions."""
 
 import functools
 from collections import Counter
@@ -18,10 +18,10 @@ from txgraphs._nodes import Function, Nodes, Operators, Parameter, Place, Receiv
 
 
 class Graph(Nodes):
-    """A graph under construction; `stored` are the parameters that its calls may ask for, by name.
+    """A graph under construction; `stored` are the parameters that its calls may request, by name.
 
-    `uses` are those of all that they asked for, stored or not; `promised` are outputs still to be added, and
-    `asked` the kinds of outputs of every layer that were among them.
+    `uses` are the uses of all requested parameters, stored or not. `promised` are outputs still to be added,
+    `asked` the kinds of outputs of every layer among them.
     """
 
     def __init__(self, name: str, stored: Mapping[str, Parameter], dtype: ir.DataType = ir.DataType.FLOAT):
@@ -58,16 +58,16 @@ class Graph(Nodes):
         return value
 
     def declare(self, signature: Signature) -> dict[str, ir.Value]:
-        """Make the inputs that a contract says, by name; its outputs are then promised.
+        """Make the inputs of a contract, by name; its outputs are then promised.
 
-        The contract's floats are numbers of the graph's type.
+        The contract's floats have the number type of the graph.
         """
         self.promised = {port.name: port for port in signature.outputs}
         self.asked = layer_outputs.kinds(signature.outputs)
         return {port.name: self.input(port.name, self._type(port), port.shape) for port in signature.inputs}
 
     def add_outputs(self, values: Mapping[str, ir.Value]) -> None:
-        """Make each value the output of its name that the contract says."""
+        """Make each value the contract's output of that name."""
         for name, value in values.items():
             port = self.promised.pop(name)
             self.output(value, name, self._type(port), port.shape)
@@ -81,9 +81,9 @@ class Graph(Nodes):
         return self._initializer(name, ir.tensor(numbers, dtype=ir.DataType.INT64, name=name))
 
     def ask(self, name: str, use: Use) -> Received:
-        """The parameter called `name`, held once however often and under whatever other name it is asked for.
+        """The parameter called `name`, which is in the graph once, however many names and requests it has.
 
-        One that is not stored has no numbers: such a graph is whole, and cannot be written.
+        A parameter that is not stored has no numbers: such a graph is complete, but cannot be written.
         """
         self.uses.setdefault(name, set()).add(use)
         stored = self.stored.get(name)
@@ -100,7 +100,7 @@ class Graph(Nodes):
         return Received(stored.format, self._standing[held, use])
 
     def _held(self, stored: Parameter, name: str, part: str) -> str:
-        """What the initialiser of a parameter's part is called: as it is stored, or by a name of its own."""
+        """The name of the initialiser of a parameter's part: the stored one, or a name of its own."""
         return part_name(name, part) if stored.format.private else stored.parts[part].name or name
 
     def _initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
@@ -111,7 +111,7 @@ class Graph(Nodes):
         return self.graph.initializers[name]
 
     def call(self, function: Function, *arguments: ir.Value | None, name: str = "") -> Any:
-        """One call node, called `name` or after the function, and numbered where others are: its outputs."""
+        """One call node, named `name` or after the function, numbered if the name is taken: its outputs."""
         called = self._record(function)
         label = self._numbered(name or called)
         outputs = [f"{label}.{value.name}" for value in function.function_ir.outputs]
@@ -126,7 +126,7 @@ class Graph(Nodes):
         then: Sequence[tuple[ir.Value, ir.Value]],
         other: Sequence[tuple[ir.Value, ir.Value]],
     ) -> list[tuple[ir.Value, ir.Value]]:
-        """The pairs `then` where `condition`, of one element, is true, and else `other`: one If of all."""
+        """The pairs `then` if `condition`, of one element, is true, and else `other`: one If for all."""
         label = self._numbered("chosen")
         branches = [_given_on(f"{label}.{name}", pairs) for name, pairs in (("then", then), ("else", other))]
         outputs = [ir.Value(name=f"{label}.{number}") for number in range(2 * len(then))]
@@ -139,9 +139,9 @@ class Graph(Nodes):
         return name if self._labels[name] == 1 else f"{name}_{self._labels[name]}"
 
     def _record(self, function: Function) -> str:
-        """The name of `function` in this model, which holds it from now on, and those that it calls.
+        """The name of `function` in this model, to which it and the functions that it calls are added.
 
-        The first of a name keeps it; another body under the same name is numbered.
+        The first function of a name keeps it; another body with that name gets a number.
         """
         if function in self._names:
             return self._names[function]
@@ -164,7 +164,7 @@ class Graph(Nodes):
         return name
 
     def model(self, producer_version: str, opset: int = OPSET) -> ir.Model:
-        """The finished model in operators of `opset`, each function in it once; nothing is added after."""
+        """The finished model with operators of `opset` and each function once; it cannot be extended."""
         assert not self.promised, f"no output {', '.join(self.promised)}"
         self.graph.opset_imports[""] = opset
         functions = lower(self.functions.values(), opset)
@@ -174,7 +174,7 @@ class Graph(Nodes):
         for nodes in (self.graph, *functions):
             make_tensors(nodes, self.dtype)
             for node in nodes:
-                node.metadata_props.clear()  # the builder's: of modules, and types it could not infer
+                node.metadata_props.clear()  # notes of the builder: modules, and types it could not infer
         return ir.Model(
             self.graph,
             ir_version=IR_VERSIONS[opset],
@@ -185,7 +185,7 @@ class Graph(Nodes):
 
 
 def _given_on(name: str, pairs: Sequence[tuple[ir.Value, ir.Value]]) -> ir.Graph:
-    """A branch that gives values of the graph around it."""
+    """A branch that returns values of the enclosing graph."""
     values = [value for pair in pairs for value in pair]
     nodes = [
         ir.node("Identity", [value], outputs=[ir.Value(name=f"{name}.{number}")], name=f"{name}.{number}")
@@ -195,7 +195,7 @@ def _given_on(name: str, pairs: Sequence[tuple[ir.Value, ir.Value]]) -> ir.Graph
 
 
 def _text(function: ir.Function) -> bytes:
-    """What two functions of the same body have in common."""
+    """The serialised body of a function, which is equal for functions of the same body."""
     proto = ir.serde.serialize_function(function)
     proto.name = ""
     return proto.SerializeToString(deterministic=True)
@@ -203,5 +203,5 @@ def _text(function: ir.Function) -> bytes:
 
 @functools.cache
 def _scripted(function: OnnxFunction) -> onnx.FunctionProto:
-    """What a script says, which takes a while to write down."""
+    """The FunctionProto of a script, cached because the conversion is slow."""
     return function.to_function_proto()

@@ -1,8 +1,4 @@
-"""Operators that an older opset lacks, spelled out in those it has.
-
-Each function here computes what one operator in NEWER computes, in operators whose signature is the same in
-every opset from 17 on.
-"""
+"""Operators that an older opset lacks, expressed in operators that it has."""
 
 from collections.abc import Iterable
 
@@ -208,14 +204,14 @@ NEWER = {
     "Gelu": 20,
     "RMSNormalization": 23,
     "RotaryEmbedding": 23,
-    "Attention": 24,  # 23 knows no lengths, and aligns a causal edge otherwise
+    "Attention": 24,  # opset 23 has no lengths, and aligns causal masks differently
     "TensorScatter": 24,
     "Swish": 24,
 }
 
 
 def spelling(node: ir.Node) -> tuple[OnnxFunction, list[ir.Value | None], list[str]]:
-    """The function that stands for `node`, its inputs, and the attributes that it takes over."""
+    """The function that replaces `node`, its inputs, and the attributes that it takes over."""
     attributes, inputs = node.attributes, list(node.inputs)
     if node.op_type == "Gelu":
         approximate = attributes["approximate"].as_string() if "approximate" in attributes else "none"
@@ -237,10 +233,10 @@ def spelling(node: ir.Node) -> tuple[OnnxFunction, list[ir.Value | None], list[s
 
 
 def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
-    """`functions` and those that they now call, in operators of `opset` only."""
+    """`functions` and those that they now call, with operators of `opset` only."""
     if opset == OPSET:
         return list(functions)
-    # Functions that are spelled otherwise as a whole.
+    # Functions that are replaced completely.
     mixes = own_mix, biased_mix, capped_mix, filled_mix, shared_mix
     whole: dict[str, OnnxFunction] = {f.name: f for f in mixes}
     lowered = [
@@ -275,7 +271,7 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
 
 
 def part_relu(function: ir.Function) -> None:
-    """Write Relu as Max, since ONNX Runtime fuses Relu with a product before it, and then not four bits."""
+    """Write Relu as Max: ONNX Runtime fuses Relu with the product before it, and then cannot fuse int4."""
     for node in list(function):
         if node.domain == "" and node.op_type == "Relu":
             zero = ir.node("Constant", [], {"value_float": 0.0}, outputs=[ir.Value(name=f"{node.name}_zero")])

@@ -1,4 +1,4 @@
-"""What components are put together from: parameters that they ask for, operators, calls, and their places."""
+"""Building blocks of components: requested parameters, operators, calls, and their places."""
 
 import functools
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from txexport.formats import NumberFormat, Use
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter in the weights file: its format, and that one's parts by name."""
+    """A parameter in the weights file: its format, and the format's parts by name."""
 
     format: NumberFormat
     parts: Mapping[str, ir.TensorProtocol]
@@ -23,29 +23,28 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Received:
-    """What nodes read of a parameter: values by name, which its format knows to use."""
+    """The values of a parameter within a function, by name, as its format uses them."""
 
     format: NumberFormat
     values: Mapping[str, ir.Value]
 
     def product(self, op: Any, x: ir.Value, bias: ir.Value | None = None) -> ir.Value:
-        """x (..., in), bias (out) -> (..., out), where the parameter is a matrix (out,in)."""
+        """x (..., in), bias (out) -> (..., out), for a parameter that is a matrix (out,in)."""
         y: ir.Value = self.format.product(op, x, self.values, bias)
         return y
 
     def lookup(self, op: Any, ids: ir.Value) -> ir.Value:
-        """ids (...) -> rows (..., W), where the parameter is a table (V,W)."""
+        """ids (...) -> rows (..., W), for a parameter that is a table (V,W)."""
         rows: ir.Value = self.format.lookup(op, ids, self.values)
         return rows
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A function made by running its text: its body, and what that asked for.
+    """A function recorded by running its text: its body, and the parameters that it requested.
 
-    `called` are the functions that its calls stand for, in their order; `asked` are the parameters whose
-    values are the last of its inputs, by name and use in the order in which the body asked, and the format
-    that each had.
+    `called` are the functions of its calls, in order. `asked` are the parameters of its last inputs, by name
+    and use, in the order of requests, with the format of each.
     """
 
     function_ir: ir.Function
@@ -57,12 +56,12 @@ Function = OnnxFunction | Recorded
 
 
 class Nodes(ABC):
-    """What components stand in: a graph, or the body of a function."""
+    """The place of components: a graph, or the body of a function."""
 
     @property
     @abstractmethod
     def dtype(self) -> ir.DataType:
-        """The type of the numbers that it computes with."""
+        """The type of numbers in the computation."""
 
     @abstractmethod
     def ask(self, name: str, use: Use) -> Received:
@@ -77,18 +76,18 @@ class Nodes(ABC):
         return self.ask(name, Use.WHOLE).values[""]
 
     def matrix(self, name: str) -> Received:
-        """The parameter `name` to multiply with."""
+        """The parameter `name` as a matrix to multiply with."""
         return self.ask(name, Use.PRODUCT)
 
     def table(self, name: str) -> Received:
-        """The parameter `name` to read rows of."""
+        """The parameter `name` as a table to look up rows."""
         return self.ask(name, Use.LOOKUP)
 
 
 class Operators:
-    """Standard operators by name, each call of which adds a node to a graph or body.
+    """Standard operators by name; each call adds a node to a graph or body.
 
-    `name` is what its value is called; several outputs are asked for by a list of names.
+    `name` is the name of its output; a list of names requests several outputs.
     """
 
     def __init__(self, graph: ir.Graph):
@@ -112,7 +111,7 @@ class Operators:
 
 @dataclass(frozen=True)
 class Place(Nodes):
-    """Where in a graph a component stands: its weights are those under `name`, and its call is called so."""
+    """The place of a component in a graph: the prefix `name` of its weights, and the name of its call."""
 
     graph: Nodes
     name: str
@@ -122,7 +121,7 @@ class Place(Nodes):
 
     @property
     def dtype(self) -> ir.DataType:
-        """That of the graph."""
+        """The number type of the graph."""
         return self.graph.dtype
 
     def ask(self, name: str, use: Use) -> Received:

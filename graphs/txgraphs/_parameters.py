@@ -1,4 +1,4 @@
-"""The parameters of a whole model: which go by two names, and whether its graphs ask for all of them."""
+"""The parameters of a model: shared names, and whether its graphs use all of them."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -19,7 +19,7 @@ def with_shared(spec: ModelSpec, stored: Mapping[str, Stored]) -> Mapping[str, S
 
 
 def check_balance(asked: AbstractSet[str], stored: AbstractSet[str]) -> None:
-    """Raise GraphError unless what graphs ask for is what is stored: no more, and no less."""
+    """Raise GraphError unless the graphs request exactly the stored parameters."""
     problems = [
         f"{kind}: {', '.join(sorted(parameters))}"
         for kind, parameters in (("missing", asked - stored), ("unused", stored - asked))

@@ -11,7 +11,7 @@ from txgraphs.norm import norm
 
 @component("pooled")
 def attention_pool(spec: AttentionPoolSpec, g: Body, x: ir.Value) -> ir.Value:
-    """What a learned vector finds among all hidden states (Lee et al. 2019, 3.2; Zhai et al. 2022, 3.2).
+    """Attention pooling with a learned query (Lee et al. 2019, 3.2; Zhai et al. 2022, 3.2).
 
     x (B,S,W) -> pooled (B,W).
     """

@@ -65,7 +65,7 @@ def encoder_block(
 ) -> tuple[ir.Value, ...]:
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1).
 
-    x (B,S,W), what attention reads beside it -> y (B,S,W), and where `weighted` weights (B,N,S,S).
+    x (B,S,W), the other inputs of attention -> y (B,S,W), and if `weighted` weights (B,N,S,S).
     """
     inner, weights = _before_attention(spec, g, x), []
     kind = type(spec.attention)
@@ -89,12 +89,12 @@ def decoder_block(
     cross: dict[str, ir.Value | None] | None,
     **context: ir.Value | None,
 ) -> tuple[ir.Value, ...]:
-    """Attention over a cache, over the encoder where there is one, then feed-forward.
+    """Self-attention over a cache, cross-attention if there is an encoder, then feed-forward.
 
-    x (B,S,W), what attention reads beside it, past_k and past_v (B,K,P,H) among that -> y (B,S,W), k and v
-    (B,K,T,H), and where `weighted` weights (B,N,S,T). With an encoder, cross has its mask (B,1,S,E), k and v
-    (B,K,E,H), and weights (B,N,S,E) of it come last. With logits_indices (B,L), y is (B,L,W), of those
-    tokens alone, and so are masks.
+    x (B,S,W), the other inputs of attention, past_k and past_v (B,K,P,H) among them -> y (B,S,W), k and v
+    (B,K,T,H), and if `weighted` weights (B,N,S,T). With an encoder, cross has its mask (B,1,S,E), k and v
+    (B,K,E,H), and its weights (B,N,S,E) come last. With logits_indices (B,L), y (B,L,W) and masks are of
+    these tokens only.
     """
     inner = _before_attention(spec, g, x)
     attend = CACHED_ATTENTIONS[type(spec.attention)]
@@ -109,14 +109,14 @@ def decoder_block(
 
 
 def _before_attention(spec: BlockSpec, g: Body, x: ir.Value) -> ir.Value:
-    """x (B,S,W) -> what attention reads (B,S,W)."""
+    """x (B,S,W) -> the input of attention (B,S,W)."""
     if not spec.placement.before or spec.skip_attention_norm:
         return x
     return norm(spec.norm, g / "attention_norm", x)
 
 
 def _attended(spec: BlockSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Value:
-    """x (B,S,W) and what attention makes of it -> (B,S,W)."""
+    """x (B,S,W) and the output of attention -> their residual sum (B,S,W)."""
     if spec.placement == NormPlacement.SANDWICH:
         mixed = norm(spec.norm, g / "attention_post_norm", mixed)
     elif spec.placement == NormPlacement.RES_POST:
@@ -140,7 +140,7 @@ def _crossed(
     attended: ir.Value,
     cross: dict[str, ir.Value | None] | None,
 ) -> tuple[ir.Value, ...]:
-    """What the block's attention made (B,S,W), the encoder's mask, keys and values -> (B,S,W), weights."""
+    """After self-attention (B,S,W), the encoder's mask, keys and values -> (B,S,W), weights."""
     inner, post = attended, spec.placement == NormPlacement.POST
     if not post:
         inner = norm(spec.norm, g / "cross_attention_norm", attended)
@@ -154,7 +154,7 @@ def _crossed(
 
 
 def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
-    """The block's input and what its attention sublayers made of it, both (B,S,W) -> y (B,S,W)."""
+    """The block's input, and the hidden states after attention, both (B,S,W) -> y (B,S,W)."""
     inner = x if spec.placement == NormPlacement.PARALLEL else attended
     if spec.placement.before:
         inner = norm(spec.norm, g / "feed_forward_norm", inner)

@@ -1,4 +1,4 @@
-"""Sequences cut into M blocks of C tokens, so that a query need not meet every key."""
+"""Sequences cut into M blocks of C tokens, so that a query is not compared with every key."""
 
 from onnxscript import script
 

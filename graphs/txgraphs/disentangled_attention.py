@@ -1,4 +1,4 @@
-"""Multi-head attention in which contents meet relative positions too."""
+"""Multi-head attention of contents and of relative positions."""
 
 from functools import cache
 
@@ -42,9 +42,9 @@ def relative_vectors(
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Vectors of relative positions, which all layers project (He et al. 2021, 3.1).
 
-    input_ids (B,S) -> the P vectors that S tokens need (1,P,W), of_query and of_key (S,S).
-    Of query s and key t, whose vector is p: of_query is the place of (s, p) among S rows of P numbers,
-    of_key that of (t, p).
+    input_ids (B,S) -> the P vectors that S tokens need (1,P,W), of_query and of_key (S,S). For query s and
+    key t, whose vector is p: of_query is the flat index of (s, p) among S rows of P numbers, of_key that of
+    (t, p).
     """
     op = g.op
     near, places = g.call(_near(spec), g.weight("weight"), input_ids)  # (P, W), (S, S)

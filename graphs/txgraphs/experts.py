@@ -1,4 +1,4 @@
-"""A mixture of feed-forward networks, of which each token takes a few."""
+"""A mixture of feed-forward networks; each token takes a few of them."""
 
 import onnx_ir as ir
 
@@ -10,9 +10,9 @@ from txgraphs.linear import linear
 
 @component("share", "choice")
 def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Which experts a token takes, and with what weights (Jiang et al. 2024, 2.1).
+    """The router: the experts of each token and their weights (Jiang et al. 2024, 2.1).
 
-    x (B,S,W) -> weights and numbers of the chosen experts, both (B*S,C).
+    x (B,S,W) -> weights and indices of the chosen experts, both (B*S,C).
     """
     op = g.op
     scores = op.Flatten(linear(spec.router_bias, g, x), axis=-1, name="scores")  # (B*S, experts)
@@ -32,7 +32,7 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
 
 
 def _corrected(spec: ExpertsSpec, g: Body, scores: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """scores (B*S,experts) -> those best when corrected, and their numbers, both (B*S,C)."""
+    """scores (B*S,experts) -> the best with e_score_correction_bias, and their indices, both (B*S,C)."""
     op = g.op
     ranked = _within_groups(spec, g, op.Add(scores, g.weight("correction"), name="ranked"), 2)
     _, choice = op.TopK(ranked, op.Constant(value_ints=[spec.top_k]), name=["best", "choice"])  # (B*S, C)
@@ -44,7 +44,7 @@ def _corrected(spec: ExpertsSpec, g: Body, scores: ir.Value) -> tuple[ir.Value, 
 
 
 def _near_ones(spec: ExpertsSpec, g: Body, scores: ir.Value, jitter: float) -> tuple[ir.Value, ir.Value]:
-    """scores (B*S,experts) -> the best ones' shares among those near them, and numbers, (B*S,C)."""
+    """scores (B*S,experts) -> SparseMixer weights of the best ones, and their indices, (B*S,C)."""
     op = g.op
     best, choice = op.TopK(scores, op.Constant(value_ints=[spec.top_k]), name=["best", "choice"])  # (B*S, C)
     hidden, reach = op.Constant(value_float=-3.0e38), op.Constant(value_float=2 * jitter)
@@ -62,7 +62,7 @@ def _near_ones(spec: ExpertsSpec, g: Body, scores: ir.Value, jitter: float) -> t
 
 
 def _within_groups(spec: ExpertsSpec, g: Body, scores: ir.Value, best: int) -> ir.Value:
-    """scores (B*S,experts) -> the same, but for groups other than those whose `best` sum up highest."""
+    """scores (B*S,experts) -> scores, masked outside the groups whose `best` scores add up highest."""
     if spec.num_groups == 1:
         return scores
     op, last = g.op, g.op.Constant(value_ints=[-1])

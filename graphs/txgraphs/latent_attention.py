@@ -1,11 +1,10 @@
-"""Multi-head attention over one vector a token, of which every head makes its keys and values.
+"""Multi-head latent attention: one cached vector a token, from which every head derives keys and values.
 
-Nothing is made of it: what would make a key of a token's vector is multiplied with the queries instead, and
-what would make a value with the weighted sum of vectors (DeepSeek-AI 2024, 2.1.2 and appendix C). So a cache
-holds R + D numbers a token, R = kv_lora_rank and D = qk_rope_head_dim, and a step reads no more.
-
-It is spelled out, for opset 24 too: ONNX Runtime's Attention meets a key that all heads share head by head,
-which takes a step over 2,048 tokens four times as long as one product of all heads' queries.
+Keys and values are not materialised: the key projection is multiplied with the queries instead, and the value
+projection with the weighted sum of vectors (DeepSeek-AI 2024, 2.1.2 and appendix C). So a cache has R + D
+numbers a token, R = kv_lora_rank and D = qk_rope_head_dim, and a step reads no more. Attention is written in
+basic operators, for opset 24 too: ONNX Runtime's Attention multiplies keys that all heads share head by head,
+so that a step over 2,048 tokens takes four times as long as with one product for all heads' queries.
 """
 
 import onnx_ir as ir
@@ -86,11 +85,11 @@ def cached_latent_attention(
 ) -> tuple[ir.Value, ...]:
     """Attention of new tokens over the past and themselves.
 
-    x (B,S,W), mask (B,1,S,T), cos and sin (B,S,D/2), past_k (B,1,P,R), past_v (B,1,P,D) -> y (B,S,W),
-    k (B,1,T,R), v (B,1,T,D), and where `weighted` weights (B,N,S,T). A static cache has P = T = C and takes
-    cache_lengths (B), the slots that each row has filled; of a shared buffer, no more than `used` (1) slots
-    are read, and its mask is (B,1,S,used). With logits_indices (B,L), those tokens alone ask: y is (B,L,W),
-    and the mask (B,1,L,T).
+    x (B,S,W), mask (B,1,S,T), cos and sin (B,S,D/2), past_k (B,1,P,R), past_v (B,1,P,D) -> y (B,S,W), k
+    (B,1,T,R), v (B,1,T,D), and if `weighted` weights (B,N,S,T). A static cache has P = T = C and takes
+    cache_lengths (B), the filled slots of each row; of a shared buffer, at most `used` (1) slots are read,
+    and its mask is (B,1,S,used). With logits_indices (B,L), only these tokens are queries: y is (B,L,W), the
+    mask (B,1,L,T).
     """
     op, logits_indices = g.op, fewer.get(names.LOGITS_INDICES)
     new_k, new_v = _compressed(spec, g, x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
@@ -110,7 +109,7 @@ def cached_latent_attention(
 def _queries(
     spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value, sin: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """x (B,S,W), cos and sin (B,S,D/2) -> what meets latents (B,N,S,R), and what positions (B,N,S,D)."""
+    """x (B,S,W), cos and sin (B,S,D/2) -> queries of latents (B,N,S,R), and of rotated keys (B,N,S,D)."""
     op = g.op
     if spec.q_lora_rank is not None:
         x = norm(spec.q_norm, g / "q_norm", linear(spec.bias, g / "q_down", x))  # (B, S, q_lora_rank)
@@ -125,7 +124,7 @@ def _queries(
 def _compressed(
     spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value, sin: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """x (B,S,W), cos and sin (B,S,D/2) -> what a cache keeps: latents (B,1,S,R), rotated (B,1,S,D)."""
+    """x (B,S,W), cos and sin (B,S,D/2) -> the cached numbers: latents (B,1,S,R), rotated (B,1,S,D)."""
     op = g.op
     sizes, head = op.Constant(value_ints=[spec.kv_lora_rank, spec.qk_rope_head_dim]), [1]
     down = linear(spec.bias, g / "kv_down", x)  # (B, S, R+D)
@@ -135,7 +134,7 @@ def _compressed(
 
 
 def _rotated(spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value, sin: ir.Value) -> ir.Value:
-    """x (B,N,S,D), cos and sin (B,S,D/2) -> x turned pair by pair."""
+    """x (B,N,S,D), cos and sin (B,S,D/2) -> x rotated pair by pair."""
     pairs = g.call(apart, x) if spec.apart else x
     return g.op.RotaryEmbedding(pairs, cos, sin, interleaved=int(spec.rotary.interleaved))
 
@@ -151,7 +150,7 @@ def _mixed(
 ) -> tuple[ir.Value, ir.Value]:
     """q (B,N,S,R) and q_turned (B,N,S,D), latents (B,1,T,R) and turned (B,1,T,D), mask (B,1,S,T).
 
-    Gives y (B,S,W) and weights (B,N,S,T).
+    Returns y (B,S,W) and weights (B,N,S,T).
     """
     op, scale = g.op, spec.scale
     contents = g.call(shared_scores, q, latents, scale=scale)  # (B, N, S, T)

@@ -1,4 +1,4 @@
-"""One sequence of vectors of those that all layers give."""
+"""A weighted sum of the hidden states of all layers."""
 
 import onnx_ir as ir
 
@@ -7,9 +7,9 @@ from txgraphs._component import Body, component
 
 @component("x")
 def layer_sum(g: Body, states: dict[str, ir.Value]) -> ir.Value:
-    """The sum of what the first layer reads and each gives, by learned shares (Peters et al. 2018, 3.2).
+    """The sum of all layers' hidden states, with learned weights (Peters et al. 2018, 3.2).
 
-    States (B,S,W) of each, in order -> x (B,S,W).
+    Hidden states (B,S,W), in order -> x (B,S,W).
     """
     op = g.op
     shares = op.Softmax(g.weight("weight"), axis=0, name="shares")

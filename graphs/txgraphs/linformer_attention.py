@@ -10,7 +10,7 @@ from txgraphs.linear import linear
 
 @component("y")
 def length_projection(g: Body, x: ir.Value) -> ir.Value:
-    """K sums of a sequence's tokens, the same in all heads or each head's own (Wang et al. 2020, 4).
+    """K sums of a sequence's tokens, shared by all heads or separate (Wang et al. 2020, 4).
 
     x (B,N,S,H) -> y (B,N,K,H); S is at most the spec's max_length.
     """
@@ -24,7 +24,7 @@ def length_projection(g: Body, x: ir.Value) -> ir.Value:
 def linformer_attention(
     spec: LinformerAttentionSpec, g: Body, x: ir.Value, attention_mask: ir.Value
 ) -> ir.Value:
-    """Attention in which every query sees K sums of the real tokens (Wang et al. 2020, 4).
+    """Attention of every query to K sums of the real tokens (Wang et al. 2020, 4).
 
     x (B,S,W), attention_mask (B,S) of 0 and 1 -> y (B,S,W); S is at most the spec's max_length.
     """

@@ -82,9 +82,9 @@ def longformer_attention(
     attention_mask: ir.Value,
     global_attention_mask: ir.Value,
 ) -> ir.Value:
-    """Attention to neighbours and to global tokens, which see everything (Beltagy et al. 2020, 3.1).
+    """Attention to neighbours and to global tokens, with full attention (Beltagy et al. 2020, 3.1).
 
-    x (B,S,W), both masks (B,S) of 0 and 1 -> y (B,S,W); a padded query sees nothing.
+    x (B,S,W), both masks (B,S) of 0 and 1 -> y (B,S,W); a padded query attends to nothing.
     """
     op, heads = g.op, g.op.Constant(value_ints=[0, 0, spec.num_heads, -1])
     marks = op.Mul(attention_mask, global_attention_mask, name="marks")  # (B, S)

@@ -1,4 +1,4 @@
-"""Who may attend to whom. A mask is boolean: true where a query sees a key."""
+"""Attention masks: boolean, true if a query attends to a key."""
 
 from functools import cache
 

@@ -21,7 +21,7 @@ def models(
 ) -> dict[str, Graph]:
     """The graphs of a model by role, computing in `dtype`; `stored` gives a role its parameters by name.
 
-    One that is not stored is asked for all the same: such a graph can tell its `uses`, and not be written.
+    Parameters that are not stored are requested too: such a graph has `uses`, but cannot be written.
     """
 
     def new(role: str) -> Graph:

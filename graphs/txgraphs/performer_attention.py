@@ -8,7 +8,7 @@ from txgraphs.attention import merge, split
 from txgraphs.linear import linear
 
 LOWEST = -3.0e38
-LEAST = 1.0e-30  # divides the sums of a row without tokens, which are 0
+LEAST = 1.0e-30  # the least divisor, for a row without tokens
 
 
 @component("products", "halves")

@@ -1,4 +1,4 @@
-"""Where tokens stand in their sequence."""
+"""Positions of tokens, RoPE and position biases."""
 
 import math
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def picked(x, logits_indices):
 
 
 def asked(g: Body, x: Present, logits_indices: ir.Value | None) -> Present:
-    """As `picked`; without indices all (B,S,W), and of what is absent nothing."""
+    """As `picked`; without indices all of x (B,S,W), and None for None."""
     return x if x is None or logits_indices is None else g.call(picked, x, logits_indices)
 
 
@@ -103,7 +103,7 @@ def patch_rotation(patches: PatchSpec, spec: RotarySpec, dtype: ir.DataType) -> 
     """pixel_values (B,channels,height,width) -> cosines and sines (B,S,R) (Siméoni et al. 2025, 3.2).
 
     Half of the R frequencies turn by a patch's row, half by its column, from -2 pi to 2 pi over an image of
-    any size; what stands before the patches is not turned. As angles of tokens, these need float32.
+    any size; prefix tokens before the patches are not rotated. As angles of tokens, these need float32.
     """
     numbers, side, before = _float32(spec.frequencies), patches.patch_size, patches.tokens + patches.registers
     around, kind, narrow = _float32(2 * math.pi), int(dtype), dtype != ir.DataType.FLOAT
@@ -136,7 +136,7 @@ def patch_rotation(patches: PatchSpec, spec: RotarySpec, dtype: ir.DataType) -> 
 
 @cache
 def alibi(spec: AlibiSpec, dtype: ir.DataType) -> OnnxFunction:
-    """What a head's scores lose with the distance of key and query (Press et al. 2022, 3).
+    """ALiBi: a penalty of a head's scores in proportion to distance (Press et al. 2022, 3).
 
     Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T). As angles, distances need float32.
     """
@@ -158,7 +158,7 @@ def alibi(spec: AlibiSpec, dtype: ir.DataType) -> OnnxFunction:
 
 @cache
 def rounded_alibi(spec: RoundedAlibiSpec, dtype: ir.DataType) -> OnnxFunction:
-    """What a head's scores gain with the position of the key, of as few bits as the original rounds it to.
+    """ALiBi as a bonus for a key's position, rounded to as few bits as in the original model.
 
     Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
     """
@@ -182,7 +182,7 @@ def rounded_alibi(spec: RoundedAlibiSpec, dtype: ir.DataType) -> OnnxFunction:
 
 
 def relative_bias(spec: RelativeSpec, g: Nodes, queries: ir.Value, keys: ir.Value) -> ir.Value:
-    """What a head adds to its scores for the distance of key and query (Raffel et al. 2020, 2.1).
+    """Learned bias of a head's scores for the distance of key and query (Raffel et al. 2020, 2.1).
 
     Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
     """

@@ -1,4 +1,4 @@
-"""Multi-head attention in which contents meet sinusoids of distances, and whether segments are the same."""
+"""Multi-head attention of contents, sinusoids of distances, and equality of segments."""
 
 from functools import cache
 

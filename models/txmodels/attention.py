@@ -25,7 +25,7 @@ def merge(x: Tensor) -> Tensor:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
-    """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers turned pair by pair."""
+    """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers rotated pair by pair."""
     cos, sin, size = cos[:, None], sin[:, None], 2 * cos.shape[-1]
     pairs, rest = x[..., :size], x[..., size:]
     if interleaved:
@@ -44,14 +44,14 @@ def scatter(past: Tensor, new: Tensor, cache_lengths: Tensor) -> Tensor:
 
 
 def _seen(q: Tensor, k: Tensor, filled: Tensor) -> Tensor:
-    """mask (B,1,S,C): query s of row b sees the first filled[b] - S + s + 1 slots of a static cache."""
+    """mask (B,1,S,C): query s of row b attends to the first filled[b] - S + s + 1 slots of a static cache."""
     slots = torch.arange(k.shape[2], device=k.device)  # (C)
     last = filled[:, None] + torch.arange(-q.shape[2], 0, device=k.device)  # (B, S)
     return (slots <= last[:, :, None])[:, None]
 
 
 class Attention(nn.Module):
-    """Attention of a sequence over itself (Vaswani et al. 2017, 3.2); gives its weights where `weighted`."""
+    """Self-attention of a sequence (Vaswani et al. 2017, 3.2); returns its weights if `weighted`."""
 
     def __init__(self, spec: AttentionSpec, weighted: bool = False):
         super().__init__()
@@ -89,7 +89,7 @@ class Attention(nn.Module):
         return weighted_sum(weights, v), weights
 
     def _heads(self, name: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
-        """x (B,S,W), cos and sin (B,S,R) -> "q", queries (B,N,S,H), or "k", keys (B,K,S,H), as they meet."""
+        """x (B,S,W), cos and sin (B,S,R) -> "q", queries (B,N,S,H), or "k", keys (B,K,S,H), rotated."""
         norm = getattr(self, f"{name}_norm", None)
         y = getattr(self, name)(x)  # (B, S, N*H) or (B, S, K*H)
         if norm is not None and self.joint_norm:
@@ -105,11 +105,11 @@ class Attention(nn.Module):
         return self._clipped(split(self.v(x), self.num_kv_heads))
 
     def _clipped(self, y: Tensor) -> Tensor:
-        """y, within the spec's bounds."""
+        """y, clipped to the spec's bounds."""
         return y if self.clip is None else y.clamp(-self.clip, self.clip)
 
     def _rotated(self, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
-        """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers turned pair by pair."""
+        """x (B,N,S,H), cos and sin (B,S,R) -> x with its first 2R numbers rotated pair by pair."""
         if not self.rotary:
             return x
         assert cos is not None
@@ -139,10 +139,11 @@ class CachedAttention(Attention):
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
 
-        And weights (B,N,S,T). A static cache has P = T = C and takes cache_lengths (B), the slots that each
-        row has filled; it takes a mask only where `weighted`, or the spec is not `maskless_static`: else
-        `filled` (B) are the slots that are filled then. With logits_indices (B,L), those tokens alone ask: y
-        is (B,L,W), and the mask, (B,1,L,T), is never left out. What `single` (1) tells changes no number.
+        If `weighted`, also weights (B,N,S,T). A static cache has P = T = C and takes cache_lengths (B), the
+        filled slots of each row. It takes a mask only if `weighted`, or if the spec is not `maskless_static`;
+        otherwise `filled` (B) are the slots filled after the new tokens. With logits_indices (B,L), only
+        these tokens are queries: y is (B,L,W), and the mask (B,1,L,T) is required. `single` (1) has no effect
+        here.
         """
         turns = asked(cos, logits_indices), asked(sin, logits_indices)  # (B, L, R)
         q = self._heads("q", asked(x, logits_indices), *turns)  # (B, N, L, H)

@@ -10,7 +10,7 @@ from txmodels.norm import Norm
 
 
 class AttentionPool(nn.Module):
-    """What a learned vector finds among all hidden states (Lee et al. 2019, 3.2; Zhai et al. 2022, 3.2)."""
+    """Attention pooling with a learned query (Lee et al. 2019, 3.2; Zhai et al. 2022, 3.2)."""
 
     def __init__(self, spec: AttentionPoolSpec):
         super().__init__()

@@ -60,7 +60,7 @@ FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {FeedForwardSpec: FeedForw
 
 
 class _Scale(nn.Module):
-    """A learned factor for each of a vector's numbers (Touvron et al. 2021, 3.1)."""
+    """LayerScale: a learned factor for each channel (Touvron et al. 2021, 3.1)."""
 
     def __init__(self, size: int):
         super().__init__()
@@ -95,14 +95,14 @@ class _Block(nn.Module):
             self.feed_forward_scale = _Scale(spec.attention.hidden_size)
 
     def _before_attention(self, x: Tensor) -> Tensor:
-        """x (B,S,W) -> what attention reads (B,S,W)."""
+        """x (B,S,W) -> the input of attention (B,S,W)."""
         if not self.spec.placement.before or self.spec.skip_attention_norm:
             return x
         inner: Tensor = self.attention_norm(x)
         return inner
 
     def _attended(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """x (B,S,W) and what attention makes of it -> (B,S,W)."""
+        """x (B,S,W) and the output of attention -> their residual sum (B,S,W)."""
         if self.spec.placement == NormPlacement.SANDWICH:
             mixed = self.attention_post_norm(mixed)
         elif self.spec.placement == NormPlacement.RES_POST:
@@ -119,7 +119,7 @@ class _Block(nn.Module):
         return attended
 
     def _crossed(self, attended: Tensor, cross: dict[str, Tensor | None] | None) -> tuple[Tensor, ...]:
-        """What the block's attention made (B,S,W), the encoder's mask, keys, values -> (B,S,W), weights."""
+        """After self-attention (B,S,W), the encoder's mask, keys and values -> (B,S,W), weights."""
         inner, post = attended, self.spec.placement == NormPlacement.POST
         if not post:
             inner = self.cross_attention_norm(attended)
@@ -130,7 +130,7 @@ class _Block(nn.Module):
         return attended, *weights
 
     def _fed(self, x: Tensor, attended: Tensor) -> Tensor:
-        """The block's input and what its attention sublayers made of it, both (B,S,W) -> y (B,S,W)."""
+        """The block's input, and the hidden states after attention, both (B,S,W) -> y (B,S,W)."""
         inner = x if self.spec.placement == NormPlacement.PARALLEL else attended
         if self.spec.placement.before:
             inner = self.feed_forward_norm(inner)
@@ -161,7 +161,7 @@ class EncoderBlock(_Block):
         super().__init__(spec, attention, weighted)
 
     def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:
-        """x (B,S,W), what attention reads beside it -> y (B,S,W), and where `weighted` weights (B,N,S,S)."""
+        """x (B,S,W), the other inputs of attention -> y (B,S,W), and if `weighted` weights (B,N,S,S)."""
         inner, weights = self._before_attention(x), []
         if type(self.spec.attention) in WEIGHING_ATTENTIONS:
             mixed, *weights = self.attention(inner, **context)
@@ -173,7 +173,7 @@ class EncoderBlock(_Block):
 
 
 class DecoderBlock(_Block):
-    """Attention over a cache, over the encoder where there is one, then feed-forward."""
+    """Self-attention over a cache, cross-attention if there is an encoder, then feed-forward."""
 
     def __init__(self, spec: BlockSpec, cache: Cache, weighted: bool = False):
         attention = CACHED_ATTENTIONS[type(spec.attention)](spec.attention, cache, weighted)
@@ -182,11 +182,11 @@ class DecoderBlock(_Block):
     def forward(
         self, x: Tensor, cross: dict[str, Tensor | None] | None, **context: Tensor | None
     ) -> tuple[Tensor, ...]:
-        """x (B,S,W), what attention reads beside it, past_k and past_v (B,K,P,H) among that.
+        """x (B,S,W), the other inputs of attention, past_k and past_v (B,K,P,H) among them.
 
-        Gives y (B,S,W), k and v (B,K,T,H), and where `weighted` weights (B,N,S,T). With an encoder, cross has
-        its mask (B,1,S,E), k and v (B,K,E,H), and weights (B,N,S,E) of it come last. With logits_indices
-        (B,L), y is (B,L,W), of those tokens alone, and so are masks.
+        Returns y (B,S,W), k and v (B,K,T,H), and if `weighted` weights (B,N,S,T). With an encoder, cross has
+        its mask (B,1,S,E), k and v (B,K,E,H), and its weights (B,N,S,E) come last. With logits_indices (B,L),
+        y (B,L,W) and masks are of these tokens only.
         """
         inner = self._before_attention(x)
         mixed, k, v, *weights = self.attention(inner, **context)

@@ -1,4 +1,4 @@
-"""Sequences cut into M blocks of C tokens, so that a query need not meet every key."""
+"""Sequences cut into M blocks of C tokens, so that a query is not compared with every key."""
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,7 @@ def rows(x: Tensor) -> Tensor:
 
 
 def columns(x: Tensor) -> Tensor:
-    """x (B,M,C,W) -> (B*C,M,W): tokens that stand at one place of their blocks."""
+    """x (B,M,C,W) -> (B*C,M,W): tokens at the same index of their blocks."""
     y = rows(x.transpose(1, 2))
     return y
 
@@ -41,13 +41,13 @@ def surrounded(x: Tensor) -> Tensor:
 
 def joined(x: Tensor, like: Tensor) -> Tensor:
     """x (B*M,C,W), like (B,S,...) -> (B,S,W): rows of blocks as the sequences that they were cut from."""
-    whole = x.reshape(like.shape[0], -1, x.shape[2])  # (B, M*C, W)
-    y = whole[:, : like.shape[1]]
+    padded = x.reshape(like.shape[0], -1, x.shape[2])  # (B, M*C, W)
+    y = padded[:, : like.shape[1]]
     return y
 
 
 def distances(q: Tensor, first: int, last: int) -> Tensor:
-    """How far keys at places first..last-1 stand after the queries q (R,N,C,H), at 0..C-1 -> (C,T)."""
+    """Distances (C,T) of the keys first..last-1 after the queries 0..C-1 of q (R,N,C,H)."""
     keys = torch.arange(first, last, device=q.device)  # (T)
     queries = torch.arange(q.shape[2], device=q.device)  # (C)
     y = keys - queries[:, None]

@@ -1,4 +1,4 @@
-"""Multi-head attention in which contents meet relative positions too."""
+"""Multi-head attention of contents and of relative positions."""
 
 import torch
 import torch.nn.functional as F
@@ -24,8 +24,8 @@ class RelativeVectors(nn.Module):
     def forward(self, input_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """input_ids (B,S) -> the P vectors that S tokens need (1,P,W), of_query and of_key (S,S).
 
-        Of query s and key t, whose vector is p: of_query is the place of (s, p) among S rows of P numbers,
-        of_key that of (t, p).
+        For query s and key t, whose vector is p: of_query is the flat index of (s, p) among S rows of P
+        numbers, of_key that of (t, p).
         """
         span, last = self.spec.span, self.spec.max_distance
         table = torch.tensor(self.spec.bucket_of_distance(), device=input_ids.device)  # (max_distance + 1)
@@ -41,7 +41,7 @@ class RelativeVectors(nn.Module):
 
 
 def together(x: Tensor, vectors: Tensor) -> Tensor:
-    """x (B,S,W), vectors (1,P,W) -> all in one row (1,B*S+P,W), so that a matrix is read once for both."""
+    """x (B,S,W), vectors (1,P,W) -> one row (1,B*S+P,W), so that one product projects both."""
     y = torch.cat([x.flatten(0, 1)[None], vectors], dim=1)
     return y
 
@@ -55,7 +55,7 @@ def apart(y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def at_places(x: Tensor, vectors: Tensor, places: Tensor, scale: float) -> Tensor:
-    """x (B,N,S,H), vectors (1,N,P,H), places (S,S) among S rows of P products -> products there (B,N,S,S)."""
+    """x (B,N,S,H), vectors (1,N,P,H), flat indices places (S,S) of S rows of P products -> (B,N,S,S)."""
     products = x @ (vectors * scale).mT  # (B, N, S, P)
     y = products.flatten(2)[:, :, places]  # (B, N, S, S)
     return y
@@ -64,7 +64,7 @@ def at_places(x: Tensor, vectors: Tensor, places: Tensor, scale: float) -> Tenso
 class DisentangledAttention(nn.Module):
     """Attention of contents to contents and to relative positions (He et al. 2021, 3.1).
 
-    Gives its weights where `weighted`.
+    Returns its weights if `weighted`.
     """
 
     def __init__(self, spec: DisentangledAttentionSpec, weighted: bool = False):
@@ -85,7 +85,7 @@ class DisentangledAttention(nn.Module):
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,S), relative positions (1,P,W) -> y (B,S,W), and weights (B,N,S,S).
 
-        of_query and of_key (S,S) are places as in RelativeVectors.
+        of_query and of_key (S,S) are indices as in RelativeVectors.
         """
         spec, scale = self.spec, self.spec.scale
         q, q_position = self._projected("q", spec.position_to_content, x, vectors)

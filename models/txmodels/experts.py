@@ -1,4 +1,4 @@
-"""A mixture of feed-forward networks, of which each token takes a few."""
+"""A mixture of feed-forward networks; each token takes a few of them."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from txmodels.linear import Linear
 
 
 class Router(Linear):
-    """Which experts a token takes, and with what weights (Jiang et al. 2024, 2.1)."""
+    """The router: the experts of each token and their weights (Jiang et al. 2024, 2.1)."""
 
     def __init__(self, spec: ExpertsSpec):
         super().__init__(spec.hidden_size, spec.num_experts, bias=spec.router_bias)
@@ -20,7 +20,7 @@ class Router(Linear):
             self.correction = nn.Parameter(torch.zeros(spec.num_experts))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """x (B,S,W) -> weights and numbers of the chosen experts, both (B*S,C)."""
+        """x (B,S,W) -> weights and indices of the chosen experts, both (B*S,C)."""
         scores = super().forward(x.flatten(0, 1))  # (B*S, experts)
         if self.corrected:
             share, choice = self._corrected(scores.sigmoid())
@@ -36,7 +36,7 @@ class Router(Linear):
         return share, choice
 
     def _corrected(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """scores (B*S,experts) -> those best when corrected, and their numbers, both (B*S,C)."""
+        """scores (B*S,experts) -> the best with e_score_correction_bias, and their indices, both (B*S,C)."""
         ranked = self._within_groups(scores + self.correction, 2)
         _, choice = ranked.topk(self.top_k, dim=-1)  # (B*S, C)
         share = scores.gather(1, choice)
@@ -45,7 +45,7 @@ class Router(Linear):
         return share, choice
 
     def _near_ones(self, scores: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
-        """scores (B*S,experts) -> the best ones' shares among those near them, and numbers, (B*S,C)."""
+        """scores (B*S,experts) -> SparseMixer weights of the best ones, and their indices, (B*S,C)."""
         best, choice = scores.topk(self.top_k, dim=-1)  # (B*S, C)
         left, shares = scores, []
         for place in range(self.top_k):
@@ -58,7 +58,7 @@ class Router(Linear):
         return share, choice
 
     def _within_groups(self, scores: Tensor, best: int) -> Tensor:
-        """scores (B*S,experts) -> the same, but for groups other than those whose `best` sum up highest."""
+        """scores (B*S,experts) -> scores, masked outside the groups whose `best` scores add up highest."""
         if self.num_groups == 1:
             return scores
         groups = scores.unflatten(1, (self.num_groups, -1))  # (B*S, groups, size)
@@ -69,7 +69,7 @@ class Router(Linear):
 
 
 class Expert(FeedForward):
-    """One expert: it computes the tokens that take it, and no others."""
+    """One expert, which computes only the tokens routed to it."""
 
     def __init__(self, spec: ExpertsSpec):
         super().__init__(spec.expert)
@@ -77,8 +77,10 @@ class Expert(FeedForward):
     def forward(  # type: ignore[override]
         self, total: Tensor, x: Tensor, share: Tensor, choice: Tensor, number: Tensor
     ) -> Tensor:
-        """total (B*S,W) so far, x (B,S,W), share and choice (B*S,C), number (1) -> total with its part."""
-        token, place = (choice == number).nonzero(as_tuple=True)  # (R): the rows that take it, and where
+        """total (B*S,W) so far, x (B,S,W), share and choice (B*S,C), expert number (1) -> new total."""
+        token, place = (choice == number).nonzero(
+            as_tuple=True
+        )  # (R): the rows routed to it, and the rank of the choice
         fed = super().forward(x.flatten(0, 1)[token])  # (R, W)
         total = total.index_add(0, token, fed * share[token, place, None])
         return total

@@ -1,8 +1,8 @@
-"""Multi-head attention over one vector a token, of which every head makes its keys and values.
+"""Multi-head latent attention: one cached vector a token, from which every head derives keys and values.
 
-Nothing is made of it: what would make a key of a token's vector is multiplied with the queries instead, and
-what would make a value with the weighted sum of vectors (DeepSeek-AI 2024, 2.1.2 and appendix C). So a cache
-holds R + D numbers a token, R = kv_lora_rank and D = qk_rope_head_dim, and a step reads no more.
+Keys and values are not materialised: the key projection is multiplied with the queries instead, and the value
+projection with the weighted sum of vectors (DeepSeek-AI 2024, 2.1.2 and appendix C). So a cache has R + D
+numbers a token, R = kv_lora_rank and D = qk_rope_head_dim, and a step reads no more.
 """
 
 import torch
@@ -27,12 +27,12 @@ def shared_sum(weights: Tensor, v: Tensor) -> Tensor:
 
 
 def apart(x: Tensor) -> Tensor:
-    """x (B,N,S,D) -> (B,N,S,D): the first ones of its pairs of neighbours, then the second ones."""
+    """x (B,N,S,D) -> (B,N,S,D): interleaved pairs de-interleaved, the first numbers, then the second ones."""
     return x.unflatten(3, (-1, 2)).mT.flatten(3)
 
 
 class LatentAttention(nn.Module):
-    """Attention of a sequence over itself; gives its weights where `weighted`."""
+    """Self-attention of a sequence; returns its weights if `weighted`."""
 
     def __init__(self, spec: LatentAttentionSpec, weighted: bool = False):
         super().__init__()
@@ -55,7 +55,7 @@ class LatentAttention(nn.Module):
         return (y, weights) if self.weighted else (y,)
 
     def _queries(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B,S,W), cos and sin (B,S,D/2) -> what meets latents (B,N,S,R), and what positions (B,N,S,D)."""
+        """x (B,S,W), cos and sin (B,S,D/2) -> queries of latents (B,N,S,R), and of rotated keys (B,N,S,D)."""
         spec = self.spec
         if spec.q_lora_rank is not None:
             x = self.q_norm(self.q_down(x))  # (B, S, q_lora_rank)
@@ -65,13 +65,13 @@ class LatentAttention(nn.Module):
         return content @ keys, self._rotated(turning, cos, sin)
 
     def _compressed(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B,S,W), cos and sin (B,S,D/2) -> what a cache keeps: latents (B,1,S,R), rotated (B,1,S,D)."""
+        """x (B,S,W), cos and sin (B,S,D/2) -> the cached numbers: latents (B,1,S,R), rotated (B,1,S,D)."""
         sizes = [self.spec.kv_lora_rank, self.spec.qk_rope_head_dim]
         latents, turning = self.kv_down(x).split(sizes, dim=2)  # (B, S, R), (B, S, D)
         return self.kv_norm(latents)[:, None], self._rotated(turning[:, None], cos, sin)
 
     def _rotated(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """x (B,N,S,D), cos and sin (B,S,D/2) -> x turned pair by pair."""
+        """x (B,N,S,D), cos and sin (B,S,D/2) -> x rotated pair by pair."""
         return rotate(apart(x) if self.spec.apart else x, cos, sin, self.spec.rotary.interleaved)
 
     def _mixed(
@@ -79,7 +79,7 @@ class LatentAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """q (B,N,S,R) and q_turned (B,N,S,D), latents (B,1,T,R) and turned (B,1,T,D), mask (B,1,S,T).
 
-        Gives y (B,S,W) and weights (B,N,S,T).
+        Returns y (B,S,W) and weights (B,N,S,T).
         """
         scale, heads = self.spec.scale, self.spec.num_heads
         s = shared_scores(q, latents, scale) + shared_scores(q_turned, turned, scale)  # (B, N, S, T)
@@ -110,9 +110,9 @@ class CachedLatentAttention(LatentAttention):
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,D/2), past_k (B,1,P,R), past_v (B,1,P,D).
 
-        Gives y (B,S,W), k (B,1,T,R), v (B,1,T,D), and weights (B,N,S,T). A static cache has P = T = C and
-        takes cache_lengths (B), the slots that each row has filled. With logits_indices (B,L), those tokens
-        alone ask: y is (B,L,W), and the mask (B,1,L,T).
+        Returns y (B,S,W), k (B,1,T,R), v (B,1,T,D), and weights (B,N,S,T). A static cache has P = T = C and
+        takes cache_lengths (B), the filled slots of each row. With logits_indices (B,L), only these tokens
+        are queries: y is (B,L,W), the mask (B,1,L,T).
         """
         new_k, new_v = self._compressed(x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
         if self.static:

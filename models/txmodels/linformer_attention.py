@@ -10,7 +10,7 @@ from txmodels.linear import Linear
 
 
 class LengthProjection(nn.Module):
-    """K sums of a sequence's tokens, the same in all heads or each head's own (Wang et al. 2020, 4)."""
+    """K sums of a sequence's tokens, shared by all heads or separate (Wang et al. 2020, 4)."""
 
     def __init__(self, spec: LinformerAttentionSpec):
         super().__init__()
@@ -25,7 +25,7 @@ class LengthProjection(nn.Module):
 
 
 class LinformerAttention(nn.Module):
-    """Attention in which every query sees K sums of the real tokens (Wang et al. 2020, 4)."""
+    """Attention of every query to K sums of the real tokens (Wang et al. 2020, 4)."""
 
     def __init__(self, spec: LinformerAttentionSpec):
         super().__init__()

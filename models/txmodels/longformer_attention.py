@@ -12,16 +12,16 @@ from txmodels.mask import padding_mask
 
 
 def marked_tokens(marks: Tensor) -> tuple[Tensor, Tensor]:
-    """marks (B,S) of 0 and 1 -> places (B,G) of each row's 1s in order, and which of them are true (B,G).
+    """marks (B,S) of 0 and 1 -> indices (B,G) of each row's 1s in order, and which of them are valid (B,G).
 
     G is the largest number of marks in a row, or 1.
     """
     length = marks.shape[1]
     most = int(marks.sum(1).max().clamp(min=1))
     order = marks * length - torch.arange(length, device=marks.device)  # (B, S), more than 0 where marked
-    top, places = order.topk(most, dim=1)  # (B, G)
+    top, indices = order.topk(most, dim=1)  # (B, G)
     true = top > 0
-    return places, true
+    return indices, true
 
 
 def picked(x: Tensor, places: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ def repeated(x: Tensor, like: Tensor) -> Tensor:
 
 
 class LongformerAttention(nn.Module):
-    """Attention to neighbours and to global tokens, which see everything (Beltagy et al. 2020, 3.1)."""
+    """Attention to neighbours and to global tokens, with full attention (Beltagy et al. 2020, 3.1)."""
 
     def __init__(self, spec: LongformerAttentionSpec):
         super().__init__()
@@ -52,15 +52,15 @@ class LongformerAttention(nn.Module):
         self.v_global = Linear(spec.hidden_size, inner, spec.bias)
 
     def forward(self, x: Tensor, attention_mask: Tensor, global_attention_mask: Tensor) -> Tensor:
-        """x (B,S,W), both masks (B,S) of 0 and 1 -> y (B,S,W); a padded query sees nothing."""
+        """x (B,S,W), both masks (B,S) of 0 and 1 -> y (B,S,W); a padded query attends to nothing."""
         marks = attention_mask * global_attention_mask  # (B, S)
-        places, true = marked_tokens(marks)  # (B, G)
+        global_indices, true = marked_tokens(marks)  # (B, G)
         q, k, v = self.q(x), self.k(x), self.v(x)  # (B, S, N*H)
-        near = self._near(q, k, v, attention_mask, marks, places, true)  # (B, S, N*H)
-        q = split(self.q_global(picked(x, places)), self.num_heads)  # (B, N, G, H)
+        near = self._near(q, k, v, attention_mask, marks, global_indices, true)  # (B, S, N*H)
+        q = split(self.q_global(picked(x, global_indices)), self.num_heads)  # (B, N, G, H)
         k = split(self.k_global(x), self.num_heads)  # (B, N, S, H)
         v = split(self.v_global(x), self.num_heads)
-        mask = padding_mask(attention_mask, places)  # (B, 1, G, S)
+        mask = padding_mask(attention_mask, global_indices)  # (B, 1, G, S)
         far = merge(F.scaled_dot_product_attention(q, k, v, mask))  # (B, G, N*H)
         back = (marks.cumsum(1) - 1).clamp(min=0)  # (B, S), where `far` holds a global token
         mixed = torch.where(marks.bool()[:, :, None], picked(far, back), near)  # (B, S, N*H)

@@ -1,18 +1,18 @@
-"""Who may attend to whom. A mask is boolean: true where a query sees a key."""
+"""Attention masks: boolean, true if a query attends to a key."""
 
 import torch
 from torch import Tensor
 
 
 def padding_mask(attention_mask: Tensor, input_ids: Tensor) -> Tensor:
-    """attention_mask (B,T) of 0 and 1, input_ids (B,S) -> mask (B,1,S,T): every query sees every real key."""
+    """attention_mask (B,T) of 0 and 1, input_ids (B,S) -> mask (B,1,S,T): queries attend to real keys."""
     keys = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
     mask = keys.expand(-1, -1, input_ids.shape[1], -1)  # (B, 1, S, T)
     return mask
 
 
 def mutual_mask(attention_mask: Tensor) -> Tensor:
-    """attention_mask (B,S) of 0 and 1 -> mask (B,1,S,S): every real query sees every real key."""
+    """attention_mask (B,S) of 0 and 1 -> mask (B,1,S,S): every real query attends to every real key."""
     real = attention_mask.bool()  # (B, S)
     mask = (real[:, :, None] & real[:, None, :])[:, None]  # (B, 1, S, S)
     return mask
@@ -27,17 +27,17 @@ def near_mask(window: int, attention_mask: Tensor, input_ids: Tensor, order: Ten
 
 
 def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
-    """As `padding_mask`, and no query sees a key after itself; the S queries are the last of the T keys.
+    """As `padding_mask`, and causal; the S queries are the last of the T keys.
 
-    With a window, it sees only keys whose `order` (B,T) is less than that below its own (Beltagy et al.
-    2020, 3.1).
+    With a window, a query attends only to keys whose `order` (B,T) is less than that below its own (Beltagy
+    et al. 2020, 3.1).
     """
     keys = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
     width, length = attention_mask.shape[1], input_ids.shape[1]
-    places = torch.arange(width, device=attention_mask.device)  # (T)
+    key_positions = torch.arange(width, device=attention_mask.device)  # (T)
     first = width - length
-    own = torch.arange(length, device=attention_mask.device) + first  # (S)
-    past = places <= own[:, None]  # (S, T)
+    query_positions = torch.arange(length, device=attention_mask.device) + first  # (S)
+    past = key_positions <= query_positions[:, None]  # (S, T)
     mask = keys & past  # (B, 1, S, T)
     if window is not None:
         late = order[:, first:, None]  # (B, S, 1)
@@ -47,9 +47,9 @@ def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, o
 
 
 def cache_mask(window: int | None, places: Tensor, past_k: Tensor) -> Tensor:
-    """Of queries at `places` (B,S), past_k (B,K,C,H) -> mask (B,1,S,C) over a static cache.
+    """For queries at the slots `places` (B,S), past_k (B,K,C,H) -> mask (B,1,S,C) over a static cache.
 
-    A query sees itself and the slots before it, or only window - 1 of them.
+    A query attends to itself and the slots before it, or only to window - 1 of them.
     """
     slots = torch.arange(past_k.shape[2], device=past_k.device)  # (C)
     own = places[:, :, None]  # (B, S, 1)
@@ -61,7 +61,7 @@ def cache_mask(window: int | None, places: Tensor, past_k: Tensor) -> Tensor:
 
 
 def filled_then(input_ids: Tensor, cache_lengths: Tensor) -> Tensor:
-    """input_ids (B,S), cache_lengths (B) -> the slots (B) that each row has filled when they are read."""
+    """input_ids (B,S), cache_lengths (B) -> the filled slots (B) of each row, the new tokens included."""
     filled = cache_lengths + input_ids.shape[1]
     return filled
 
@@ -73,6 +73,6 @@ def single_token(input_ids: Tensor) -> Tensor:
 
 
 def biased_mask(bias: Tensor, mask: Tensor) -> Tensor:
-    """bias (B,N,S,T), mask (B,1,S,T) -> what to add to the scores (B,N,S,T), where hidden keys vanish."""
+    """bias (B,N,S,T), mask (B,1,S,T) -> the bias of scores (B,N,S,T), the lowest number at masked keys."""
     both = bias.masked_fill(~mask, -3.0e38)  # (B, N, S, T)
     return both

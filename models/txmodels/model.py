@@ -7,13 +7,13 @@ from typing import Any
 from txexport.spec import Cache, ModelSpec
 from txmodels.architectures import ARCHITECTURES, DecoderModel, EncoderDecoderModel, EncoderModel
 
-Transformer = EncoderModel | DecoderModel | EncoderDecoderModel  # all but two encoders side by side
+Transformer = EncoderModel | DecoderModel | EncoderDecoderModel  # all but dual encoders
 
 
 def model(spec: ModelSpec, cache: Cache = Cache.STATIC, outputs: Collection[str] = ()) -> Any:
     """The module of a model, of its architecture's class, whose decoder has a `cache` of that kind.
 
-    `outputs` of every layer come too, as a contract has them.
+    `outputs` of every layer are returned too, as a contract has them.
     """
     return ARCHITECTURES[type(spec)](spec, cache, outputs)
 

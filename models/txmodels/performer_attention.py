@@ -9,7 +9,7 @@ from txmodels.attention import merge, split
 from txmodels.linear import Linear
 
 LOWEST = -3.0e38
-LEAST = 1.0e-30  # divides the sums of a row without tokens, which are 0
+LEAST = 1.0e-30  # the least divisor, for a row without tokens
 
 
 class Features(nn.Module):

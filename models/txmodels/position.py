@@ -1,4 +1,4 @@
-"""Where tokens stand in their sequence."""
+"""Positions of tokens, RoPE and position biases."""
 
 import math
 from typing import TypeVar
@@ -12,25 +12,25 @@ Present = TypeVar("Present", Tensor, Tensor | None)
 
 
 def positions(input_ids: Tensor, start: Tensor) -> Tensor:
-    """input_ids (B,S), start (B) or (1): tokens that come before -> positions (B,S) or (1,S)."""
+    """input_ids (B,S), start (B) or (1), the number of preceding tokens -> positions (B,S) or (1,S)."""
     steps = torch.arange(input_ids.shape[1], device=start.device)  # (S)
     places = start[:, None] + steps  # (B, S)
     return places
 
 
 def asked_positions(logits_indices: Tensor, cache_lengths: Tensor) -> Tensor:
-    """logits_indices (B,L) among new tokens, cache_lengths (B) that come before -> positions (B,L)."""
+    """logits_indices (B,L) among new tokens, cache_lengths (B) before them -> positions (B,L)."""
     places = cache_lengths[:, None] + logits_indices
     return places
 
 
 def picked(x: Tensor, logits_indices: Tensor) -> Tensor:
-    """x (B,S,W) of new tokens, logits_indices (B,L) among them -> x of those alone (B,L,W)."""
+    """x (B,S,W) of new tokens, logits_indices (B,L) among them -> the selected x (B,L,W)."""
     return x.gather(1, logits_indices[:, :, None].expand(-1, -1, x.shape[2]))
 
 
 def asked(x: Present, logits_indices: Tensor | None) -> Present:
-    """As `picked`; without indices all (B,S,W), and of what is absent nothing."""
+    """As `picked`; without indices all of x (B,S,W), and None for None."""
     return x if x is None or logits_indices is None else picked(x, logits_indices)
 
 
@@ -57,8 +57,8 @@ def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
 def patch_rotation(patches: PatchSpec, spec: RotarySpec, pixel_values: Tensor) -> tuple[Tensor, Tensor]:
     """pixel_values (B,channels,height,width) -> cosines and sines (B,S,R) (Siméoni et al. 2025, 3.2).
 
-    Half of the R frequencies turn by a patch's row, half by its column, from -2 pi to 2 pi over an image of
-    any size; what stands before the patches is not turned.
+    Half of the R frequencies rotate by a patch's row, half by its column, from -2 pi to 2 pi over an image of
+    any size; prefix tokens before the patches are not rotated.
     """
     rows, columns = (length // patches.patch_size for length in pixel_values.shape[2:])
     down, across = ((torch.arange(n, device=pixel_values.device) + 0.5) / n * 2 - 1 for n in (rows, columns))
@@ -72,7 +72,7 @@ def patch_rotation(patches: PatchSpec, spec: RotarySpec, pixel_values: Tensor) -
 
 
 def alibi(spec: AlibiSpec, queries: Tensor, keys: Tensor) -> Tensor:
-    """What a head's scores lose with the distance of key and query (Press et al. 2022, 3).
+    """ALiBi: a penalty of a head's scores in proportion to distance (Press et al. 2022, 3).
 
     Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
     """
@@ -83,7 +83,7 @@ def alibi(spec: AlibiSpec, queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def rounded_alibi(spec: RoundedAlibiSpec, queries: Tensor, keys: Tensor) -> Tensor:
-    """What a head's scores gain with the position of the key, of as few bits as the original rounds it to.
+    """ALiBi as a bonus for a key's position, rounded to as few bits as in the original model.
 
     Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
     """
@@ -94,7 +94,7 @@ def rounded_alibi(spec: RoundedAlibiSpec, queries: Tensor, keys: Tensor) -> Tens
 
 
 class RelativeBias(nn.Module):
-    """What a head adds to its scores for the distance of key and query (Raffel et al. 2020, 2.1)."""
+    """Learned bias of a head's scores for the distance of key and query (Raffel et al. 2020, 2.1)."""
 
     def __init__(self, spec: RelativeSpec, num_heads: int):
         super().__init__()

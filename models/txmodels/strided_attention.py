@@ -13,7 +13,7 @@ from txmodels.linear import Linear
 class StridedAttention(nn.Module):
     """Causal attention over two sets of keys, each in half of the heads (Child et al. 2019, 4.3 and 5.2).
 
-    Token i sees i - C..i in the first half, and i, i - C, i - 2C, ... in the second; C is the stride.
+    Token i attends to i - C..i in the first half, and i, i - C, i - 2C, ... in the second; C is the stride.
     """
 
     def __init__(self, spec: StridedAttentionSpec):
@@ -49,7 +49,7 @@ class StridedAttention(nn.Module):
         return mixed
 
     def _far(self, q: Tensor, k: Tensor, v: Tensor, real: Tensor) -> Tensor:
-        """q, k and v (B,M,C,N/2*H), real (B,M,C,1) -> (B*M,C,N/2*H): over the same place in past blocks."""
+        """q, k and v (B,M,C,N/2*H), real (B,M,C,1) -> (B*M,C,N/2*H): over the same index in past blocks."""
         q = split(columns(q), self.num_halved)  # (B*C, N/2, M, H)
         k = split(columns(k), self.num_halved)
         v = split(columns(v), self.num_halved)

@@ -1,4 +1,4 @@
-"""Multi-head attention in which contents meet sinusoids of distances, and whether segments are the same."""
+"""Multi-head attention of contents, sinusoids of distances, and equality of segments."""
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from txmodels.scaled_dot_product_attention import scores, weighted_sum
 def sinusoid_vectors(spec: SinusoidVectorsSpec, input_ids: Tensor) -> tuple[Tensor, Tensor]:
     """input_ids (B,S) -> vectors of the P distances of a query after a key (1,P,W), of_query (S,S).
 
-    of_query is the place of query s and the distance from it to key t, among S rows of P numbers.
+    of_query is the flat index of query s and the distance from it to key t, among S rows of P numbers.
     """
     length = input_ids.shape[1]
     tokens = torch.arange(length, device=input_ids.device)  # (S)
@@ -31,7 +31,7 @@ def sinusoid_vectors(spec: SinusoidVectorsSpec, input_ids: Tensor) -> tuple[Tens
 
 
 def other_segments(token_type_ids: Tensor) -> Tensor:
-    """token_type_ids (B,S) -> apart (B,1,S,S): true where a key is of another segment than the query."""
+    """token_type_ids (B,S) -> apart (B,1,S,S): true if key and query are of different segments."""
     apart = (token_type_ids[:, :, None] != token_type_ids[:, None, :])[:, None]  # (B, 1, S, S)
     return apart
 
@@ -39,7 +39,7 @@ def other_segments(token_type_ids: Tensor) -> Tensor:
 class TransformerXLAttention(nn.Module):
     """Attention of contents to contents, distances (Dai et al. 2019, 3.3) and segments (Yang et al. 2019).
 
-    Gives its weights where `weighted`.
+    Returns its weights if `weighted`.
     """
 
     def __init__(self, spec: TransformerXLAttentionSpec, weighted: bool = False):
@@ -61,7 +61,7 @@ class TransformerXLAttention(nn.Module):
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask and apart (B,1,S,S), distances (1,P,W) -> y (B,S,W), and weights (B,N,S,S).
 
-        of_query (S,S) is places as `sinusoid_vectors` gives them.
+        of_query (S,S) is as in `sinusoid_vectors`.
         """
         heads, scale, q = self.spec.num_heads, self.spec.scale, self.q(x)
         contents = split(q + self.content_bias, heads)  # (B, N, S, H)

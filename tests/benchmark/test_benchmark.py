@@ -147,7 +147,7 @@ def test_refusals_are_one_line(bundle_of):
     for options, said in (({"loss": 1.5}, "loss is 1.5, expected a share"), ({"rounds": 0}, "rounds is 0")):
         with pytest.raises(InputError, match=said):
             txexport.bench(bundle_of("bert"), **options)
-    with pytest.raises(InputError, match="compared on texts or images, and the bundle is for transcribe"):
+    with pytest.raises(InputError, match="compared on texts or images, but the bundle is for transcribe"):
         txexport.bench(bundle_of("whisper"), threads=1)
 
 

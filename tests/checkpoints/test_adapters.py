@@ -313,7 +313,7 @@ TENSORS = {
     ),
     "a magnitude": (
         lambda t: t.update({f"{FIRST}.lora_magnitude_vector": random(48)}),
-        f"tensor '{FIRST}.lora_magnitude_vector' is no part of plain LoRA",
+        f"tensor '{FIRST}.lora_magnitude_vector' is not part of plain LoRA",
     ),
     "a tensor unnamed": (
         lambda t: t.update({"pooler.dense.weight": random(48, 48)}),

@@ -643,7 +643,7 @@ def test_a_towers_dict_counts_before_its_config(copy_of):
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.safetensors", "config.json"])
 def test_a_file_of_a_checkpoint_leads_to_its_folder(name, tmp_path):
     (tmp_path / name).write_bytes(b"{}")
-    with pytest.raises(CheckpointError, match=rf"{name} is one file of a checkpoint; give the folder"):
+    with pytest.raises(CheckpointError, match=rf"{name} is one file of a checkpoint; give its folder"):
         Checkpoint(tmp_path / name)
 
 

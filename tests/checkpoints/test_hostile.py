@@ -141,7 +141,9 @@ def test_json_that_is_none(text, said, tmp_path):
 def test_json_of_any_length_and_what_is_no_file(tmp_path):
     with (tmp_path / "config.json").open("wb") as file:
         file.truncate(1 << 40)  # a terabyte, and no blocks
-    assert "1,099,511,627,776 bytes are more than" in refused(lambda: read_json(tmp_path / "config.json"))
+    assert "it has 1,099,511,627,776 bytes, the limit is" in refused(
+        lambda: read_json(tmp_path / "config.json")
+    )
     (tmp_path / "folder.json").mkdir()
     assert "it is not a file" in refused(lambda: read_json(tmp_path / "folder.json"))
 
@@ -154,11 +156,11 @@ def entry(**values) -> dict:
 
 
 HEADERS = [
-    (entry(data_offsets=[-8, 0]), "data_offsets that are no begin and end"),
-    (entry(data_offsets=[8, 0]), "data_offsets that are no begin and end"),
-    (entry(data_offsets=[0, 8.0]), "data_offsets that are no begin and end"),
-    (entry(data_offsets=[0, 2**70]), "data_offsets that are no begin and end"),
-    (entry(data_offsets=8), "data_offsets that are no begin and end"),
+    (entry(data_offsets=[-8, 0]), "data_offsets that are not a begin and an end"),
+    (entry(data_offsets=[8, 0]), "data_offsets that are not a begin and an end"),
+    (entry(data_offsets=[0, 8.0]), "data_offsets that are not a begin and an end"),
+    (entry(data_offsets=[0, 2**70]), "data_offsets that are not a begin and an end"),
+    (entry(data_offsets=8), "data_offsets that are not a begin and an end"),
     (entry(data_offsets=[2**62, 2**62 + 8]), "is truncated"),
     (entry(shape=2), "a shape that is not"),
     (entry(shape=[True, 2]), "a shape that is not"),

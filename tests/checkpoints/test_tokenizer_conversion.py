@@ -153,7 +153,7 @@ def test_pieces_without_a_number_are_told(opus, tmp_path):
 
 def test_what_one_tokenizer_cannot_hold_is_told(opus, tmp_path):
     folder = changed(opus, tmp_path / "two", tokenizer_config={"separate_vocabs": True})
-    with pytest.warns(UserWarning, match="two vocabularies do not go into one tokenizer"):
+    with pytest.warns(UserWarning, match="tokenizer.json cannot hold two vocabularies"):
         assert tokenizer_json(folder) is None
     (folder / "tokenizer_config.json").unlink()
     words = json.loads((opus / "vocab.json").read_text("utf-8"))

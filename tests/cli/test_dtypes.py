@@ -81,7 +81,7 @@ def test_texts_calibrate(checkpoint_of, tmp_path):
         assert f"{dtype} is calibrated by 10 texts of" in " ".join(output.split())
 
 
-UNREAD = "texts are for a model that reads them; this one is for"
+UNREAD = "texts need a model that reads texts; this one is for"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ UNREAD = "texts are for a model that reads them; this one is for"
             "vit",
             "int4",
             b"a",
-            "texts are for a model that reads them; this one is for image-feature-extraction",
+            "texts need a model that reads texts; this one is for image-feature-extraction",
         ),
         ("bert", "int4", b"", "{file} has no texts; expected one a line"),
         ("bert", "int4", b"\xff", "{file} is not UTF-8: byte 0"),

@@ -81,7 +81,7 @@ def test_a_shared_buffer_is_told_by_what_the_ecosystem_gives(bundle_of):
     assert shapes["logits"][:2] == ["batch_size", "sequence_length"]
     assert shapes["past_key_values.0.key"] == shapes["present.0.key"] == ["batch_size", 3, "capacity", 16]
     _, both = declared(bundle_of("t5"))
-    with pytest.raises(SpecError, match="a shared buffer is of a decoder alone"):
+    with pytest.raises(SpecError, match="a shared buffer needs a decoder without an encoder"):
         parts.signatures(both, contracts.SHARED)
 
 

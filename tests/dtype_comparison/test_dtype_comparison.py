@@ -145,7 +145,7 @@ def test_refusals_are_one_line(bundle_in, bundle_of):
         txexport.compare_dtypes(bundle_in("embed"), rounds=0)
     with pytest.raises(InputError, match="there are no texts"):
         txexport.compare_dtypes(bundle_in("embed"), texts=[])
-    with pytest.raises(InputError, match="compared on texts or images, and the bundle is for transcribe"):
+    with pytest.raises(InputError, match="compared on texts or images, but the bundle is for transcribe"):
         txexport.compare_dtypes(bundle_of("whisper"))
 
 

@@ -36,7 +36,7 @@ def bert(checkpoint_of, tmp_path_factory) -> Path:
 def test_inspect_tells_by_what_it_was_calibrated(bert, bundle_of, tmp_path):
     """As a table, as a page, and as JSON; nothing is shown for an uncalibrated bundle."""
     calibration = bundle.read(bert).form.calibrated["int4"]
-    line = f"int4: calibrated by {len(TEXTS)} texts of {calibration.tokens} tokens"
+    line = f"int4: calibrated on {len(TEXTS)} texts of {calibration.tokens} tokens"
     told = CliRunner().invoke(main, ["inspect", str(bert), "--html", str(tmp_path / "page.html")])
     assert told.exit_code == 0
     for output in (told.stdout, (tmp_path / "page.html").read_text()):
@@ -181,12 +181,12 @@ def test_what_is_kept_and_what_is_int8_are_not_calibrated(checkpoint_of, tmp_pat
         (
             "vit",
             {"dtype": "int4"},
-            r"^texts are for a model that reads them; this one is for image-feature-extrac",
+            r"^texts need a model that reads texts; this one is for image-feature-extrac",
         ),
         (
             "whisper",
             {"dtype": "int4"},
-            r"^texts are for a model that reads them; this one is for automatic-speech",
+            r"^texts need a model that reads texts; this one is for automatic-speech",
         ),
         ("bert", {"dtype": "int4", "texts": []}, r"^there are no texts, expected at least one$"),
         (

@@ -216,7 +216,7 @@ def test_a_bundle_that_cannot_be_put_back_is_one_line(bundle_of, tmp_path, monke
 
     old = shutil.copytree(bundle_of("bert"), tmp_path / AWAY)
     monkeypatch.setattr("txexport.bundle.swap.os.rename", forbidden)
-    with pytest.raises(BundleError, match="could not be put back: Permission denied; rename it") as caught:
+    with pytest.raises(BundleError, match="could not be moved back: Permission denied; rename it") as caught:
         load(tmp_path / "out")
     assert str(old) in str(caught.value)
     assert "\n" not in str(caught.value)

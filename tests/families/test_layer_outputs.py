@@ -134,7 +134,7 @@ def test_weights_of_texts_too_short_for_blocks_are_those_of_full_attention(check
 def test_hidden_states_of_two_widths_are_refused(checkpoint_of, tmp_path):
     """The original's last one has the width of its word embedding, so that the outputs have two widths."""
     row = Row("opt", "OPTForCausalLM", GENERATE, "narrow", {"word_embed_proj_dim": 20})
-    with pytest.raises(UnsupportedError, match="the last one is 20 numbers wide in the original"):
+    with pytest.raises(UnsupportedError, match="the original's last one has size 20"):
         export(checkpoint_of(row), tmp_path / "out", outputs=["hidden_states"])
     export(checkpoint_of(row), tmp_path / "out", outputs=["attentions"])
     check(tmp_path / "out")
@@ -151,7 +151,7 @@ def test_weights_that_the_original_does_not_weigh_with_are_refused(checkpoint_of
 
 def test_choices_have_none(checkpoint_of, tmp_path):
     row = Row("bert", "BertForMultipleChoice", "multiple-choice")
-    with pytest.raises(UnsupportedError, match="not there for multiple-choice"):
+    with pytest.raises(UnsupportedError, match="not supported for multiple-choice"):
         export(checkpoint_of(row), tmp_path / "out", outputs=["hidden_states"])
 
 

@@ -76,6 +76,6 @@ def test_a_number_that_float16_does_not_hold_is_named(tmp_path):
     with pytest.raises(CheckpointError) as caught:
         txexport.export(tmp_path / "source", tmp_path / "out", dtype="float16")
     name = "decoder.layers.1.feed_forward.up.weight"
-    assert str(caught.value) == f"{name} holds 7e+04, and float16 at most 65504; take bfloat16"
+    assert str(caught.value) == f"{name} has a number of size 7e+04, and float16 ends at 65504; use bfloat16"
     assert not (tmp_path / "out").exists()
     txexport.export(tmp_path / "source", tmp_path / "out", dtype="bfloat16")

@@ -305,7 +305,7 @@ ARCHITECTURES = {
     "mixtral": "2 causal layers of width 48, 6 heads of 8 on 2 key/value heads, 2 of 5 experts, each "
     "feed-forward 100 (gated silu), vocabulary 311, rotary positions up to 40, pre-norm (rms)",
     "bloom": "2 causal layers of width 48, 3 heads of 16, feed-forward 192 (gelu_tanh), vocabulary 311, "
-    "linear biases of distance of any length, pre-norm (layer)",
+    "ALiBi of any length, pre-norm (layer)",
     "t5": "2 causal layers of width 48, 3 heads of 10, attention to the encoder, feed-forward 100 (relu), "
     "vocabulary 311, relative positions in 8 buckets of any length, pre-norm (rms)",
 }
@@ -318,7 +318,7 @@ def test_architecture_is_one_line_a_stack(model_type, checkpoint_of):
 
 READERS = {
     "albert": "2 layers of width 48, 3 heads of 16, feed-forward 100 (gelu_tanh), vocabulary 311, "
-    "word vectors of 20, 2 segments, learned positions up to 40, post-norm (layer)",
+    "word embeddings of 20, 2 segments, learned positions up to 40, post-norm (layer)",
     "vit": "2 layers of width 48, 3 heads of 16, feed-forward 100 (gelu), 30 x 30 pixels in squares of 6, "
     "26 learned positions, pre-norm (layer)",
     "whisper": "2 layers of width 48, 3 heads of 16, feed-forward 100 (gelu), 42 frames of 11 bands, "
@@ -335,7 +335,7 @@ def test_length_defaults_to_what_the_model_can_read(checkpoint_of):
     assert txexport.inspect(checkpoint_of("gpt2")).length == 40
     assert txexport.inspect(checkpoint_of("t5")).length == 512
     assert txexport.inspect(checkpoint_of("vit")).length == 26
-    with pytest.raises(InputError, match="reads no text has a length of its own"):
+    with pytest.raises(InputError, match="reads no text has a fixed length"):
         txexport.inspect(checkpoint_of("vit"), length=26)
     for length, message in ((41, "length is 41, expected 1 to 40"), (0, "length is 0, expected 1 to 40")):
         with pytest.raises(InputError, match=message):
@@ -391,7 +391,7 @@ def test_table_shows_the_numbers(model_type, bundle_of, monkeypatch):
         assert f"{facts.nodes} nodes inlined" in output
     for line in found.architecture.values():
         assert line in output
-    assert ("look at a window" in output) == (model_type == "mistral")
+    assert ("attend to a window" in output) == (model_type == "mistral")
     assert ("active for a token" in output) == (model_type == "mixtral")
     assert ("shared ones repeated" in output) == (model_type in ("albert", "whisper"))
     assert ("not learned" in output) == (model_type == "whisper")

@@ -115,7 +115,9 @@ CONTRADICTIONS = {
     "no architecture scales what cross attention adds": lambda: dataclasses.replace(
         CROSSING, residual_scale=0.5
     ),
-    "a norm behind it alone": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.RES_POST),
+    "combines it with cross attention": lambda: dataclasses.replace(
+        CROSSING, placement=NormPlacement.RES_POST
+    ),
     "placement is 'double-post'": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.DOUBLE_POST),
     "the best 3 of 2 groups of 6 experts": lambda: ExpertsSpec(FEED, 6, 2, num_groups=2, top_groups=3),
     "the best 1 of 3 groups of 7 experts": lambda: ExpertsSpec(FEED, 7, 2, num_groups=3),
@@ -123,19 +125,21 @@ CONTRADICTIONS = {
     "jitter is 0": lambda: ExpertsSpec(FEED, 3, 2, jitter=0.0),
     "jitter is 0.1 with corrected=True": lambda: ExpertsSpec(FEED, 3, 2, corrected=True, jitter=0.1),
     "1 experts from 1 groups of 1": lambda: ExpertsSpec(FEED, 3, 1, num_groups=3, corrected=True),
-    "a softmax over those picked from groups": lambda: ExpertsSpec(FEED, 6, 2, num_groups=3),
+    "a softmax over the experts picked from groups": lambda: ExpertsSpec(FEED, 6, 2, num_groups=3),
     "the norm is 7 wide, expected kv_lora_rank, 8": lambda: dataclasses.replace(
         LATENT, norm=NormSpec(7, 1e-6)
     ),
-    "neighbours that lie apart are no neighbours": lambda: dataclasses.replace(
+    "pairs that were de-interleaved cannot": lambda: dataclasses.replace(
         LATENT, rotary=RotarySpec((1.0,), interleaved=True), apart=True
     ),
     "LatentAttentionSpec: q_lora_rank is 0": lambda: dataclasses.replace(LATENT, q_lora_rank=0),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
-    "stands in a plain pre-norm or post-norm block": lambda: dataclasses.replace(
+    "needs a plain pre-norm or post-norm block": lambda: dataclasses.replace(
         BLOCK, feed_forward=EXPERTS, placement=NormPlacement.RES_POST
     ),
-    "a sandwich of norms": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.SANDWICH),
+    "is 'sandwich', but no architecture combines it with cross": lambda: dataclasses.replace(
+        CROSSING, placement=NormPlacement.SANDWICH
+    ),
     "can leave its first norm out": lambda: dataclasses.replace(BLOCK, skip_attention_norm=True),
     "3 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=(BLOCK,) * 3),
     "0 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=()),
@@ -167,7 +171,7 @@ CONTRADICTIONS = {
     "reads no mask, but a text may be padded": lambda: EncoderSpec(
         ENCODER, dataclasses.replace(LABELS, pick=Pick.GLOBAL_AVERAGE)
     ),
-    "half of them turn by a patch's row": lambda: dataclasses.replace(
+    "half of them rotate by a patch's row": lambda: dataclasses.replace(
         VISION,
         embedding=dataclasses.replace(VISION.embedding, positioned=False),
         blocks=(
@@ -180,10 +184,12 @@ CONTRADICTIONS = {
     "positioned=False; expected one": lambda: dataclasses.replace(
         VISION, embedding=dataclasses.replace(VISION.embedding, positioned=False)
     ),
-    "2 ways to rotate": lambda: dataclasses.replace(
+    "2 different rotary settings": lambda: dataclasses.replace(
         VISION, blocks=(WHOLE, dataclasses.replace(WHOLE, attention=TURNING))
     ),
-    "are seen as a whole": lambda: SignalStackSpec(PatchSpec(12, (9, 9), 5), DECODER.blocks, 2),
+    "expected none of them over images and sounds": lambda: SignalStackSpec(
+        PatchSpec(12, (9, 9), 5), DECODER.blocks, 2
+    ),
     "one encoder reads text, the other images": lambda: DualEncoderSpec(ENCODER, ENCODER, 6, Pick.ARGMAX_ID),
     "picked by the id that ends it, not 'last'": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.LAST),
     "picked by the id that ends it, not 'first_eos' None": lambda: DualEncoderSpec(
@@ -215,7 +221,7 @@ CONTRADICTIONS = {
     ),
     "VectorSpec: 'last' of the id None": lambda: VectorSpec(Pick.LAST),
     "VectorSpec: 'first_eos' of the id None": lambda: VectorSpec(Pick.FIRST_EOS),
-    "a pool with pick 'first', a norm": lambda: VectorSpec(norm=NORM, pool=POOL),
+    "a pool with pick 'first', a norm and size": lambda: VectorSpec(norm=NORM, pool=POOL),
     "EncoderSpec: texts are padded to one length": lambda: EncoderSpec(
         dataclasses.replace(
             ENCODER, embedding=dataclasses.replace(EMBEDDING, position=PositionSpec(PositionKind.NONE))
@@ -298,13 +304,13 @@ CONTRADICTIONS = {
     "head_dim is -1": lambda: TransformerXLAttentionSpec(12, 3, -1),
     "so there is no vector": lambda: SinusoidVectorsSpec(()),
     "clamp is 0": lambda: SinusoidVectorsSpec((1.0,), 0),
-    "SinusoidVectorsSpec; DisentangledAttentionSpec, and no": lambda: dataclasses.replace(
+    "SinusoidVectorsSpec; expected DisentangledAttentionSpec with": lambda: dataclasses.replace(
         DISENTANGLED, relative=SEGMENTED.relative
     ),
-    "TransformerXLAttentionSpec, and no other": lambda: dataclasses.replace(
+    "expected TransformerXLAttentionSpec with SinusoidVectorsSpec, or neither": lambda: dataclasses.replace(
         SEGMENTED, relative=AlibiSpec((0.5, 0.25, 0.1))
     ),
-    "1 frequencies are vectors of 2, the stack is 12 wide": lambda: dataclasses.replace(
+    "1 frequencies make vectors of 2 numbers, but the stack is 12 wide": lambda: dataclasses.replace(
         SEGMENTED, relative=SinusoidVectorsSpec((1.0,))
     ),
     "max_distance is 0": lambda: RelativeVectorsSpec(0),
@@ -324,7 +330,7 @@ CONTRADICTIONS = {
     "every one needs keys of its own": lambda: AttentionSpec(
         12, 4, 2, 3, causal=True, has_position_bias=True
     ),
-    "biased exactly when positions give": lambda: dataclasses.replace(
+    "expected True exactly if relative is given": lambda: dataclasses.replace(
         ENCODER, relative=RelativeSpec(8, 20, True)
     ),
     "scale is 0": lambda: HeadSpec(HeadKind.CAUSAL_LM, scale=0.0),
@@ -336,7 +342,7 @@ CONTRADICTIONS = {
     "short_length is 4, expected 0, without": lambda: RotarySpec((1.0,), short_length=4),
     "exceed a head of 4": lambda: dataclasses.replace(SELF, rotary=RotarySpec((1.0, 0.5, 0.2))),
     "head norm is 12 wide, a head 4": lambda: dataclasses.replace(SELF, head_norm=NORM),
-    "cross attention rotates nothing": lambda: dataclasses.replace(
+    "cross attention has no RoPE": lambda: dataclasses.replace(
         CROSSING, cross_attention=dataclasses.replace(SELF, rotary=ROTARY)
     ),
     "cannot share 2 key/value heads": lambda: AttentionSpec(12, 3, 2, 4, causal=True),
@@ -373,7 +379,7 @@ CONTRADICTIONS = {
         ENCODER, dataclasses.replace(CROSSED, blocks=(WIDER,)), CAUSAL_LM
     ),
     "made of 12 numbers, but a vector given has 10": lambda: EncoderDecoderSpec(NARROWER, CROSSED, CAUSAL_LM),
-    "only cross attention reads other vectors": lambda: dataclasses.replace(
+    "only cross attention reads vectors of another stack": lambda: dataclasses.replace(
         CROSSING, attention=dataclasses.replace(CAUSAL, source_size=10)
     ),
     "what is read twice are tokens": lambda: EncoderDecoderSpec(

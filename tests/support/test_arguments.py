@@ -114,5 +114,5 @@ def test_former_names_of_arguments_work_and_warn():
         pytest.warns(DeprecationWarning, match="times"),
     ):
         copy("a", times="3")
-    with pytest.raises(TypeError, match="times is the former name of count; give count alone"):
+    with pytest.raises(TypeError, match="times is the former name of count; pass only count"):
         copy("a", times=3, count=3)

@@ -235,18 +235,18 @@ CAUSAL = dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4, caus
         "has no cache, so it stands in an encoder only": lambda: DecoderSpec(
             decoder=TextStackSpec(WORDS, (CAUSAL,), 2), head=HeadSpec(HeadKind.CAUSAL_LM)
         ),
-        "attention takes up to 30 tokens, positions 40": lambda: masked_lm(
+        "attention takes up to 30 tokens, expected the limit of the positions, 40": lambda: masked_lm(
             LinformerAttentionSpec(*SIZES, 30, 5)
         ),
-        "attention takes up to 40 tokens, positions None": lambda: masked_lm(
+        "attention takes up to 40 tokens, expected the limit of the positions, None": lambda: masked_lm(
             LinformerAttentionSpec(*SIZES, L, 5),
             embedding=EmbeddingSpec(V, W, PositionSpec(PositionKind.NONE)),
         ),
         "either every layer is causal or none": lambda: masked_lm(FULL, StridedAttentionSpec(*SIZES, 4)),
-        "biased exactly when positions give a relative bias": lambda: masked_lm(
+        "expected True exactly if relative is given": lambda: masked_lm(
             LocalAttentionSpec(*SIZES, 4), relative=RelativeSpec(8, 20, True)
         ),
-        "images and sounds are seen as a whole": lambda: SignalStackSpec(
+        "expected none of them over images and sounds": lambda: SignalStackSpec(
             PatchSpec(W, (8, 8), 4), (dataclasses.replace(BLOCK, attention=LocalAttentionSpec(*SIZES, 4)),), 2
         ),
         "neither encoder takes global tokens": lambda: DualEncoderSpec(

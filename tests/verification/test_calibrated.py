@@ -98,7 +98,7 @@ def test_calibrated_integers_are_proved(family, checkpoint_of, lines, tmp_path):
     assert not {check.output.partition(", ")[2] for check in held.checks} & {*calibration.searched}
     assert {check.error for check in held.checks} == {0.0}
     assert (report.verdict, report.unproved) == ("equal", [])
-    assert report.scope.endswith(", int4 calibrated anew by its texts")
+    assert report.scope.endswith(", int4 calibrated again on its texts")
     left = f", {len(calibration.searched)} matrices not" if calibration.searched else ""
     assert facts_line(report).endswith(
         f"; int4 is calibrated by 12 texts of {calibration.tokens:,} tokens{left}: made again from its "
@@ -125,7 +125,7 @@ def test_the_command_says_so(bert, lines):
     )
     assert result.exit_code == 0
     first, second = result.output.splitlines()
-    assert first.endswith(", int4 calibrated anew by its texts")
+    assert first.endswith(", int4 calibrated again on its texts")
     assert "int4 is calibrated by 12 texts of " in second
 
 
@@ -145,7 +145,7 @@ def test_without_the_texts_nothing_is_proved(cases, bert, tmp_path):
         words = ["verify", str(bert), "--cases", "quick", "--reference", "twin", "--quiet"]
         result = CliRunner().invoke(main, [*words, "--report", str(tmp_path / "report.xml")])
         assert result.exit_code == 2
-        assert "integers of int4 were chosen by texts; to prove them, give these with --texts" in (
+        assert "integers of int4 are calibrated on texts; to prove them, give the texts with --texts" in (
             tmp_path / "report.xml"
         ).read_text(encoding="utf-8")
         assert "not proved" in result.output

@@ -175,7 +175,7 @@ def test_what_cases_cannot_see(change, copy_of):
     edit(graph_path(folder), change)
     report = verify(folder, reference="twin", cases="quick", allow_edited=True)
     assert report.ok
-    assert report.scope.endswith(f"), by cases alone: {STATIC} is not the exported graph")
+    assert report.scope.endswith(f"), by cases only: {STATIC} is not the exported graph")
     assert bundle.read(folder).proof.scope == report.scope
     assert report.cases[0].skipped.startswith(f"{STATIC} is not the exported graph: first difference ")
     assert [case.name for case in verify(folder, reference="twin", cases="quick").failed] == GRAPHS
@@ -282,7 +282,7 @@ def test_on_the_command_line(copy_of):
     assert f"exported graphs (checkpoint): AssertionError: {STATIC} is not the exported graph" in output
     result = CliRunner().invoke(main, [*arguments, "--allow-edited"])
     assert result.exit_code == 0
-    assert f"by cases alone: {STATIC} is not the exported graph" in " ".join(result.output.split())
+    assert f"by cases only: {STATIC} is not the exported graph" in " ".join(result.output.split())
 
 
 def test_both_graphs_are_named(copy_of):

@@ -143,7 +143,7 @@ def change(one: OfFile, path: Path) -> None:
 def test_too_few_texts_to_choose_from_are_told(made, tmp_path):
     path = tmp_path / "two.txt"
     path.write_text("\n".join(TEXTS[:2]), encoding="utf-8")
-    with pytest.raises(InputError, match="of 2 texts none can be chosen, expected 3 or more"):
+    with pytest.raises(InputError, match="2 texts are too few for multiple choice, expected 3 or more"):
         lost(made("choose", "int4"), path, "choose")
 
 

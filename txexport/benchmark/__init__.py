@@ -1,4 +1,4 @@
-"""Finds the fastest way to run a bundle here: times engines, dtypes, precisions and threads."""
+"""Find the fastest way to run a bundle on this machine: times engines, dtypes, precisions and threads."""
 
 from txexport.errors import needed_for
 

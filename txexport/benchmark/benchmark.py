@@ -1,4 +1,4 @@
-"""Open a bundle in every way there is, ask each the same, and time them in turn."""
+"""Open a bundle with every candidate, compare their answers, and time them in turn."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from txexport import bundle
 from txexport.benchmark.judgement import wrong_of
 from txexport.benchmark.result import Benchmark, Candidate, Measured
-from txexport.benchmark.works import works_of_texts
+from txexport.benchmark.works import text_workloads
 from txexport.dtype_comparison.accuracy import MEASURES, accuracy_of, check_task
 from txexport.dtype_comparison.speed import Work, timed
 from txexport.dtype_comparison.texts import built_in
@@ -37,17 +37,17 @@ def bench(
     max_new_tokens: int = 32,
     progress: Naming | bool | None = None,
 ) -> Benchmark:
-    """The fastest right way to run the bundle `out` on this machine's processors, of all that there are.
+    """Find the fastest correct way to run the bundle `out` on this machine's processors.
 
-    Candidates are every installed engine, every dtype of the bundle, and bfloat16 where an engine multiplies
-    it; all are open at once. Each is asked the same `texts` (a file or a list, as `compare_dtypes` takes
-    them) and held against float32 on ONNX Runtime, or against the first that there is where one of the two
-    is missing; one that loses more than `loss` of its answers is named, and not chosen. `threads` are those
-    of every candidate; None is as many as the process may use, and then the fastest is tried with fewer.
-    Generators write `max_new_tokens` greedily. The speed is that of this machine, the median of `rounds` in
-    which every one runs once. `progress` is told what is done next; True shows it. Raises BundleError,
-    InputError for texts or a task that cannot be compared, OSError for a file that cannot be read,
-    MissingLibraryError where no engine is installed.
+    Candidates are every installed engine with every dtype of the bundle, and with bfloat16 if the engine
+    computes in it; all are open at once. Each answers the same `texts` (a file or a list, as in
+    `compare_dtypes`) and is compared with float32 on ONNX Runtime, or with the first candidate if there is no
+    such one; a candidate that loses more than `loss` of the answers is reported, but not chosen. `threads` is
+    the number for every candidate; None is as many as the process may use, and then the fastest candidate
+    also runs with fewer. Generators write `max_new_tokens` greedily. Seconds are those of this machine, the
+    median of `rounds` in which every candidate runs once. `progress` receives the name of the next step; True
+    shows it. Raises BundleError, InputError for texts or a task that cannot be compared, OSError for a file
+    that cannot be read, MissingLibraryError if no engine is installed.
     """
     folder, manifest = Path(out), bundle.read(out)
     check_count("rounds", rounds)
@@ -66,7 +66,7 @@ def bench(
         accuracy = accuracy_of(models, items, max_new_tokens)
         wrong = wrong_of(list(ways.models), accuracy, loss)
         tell("timing")
-        works = works_of_texts(next(iter(models.values())), items, max_new_tokens)
+        works = text_workloads(next(iter(models.values())), items, max_new_tokens)
         seconds, speedup = timed(models, works, rounds)
         measured = [
             Measured(one, accuracy[one.name], seconds[one.name], speedup[one.name], wrong[one.name])
@@ -74,7 +74,7 @@ def bench(
         ]
     best = max((one for one in measured if one.wrong is None), key=lambda one: one.mean_speedup)
     fewer = [] if threads is not None else _with_fewer(folder, best, works, rounds, tell)
-    told = {measure for one in measured for measure in one.accuracy}
+    reported = {measure for one in measured for measure in one.accuracy}
     return Benchmark(
         bundle=str(out),
         model_type=manifest.model_type,
@@ -83,7 +83,7 @@ def bench(
         texts=len(items) if bundle.reads_tokens(manifest.graphs) else 0,
         built_in=texts is None,
         loss=loss,
-        measures={name: message for name, message in MEASURES.items() if name in told},
+        measures={name: message for name, message in MEASURES.items() if name in reported},
         works={name: message for name, (message, _) in works.items()},
         candidates=measured,
         threads=fewer,
@@ -94,14 +94,14 @@ def bench(
 
 @dataclass(frozen=True)
 class _Ways:
-    """Models by candidate, the reference first, and why others cannot be tried, by name."""
+    """Models by candidate, the reference first, and the reasons why others did not open, by name."""
 
     models: dict[Candidate, Model] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
 
 def _candidates(dtypes: list[str], threads: int) -> Iterator[Candidate]:
-    """Every way, float32 on the first engine before all others."""
+    """Every candidate, float32 on the first engine first."""
     for engine in ENGINES:
         for dtype in sorted(dtypes, key=lambda name: name != DEFAULT):
             for precision in PRECISIONS if engine != ONNXRUNTIME else (FLOAT32,):
@@ -109,9 +109,10 @@ def _candidates(dtypes: list[str], threads: int) -> Iterator[Candidate]:
 
 
 def _opened(folder: Path, candidates: Iterable[Candidate], stack: contextlib.ExitStack) -> _Ways:
-    """The candidates that can be opened on this machine, until the `stack` ends.
+    """The candidates that can be opened on this machine; the `stack` closes them.
 
-    Raises MissingLibraryError where no engine is installed, and what the first that is says of its graphs.
+    Raises MissingLibraryError if no engine is installed, and the error of the first candidate if it does not
+    open.
     """
     ways = _Ways()
     for candidate in candidates:
@@ -140,9 +141,9 @@ def _load(folder: Path, one: Candidate) -> Model:
 
 
 def _with_fewer(folder: Path, best: Measured, works: Works, rounds: int, tell: Naming) -> list[Measured]:
-    """The best candidate with as many threads as it had, and with 1, 2, 4 and so on, timed in turn.
+    """The best candidate with its number of threads, and with 1, 2, 4 and so on, timed in turn.
 
-    What they are asked is the same to the bit or nearly, so that it is not asked again.
+    Their answers agree up to rounding, so they are not compared again.
     """
     most = best.candidate.threads
     counts = [most, *(2**power for power in range(most.bit_length()) if 2**power < most)]
@@ -160,5 +161,5 @@ def _with_fewer(folder: Path, best: Measured, works: Works, rounds: int, tell: N
 
 
 def _over(best: Measured, speedup: Mapping[str, float]) -> dict[str, float]:
-    """The speed relative to the reference, from the speed relative to the best."""
+    """The speed-up over the reference, from the speed-up over the best candidate."""
     return {work: times * best.speedup[work] for work, times in speedup.items()}

@@ -1,4 +1,4 @@
-"""Which candidates answer as float32 does: what is wrong is named, however fast it is."""
+"""Defects of candidates: answers that differ from those of float32, however fast they are."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,8 +7,8 @@ from txexport.dtype_comparison.accuracy import CHANGE, COSINE, ENTITIES, GREEDY,
 from txexport.formats import DTYPES
 from txexport.runtime.engines import FLOAT32
 
-# Of two engines that compute in float32: what rounding may leave. bfloat16 takes more: its numbers are off
-# by 2e-3, and the cosine of vectors by the square of that.
+# The bounds of rounding between two engines in float32. bfloat16 has larger ones: its relative error is
+# 2e-3, and the error of the cosine of vectors is the square of that.
 ROUNDING = {COSINE: 1e-6, CHANGE: 1e-4}
 
 
@@ -17,8 +17,9 @@ def wrong_of(
 ) -> dict[str, str | None]:
     """The defect of each candidate by name, None if it has none; the first is the reference.
 
-    A generator's tokens are told and not judged where numbers are fewer: one that differs changes all after
-    it. So an engine whose float32 is wrong is not chosen in any dtype, which its caches would all share.
+    A generator's tokens are reported but not judged if its numbers are narrower: one token that differs
+    changes all tokens after it. If an engine is wrong in float32, it is not chosen in any dtype, since all of
+    them share its caches.
     """
     broken: dict[str, str] = {}
     result: dict[str, str | None] = {}
@@ -32,14 +33,14 @@ def wrong_of(
 
 
 def _lost(measured: Mapping[str, float], exact: bool, loss: float) -> str | None:
-    """The first measure that lost more than it may."""
+    """The first measure whose loss exceeds its bound."""
     most = {COSINE: loss, CHANGE: loss, ENTITIES: loss} | (ROUNDING if exact else {})
-    # Of a generator, answers are the same where all tokens are.
+    # The answers of a generator agree if all tokens agree.
     most |= {GREEDY: loss} if exact else {}
     most |= {} if GREEDY in measured else {SAME: loss}
     for name, allowed in most.items():
         number = measured.get(name, 0 if name == CHANGE else 1)
         lost = number if name == CHANGE else 1 - number
-        if not (abs(lost) if exact else lost) <= allowed:  # NaN is not
+        if not (abs(lost) if exact else lost) <= allowed:  # false for NaN
             return f"{name} is {number:.7g}, which loses more than {allowed:g}"
     return None

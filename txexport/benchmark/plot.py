@@ -6,7 +6,7 @@ from txexport.dtype_comparison.table import measured
 
 
 def svg(result: Benchmark) -> str:
-    """A group of bars for every work, then the measures as numbers; below all others, fewer threads."""
+    """A group of bars for every workload, then the measures as numbers; fewer threads last."""
     shown = [*result.candidates, *result.threads[1:]]
     marks = {True: " (wrong)", False: ""}
     names = [f"{one.candidate.name}{marks[one.wrong is not None]}" for one in shown]

@@ -16,17 +16,17 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """It in words: "openvino int8, bfloat16, 2 threads"."""
+        """The name in reports: "openvino int8, bfloat16, 2 threads"."""
         precision = "" if self.precision == "float32" else f", {self.precision}"
         return f"{self.engine} {self.dtype}{precision}, {self.threads} thread{'s' * (self.threads > 1)}"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A candidate, how near its answers are to the reference's, and how fast they come.
+    """A candidate with the accuracy of its answers and its speed.
 
-    `accuracy` has a number a measure, `seconds` are medians by work, `speedup` how many times as fast as the
-    reference that is. `wrong` is what keeps it from being chosen, None where nothing does.
+    `accuracy` has a number for each measure. `seconds` are medians by workload, `speedup` the reference's
+    seconds divided by these. `wrong` is the defect for which it is not chosen, None if there is none.
     """
 
     candidate: Candidate
@@ -37,17 +37,18 @@ class Measured:
 
     @property
     def mean_speedup(self) -> float:
-        """The geometric mean over works."""
+        """The geometric mean over workloads."""
         return math.exp(sum(map(math.log, self.speedup.values())) / len(self.speedup))
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Every candidate that could be tried, the first being the `reference` of answers and of speed.
+    """The result of a benchmark; its first candidate is the `reference` of accuracy and speed.
 
-    `left_out` says of the others why not, by name; `threads` are the fastest right one with fewer threads,
-    the first with as many as the others had. `chosen` is the one to take: of the right ones that with the
-    greatest mean speedup. `measures` and `works` say what each is, `processors` how many there are to use.
+    `candidates` are all that ran; `left_out` has the reason why another did not, by name. `threads` are the
+    fastest correct candidate again with fewer threads, the first one with the original number. `chosen` is
+    the correct candidate with the greatest mean speedup. `measures` and `works` have a description of each,
+    by name; `processors` is the number available.
     """
 
     bundle: str

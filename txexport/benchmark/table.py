@@ -9,7 +9,7 @@ from txexport.support.terminal import FittedTable, number
 
 
 def render(result: Benchmark) -> Group:
-    """A row a candidate, the fewer threads below, then what to take and what the columns are."""
+    """A row for each candidate, the ones with fewer threads, the choice, and a legend of the columns."""
     works = list(result.works)
     columns = [number(name) for name in (*works, "speed", *result.measures)]
     table = FittedTable("", *columns, "")

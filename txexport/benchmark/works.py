@@ -7,20 +7,20 @@ from txexport.runtime import Model
 from txexport.runtime.preprocessing.text import Item
 
 
-def works_of_texts(model: Model, items: list[Item], new_tokens: int) -> dict[str, tuple[str, Work]]:
-    """As `works_of`, after the answers to the first text alone and to all texts, where texts are read."""
+def text_workloads(model: Model, items: list[Item], new_tokens: int) -> dict[str, tuple[str, Work]]:
+    """As `works_of`; for a model of texts, first the answer to the first text, and the answers to all."""
     method = check_task(model.manifest.task, items)
-    own: dict[str, tuple[str, Work]] = {}
+    workloads: dict[str, tuple[str, Work]] = {}
     if bundle.reads_tokens(model.manifest.graphs):
         least = CHOICES if method == "choose" else 1
-        alone = "one text" if least == 1 else f"{least} texts"
-        own[alone] = (f"{method}: the first alone", _work(method, items[:least], new_tokens))
-        own["all texts"] = (f"{method}: all {len(items)}", _work(method, items, new_tokens))
-    return own | works_of(model, items)
+        first = "one text" if least == 1 else f"{least} texts"
+        workloads[first] = (f"{method}: the first alone", _work(method, items[:least], new_tokens))
+        workloads["all texts"] = (f"{method}: all {len(items)}", _work(method, items, new_tokens))
+    return workloads | works_of(model, items)
 
 
 def _work(method: str, items: list[Item], new_tokens: int) -> Work:
-    """Seconds in which a model answers the items; of a generator every answer is as long as it may be."""
+    """The seconds a model takes for the items; every answer of a generator has the maximum length."""
     if method != "generate":
         ask, _ = ANSWERS[method]
         return lambda model: seconds_of(lambda: ask(model, items))

@@ -1,4 +1,4 @@
-"""The folder that export writes: graphs, weights, tokenizer, configs, and txexport.json about them."""
+"""The folder that export writes: graphs, weights, tokenizer, configs, and their manifest txexport.json."""
 
 import dataclasses
 import json
@@ -28,7 +28,7 @@ READ = re.compile(  # what a loaded bundle looks for by itself
     r"|.+/(config\.json|dense\.npz)"
 )
 MODULE = re.compile(r"[0-9]\w*")  # a folder of sentence-transformers' modules, which export copies
-# What model hubs and systems put beside, and nothing reads.
+# Files of model hubs and operating systems, which txexport ignores.
 UNREAD = re.compile(r"\.gitattributes|\.gitignore|README\.md|LICENSE(\.\w+)?|\.cache/.*|\.DS_Store")
 DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that is being written
 
@@ -39,9 +39,9 @@ def reads_tokens(graphs: Mapping[str, GraphFile]) -> bool:
 
 
 def read_json(path: Path, missing: dict | list | None = None):
-    """The object in a bundle's JSON file, or the list where `missing` is one.
+    """The object in a bundle's JSON file, or the list if `missing` is a list.
 
-    Where there is no file, `missing`; without that, and for a damaged file, raises BundleError.
+    Returns `missing` if there is no file; if `missing` is None, or the file is damaged, raises BundleError.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -58,10 +58,10 @@ def read_json(path: Path, missing: dict | list | None = None):
 
 
 def read(folder: str | Path) -> Manifest:
-    """The manifest of a bundle whose graphs and weights are all there.
+    """The manifest of a bundle, after a check that its graphs and weights are there.
 
-    Raises BundleError when `folder` is no bundle, is incomplete, holds a link that leads out of it, or comes
-    from a newer txexport.
+    Raises BundleError if `folder` is no bundle, is incomplete, has a link that leads out of it, or comes from
+    a newer txexport.
     """
     manifest = read_manifest(Path(folder))
     _refuse_strange(Path(folder))
@@ -72,14 +72,14 @@ def read(folder: str | Path) -> Manifest:
 
 
 def is_bundle(folder: Path) -> bool:
-    """Tell whether `folder` is a bundle; one that a killed export has moved away is put back first."""
+    """Tell whether `folder` is a bundle, after restoring one that a killed export has moved away."""
     if not (folder / MANIFEST).is_file():
         recover(folder)
     return (folder / MANIFEST).is_file()
 
 
 def _refuse_strange(folder: Path) -> None:
-    for pattern in ("*", "*/*", "*/*/*"):  # as deep as a bundle's files lie
+    for pattern in ("*", "*/*", "*/*/*"):  # the depth of a bundle's files
         for path in sorted(folder.glob(pattern)):
             if path.is_symlink() and links_out(path, folder):
                 raise BundleError(f"{path} is a link out of the bundle; replace it by its target")
@@ -88,10 +88,10 @@ def _refuse_strange(folder: Path) -> None:
 
 
 def present(folder: Path) -> list[str]:
-    """Every file below a bundle's folder, as paths; a link to a folder counts as a file, and is not followed.
+    """The paths of all files below a bundle's folder; a link to a folder counts as a file.
 
-    A model hub's own files, which nothing reads, are none, nor is what a killed verification left of its
-    txexport.json.
+    Links are not followed. Files of a model hub, which nothing reads, are left out, and so are remains of a
+    killed verification.
     """
     result = []
     for path, folders, files in os.walk(folder):
@@ -101,15 +101,15 @@ def present(folder: Path) -> list[str]:
 
 
 def has_linked_weights(folder: Path, manifest: Manifest) -> bool:
-    """Tell whether a file of weights is a link, as in a model hub's cache: not every runtime opens such."""
+    """Tell whether a file of weights is a link, as in a model hub's cache; some runtimes open no links."""
     return any((folder / name).is_symlink() for name in manifest.data)
 
 
 def check(folder: Path, manifest: Manifest) -> None:
-    """Raise BundleError unless files are those of the export; of the weights, unless their size is.
+    """Raise BundleError if a file differs from the exported one, or a file of weights has another size.
 
-    A file that no export wrote is refused where a bundle would read it. Every byte of the weights is what
-    `txexport verify` looks at: reading them all would take longer than loading.
+    A file that export did not write is refused if a bundle would read it. The bytes of the weights are
+    checked by `txexport verify` only: reading all of them would take longer than loading.
     """
     known = {graph.file: graph.sha256 for graph in manifest.every_graph} | manifest.companions
     for name, digest in known.items():
@@ -129,13 +129,13 @@ def check(folder: Path, manifest: Manifest) -> None:
 
 
 def check_runs(folder: Path, manifest: Manifest) -> None:
-    """Raise BundleError unless the graphs are those that our runtime runs."""
+    """Raise BundleError if the bundle has no graphs for our runtime."""
     if manifest.graphs.keys() - {roles.SHARED} != set(roles_of(from_dict(ModelSpec, manifest.spec))):
         raise BundleError(f"{folder} has only graphs for other clients; to run it, export without --only hub")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest in txexport.json; other files may be missing. Raises BundleError as `read`."""
+    """The manifest in txexport.json; other files may be missing. Raises BundleError as `read` does."""
     path = folder / MANIFEST
     if not is_bundle(folder):
         raise BundleError(f"{folder} is not a bundle: it has no {MANIFEST}; make one with txexport export")
@@ -143,9 +143,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def module_folder(module: dict) -> str:
-    """The folder of one of modules.json's, "" for the bundle's own.
+    """The folder of an entry of modules.json, "" for the bundle's own folder.
 
-    Raises BundleError for one that export does not copy.
+    Raises BundleError for a folder that export does not copy.
     """
     path = module.get("path", "")
     if path != "" and not (isinstance(path, str) and MODULE.fullmatch(path)):
@@ -154,9 +154,9 @@ def module_folder(module: dict) -> str:
 
 
 def older_files(folder: Path) -> list[str]:
-    """The files of a bundle that an older txexport wrote, as its txexport.json names them.
+    """The files of a bundle of an older txexport, as its txexport.json lists them.
 
-    Raises BundleError for a folder that is none.
+    Raises BundleError for a folder that is no such bundle.
     """
     values = read_json(folder / MANIFEST)
     try:
@@ -172,7 +172,7 @@ def older_files(folder: Path) -> list[str]:
 
 
 def files_sha256(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file of a bundle as it is now, which reads all; of txexport.json without its proof."""
+    """SHA-256 of every file of a bundle, read anew; that of txexport.json is without its proof."""
     result = {MANIFEST: read_manifest(folder).sha256}
     for name in present(folder):
         if name != MANIFEST and (folder / name).is_file():
@@ -181,7 +181,7 @@ def files_sha256(folder: Path) -> dict[str, str]:
 
 
 def record(folder: Path, proof: Proof) -> None:
-    """Write a proof into txexport.json, all or nothing. Raises OSError where the folder cannot be written."""
+    """Write a proof into txexport.json atomically. Raises OSError if the folder cannot be written."""
     manifest = dataclasses.replace(read_manifest(folder), proof=proof)
     draft = folder / f"{MANIFEST}.{os.getpid()}"
     try:
@@ -192,7 +192,7 @@ def record(folder: Path, proof: Proof) -> None:
 
 
 def check_report(path: Path) -> None:
-    """Raise InputError where a report cannot be written: in a bundle, over a checkpoint's file, nowhere."""
+    """Raise InputError if a report would lie in a bundle, replace a checkpoint, or cannot be written."""
     if not path.parent.is_dir():
         raise InputError(f"{path.parent} is not a folder, so the report cannot be written there")
     beside = path.parent.resolve()

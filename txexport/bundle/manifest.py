@@ -16,12 +16,12 @@ from txexport.errors import InputError
 from txexport.formats import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED
 
 MANIFEST = "txexport.json"
-# The opset of the static cache, and the ONNX Runtime that computes several tokens over a filled one rightly:
-# 1.25 to 1.27 give `is_causal` with `nonpad_kv_seqlen` another meaning, older ones lack the operators.
+# The opset of the static cache, and the first ONNX Runtime that computes several tokens over it correctly:
+# 1.25 to 1.27 read `is_causal` with `nonpad_kv_seqlen` differently, older ones lack the operators.
 WRITES_IN_PLACE, ATTENDS_IN_PLACE = 24, "1.28"
 UNROUNDED = DTYPES[DEFAULT].session_options
-FOLDED = "session.disable_quant_qdq"  # integers become float32 numbers at load, of any width
-FORMAT, OLDEST = 8, 6  # what export writes, and from which on every one is read: see CONTRIBUTING.md
+FOLDED = "session.disable_quant_qdq"  # integers of any width become float32 numbers at load
+FORMAT, OLDEST = 8, 6  # the format that export writes, and the oldest that is read: see CONTRIBUTING.md
 STAGED = 8  # the first format with stages; for older ones they are derived from the architecture
 
 
@@ -29,7 +29,7 @@ STAGED = 8  # the first format with stages; for older ones they are derived from
 class GraphFile:
     """One ONNX file of a bundle, and its SHA-256.
 
-    `onnxruntime` is the oldest version that computes it rightly, as "1.28", or "" in bundles of before.
+    `onnxruntime` is the oldest version that computes it correctly, such as "1.28"; "" in older bundles.
     """
 
     file: str
@@ -41,7 +41,7 @@ class GraphFile:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The texts that integers were calibrated by: how many, of how many tokens, and their SHA-256 as JSON.
+    """The texts of a calibration: their number, their tokens, and their SHA-256 as JSON.
 
     `searched` are matrices that fell back to the scale search, by the first name of each.
     """
@@ -56,17 +56,20 @@ class Calibration:
 class ExportOptions:
     """The options that a bundle was exported with; the field `form` of txexport.json.
 
-    `cache` and `opset` are those of our own graphs, which are flat where `inline`; of graphs for other
-    clients the opset is at most export's HUB_OPSET, but over a shared buffer. `only` is "native" for our
-    graphs alone, "hub" for the others alone, None for both. In a `single_file`, weights lie within the graph.
-    `client` is the one that the others are laid out for, where it needs another layout than a hub's.
-    `dtypes` are those in which the bundle is written, by name: the first is what one gets who asks for none;
-    `keep` are patterns of names of parameters that stay float32 in all of them; `calibrated` says by what
-    texts integers were calibrated, by dtype. `outputs` are those of every layer that graphs give too. With
-    `centred`, int8 activations are quantised around the row's mid-range; in bundles of format 6 they are not.
-    With `widened`, a checkpoint's own 8-bit integers become float32 at load; in early bundles they do not.
-    `rope_factors` are the LongRoPE factors, "short" or "long", and `image_size` the height and width of
-    images; None if export was called without.
+    - `cache`, `opset`: those of our own graphs. Graphs for other clients have at most the opset HUB_OPSET of
+      export, except those over a shared buffer.
+    - `inline`: our graphs have no functions.
+    - `only`: "native" if only our graphs were written, "hub" if only those for other clients, None for both.
+    - `single_file`: weights are inside the graph.
+    - `client`: the client whose layout the graphs for others have, if it differs from a hub's.
+    - `dtypes`: the dtypes of the bundle by name; the first is the default.
+    - `keep`: patterns of names of parameters that stay float32 in all dtypes.
+    - `calibrated`: the texts of a calibration, by dtype.
+    - `outputs`: outputs of every layer that graphs also give.
+    - `centred`: int8 activations are quantised around the row's mid-range; False in bundles of format 6.
+    - `widened`: a checkpoint's own 8-bit integers become float32 at load; False in early bundles.
+    - `rope_factors`: the LongRoPE factors, "short" or "long"; None if export was called without.
+    - `image_size`: height and width of images; None if export was called without.
     """
 
     cache: str | None
@@ -87,9 +90,9 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class Graphs:
-    """The graphs of one dtype by role: `native` are our runtime's, `hub` those for other clients.
+    """The graphs of one dtype by role: `native` for our runtime, `hub` for other clients.
 
-    `session_options` are those of an ONNX Runtime session that decide which numbers the graphs give.
+    `session_options` are the options of an ONNX Runtime session that change the results of the graphs.
     """
 
     native: dict[str, GraphFile]
@@ -99,7 +102,7 @@ class Graphs:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of weights, into which graphs point: its length in bytes, and its SHA-256."""
+    """A file of weights that graphs refer to: its length in bytes, and its SHA-256."""
 
     bytes: int
     sha256: str
@@ -107,13 +110,12 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Source:
-    """The checkpoint that a bundle was made from: SHA-256 by file name, and where it was.
+    """The checkpoint that a bundle was made from: SHA-256 by file name, and its place.
 
-    `path` leads there from the bundle's own folder, is the checkpoint's name alone where that would tell
-    whose machine it was, or absolute where that was asked for, and in bundles of before this was so. One that
-    came from a model hub is the `repository` there, as "org/name", at the commit `revision`. `adapter` leads
-    to the one that was merged into it, as `path` does, or is "org/name@commit" of one on a hub; `sha256` has
-    its files too.
+    `path` is relative to the bundle's folder. It is the checkpoint's name alone if the path would name a
+    person's home, or absolute on request and in older bundles. A checkpoint from a model hub is `repository`,
+    as "org/name", at the commit `revision`. `adapter` is the path, as `path`, of the adapter that was merged
+    into it, or "org/name@commit" on a hub; `sha256` includes its files.
     """
 
     path: str
@@ -124,7 +126,7 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all these files together, in twelve digits: what a checkpoint is told by."""
+        """The first twelve digits of the SHA-256 of these files together, as the checkpoint's identity."""
         return hashlib.sha256(json.dumps(self.sha256, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -132,14 +134,14 @@ class Source:
 class Manifest:
     """The content of txexport.json.
 
-    Graphs are by dtype, and then by role. Those of `native` are our runtime's: `model`, `encoder_model` and
-    `decoder_model`, or `text_model`, `vision_model` and `similarity_model`; those of `hub` are for other
-    clients. `data` are the files of weights by path. `form` is how all that is written. `limits` are the
-    longest sequences, in tokens, of encoder and decoder, or of the stack of text beside one of images; None
-    is no limit. `companions` are the files copied from the checkpoint, or made of it, with their SHA-256.
-    `promised` is the longest sequence that config.json promises by its kind of rotary scaling, where that is
-    longer than the limit. `stages` are the "native" and the "hub" graphs in running order, as a Stage each.
-    `proof` is what verify last found, None before.
+    `formats` has the graphs by dtype, and in it by role. Native graphs are `model`, `encoder_model` and
+    `decoder_model`, or `text_model`, `vision_model` and `similarity_model`. `data` are the files of weights
+    by path. `form` are the options of the export. `limits` are the longest sequences, in tokens, of the
+    encoder and the decoder, or of the text encoder; None is no limit. `companions` are the files copied or
+    derived from the checkpoint, with their SHA-256. `promised` is the longest sequence that config.json
+    promises by its kind of rotary scaling, if it is longer than the limit. `stages` are the "native" and the
+    "hub" graphs in running order, each as a Stage. `proof` is the result of the last verification, None
+    before one.
     """
 
     model_type: str
@@ -159,25 +161,25 @@ class Manifest:
 
     @property
     def dtype(self) -> str:
-        """That of the graphs, unless another one is asked for."""
+        """The default dtype."""
         return self.form.dtypes[0]
 
     @property
     def quantized(self) -> bool:
-        """True if those graphs multiply integers."""
+        """True if the graphs of the default dtype multiply integers."""
         return not DTYPES[self.dtype].exact
 
     @property
     def session_options(self) -> dict[str, str]:
-        """The options that every session over those graphs has, since they decide which numbers come out."""
+        """The session options for these graphs; they change the results."""
         if self.dtype == STORED and not self.form.widened:
             return {FOLDED: "1"}
         return dict(DTYPES[self.dtype].session_options)
 
     def refused_by(self, version: str) -> str | None:
-        """Why that version of ONNX Runtime must not run the graphs that ours runs, or None.
+        """The reason why that version of ONNX Runtime must not run our runtime's graphs, or None.
 
-        An older one may refuse them by itself, or compute something else without a word.
+        An older version may refuse them itself, or compute a wrong result silently.
         """
         in_place = self.cache == "static" and self.form.opset >= WRITES_IN_PLACE
         unsaid = ATTENDS_IN_PLACE if in_place else ""
@@ -209,7 +211,7 @@ class Manifest:
 
     @property
     def text_stage(self) -> Stage:
-        """The first of these that reads texts."""
+        """The first stage that reads token ids."""
         return next(stage for stage in self.running_order if stage.ids_source == TOKENS)
 
     def max_length(self, stage: Stage) -> int | None:
@@ -218,12 +220,12 @@ class Manifest:
 
     @property
     def cache(self) -> str | None:
-        """The kind of their cache, "static" or "dynamic"; None where nothing is generated."""
+        """The kind of the cache, "static" or "dynamic"; None if nothing is generated."""
         return self.form.cache
 
     @property
     def every_graph(self) -> list[GraphFile]:
-        """All graphs, for whomever they are."""
+        """All graphs, native and hub."""
         return [
             graph
             for graphs in self.formats.values()
@@ -232,7 +234,7 @@ class Manifest:
 
     @property
     def for_others(self) -> "Manifest":
-        """The same as if it held the graphs for other clients alone, which follow LongRoPE to its end."""
+        """The manifest reduced to the graphs for other clients, which have LongRoPE's long factors."""
         cache = None if self.cache is None else "dynamic"
         formats = {dtype: dataclasses.replace(graphs, native={}) for dtype, graphs in self.formats.items()}
         form = dataclasses.replace(self.form, cache=cache, only="hub")
@@ -240,9 +242,9 @@ class Manifest:
         return dataclasses.replace(self, formats=formats, form=form, limits=limits)
 
     def of_dtype(self, dtype: str | None) -> "Manifest":
-        """The same as if it held the graphs and weights of that dtype alone; None is its first.
+        """The manifest reduced to the graphs and weights of one dtype; None is the default one.
 
-        Raises InputError for one that it has not.
+        Raises InputError for a dtype that the bundle does not have.
         """
         name = self.dtype if dtype is None else dtype
         if name not in self.formats:
@@ -250,18 +252,18 @@ class Manifest:
         form = dataclasses.replace(self.form, dtypes=[name])
         graphs = [graph.file for graph in self.formats[name].hub.values()]
         graphs = graphs or [roles.hub_path(roles.MODEL, dtype=DTYPES[name].suffix)]
-        own = {roles.data_path(graph) for graph in graphs}
-        data = {path: file for path, file in self.data.items() if path in own}
+        paths = {roles.data_path(graph) for graph in graphs}
+        data = {path: file for path, file in self.data.items() if path in paths}
         return dataclasses.replace(self, formats={name: self.formats[name]}, form=form, data=data)
 
     @property
     def limited(self) -> str | None:
-        """Where sequences end before what config.json promises, and what to do; None where they do not."""
+        """The message if sequences are shorter than config.json promises, with the remedy; else None."""
         return limited(self.limits, self.promised)
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of what this says, but for the proof."""
+        """SHA-256 of the manifest without its proof."""
         text = json.dumps(dataclasses.replace(self, proof=None)._values(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -276,10 +278,10 @@ class Manifest:
         path.write_text(json.dumps(self._values(), indent=2) + "\n", encoding="utf-8")
 
     def _values(self) -> dict:
-        """The JSON values to write, without options that were not used, as in bundles of earlier releases."""
+        """The JSON values to write, without unused options, as in bundles of earlier releases."""
         values = dataclasses.asdict(self)
-        asked = [(values["form"], name) for name in ("outputs", "rope_factors", "image_size")]
-        for place, name in (*asked, (values, "promised")):
+        optional = [(values["form"], name) for name in ("outputs", "rope_factors", "image_size")]
+        for place, name in (*optional, (values, "promised")):
             if not place[name]:
                 del place[name]
         if self.format < STAGED:
@@ -300,7 +302,7 @@ class Manifest:
 
 
 def rounds_activations(session_options: Mapping[str, str]) -> bool:
-    """Tell whether a session with these options rounds what it multiplies blocks of integers with."""
+    """Tell whether a session with these options rounds activations for products with blocks of integers."""
     return session_options.get(ACCURACY_LEVEL) == INT8_ACTIVATIONS
 
 

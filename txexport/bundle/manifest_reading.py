@@ -1,4 +1,4 @@
-"""txexport.json, as it is read: what is written there fits together, or is refused."""
+"""Reading and validation of txexport.json."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -30,7 +30,7 @@ from txexport.support.paths import stays_inside
 
 
 def parsed(path: Path, values: dict) -> Manifest:
-    """The manifest of the JSON that lies at `path`. Raises BundleError for one that is none, or not ours."""
+    """The manifest in the JSON file `path`. Raises BundleError if it is invalid or not ours."""
     try:
         if values["format"] > FORMAT:
             raise BundleError(
@@ -52,7 +52,7 @@ def parsed(path: Path, values: dict) -> Manifest:
         if values["format"] >= STAGED:
             stages = read_stages(values.pop("stages"))
         elif "stages" in values:
-            raise ValueError(f"format {values['format']} has no stages, and some are listed")
+            raise ValueError(f"stages are listed, but format {values['format']} has none")
         manifest = Manifest(
             **values | {"formats": formats, "data": data, "source": source, "form": form, "proof": proof}
         )
@@ -65,7 +65,7 @@ def parsed(path: Path, values: dict) -> Manifest:
         for entry in (*entries, *([proof] if proof is not None else [])):
             check_fields(entry)
         spec = from_dict(ModelSpec, manifest.spec)
-        own = () if form.only == "hub" else roles_of(spec)
+        native_roles = () if form.only == "hub" else roles_of(spec)
         others = () if form.only == "native" else for_others(spec, form.client)
         _check_dtypes(form)
         _check_options(formats)
@@ -80,11 +80,13 @@ def parsed(path: Path, values: dict) -> Manifest:
             ("limits", manifest.limits, limits(spec)),
         ]
         for one in formats.values():
-            listed += [("native graphs", one.native, own), ("hub graphs", one.hub, others)]
+            listed += [("native graphs", one.native, native_roles), ("hub graphs", one.hub, others)]
         for key, names, expected in listed:
             if set(names) != set(expected):
-                found = ", ".join(names) or "none"
-                raise ValueError(f"{key} are {found}, expected {', '.join(sorted(expected)) or 'none'}")
+                listed_roles = ", ".join(names) or "none"
+                raise ValueError(
+                    f"{key} are {listed_roles}, expected {', '.join(sorted(expected)) or 'none'}"
+                )
         manifest = replace(manifest, stages=stages_of(spec, form) if stages is None else stages)
         check_stages(manifest)
         return manifest
@@ -98,7 +100,7 @@ def _form(values: dict) -> ExportOptions:
 
 
 def _check_dtypes(form: ExportOptions) -> None:
-    """Raise ValueError unless every one is known, and there once, and what is calibrated can be."""
+    """Raise ValueError for unknown or repeated dtypes, and for a calibration of a dtype without one."""
     dtypes = form.dtypes
     if not dtypes or len(set(dtypes)) != len(dtypes) or not set(dtypes) <= DTYPES.keys():
         raise ValueError(f"dtypes are {dtypes}, expected some of {', '.join(DTYPES)}")
@@ -107,7 +109,7 @@ def _check_dtypes(form: ExportOptions) -> None:
 
 
 def _check_options(formats: Mapping[str, Graphs]) -> None:
-    """Raise ValueError for options that are not those of their dtype; older bundles have none."""
+    """Raise ValueError for session options other than those of the dtype; older bundles have none."""
     for dtype, graphs in formats.items():
         expected = dict(DTYPES[dtype].session_options)
         if graphs.session_options not in ({}, expected):

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 class Proof:
     """The result of the last complete run of verify, and the SHA-256 of the bundle's files by name.
 
-    `verdict` is the report's, `scope` to what, in which runtime, by which cases, of which checkpoint;
-    `worst_error` is of the output that came nearest to its bound, None where it was not finite or nothing
-    was compared. `session_options` are those that the sessions had, by dtype, and `processors` what of
-    tokenizer, chat template, image and sound processor was tried; before these were told, both are empty.
+    `verdict` is the report's. `scope` has the extent, the runtime, the cases and the checkpoint of the run.
+    `worst_error` is that of the output closest to its bound, None if it was not finite or nothing was
+    compared. `session_options` are those of the sessions, by dtype. `processors` are the tested processors:
+    tokenizer, chat template, image and sound processor. Both are empty in older proofs.
     """
 
     created: str

@@ -1,4 +1,4 @@
-"""Where a bundle's checkpoint is: what its txexport.json says of that, and how it is found again."""
+"""The place of a bundle's checkpoint: recorded in txexport.json, and found again."""
 
 import os
 import re
@@ -21,16 +21,16 @@ COMMIT = re.compile(r".+/.+@[0-9a-f]{40}")  # what an adapter that came from a m
 
 
 class Place(NamedTuple):
-    """Where a txexport.json says that a checkpoint is, and the adapter that is merged into it."""
+    """The place of a checkpoint in txexport.json, and that of the adapter merged into it."""
 
     path: str
     adapter: str | None = None
 
 
 def way_to(source: Path, out: Path, absolute: bool = False) -> str:
-    """The way from the bundle `out` to its checkpoint `source`, for txexport.json, or its `absolute` path.
+    """The path from the bundle `out` to its checkpoint `source`, for txexport.json; `absolute` if asked.
 
-    The way is the checkpoint's name alone where the way would say in whose home that lies, or there is none.
+    It is the checkpoint's name alone if the relative path would name a person's home, or if there is none.
     """
     source, out = source.resolve(), out.resolve()
     if absolute:
@@ -41,7 +41,7 @@ def way_to(source: Path, out: Path, absolute: bool = False) -> str:
 
 
 def place_of(checkpoint: Checkpoint, out: Path, absolute: bool) -> Place:
-    """Where the txexport.json of the bundle `out` says that its checkpoint is: on a hub, or by the way."""
+    """The place of a checkpoint for the txexport.json of the bundle `out`: on a hub, or a path."""
     path = checkpoint.repository or way_to(checkpoint.folder, out, absolute)
     adapter = checkpoint.adapter
     if adapter is None:
@@ -62,9 +62,9 @@ def merged(checkpoint: Checkpoint, adapter: str | Path | None) -> Checkpoint:
 def as_asked(
     checkpoint: Checkpoint, rope_factors: str | None, image_size: Sequence[int] | None
 ) -> Checkpoint:
-    """The checkpoint as options of export have it read: with those factors of LongRoPE, for those images.
+    """The checkpoint with options of export applied: factors of LongRoPE, and the size of images.
 
-    Raises InputError or UnsupportedError for options that are not for it.
+    Raises InputError or UnsupportedError for options that do not apply to it.
     """
     if rope_factors is not None:
         checkpoint = with_rope_factors(checkpoint, rope_factors)
@@ -72,7 +72,7 @@ def as_asked(
 
 
 def _home_of(path: Path) -> Path | None:
-    """The person's home that a path lies in: this one's, or another beside it."""
+    """The home directory that contains a path: the current user's, or another beside it."""
     home = Path.home()
     if home.parent != Path(home.anchor) and path.is_relative_to(home.parent) and path != home.parent:
         return home.parent / path.relative_to(home.parent).parts[0]
@@ -82,11 +82,11 @@ def _home_of(path: Path) -> Path | None:
 def source_of(
     out: Path, manifest: Manifest, source: str | Path | None, adapter: str | Path | None = None
 ) -> Checkpoint:
-    """The checkpoint `source`, or else the one that the bundle at `out` was made of, where it still is.
+    """The checkpoint `source`, or by default the one that the bundle at `out` was made from.
 
-    So is the `adapter` that was merged into it, and it is read as it was then. A name alone is looked for
-    beside the bundle, and where the command runs; one that came from a model hub there. Raises
-    CheckpointError.
+    The `adapter` that was merged into it is treated likewise, and options are applied as in the export. A
+    name alone is looked up beside the bundle and in the working directory; a checkpoint of a model hub is
+    looked up there. Raises CheckpointError.
     """
     if adapter is None and manifest.source.adapter is not None:
         adapter = manifest.source.adapter
@@ -111,16 +111,16 @@ def name_of(checkpoint: Checkpoint) -> str:
 
 
 def is_listed_whole(source: Source) -> bool:
-    """Tell whether an export recorded every file that moves an answer, and not config.json and weights alone.
+    """Tell whether an export recorded every file that changes an answer, not only config.json and weights.
 
-    Older ones did not. Of a GGUF file, and of a checkpoint with nothing beside the two, that is the same.
+    Older exports recorded only these. For a GGUF file, and a checkpoint without other files, it is the same.
     """
-    alone = [name in ALONE or not name.endswith((*COMPANIONS, ".gguf")) for name in source.sha256]
-    return not all(alone)
+    is_basic = [name in ALONE or not name.endswith((*COMPANIONS, ".gguf")) for name in source.sha256]
+    return not all(is_basic)
 
 
 def changed(checkpoint: Checkpoint, source: Source) -> list[str]:
-    """The files of a checkpoint that are not those which were exported, by name. Raises CheckpointError."""
+    """The names of files of a checkpoint that differ from the exported ones. Raises CheckpointError."""
     here, then = checkpoint.hashes(), source.sha256
     if not is_listed_whole(source):
         weights = {file.name for file in checkpoint.files}
@@ -129,13 +129,13 @@ def changed(checkpoint: Checkpoint, source: Source) -> list[str]:
 
 
 def _found(out: Path, way: str, what: str, advice: str) -> str:
-    """Where the way that the txexport.json of the bundle `out` tells leads. Raises CheckpointError."""
+    """The folder at a path recorded in the txexport.json of the bundle `out`. Raises CheckpointError."""
     path = Path(way)
     if path.is_absolute() or len(path.parts) > 1:
-        places = [out.resolve() / path]
+        candidates = [out.resolve() / path]
     else:
-        places = [out.resolve().parent / path, path]
-    place = next((place for place in places if place.exists()), None)
+        candidates = [out.resolve().parent / path, path]
+    place = next((place for place in candidates if place.exists()), None)
     if place is None:
         raise CheckpointError(f"the {what} of {out} is missing: '{path}'; {advice}")
     return os.path.normpath(place)

@@ -58,7 +58,7 @@ def check_stages(manifest: Manifest) -> None:
                 wrong = ", ".join(stage.role for stage in listed) or "none"
                 raise ValueError(f"{kind} stages are {wrong}, expected {', '.join(files) or 'none'}")
             if listed and manifest.cache is not None and not any(stage.when == STEP for stage in listed):
-                raise ValueError(f"no {kind} stage runs at every step, and there is a cache")
+                raise ValueError(f"no {kind} stage runs at every step, but there is a cache")
             known = set(SOURCES)
             for stage in listed:
                 _check_inputs(stage, files[stage.role], known)
@@ -85,7 +85,7 @@ def _check_facts(stage: Stage, files: Mapping[str, GraphFile], limits: Mapping[s
     if facts.limit is not None and facts.limit not in limits:
         raise ValueError(f"stage {stage.role} has limit {facts.limit!r}, expected one of {', '.join(limits)}")
     if facts.pads_to_limit and (facts.limit is None or limits[facts.limit] is None):
-        raise ValueError(f"stage {stage.role} pads to a limit, and has none")
+        raise ValueError(f"stage {stage.role} pads to a limit, but has none")
     if facts.vector is not None and facts.vector not in outputs:
         raise ValueError(f"stage {stage.role} has vector {facts.vector!r}, expected an output")
     if unknown := [role for role in stage.instead_of if role not in files or role == stage.role]:

@@ -1,8 +1,8 @@
-"""A folder put in the place of another, whole or not at all: the lock, the exchange, and the way back.
+"""Atomic replacement of a folder: the lock, the exchange, and recovery.
 
-Exports to the folder NAME work beside it, in folders that only who holds the lock may touch: one called
-`.NAME.txexport-partial-…` is being written; one called `.NAME.txexport-old-…` was NAME, and is put back where
-NAME is missing; one called `.NAME.txexport-replaced-…` was NAME and is being removed.
+Exports to the folder NAME work beside it, in folders that only the holder of the lock may touch.
+`.NAME.txexport-partial-…` is being written. `.NAME.txexport-old-…` was NAME, and is put back if NAME is
+missing. `.NAME.txexport-replaced-…` was NAME and is being removed.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ TRIES, WAIT = 100, 0.02  # seconds
 
 
 class LockedError(BundleError):
-    """A place to which another process exports."""
+    """The folder is locked: another process exports to it."""
 
 
 if sys.platform == "win32":
@@ -42,20 +42,20 @@ else:
     def _take(file: int) -> bool:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # some systems' network locks say the second
+        except (BlockingIOError, PermissionError):  # raised by network locks of some systems
             return False
         return True
 
 
 @contextlib.contextmanager
 def locked(out: Path) -> Iterator[None]:
-    """Hold the lock of exports to `out`. Raises LockedError at once where another process holds it.
+    """Hold the lock of exports to `out`. Raises LockedError at once if another process holds it.
 
-    The system frees the lock of a process that ends, however it ends, so no process id is compared. It holds
-    among all processes and containers of one kernel, and over NFS among hosts, where Linux (2.6.12 and newer)
-    asks the server; only a mount with nolock or local_lock does not, and there one host at a time may export
-    to a place. A file system without locks gives an OSError, and nothing is written or removed there: a
-    running export could not be told from a killed one.
+    The system frees the lock when a process ends for any reason, so no process id is compared. The lock is
+    valid among all processes and containers of one kernel, and over NFS among hosts if Linux (2.6.12 and
+    newer) asks the server. A mount with nolock or local_lock does not; there only one host at a time may
+    export to a folder. A file system without locks raises an OSError, and nothing is written or removed,
+    since a running export could not be told from a killed one.
     """
     path = out.with_name(f".{out.name}.txexport-lock")
     file = _lock(path, out)
@@ -74,16 +74,16 @@ def _lock(path: Path, out: Path) -> int:
         state = os.fstat(file)
         if state.st_nlink and not state.st_size:
             return file
-        os.close(file)  # given up between our opening and locking it
+        os.close(file)  # released between our opening and locking it
     raise BundleError(f"{path} is not empty, so it is no lock file; move it away")
 
 
 def _unlock(path: Path, file: int) -> None:
-    """Remove the lock file, while it is held: whoever has opened it meanwhile sees that it is void.
+    """Remove the lock file while it is held; a process that has opened it sees that it is void.
 
-    It has no name any more, or, for other hosts that may still see one, is no longer empty.
+    It then has no name, or is no longer empty for other hosts that may still see a name.
     """
-    if sys.platform == "win32":  # where an open file cannot be removed, neither ours nor the next holder's
+    if sys.platform == "win32":  # an open file cannot be removed there
         os.close(file)
         with contextlib.suppress(OSError):
             path.unlink()
@@ -95,19 +95,19 @@ def _unlock(path: Path, file: int) -> None:
 
 
 def beside(out: Path, kind: str) -> Path:
-    """A new name for a folder of that kind of an export to `out`."""
+    """A new name for a folder of `kind`, beside `out`."""
     return out.with_name(f".{out.name}.txexport-{kind}-{os.getpid()}-{time.time_ns()}")
 
 
 def leftovers(out: Path, kind: str) -> list[Path]:
-    """The folders of that kind which exports to `out` have left beside it."""
+    """The folders of `kind` that exports to `out` have left beside it."""
     folders = out.parent.glob(f".{glob.escape(out.name)}.txexport-{kind}-*-*")
     numbered = (path for path in folders if re.search(r"-\d+-\d+\Z", path.name))
     return sorted(path for path in numbered if path.is_dir() and not path.is_symlink())
 
 
 def exchange(a: Path, b: Path) -> bool:
-    """Let two folders change places in one step; False where the system or the file system cannot."""
+    """Exchange two folders atomically; False if the system or the file system cannot."""
     with contextlib.suppress(AttributeError, OSError):  # a C library without the call
         if sys.platform == "linux":
             call = ctypes.CDLL(None).renameat2
@@ -123,14 +123,14 @@ def is_free(out: Path) -> bool:
 
 
 def put(partial: Path, out: Path) -> None:
-    """Put `partial` at `out`. What was there lies beside it then, as a leftover.
+    """Move `partial` to `out`; the former folder stays beside it as a leftover.
 
-    Where the system cannot exchange folders there is a moment without either; `put_back` ends it.
+    If the system cannot exchange folders, neither is there for a moment; `put_back` recovers from that.
     """
     if is_free(out):
         if os.name == "nt" and out.exists():
             out.rmdir()
-        os.rename(partial, out)  # takes the place of nothing but an empty folder
+        os.rename(partial, out)  # replaces only an empty folder
     elif not exchange(partial, out):
         old = beside(out, OLD)
         os.rename(out, old)
@@ -139,9 +139,9 @@ def put(partial: Path, out: Path) -> None:
 
 
 def put_back(out: Path) -> None:
-    """Put back what an export has moved away from `out` without putting anything there; under the lock.
+    """Restore the folder that a killed export has moved away from `out`; call it under the lock.
 
-    Raises BundleError where that cannot be.
+    Raises BundleError if that fails.
     """
     for old in leftovers(out, OLD):
         if is_free(out):
@@ -152,9 +152,9 @@ def put_back(out: Path) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Put back the bundle that a killed export has moved away from `folder`, if one has.
+    """Restore the bundle that a killed export has moved away from `folder`, if there is one.
 
-    Raises BundleError where that cannot be.
+    Raises BundleError if that fails.
     """
     if "\0" in str(folder):
         return
@@ -166,15 +166,15 @@ def recover(folder: Path) -> None:
         try:
             with locked(out):
                 put_back(out)
-        except LockedError:  # by an export that is between its renames, which takes no time
+        except LockedError:  # by an export between its two renames, which take no time
             time.sleep(WAIT)
         except OSError as error:
             raise _away(out, moved[0], error) from None
-    raise BundleError(f"another export is writing {out}; try again when it has ended")
+    raise BundleError(f"another export is writing {out}; try again after it has ended")
 
 
 def _away(out: Path, old: Path, error: OSError) -> BundleError:
     return BundleError(
-        f"{out} lies at {old} since an export was killed, and could not be put back: "
+        f"{out} was moved to {old} by an export that was killed, and could not be moved back: "
         f"{reason(error)}; rename it"
     )

@@ -1,7 +1,7 @@
-"""The settings of PEFT's adapter_config.json that a merged LoRA adapter has.
+"""The settings in PEFT's adapter_config.json that affect a merged LoRA adapter.
 
-Every value that would change the numbers is honoured, or refused by its name. Regular expressions are not
-run: which modules are adapted, the adapter's tensors say.
+Every value that would change the numbers is applied, or refused by name. Regular expressions are not
+evaluated: the adapter's tensors show which modules are adapted.
 """
 
 import math
@@ -25,14 +25,19 @@ WITHOUT_PART = {  # in the numbers of a trained adapter
     *("lora_dropout", "layers_pattern", "megatron_core", "loftq_config", "eva_config", "runtime_config"),
     *("qalora_group_size", "merge_weights"),
 }
-PLAIN_STARTS = ("gaussian", "eva", "orthogonal", "mica")  # of init_lora_weights: the base stays what it was
-HEADS = {  # that peft trains for a task, whether modules_to_save names them or not
+PLAIN_STARTS = (
+    "gaussian",
+    "eva",
+    "orthogonal",
+    "mica",
+)  # values of init_lora_weights that leave the base unchanged
+HEADS = {  # modules that peft trains for a task, also without modules_to_save
     "SEQ_CLS": ("text-classification", ("classifier", "score")),
     "TOKEN_CLS": ("token-classification", ("classifier", "score")),
     "QUESTION_ANS": ("question-answering", ("qa_outputs",)),
     "FEATURE_EXTRACTION": ("feature-extraction", ()),
 }
-LITERAL = re.compile(r"\^?(?:[\w-]|\\?\.)+\$?")  # a pattern that stands for one name
+LITERAL = re.compile(r"\^?(?:[\w-]|\\?\.)+\$?")  # a pattern that matches one name
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class AdapterConfig:
             )
 
     def _check_types(self) -> None:
-        """Raise CheckpointError for a value that peft would not take."""
+        """Raise CheckpointError for a value that peft does not accept."""
         for name in ("use_rslora", "lora_bias", "fan_in_fan_out"):
             if not isinstance(self.values.get(name, False), bool):
                 raise self._wrong(name, "true or false")
@@ -90,7 +95,7 @@ class AdapterConfig:
 
     @property
     def task(self) -> str | None:
-        """The task of which the adapter has a head, by its name on hubs; None of a language model."""
+        """The task of the adapter's head, by its name on hubs; None for a language model."""
         return self._head[0]
 
     @property
@@ -105,13 +110,13 @@ class AdapterConfig:
 
     @property
     def fan_in_fan_out(self) -> bool:
-        """True if adapted matrices are (in,out); peft asks the module's class in place of it."""
+        """True if adapted matrices are (in,out); peft itself reads that from the module's class."""
         return self.values.get("fan_in_fan_out", False)
 
     def saves_by_name(self, module: str) -> bool:
-        """Tell whether modules_to_save names a module, or one that it is a part of.
+        """Tell whether modules_to_save names a module, or one that contains it.
 
-        By the end of its name, as peft has it: "norm" names every input_layernorm too.
+        Names match by their end, as in peft: "norm" matches every input_layernorm too.
         """
         parts = module.split(".")
         owners = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
@@ -119,16 +124,16 @@ class AdapterConfig:
         return any(owner.endswith(name) for owner in owners for name in names)
 
     def saves(self, module: str) -> bool:
-        """Tell whether a module is trained whole: by its name, or as the task's head."""
+        """Tell whether all of a module is trained: by its name, or as the task's head."""
         return self.saves_by_name(module) or any(f".{name}." in f".{module}." for name in self._head[1])
 
     def trains_bias(self, adapted: bool) -> bool:
-        """Tell whether the bias of a module is trained, of one that is `adapted` or not."""
+        """Tell whether the bias of a module, which is `adapted` or not, is trained."""
         bias = self.values.get("bias", "none")
         return bias == "all" or (bias == "lora_only" and adapted)
 
     def check_targeted(self, module: str) -> None:
-        """Raise CheckpointError for a module that peft would not adapt, whatever tensors there are for it."""
+        """Raise CheckpointError for a module that peft would not adapt, although it has tensors."""
         targets, excluded = self.values.get("target_modules"), self.values.get("exclude_modules") or []
         layers = self.values.get("layers_to_transform")
         unnamed = isinstance(targets, list) and not _names(targets, module)
@@ -140,9 +145,9 @@ class AdapterConfig:
             raise CheckpointError(f"{self.file} does not adapt '{module}', for which there are tensors")
 
     def rank_and_scale(self, module: str) -> tuple[int, float]:
-        """The rank that a module's matrices have, and what their product is multiplied with.
+        """The rank of a module's matrices, and the factor of their product.
 
-        Raises CheckpointError, and UnsupportedError where a regular expression would choose it.
+        Raises CheckpointError, and UnsupportedError if a regular expression would select it.
         """
         rank = self._of(module, "rank_pattern", "r")
         alpha = self._of(module, "alpha_pattern", "lora_alpha")
@@ -153,7 +158,7 @@ class AdapterConfig:
         return rank, alpha / math.sqrt(rank) if self.values.get("use_rslora", False) else alpha / rank
 
     def _of(self, module: str, patterns: str, default: str) -> Any:
-        """A module's value: that of the first pattern that is its name or the end of it, or the default."""
+        """A module's value: that of the first pattern that matches the end of its name, or the default."""
         for pattern, value in (self.values.get(patterns) or {}).items():
             if not LITERAL.fullmatch(pattern):
                 raise UnsupportedError(
@@ -167,5 +172,5 @@ class AdapterConfig:
 
 
 def _names(names: list[str], module: str) -> bool:
-    """Tell whether one of the names is a module's, or the end of it."""
+    """Tell whether one of the names is a module's name or the end of it."""
     return any(module == name or module.endswith(f".{name}") for name in names)

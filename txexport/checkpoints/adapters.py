@@ -1,7 +1,7 @@
-"""A LoRA adapter of PEFT merged into its base while that is read: W + scale B A (Hu et al. 2021, 4.1).
+"""A LoRA adapter of PEFT, merged into its base while that is read: W + scale B A (Hu et al. 2021, 4.1).
 
-The numbers are those of peft's merge_and_unload in float32, but that each product B A is summed in float64,
-one rank after another, so that they are the same on every processor; then it is rounded, scaled, and added.
+The numbers are those of peft's merge_and_unload in float32, except that each product B A is summed in float64
+in a fixed order, so that it is the same on every processor; then it is rounded, scaled and added.
 """
 
 import json
@@ -25,22 +25,22 @@ READERS: dict[str, Callable[[Path], dict[str, Stored]]] = {
 }
 PREFIX = "base_model.model."
 MATRICES = ("lora_A.weight", "lora_B.weight")
-TABLES = ("lora_embedding_A", "lora_embedding_B")  # (r,words) and (width,r)
+TABLES = ("lora_embedding_A", "lora_embedding_B")  # (r,vocabulary) and (width,r)
 BIAS = "lora_B.bias"
-COPIES = (".original_module.", ".modules_to_save.")  # biases that peft writes once more, under other names
-CONV1D = ("gpt2", "openai-gpt")  # whose layers' matrices are (in,out), whatever fan_in_fan_out says
+COPIES = (".original_module.", ".modules_to_save.")  # biases that peft repeats under other names
+CONV1D = ("gpt2", "openai-gpt")  # their matrices are (in,out), whatever fan_in_fan_out says
 WORDS = ("embed_tokens", "wte", "word_embeddings", "tok_embeddings", "embed_in", "tokens_embed")
 OUTPUTS = ("lm_head", "embed_out", "proj_out")
 HEADS = ("classifier", "score", "classifier.out_proj", "classification_head.out_proj")
 CLASSIFYING = ("text-classification", "token-classification")
-AT_ONCE = 1 << 16  # numbers added up together: few enough to stay in a processor's cache
+AT_ONCE = 1 << 16  # numbers summed together: few enough for a processor's cache
 
 
 @dataclass(frozen=True)
 class Update:
-    """The update of a tensor: scale * b @ a, of b (out,r) and a (r,in), transposed where `turned`.
+    """The update of a tensor: scale * b @ a, of b (out,r) and a (r,in), transposed if `turned`.
 
-    Without `a`, b (out) is what is added to a bias.
+    Without `a`, b (out) is added to a bias.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Update:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the tensor."""
+        """The shape of the tensor."""
         if self.a is None:
             return self.b.shape
         shape = self.b.shape[0], self.a.shape[1]
         return shape[::-1] if self.turned else shape
 
     def factors(self) -> tuple[np.ndarray, np.ndarray]:
-        """(rows,r) and (r,columns), float32, of which the product in the tensor's order is to be scaled."""
+        """Factors (rows,r) and (r,columns), float32; their product, scaled, has the tensor's layout."""
         b = self.b.array(self.name)
         if self.a is None:
             return b[:, None], np.ones((1, 1), np.float32)
@@ -69,14 +69,14 @@ class Update:
 class Merged(Checkpoint):
     """A base with the adapter in the folder `adapter` merged into it.
 
-    Tensors of the adapter that the base lacks, as a classifier's, are there too. Raises CheckpointError for
+    It includes tensors of the adapter that the base lacks, such as a classifier's. Raises CheckpointError for
     an adapter that is damaged or does not fit, UnsupportedError for one that cannot be merged exactly.
     """
 
     def __init__(self, base: Checkpoint, adapter: str | Path):
         vars(self).update(vars(base))
         self.adapter = self._folder = Path(adapter)
-        self.in_safetensors = self.as_published = False  # it may bring other labels
+        self.in_safetensors = self.as_published = False  # it may have other labels
         if base.gguf is not None or base.quantised:
             raise UnsupportedError(
                 f"{base.folder} is quantised or a GGUF file, which cannot be merged with an adapter; "
@@ -106,7 +106,9 @@ class Merged(Checkpoint):
             return
         left, right = update.factors()
         for block in super().rows(name, number):
-            with np.errstate(over="ignore", invalid="ignore"):  # whoever uses them sees what is not finite
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # numbers that are not finite are reported by the caller
                 product = _product(left[first : first + len(block)], right).reshape(block.shape)
                 product *= np.float32(update.scale)
                 product += block
@@ -121,7 +123,7 @@ class Merged(Checkpoint):
         return files
 
     def hashes(self) -> dict[str, str]:
-        """See Checkpoint; of the adapter's files too."""
+        """See Checkpoint; includes the adapter's files."""
         result = super().hashes()
         for file in (self._read.file, self._weights):
             with reading(file):
@@ -129,7 +131,7 @@ class Merged(Checkpoint):
         return result
 
     def _tensors(self) -> tuple[Path, dict[str, Stored]]:
-        """The adapter's file of weights, and what it holds by name without peft's prefix."""
+        """The adapter's file of weights, and its tensors by name without peft's prefix."""
         file = next((file for name in READERS if (file := self._folder / name).is_file()), None)
         if file is None:
             raise CheckpointError(f"{self._folder} has no {' or '.join(READERS)}")
@@ -147,7 +149,7 @@ class Merged(Checkpoint):
         return file, result
 
     def _parts(self, stored: dict[str, Stored]) -> tuple[dict[str, dict[str, Stored]], dict[str, Stored]]:
-        """By module what LoRA adds to it, and what is saved whole by its name in the base."""
+        """LoRA's tensors by module, and the tensors saved completely, by their name in the base."""
         modules: dict[str, dict[str, Stored]] = {}
         saved: dict[str, Stored] = {}
         for name, tensor in stored.items():
@@ -155,7 +157,7 @@ class Merged(Checkpoint):
             if leaf is not None:
                 modules.setdefault(name.removesuffix(f".{leaf}"), {})[leaf] = tensor
             elif ".lora_" in name:
-                raise UnsupportedError(f"{self._weights}: tensor {shown(name)} is no part of plain LoRA")
+                raise UnsupportedError(f"{self._weights}: tensor {shown(name)} is not part of plain LoRA")
             elif not any(copy in name for copy in COPIES):
                 name = name.replace(".base_layer.", ".")
                 if name in saved:
@@ -166,7 +168,7 @@ class Merged(Checkpoint):
         return modules, saved
 
     def _naming(self, weights: list[str]) -> tuple[str, str]:
-        """The prefix that the adapter's names have and the base's lack, and the other way round.
+        """The prefix that only the adapter's names have, and the one that only the base's have.
 
         A base may have been saved with its head or without, and the adapter trained with the other.
         """
@@ -182,12 +184,12 @@ class Merged(Checkpoint):
         )
 
     def _named(self, name: str) -> str:
-        """The base's name for a tensor; the adapter's own for one that the base lacks."""
+        """The base's name of a tensor; the adapter's name for one that the base lacks."""
         other = self._added + name.removeprefix(self._cut)
         return other if other in self.tensors else name
 
     def _update(self, module: str, parts: dict[str, Stored]) -> None:
-        """Have what LoRA adds to a module added to its tensors."""
+        """Register the updates of a module's tensors."""
         self._read.check_targeted(module)
         leaves = TABLES if TABLES[0] in parts or TABLES[1] in parts else MATRICES
         for leaf in leaves:
@@ -228,7 +230,7 @@ class Merged(Checkpoint):
         self._updates[name] = update
 
     def _check_vocabulary(self, name: str, own: tuple[int, ...], base: tuple[int, ...]) -> None:
-        """Raise UnsupportedError for words of an adapter that was trained with another number of them."""
+        """Raise UnsupportedError for embeddings of an adapter trained with another vocabulary size."""
         module = name.rpartition(".")[0].rpartition(".")[2]
         if module in (*WORDS, *OUTPUTS) and own[1:] == base[1:]:
             raise UnsupportedError(
@@ -239,17 +241,17 @@ class Merged(Checkpoint):
             )
 
     def _is_conv1d(self, module: str) -> bool:
-        """Tell whether a module's matrix is (in,out): by its class, as peft has it."""
+        """Tell whether a module's matrix is (in,out), from its class, as peft does."""
         if "model_type" in self.config:
-            inner = any(part.isdigit() for part in module.split("."))  # of a layer, and no head
+            inner = any(part.isdigit() for part in module.split("."))  # a layer's, not a head's
             return self.config["model_type"] in CONV1D and inner
         return self._read.fan_in_fan_out
 
     def _replace(self, name: str, tensor: Stored, modules: dict[str, dict[str, Stored]]) -> None:
-        """Have a tensor that the adapter holds whole in place of the base's, or beside its tensors."""
+        """Register a tensor that the adapter replaces, or adds to the base's tensors."""
         module, _, leaf = name.rpartition(".")
         own, is_saved = self._named(name), self._read.saves(module)
-        is_words = module.rpartition(".")[2] in (*WORDS, *OUTPUTS)  # which peft may save as they are
+        is_words = module.rpartition(".")[2] in (*WORDS, *OUTPUTS)  # peft may save them unchanged
         if not (is_saved or is_words or (leaf == "bias" and self._read.trains_bias(module in modules))):
             raise CheckpointError(
                 f"{self._weights}: tensor '{name}' does not belong to a module that {CONFIG} names"
@@ -267,13 +269,13 @@ class Merged(Checkpoint):
         self.tensors[own] = tensor
 
     def _check_saved(self, base: Checkpoint, saved: set[str]) -> None:
-        """Raise CheckpointError where the base's numbers would stand for a module that was trained."""
+        """Raise CheckpointError if a trained module would keep the base's numbers."""
         for name in base.tensors:
             if self._read.saves_by_name(name.rpartition(".")[0]) and name not in saved:
                 raise CheckpointError(f"{self._weights} lacks '{name}', which modules_to_save names")
 
     def _check_tied(self, changed: list[str]) -> None:
-        """Raise UnsupportedError where one of several matrices that the base ties was trained by itself."""
+        """Raise UnsupportedError if the adapter changes only one of several matrices that the base ties."""
         names = {module.rpartition(".")[2]: module for module in changed}
         words = next((names[name] for name in ("shared", *WORDS, *OUTPUTS) if name in names), None)
         tied = self.config.get("tie_word_embeddings", True) is not False and self.task is None
@@ -284,7 +286,7 @@ class Merged(Checkpoint):
             )
 
     def _labelled(self) -> dict[str, Any]:
-        """config.json's values, with as many labels as the adapter's head has."""
+        """The values of config.json, with the number of labels of the adapter's head."""
         weights = [self.tensors[f"{head}.weight"] for head in HEADS if f"{head}.weight" in self.tensors]
         if self.task not in CLASSIFYING or not weights or not weights[-1].shape:
             return self.config

@@ -1,7 +1,7 @@
-"""A checkpoint: a folder with config.json and weights, in one file or shards, or a GGUF file, read lazily.
+"""A checkpoint, read lazily: a folder with config.json and weights in one file or shards, or a GGUF file.
 
-The safetensors layout is read here and not by its library because the exporter needs what that does not
-give: byte ranges, reads that leave no mapped file behind in memory, and bfloat16 without PyTorch.
+The safetensors layout is read here, not by its library, because the exporter needs byte ranges, reads without
+a memory-mapped file, and bfloat16 without PyTorch.
 """
 
 import json
@@ -24,10 +24,16 @@ from txexport.formats.blocks import Blocks
 from txexport.support.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
 
 OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".safetensors")
-COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")  # what an application needs beside the weights
+COMPANIONS = (
+    ".json",
+    ".txt",
+    ".model",
+    ".spm",
+    ".jinja",
+)  # files that an application needs besides the weights
 READ = ("artifact.metadata",)  # settings of ColBERT
-MOST_JSON = 32 << 20  # bytes of a JSON file: Python's objects take some twenty times as many
-MOST_HEADER = 100_000_000  # bytes of a safetensors header, as in its library
+MOST_JSON = 32 << 20  # bytes of a JSON file; Python's objects take some twenty times that
+MOST_HEADER = 100_000_000  # bytes of a safetensors header; its library has the same limit
 LONGEST_SHAPE = 8
 
 
@@ -66,7 +72,7 @@ class Checkpoint:
                 f"{source} is not a folder; expected a downloaded checkpoint with config.json and "
                 "weights, or a GGUF file"
             )
-        self.companions()  # a link out of the folder is refused before anything is read
+        self.companions()  # links out of the folder are refused before anything is read
         self.config_file = self.folder / "config.json"
         self.config = read_json(self.config_file)
         single, self.files = self._weight_files()
@@ -85,9 +91,9 @@ class Checkpoint:
         self.tensors |= quantised.logical(self.config, plain)
 
     def _weight_files(self) -> tuple[str, list[Path]]:
-        """The files, and of READERS the name by which they were found."""
+        """The files of weights, and the name in READERS by which they were found."""
         for single in READERS:
-            if (self.folder / single).is_file():  # read in place of shards, as transformers does
+            if (self.folder / single).is_file():  # takes precedence over shards, as in transformers
                 return single, [self.folder / single]
             if (self.folder / f"{single}.index.json").is_file():
                 return single, self._shards(f"{single}.index.json")
@@ -98,37 +104,37 @@ class Checkpoint:
         raise CheckpointError(f"{self.folder} has no weights ({hint}expected {' or '.join(READERS)})")
 
     def _shards(self, index: str) -> list[Path]:
-        places = read_json(self.folder / index).get("weight_map")
-        if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        weight_map = read_json(self.folder / index).get("weight_map")
+        if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
             raise CheckpointError(f"{index}: 'weight_map' is not tensor names to file names")
-        for name in places.values():
+        for name in weight_map.values():
             if not stays_inside(name):
                 raise CheckpointError(f"{index} names {name!r}, expected a file within its folder")
-        files = [self.folder / name for name in sorted(set(places.values()))]
+        files = [self.folder / name for name in sorted(set(weight_map.values()))]
         for file in files:
             if not file.is_file():
                 raise CheckpointError(f"{file.name} is missing, though {index} names it")
         return files
 
     def read(self, name: str, number: int | None = None) -> np.ndarray:
-        """The whole tensor as float32; half and bfloat16 widen exactly, float64 and scaled integers round.
+        """All of a tensor as float32; half and bfloat16 widen exactly, float64 and scaled integers round.
 
-        Of one whose first axis is of several experts, the part of that `number`, where one is given.
+        If a `number` is given, only that expert's part of a tensor whose first axis is the experts.
         """
         rows = list(self.rows(name, number))
         return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
     def rows(self, name: str, number: int | None = None) -> Iterator[np.ndarray]:
-        """The tensor, or an expert's part as `read` says, as float32, some megabytes of whole rows at a time.
+        """The tensor, or an expert's part as in `read`, as float32, in blocks of some megabytes of rows.
 
-        Raises CheckpointError where it cannot be read, UnsupportedError for a type that is no float.
+        Raises CheckpointError if it cannot be read, UnsupportedError for a type that is no float.
         """
         stored = self._part(name, number)
         yield from stored.rows(name) if isinstance(stored, Stored) else stored.rows()
 
     @property
     def quantised(self) -> bool:
-        """True if any tensor stands for packed ones."""
+        """True if any tensor is unpacked from a quantised one."""
         return any(not isinstance(tensor, Stored) for tensor in self.tensors.values())
 
     def blocks(self, name: str, number: int | None = None) -> Blocks | None:
@@ -155,10 +161,9 @@ class Checkpoint:
     def companions(self) -> dict[str, Path | bytes]:
         """Configs, tokenizer, templates, and configs of sentence-transformers' module folders, by name.
 
-        Those of a GGUF file are made of its metadata.
-
-        They are copied, and bundles are published: one that is a link to a file elsewhere raises
-        CheckpointError. Weights may be such links, since what is no file of weights is never copied.
+        Those of a GGUF file are derived from its metadata. They are copied into bundles, which are published:
+        one that is a link to a file elsewhere raises CheckpointError. Weights may be such links, since files
+        of weights are never copied.
         """
         if self.gguf is not None:
             return dict(self.gguf.companions())
@@ -192,7 +197,7 @@ class Checkpoint:
         return result
 
     def _modules(self) -> dict[str, Path]:
-        """The files that are read, not copied: weights of sentence-transformers' dense layers, and READ."""
+        """Files that are read, not copied: weights of sentence-transformers' dense layers, and READ."""
         if self.gguf is not None:
             return {}
         folders = sorted(self.folder.glob("[0-9]*_Dense"))
@@ -209,12 +214,12 @@ def chunks(file: Path) -> Iterator[bytes]:
 
 
 def read_json(path: Path) -> dict:
-    """The object in a JSON file. Raises CheckpointError when there is none."""
+    """The object in a JSON file. Raises CheckpointError if there is none."""
     try:
         if not path.is_file() and path.exists():
             raise ValueError("it is not a file")
         if (size := path.stat().st_size) > MOST_JSON:
-            raise ValueError(f"{size:,} bytes are more than {MOST_JSON:,}")
+            raise ValueError(f"it has {size:,} bytes, the limit is {MOST_JSON:,}")
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"{path.parent} has no {path.name}") from None
@@ -228,7 +233,7 @@ def read_json(path: Path) -> dict:
 
 
 def read_header(file: Path) -> dict[str, Stored]:
-    """Where each tensor of a safetensors file lies. Raises CheckpointError when the file is damaged."""
+    """The location of each tensor of a safetensors file. Raises CheckpointError if the file is damaged."""
     try:
         with reading(file), file.open("rb") as stream:
             size = file.stat().st_size
@@ -262,7 +267,7 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _stored(file: Path, start: int, name: str, entry: Any) -> Stored:
-    """The tensor that a header's entry describes, in data from byte `start` on. Raises ValueError."""
+    """The tensor of an entry of the header; the data begins at byte `start`. Raises ValueError."""
     if not (isinstance(entry, dict) and {"dtype", "shape", "data_offsets"} <= entry.keys()):
         raise ValueError(f"tensor '{name}' has no dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -271,7 +276,7 @@ def _stored(file: Path, start: int, name: str, entry: Any) -> Stored:
     if not (_are_sizes(shape) and len(shape) <= LONGEST_SHAPE):
         raise ValueError(f"tensor '{name}' has a shape that is not up to {LONGEST_SHAPE} sizes")
     if not (_are_sizes(offsets) and len(offsets) == 2 and offsets[0] <= offsets[1]):
-        raise ValueError(f"tensor '{name}' has data_offsets that are no begin and end")
+        raise ValueError(f"tensor '{name}' has data_offsets that are not a begin and an end")
     begin, end = offsets
     if end - begin != math.prod(shape) * SIZES.get(dtype, 1):
         raise ValueError(f"tensor '{name}' of {dtype} {tuple(shape)} does not fill its {end - begin} bytes")
@@ -283,7 +288,7 @@ def _are_sizes(values: object) -> bool:
 
 
 def _check_apart(tensors: Mapping[str, Stored]) -> None:
-    """Raise ValueError for tensors that share bytes, which would be one for whoever writes to them."""
+    """Raise ValueError for tensors that overlap: a write to one would change the other."""
     last, before = 0, ""
     for name, stored in sorted(tensors.items(), key=lambda item: item[1].offset):
         if stored.offset < last and stored.nbytes:
@@ -292,7 +297,7 @@ def _check_apart(tensors: Mapping[str, Stored]) -> None:
             last, before = stored.offset + stored.nbytes, name
 
 
-# Files of weights, and what lists the tensors of one; each may be shards with an index.
+# Files of weights, and the function that lists the tensors of one; each may be shards with an index.
 READERS: dict[str, Callable[[Path], dict[str, Stored]]] = {
     "model.safetensors": read_header,
     "pytorch_model.bin": read_index,

@@ -1,6 +1,6 @@
-"""ColBERT as its authors publish it: a layer over every token among the weights, beside artifact.metadata.
+"""ColBERT as its authors publish it: a projection of every token among the weights, and artifact.metadata.
 
-What those say is put as PyLate's files do, which a bundle reads.
+Its settings are translated into PyLate's files, which a bundle reads.
 """
 
 import json
@@ -13,9 +13,9 @@ from txexport.errors import CheckpointError, UnsupportedError, shown
 
 ARCHITECTURE, METADATA, LINEAR = "HF_ColBERT", "artifact.metadata", "linear.weight"
 FOLDER = "1_Dense"
-# Of the settings that change what texts are compared by, those that are supported.
+# Settings that change the comparison of texts, and their supported values.
 EXPECTED = {"similarity": "cosine", "interaction": "colbert"}
-# A setting's name, what it is to PyLate, its type, and what it is where nothing is said.
+# A setting's name, PyLate's name of it, its type, and its default.
 SETTINGS: Mapping[str, tuple[str, type, Any]] = {
     "query_token_id": ("query_prefix", str, "[unused0]"),
     "doc_token_id": ("document_prefix", str, "[unused1]"),
@@ -27,16 +27,16 @@ SETTINGS: Mapping[str, tuple[str, type, Any]] = {
 
 
 def is_colbert(checkpoint: Checkpoint) -> bool:
-    """Tell whether config.json names the class that its authors' code has."""
+    """Tell whether config.json names the class of the authors' code."""
     architectures = checkpoint.config.get("architectures")
     return isinstance(architectures, list) and ARCHITECTURE in architectures
 
 
 def settings(checkpoint: Checkpoint) -> dict[str, bytes]:
-    """The files of PyLate, by name, that say what the checkpoint's own do, but for the layer's weight.
+    """PyLate's files, by name, equivalent to the checkpoint's own, without the projection's weight.
 
-    Raises CheckpointError for a setting of another type and where the layer is missing, UnsupportedError for
-    one that compares texts in another way.
+    Raises CheckpointError for a setting of another type and if the projection is missing, UnsupportedError
+    for settings that compare texts in another way.
     """
     file = checkpoint.folder / METADATA
     if not file.is_file():

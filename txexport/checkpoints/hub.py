@@ -1,7 +1,7 @@
-"""A checkpoint or an adapter by its name on a model hub, as org/name or org/name@revision.
+"""A checkpoint or an adapter by its name on a model hub: org/name or org/name@revision.
 
-Its files come into huggingface_hub's cache, which takes up where it was interrupted: those that it is read
-from, of the form of weights that is read, and no others.
+Files are downloaded to huggingface_hub's cache, which resumes interrupted downloads: only those that are
+read, in one format of weights.
 """
 
 import glob
@@ -21,9 +21,9 @@ MAIN = "main"
 
 
 def opened(source: str | Path) -> Checkpoint:
-    """The checkpoint in a folder, or else of that name on the hub.
+    """The checkpoint in a folder, or of that name on the hub.
 
-    Raises CheckpointError where there is none, MissingLibraryError without huggingface_hub.
+    Raises CheckpointError if there is none, MissingLibraryError without huggingface_hub.
     """
     named = _named(source)
     if named is None:
@@ -35,9 +35,9 @@ def opened(source: str | Path) -> Checkpoint:
 
 
 def adapter_at(source: str | Path) -> tuple[Path, str | None]:
-    """The folder of an adapter, and of one that is on the hub its name and commit, as "org/name@commit".
+    """The folder of an adapter; for one on the hub also its name and commit, as "org/name@commit".
 
-    Raises as `opened`.
+    Raises as `opened` does.
     """
     named = _named(source)
     if named is None:
@@ -48,7 +48,7 @@ def adapter_at(source: str | Path) -> tuple[Path, str | None]:
 
 
 def _named(source: str | Path) -> tuple[str, str] | None:
-    """The name and revision that a hub is asked for; None of a path. Raises CheckpointError."""
+    """The name and revision on a hub; None for a path. Raises CheckpointError."""
     text = str(source) if isinstance(source, str) else source.as_posix()
     named, path = NAME.fullmatch(text), Path(source)
     if named is None or path.exists():
@@ -62,7 +62,7 @@ def _named(source: str | Path) -> tuple[str, str] | None:
 
 
 def _fetched(name: str, revision: str, config: str, choose: Callable[[list[str], str], list[str]]) -> Path:
-    """The folder of a commit in the cache, by its id, with the files that `choose` does, `config` too."""
+    """The folder of a commit in the cache, with the files that `choose` selects, and `config`."""
     with needed_for(f"'{name}' is no folder here: to take it from a model hub"):
         import huggingface_hub as hub
         from huggingface_hub import errors
@@ -78,7 +78,7 @@ def _fetched(name: str, revision: str, config: str, choose: Callable[[list[str],
         ) from None
     except errors.RevisionNotFoundError:
         raise CheckpointError(f"{name} has no revision '{revision}' on the model hub") from None
-    except Exception as error:  # of whichever library goes to the network
+    except Exception as error:  # the exceptions depend on the library that uses the network
         return _cached(name, revision, config, error)
     files = choose([one.rfilename for one in about.siblings or []], name)
     try:
@@ -91,7 +91,7 @@ def _fetched(name: str, revision: str, config: str, choose: Callable[[list[str],
 
 
 def _cached(name: str, revision: str, config: str, why: Exception) -> Path:
-    """The cached answer, where the hub cannot be reached."""
+    """The cached answer, if the hub cannot be reached."""
     import huggingface_hub as hub
 
     cached = hub.try_to_load_from_cache(name, config, revision=revision)
@@ -104,7 +104,7 @@ def _cached(name: str, revision: str, config: str, why: Exception) -> Path:
 
 
 def wanted(files: list[str], name: str) -> list[str]:
-    """Of a repository's files those that a checkpoint is read from. Raises CheckpointError for none."""
+    """The files of a repository that a checkpoint is read from. Raises CheckpointError if there are none."""
     top = [file for file in files if "/" not in file]
     single, weights = next(((one, found) for one in READERS if (found := _weights(one, top))), ("", []))
     if not weights:
@@ -121,7 +121,7 @@ def wanted(files: list[str], name: str) -> list[str]:
 
 
 def wanted_of_adapter(files: list[str], name: str) -> list[str]:
-    """Of a repository's files those that an adapter is read from. Raises CheckpointError for none."""
+    """The files of a repository that an adapter is read from. Raises CheckpointError if there are none."""
     weights = next((file for file in adapters.READERS if file in files), None)
     if weights is None or adapter_config.CONFIG not in files:
         needed = f"{adapter_config.CONFIG} with {' or '.join(adapters.READERS)}"

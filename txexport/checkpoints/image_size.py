@@ -1,6 +1,6 @@
-"""A checkpoint of images for another size: its table of positions interpolated, once and for all.
+"""An image checkpoint for another image size: its position embeddings are interpolated once.
 
-transformers does it in a call, by `interpolate_pos_encoding=True` in ViT, DeiT, CLIP and SigLIP: bicubic
+transformers does it in each call, by `interpolate_pos_encoding=True` in ViT, DeiT, CLIP and SigLIP: bicubic
 (Keys 1981, a = -0.75), edges repeated, not antialiased.
 """
 
@@ -17,24 +17,24 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.stored import Stored
 from txexport.errors import InputError, UnsupportedError, shown
 
-# Families whose graphs interpolate for images of any size, or have no table: they need no other checkpoint.
+# Families without a table of positions, or whose graphs interpolate it: the checkpoint stays unchanged.
 ANY_SIZE = ("dinov2", "dinov2_with_registers", "dinov3_vit")
-LEARNED = ("cls_token", "distillation_token", "class_embedding")  # vectors before the patches'
-# The projection of patches, and the table beside it, of ViT and of CLIP.
+LEARNED = ("cls_token", "distillation_token", "class_embedding")  # vectors before the patches
+# The projection of patches, and the table of positions, of ViT and of CLIP.
 TABLES = {
     "embeddings.patch_embeddings.projection.weight": "embeddings.position_embeddings",
     "embeddings.patch_embedding.weight": "embeddings.position_embedding.weight",
 }
-TOWERS = ("vision_config_dict", "vision_config")  # the first of old files, in which it wins
+TOWERS = ("vision_config_dict", "vision_config")  # in old files the first name takes precedence
 A = -0.75
-MOST = 2**12  # pixels of a side
+MOST = 2**12  # pixels of one side
 
 
 class Resized(Checkpoint):
     """The checkpoint `whole` for images of `image_size`, height and width in pixels.
 
-    Of families in ANY_SIZE it differs in nothing but that. Raises InputError for a size that holds no patch
-    or is too large, UnsupportedError for a model that has no such positions.
+    For families in ANY_SIZE nothing else changes. Raises InputError for a size that holds no patch or is too
+    large, UnsupportedError for a model that has no such positions.
     """
 
     def __init__(self, whole: Checkpoint, image_size: Sequence[int]):
@@ -81,8 +81,8 @@ class Resized(Checkpoint):
         table = self.whole.read(name)
         side = math.isqrt(table.shape[-2] - self.tokens)
         flat = table.reshape(table.shape[-2:])  # (tokens + side * side, W)
-        places = bicubic(flat[self.tokens :].reshape(side, side, -1), self.grid)
-        yield np.concatenate([flat[: self.tokens], places.reshape(-1, table.shape[-1])]).reshape(
+        interpolated = bicubic(flat[self.tokens :].reshape(side, side, -1), self.grid)
+        yield np.concatenate([flat[: self.tokens], interpolated.reshape(-1, table.shape[-1])]).reshape(
             self.tensors[name].shape
         )
 
@@ -106,7 +106,7 @@ class Resized(Checkpoint):
 
 
 def _is_square(shape: tuple[int, ...], tokens: int) -> bool:
-    """Tell whether a table has the positions of `tokens`, and then as many down as across."""
+    """Tell whether a table has `tokens` positions, and then a square of patches."""
     places = shape[-2] - tokens if len(shape) > 1 else 0
     return places > 0 and math.isqrt(places) ** 2 == places
 
@@ -114,8 +114,8 @@ def _is_square(shape: tuple[int, ...], tokens: int) -> bool:
 def bicubic(table: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """table (rows,columns,W) -> (size[0],size[1],W) float32, as PyTorch interpolates without align_corners.
 
-    It is computed in float64, by sums and products alone: the same bits on every processor, and nearer to
-    what PyTorch's float32 comes near to than that is.
+    Computed in float64 by sums and products alone: the same bits on every processor, and more accurate than
+    PyTorch's float32.
     """
     wide, shares = _taps(table.shape[1], size[1])
     across = sum(shares[k][:, None] * table[:, wide[k]] for k in range(4))  # (rows, size[1], W)
@@ -125,19 +125,19 @@ def bicubic(table: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def _taps(old: int, new: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of each of `new` values the four `old` ones that it is made of (4,new), and their shares (4,new)."""
-    places = old / new * (np.arange(new) + 0.5) - 0.5
-    first = np.floor(places)
-    t = places - first
+    """The indices (4,new) of the `old` values that make each of `new` values, and their weights (4,new)."""
+    centres = old / new * (np.arange(new) + 0.5) - 0.5
+    first = np.floor(centres)
+    t = centres - first
     taps = np.clip(first.astype(int) + np.arange(-1, 3)[:, None], 0, old - 1)
     return taps, np.stack([_far(t + 1), _near(t), _near(1 - t), _far(2 - t)])
 
 
 def _near(x: np.ndarray) -> np.ndarray:
-    """The share of a value at a distance of up to 1."""
+    """The weight of a value at a distance of up to 1."""
     return ((A + 2) * x - (A + 3)) * x * x + 1
 
 
 def _far(x: np.ndarray) -> np.ndarray:
-    """The share of a value at a distance of 1 to 2."""
+    """The weight of a value at a distance of 1 to 2."""
     return ((A * x - 5 * A) * x + 8 * A) * x - 4 * A

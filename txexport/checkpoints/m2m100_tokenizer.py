@@ -1,4 +1,4 @@
-"""M2M-100's tokenizer, which transformers has in Python alone, as one of `tokenizers`."""
+"""M2M-100's tokenizer, which transformers implements in Python only, as one of `tokenizers`."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from txexport.errors import UnsupportedError, shown
 PIECES, WORDS, SETTINGS = "sentencepiece.bpe.model", "vocab.json", "tokenizer_config.json"
 KIND = "M2M100Tokenizer"
 SPACE = "▁"
-# In the order of their numbers (Fan et al. 2021; Tran et al. 2021).
+# In the order of their ids (Fan et al. 2021; Tran et al. 2021).
 LANGUAGES = {
     "m2m100": (
         "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he "
@@ -26,7 +26,7 @@ LANGUAGES = {
 
 
 def is_one(folder: Path, model_type: str | None) -> bool:
-    """Tell whether a folder has this tokenizer's files, and no word of another's."""
+    """Tell whether a folder has this tokenizer's files and names no other tokenizer."""
     if not ((folder / PIECES).is_file() and (folder / WORDS).is_file()):
         return False
     kind = _settings(folder).get("tokenizer_class")
@@ -36,11 +36,11 @@ def is_one(folder: Path, model_type: str | None) -> bool:
 def m2m100(folder: Path) -> Tokenizer:
     """The tokenizer of sentencepiece.bpe.model and vocab.json; texts begin with the token of `src_lang`.
 
-    It differs from the original in what follows. A language's token, as "__fr__", is one wherever it
-    stands, also where the settings do not name it as a special token. Of one letter many times, it may join
-    others. An accent of its own after a compatibility letter is lost (`tokenizers` replaces both together).
-    Raises CheckpointError, and UnsupportedError for what is not cut in the same way, as where vocab.json
-    lacks a piece: the original reads it as unknown, but here what is joined must have a number.
+    Differences from the original: A language's token, such as "__fr__", is a token anywhere in a text, also
+    if the settings do not list it as a special token. Runs of one letter may be merged differently. A
+    combining accent after a compatibility letter is lost (`tokenizers` replaces both together). Raises
+    CheckpointError, and UnsupportedError for models that are not tokenised equally, for example if vocab.json
+    lacks a piece: the original reads it as unknown, but here every merged piece needs an id.
     """
     file, settings = folder / PIECES, _settings(folder)
     words, model = numbered_words(folder / WORDS), sentencepiece_model.read(file)
@@ -71,12 +71,12 @@ def m2m100(folder: Path) -> Tokenizer:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    """tokenizer_config.json, and {} where there is none."""
+    """The content of tokenizer_config.json, {} if there is none."""
     return read_json(folder / SETTINGS) if (folder / SETTINGS).is_file() else {}
 
 
 def _languages(settings: dict[str, Any]) -> list[str]:
-    """The languages' tokens. Raises UnsupportedError for others than the original's, or in another order."""
+    """The language tokens. Raises UnsupportedError for others than the original's, or another order."""
     codes = settings.get("language_codes", "m2m100")
     if not isinstance(codes, str) or codes not in LANGUAGES:
         raise UnsupportedError(
@@ -94,7 +94,7 @@ def _languages(settings: dict[str, Any]) -> list[str]:
 
 
 def _source(settings: dict[str, Any], languages: list[str]) -> str:
-    """The token that texts begin with. Raises UnsupportedError."""
+    """The token at the beginning of texts. Raises UnsupportedError."""
     language = settings.get("src_lang") or "en"
     if f"__{language}__" not in languages:
         raise UnsupportedError(f"{SETTINGS}: src_lang is {shown(language)}, which is no language of it")
@@ -102,11 +102,11 @@ def _source(settings: dict[str, Any], languages: list[str]) -> str:
 
 
 def _check_pieces(file: Path, scores: dict[str, float], words: dict[str, int]) -> None:
-    """Raise UnsupportedError where texts would be joined otherwise, or a joined piece has no number."""
+    """Raise UnsupportedError if merges would differ, or a merged piece has no id."""
     lacking = [piece for piece in scores if piece not in words]
     if lacking:
         raise UnsupportedError(
-            f"{file.parent / WORDS} lacks {len(lacking)} pieces of {file}, as {shown(lacking[0])}, so no "
+            f"{file.parent / WORDS} lacks {len(lacking)} pieces of {file}, e.g. {shown(lacking[0])}, so no "
             "tokenizer.json was made of them"
         )
     letters = {letter for piece in scores for letter in piece} | {SPACE}
@@ -126,10 +126,10 @@ def _check_pieces(file: Path, scores: dict[str, float], words: dict[str, int]) -
 
 
 def _merges(scores: dict[str, float]) -> list[tuple[str, str]]:
-    """Every way to put a piece together of two others, the best piece first.
+    """Every merge of two pieces to a piece, the best piece first.
 
-    Of one piece, ways with a shorter first part go first: where two overlap in a text, that is the left one,
-    which the original takes, but for a piece that repeats one part three times or more.
+    For one piece, merges with a shorter first part come first: if two overlap in a text, that is the left
+    one, which the original takes, except for a piece that repeats one part three times or more.
     """
     ranked = sorted(scores, key=lambda piece: -scores[piece])
     ways = ((piece[:at], piece[at:]) for piece in ranked for at in range(1, len(piece)))

@@ -1,4 +1,4 @@
-"""Tokenizers that transformers has in Python alone, as those of `tokenizers` that give the same ids."""
+"""Tokenizers that transformers implements in Python only, as tokenizers of `tokenizers` with the same ids."""
 
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ from txexport.errors import CheckpointError, UnsupportedError, shown
 
 SETTINGS, WORDS = "tokenizer_config.json", "vocab.txt"
 BYTES = 256
-BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")  # before the bytes; the others are behind them
+BYTE_SPECIAL = ("<pad>", "</s>", "<unk>")  # special tokens before the bytes; the others follow them
 EXTRA = 125
 ESM_SPECIAL = {"unk_token": "<unk>", "cls_token": "<cls>", "eos_token": "<eos>"}
-# Whose ids `tokenizers` cannot give, and why.
+# Tokenizers whose ids `tokenizers` cannot produce, and the reasons.
 ALONE = {
     "BertJapaneseTokenizer": "splits texts with MeCab or Sudachi",
     "BioGptTokenizer": "splits texts with the rules of Moses",
@@ -21,17 +21,17 @@ ALONE = {
     "PhobertTokenizer": "spells tokens differently than its vocabulary",
 }
 ALONE_OF_FAMILY = {"biogpt": "BioGptTokenizer", "blenderbot-small": "BlenderbotSmallTokenizer"}
-SPACES = Regex(r"[\s\x{1c}-\x{1f}\x{85}]+")  # of str.split
+SPACES = Regex(r"[\s\x{1c}-\x{1f}\x{85}]+")  # the whitespace of str.split
 
 
 def converted(folder: Path, model_type: str | None) -> Tokenizer | None:
-    """The tokenizer of a folder, where it is one of these; else None.
+    """The tokenizer of a folder if it is one of these; else None.
 
-    Raises CheckpointError, UnsupportedError: for one of ALONE too, before anybody installs what it needs.
+    Raises CheckpointError, UnsupportedError: for one of ALONE too, before its requirements are installed.
     """
     try:
         settings = read_json(folder / SETTINGS)
-    except CheckpointError:  # none, or a damaged one, of which whoever reads it next says so
+    except CheckpointError:  # missing or damaged; the next reader of the file reports it
         settings = {}
     kind = settings.get("tokenizer_class")
     if kind == "ByT5Tokenizer":
@@ -47,11 +47,11 @@ def converted(folder: Path, model_type: str | None) -> Tokenizer | None:
 
 
 def byt5(settings: dict[str, Any]) -> Tokenizer:
-    """The bytes of UTF-8, each a token (Xue et al. 2022, 3.1).
+    """The bytes of UTF-8 as tokens (Xue et al. 2022, 3.1).
 
-    It differs from the original in a text that ends with "</s>", which gets another, in the separators of
-    ASCII (1C to 1F) beside such a token, which stay, and in bytes that are no UTF-8, as a model may write
-    them: here they are U+FFFD, there nothing. Raises UnsupportedError.
+    Differences from the original: a text that ends with "</s>" gets another one; the ASCII separators 1C to
+    1F beside such a token stay; bytes that are no UTF-8, which a model may write, become U+FFFD instead of
+    nothing. Raises UnsupportedError.
     """
     for place, name in enumerate(("pad_token", "eos_token", "unk_token")):
         if _text(settings.get(name, BYTE_SPECIAL[place])) != BYTE_SPECIAL[place]:
@@ -77,16 +77,16 @@ def byt5(settings: dict[str, Any]) -> Tokenizer:
 
 
 def _letters() -> list[str]:
-    """The letter by which ByteLevel writes each byte, as GPT-2 has it (Radford et al. 2019)."""
+    """The letter that ByteLevel writes for each byte, as in GPT-2 (Radford et al. 2019)."""
     plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, BYTES)]
     others = [byte for byte in range(BYTES) if byte not in plain]
     return [chr(byte if byte in plain else BYTES + others.index(byte)) for byte in range(BYTES)]
 
 
 def esm(folder: Path, settings: dict[str, Any]) -> Tokenizer:
-    """The words of vocab.txt, of which each is found wherever it stands; what is between them is unknown.
+    """The words of vocab.txt, each found anywhere in a text; text between them is unknown.
 
-    Raises CheckpointError, and UnsupportedError for a vocabulary that has a word twice.
+    Raises CheckpointError, and UnsupportedError for a vocabulary with a repeated word.
     """
     try:
         words = [line.strip() for line in (folder / WORDS).read_text(encoding="utf-8").splitlines()]
@@ -114,5 +114,5 @@ def esm(folder: Path, settings: dict[str, Any]) -> Tokenizer:
 
 
 def _text(token: Any) -> Any:
-    """A token of the settings, which have it as text or with its properties."""
+    """The text of a token in the settings, which have it as a string or with its properties."""
     return token.get("content") if isinstance(token, dict) else token

@@ -1,7 +1,7 @@
-"""The factors of LongRoPE (Ding et al. 2024, 3.2) that a checkpoint turns by, chosen for all lengths.
+"""The LongRoPE factors (Ding et al. 2024, 3.2) of a checkpoint, the same for all lengths.
 
-transformers chooses anew in every call: the long ones where a row is longer than
-original_max_position_embeddings, and a cache then holds keys that were turned by the short ones.
+transformers selects them anew in each call: the long ones if a row is longer than
+original_max_position_embeddings; a cache then still holds keys rotated with the short ones.
 """
 
 from copy import copy
@@ -13,10 +13,10 @@ FACTORS = ("short", "long")
 
 
 def with_rope_factors(checkpoint: Checkpoint, factors: str) -> Checkpoint:
-    """The checkpoint that turns sequences of every length by its "short" or "long" factors.
+    """The checkpoint with the "short" or "long" factors for sequences of every length.
 
-    With long ones in the place of the short ones it is, for every sequence beyond the original length, what
-    it was. Raises InputError for other factors, UnsupportedError where config.json has none.
+    With the long ones it equals the original for every sequence beyond the original length. Raises InputError
+    for other factors, UnsupportedError if config.json has none.
     """
     if factors not in FACTORS:
         raise InputError(f"rope_factors is {shown(factors)}, expected {' or '.join(FACTORS)}")

@@ -1,4 +1,4 @@
-"""SentencePiece models, and the numbers that a vocab.json gives their pieces."""
+"""SentencePiece models, and the ids that a vocab.json assigns to their pieces."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ from google.protobuf.message import DecodeError, Message
 from txexport.checkpoints.checkpoint import read_json
 from txexport.errors import CheckpointError, UnsupportedError
 
-UNIGRAM, BPE = 1, 2  # of a model's types
-NORMAL, KINDS = 1, {1, 2, 3, 5}  # of pieces' types: normal, unknown, control, unused
+UNIGRAM, BPE = 1, 2  # the type of a model
+NORMAL, KINDS = 1, {1, 2, 3, 5}  # types of pieces: normal, unknown, control, unused
 MOST = 10_000_000  # words
-GAPS = 100_000  # numbers without a word
+GAPS = 100_000  # ids without a word
 SPECIAL = ("</s>", "<unk>", "<pad>")
 
-# What is read of a SentencePiece model (its sentencepiece_model.proto); the rest is skipped.
+# The fields that are read of a SentencePiece model (sentencepiece_model.proto); others are skipped.
 FIELDS = {
     "Piece": [("piece", 1, "STRING"), ("score", 2, "FLOAT"), ("type", 3, "INT32")],
     "Trainer": [("model_type", 3, "INT32")],
@@ -61,7 +61,7 @@ def _field(name: str, number: int, kind: str) -> dict:
 
 
 def scores(file: Path, model) -> dict[str, float]:
-    """The score of each piece that is text. Raises CheckpointError where there is none."""
+    """The score of each text piece. Raises CheckpointError if there is none."""
     result = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
     if not result:
         raise CheckpointError(f"{file} has no pieces; copy it again")
@@ -69,7 +69,7 @@ def scores(file: Path, model) -> dict[str, float]:
 
 
 def is_plain(model, scores: dict[str, float], kind: int) -> bool:
-    """Tell whether it is one that `tokenizers` can be: of that type, with the usual treatment of spaces."""
+    """Tell whether `tokenizers` supports it: a model of that type with the usual treatment of spaces."""
     spaces = model.normalizer
     usual = spaces.precompiled_charsmap and spaces.add_dummy_prefix and spaces.remove_extra_whitespaces
     kinds = {piece.type for piece in model.pieces}
@@ -82,7 +82,7 @@ def is_plain(model, scores: dict[str, float], kind: int) -> bool:
 
 
 def numbered_words(file: Path) -> dict[str, int]:
-    """The number of each word. Raises CheckpointError, and UnsupportedError for two words of one number."""
+    """The id of each word. Raises CheckpointError, and UnsupportedError for two words of one id."""
     words = read_json(file)
     if not set(SPECIAL) <= set(words):
         raise CheckpointError(f"{file} has no ids of {', '.join(SPECIAL)}")

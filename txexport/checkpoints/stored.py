@@ -1,4 +1,4 @@
-"""A tensor as it lies in a file of weights, and its bytes as numbers."""
+"""A tensor in a file of weights, and the conversion of its bytes to numbers."""
 
 import contextlib
 import math
@@ -15,7 +15,7 @@ FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.ui
 INTEGERS = {
     **{"I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8},
     **{"U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8},
-    **{"F8_E4M3": np.uint8, "F8_E5M2": np.uint8, "F8_E8M0": np.uint8},  # as codes
+    **{"F8_E4M3": np.uint8, "F8_E5M2": np.uint8, "F8_E8M0": np.uint8},  # read as codes
 }
 SIZES = {dtype: np.dtype(kind).itemsize for dtype, kind in (FLOATS | INTEGERS).items()}
 CHUNK = 16 << 20  # bytes read at a time
@@ -23,9 +23,9 @@ CHUNK = 16 << 20  # bytes read at a time
 
 @dataclass(frozen=True)
 class Stored:
-    """One tensor where it lies: `nbytes` bytes of numbers from `offset` of `file`.
+    """The location of a tensor: `nbytes` bytes of numbers from `offset` of `file`.
 
-    They lie in their order, or with `strides` among others: so many numbers further along each axis.
+    Numbers are contiguous, or have `strides`: steps along each axis, counted in numbers.
     """
 
     file: Path
@@ -37,7 +37,7 @@ class Stored:
     big_endian: bool = False
 
     def at(self, number: int) -> "Stored":
-        """The part at `number` of the first axis."""
+        """The part at index `number` of the first axis."""
         each, strides = self.nbytes // self.shape[0], self.strides
         step = each if strides is None else strides[0] * SIZES[self.dtype]
         inner = None if strides is None else strides[1:]
@@ -45,9 +45,9 @@ class Stored:
         return replace(self, shape=self.shape[1:], offset=place, nbytes=each, strides=inner)
 
     def array(self, name: str) -> np.ndarray:
-        """All of it: floats as float32, integers as they are, float8 as codes; `name` is for messages.
+        """All numbers: floats as float32, integers unchanged, float8 as codes; `name` is for messages.
 
-        Raises CheckpointError where it cannot be read.
+        Raises CheckpointError if it cannot be read.
         """
         if self.strides is None:
             with self._opened() as file:
@@ -59,9 +59,9 @@ class Stored:
         return np.lib.stride_tricks.as_strided(numbers, self.shape, strides).copy()
 
     def rows(self, name: str) -> Iterator[np.ndarray]:
-        """As float32, a few megabytes of whole rows at a time.
+        """Yield float32 rows, a few megabytes at a time.
 
-        Raises CheckpointError where it cannot be read, UnsupportedError for a type that is no float.
+        Raises CheckpointError if it cannot be read, UnsupportedError for a type that is no float.
         """
         if self.dtype not in FLOATS:
             raise UnsupportedError(
@@ -71,10 +71,10 @@ class Stored:
             raise CheckpointError(f"tensor '{name}' has the shape {self.shape}, and no values")
         shape = self.shape or (1,)
         row = math.prod(shape[1:])
-        step = max(1, CHUNK // max(1, row * SIZES["F32"]))  # whatever the type, the same rows to a block
+        step = max(1, CHUNK // max(1, row * SIZES["F32"]))  # the same number of rows in a block for all types
         if self.strides is not None:
-            whole = self.array(name)
-            yield from (whole[first : first + step] for first in range(0, shape[0], step))
+            values = self.array(name)
+            yield from (values[first : first + step] for first in range(0, shape[0], step))
             return
         with self._opened() as file:
             for first in range(0, shape[0], step):
@@ -102,13 +102,13 @@ def widened(numbers: np.ndarray, dtype: str) -> np.ndarray:
         return numbers
     if dtype == "BF16":
         numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
-    with np.errstate(over="ignore"):  # a double beyond float32 is infinite
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite
         return numbers.astype(np.float32, copy=False)
 
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise CheckpointError, which names `path`, where the system cannot read it."""
+    """Raise CheckpointError with `path` for an OSError."""
     try:
         yield
     except OSError as error:

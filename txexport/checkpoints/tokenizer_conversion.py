@@ -1,4 +1,4 @@
-"""A tokenizer.json for checkpoints that were published without one."""
+"""A tokenizer.json for checkpoints that lack one."""
 
 import warnings
 from importlib.util import find_spec
@@ -17,15 +17,15 @@ from txexport.checkpoints.sentencepiece_model import SPECIAL, UNIGRAM, numbered_
 from txexport.errors import CheckpointError, TxexportError, UnsupportedError, first_line, is_failure
 
 TOKENIZER = "tokenizer.json"
-NOWHERE = "\0"  # begins what no text holds, since every normalizer of SentencePiece leaves it out
+NOWHERE = "\0"  # a prefix that no text contains: every normalizer of SentencePiece removes it
 
 
 def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
     """The content of tokenizer.json, converted from a checkpoint's other files; None if that is impossible.
 
-    Marian's and M2M-100's SentencePiece models and vocabularies, ESM's words and ByT5's bytes are read here;
-    what other checkpoints have, by transformers where it is installed, which takes `model_type` where
-    config.json has none. Raises CheckpointError for files that cannot be read.
+    Marian's and M2M-100's SentencePiece models and vocabularies, ESM's words and ByT5's bytes are converted
+    here; all others by transformers if it is installed, which takes `model_type` if config.json has none.
+    Raises CheckpointError for files that cannot be read.
     """
     try:
         plain = python_tokenizers.converted(folder, model_type)
@@ -40,7 +40,7 @@ def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
         return None
     except TxexportError:
         raise
-    except BaseException as error:  # of tokenizers or protobuf, which share no base class
+    except BaseException as error:  # the exceptions of tokenizers and protobuf share no base class
         if not is_failure(error):
             raise
         raise CheckpointError(f"{folder}: no tokenizer can be made of its vocabulary: {error}") from None
@@ -49,18 +49,18 @@ def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
 
 
 def marian(folder: Path) -> Tokenizer:
-    """The tokenizer of source.spm and vocab.json: it reads the source language, and writes both.
+    """The tokenizer of source.spm and vocab.json: it encodes the source language, and decodes both.
 
-    It differs from the original in what follows. Of ways to cut a text that are equally likely, as of one
-    letter many times, it may take another. A piece that vocab.json lacks is not used, where the original
-    reads it as unknown; a warning says how many there are. A code of a language that vocab.json has, as in
-    ">>fra<< A cat.", is one token wherever it stands, and any other is read as text. An accent of its own
-    after a compatibility letter, as in a ligature with an acute, is lost (`tokenizers` replaces both
-    together). Raises CheckpointError, and UnsupportedError for what does not go into one tokenizer.
+    Differences from the original: Among equally likely segmentations, as of one letter many times, it may
+    choose another. A piece that vocab.json lacks is not used, where the original reads it as unknown; a
+    warning has their number. A language code in vocab.json, as in ">>fra<< A cat.", is one token anywhere in
+    a text, and any other code is read as text. A combining accent after a compatibility letter, as in a
+    ligature with an acute, is lost (`tokenizers` replaces both together). Raises CheckpointError, and
+    UnsupportedError for files that do not fit one tokenizer.
     """
     settings = folder / "tokenizer_config.json"
     if settings.is_file() and read_json(settings).get("separate_vocabs"):
-        raise UnsupportedError(f"{folder}: two vocabularies do not go into one tokenizer.json")
+        raise UnsupportedError(f"{folder}: tokenizer.json cannot hold two vocabularies")
     file, words = folder / "source.spm", numbered_words(folder / "vocab.json")
     model = sentencepiece_model.read(file)
     scores = sentencepiece_model.scores(file, model)
@@ -98,9 +98,9 @@ def _is_code(word: str) -> bool:
 
 
 def _normalizer(characters: bytes, letters: set[str]) -> normalizers.Normalizer:
-    """SentencePiece's own; and letters that no piece has are one unknown word where several stand together.
+    """SentencePiece's normalizer; in addition, a run of letters that no piece has becomes one unknown word.
 
-    One that stands alone may be a word of vocab.json, where the original looks it up.
+    A single such letter may be a word of vocab.json, where the original looks it up.
     """
     known = "".join(f"\\x{{{ord(letter):x}}}" for letter in sorted(letters | {" "}))
     unknown = normalizers.Replace(Regex(f"[^{known}]{{2,}}"), NOWHERE)
@@ -109,10 +109,10 @@ def _normalizer(characters: bytes, letters: set[str]) -> normalizers.Normalizer:
 
 
 def _by_transformers(folder: Path, model_type: str | None) -> str | None:
-    """The tokenizer as transformers converts it; None without transformers, or for a slow tokenizer.
+    """The tokenizer converted by transformers; None without transformers, or for a slow tokenizer.
 
-    None too, with a warning, for files that it cannot read, or that are not those of the model's family: of
-    these it makes a tokenizer of special tokens.
+    None too, with a warning, for files that it cannot read, or that belong to another family, of which it
+    makes a tokenizer with special tokens only.
     """
     if find_spec("transformers") is None:
         return None
@@ -122,7 +122,7 @@ def _by_transformers(folder: Path, model_type: str | None) -> str | None:
     try:
         with warnings.catch_warnings(action="ignore"):
             tokenizer = transformers_loading.from_pretrained("AutoTokenizer", folder, **options)
-    except BaseException as error:  # of transformers, tokenizers or protobuf, which share no base class
+    except BaseException as error:  # the exceptions of these libraries share no base class
         if not is_failure(error):
             raise
         message = first_line(error)

@@ -1,7 +1,7 @@
-"""The only door to the transformers library: files of this machine, and no code of theirs.
+"""The only module that loads with transformers: from local files, and never with code from a checkpoint.
 
-Some checkpoints carry Python code that makes them what they are, and transformers asks its user whether to
-run it. Whoever exports, proves or runs a checkpoint here is never asked: the answer is no.
+Some checkpoints contain Python code, and transformers asks the user whether to run it. Here the answer is
+always no.
 """
 
 import inspect
@@ -10,14 +10,17 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-CACHE_NAMES = ("cache", "past_key_values")  # of keys and values: since transformers 5.24, and before
+CACHE_NAMES = (
+    "cache",
+    "past_key_values",
+)  # names of the cache's argument: since transformers 5.24, and before
 
 
 def from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any:
     """Load a folder with `kind`, a transformers class; `options` are those of its from_pretrained.
 
-    Raises ImportError without the library, and what it raises of files that it cannot read, or cannot read
-    without their code.
+    Raises ImportError without the library, and the library's exceptions for files that it cannot read, or
+    cannot read without code from the checkpoint.
     """
     import transformers
 
@@ -26,7 +29,7 @@ def from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any
 
 
 def model_from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any:
-    """As `from_pretrained` for a class of models, whose weights are never read from pickles.
+    """As `from_pretrained` for a class of models; weights are never read from pickles.
 
     Without a folder, `options` have a config and a state_dict.
     """
@@ -34,7 +37,7 @@ def model_from_pretrained(kind: str, folder: str | Path | None, **options: Any) 
 
 
 def model_of_config(kind: str, config: Any) -> Any:
-    """The model that `kind`, a class of the library or an automatic one, makes of a config, untrained."""
+    """An untrained model of the config, of `kind`, a class of the library or an automatic one."""
     import transformers
 
     named = getattr(transformers, kind)
@@ -43,26 +46,26 @@ def model_of_config(kind: str, config: Any) -> Any:
 
 
 def cache_parameter(forward: Callable[..., Any] | Collection[str]) -> str | None:
-    """The parameter of a model's `forward` that takes a cache of keys and values; None where none does.
+    """The parameter of a model's `forward` that takes a key-value cache; None if there is none.
 
-    Instead of the function its parameters' names will do.
+    It also accepts the names of the parameters in place of the function.
     """
     names = inspect.signature(forward).parameters if callable(forward) else forward
     return next((name for name in CACHE_NAMES if name in names), None)
 
 
 def cache_of(outputs: Mapping[str, Any]) -> Any:
-    """The keys and values among a model's outputs. Raises AssertionError where there are none."""
+    """The key-value cache among a model's outputs. Raises AssertionError if there is none."""
     name = cache_parameter(outputs)
     if name is None:
-        raise AssertionError(f"the original gives no keys and values, but {', '.join(outputs)}")
+        raise AssertionError(f"the original returns no keys and values, but {', '.join(outputs)}")
     return outputs[name]
 
 
 def config_of(values: Mapping[str, Any]) -> Any:
-    """A config of transformers with the values of a config.json, which stay as they are.
+    """A config of transformers with the values of a config.json, which are not modified.
 
-    The library writes into tables that it is given, as the theta into rope_scaling.
+    The library writes into tables that it receives, for example the theta into rope_scaling.
     """
     import transformers
 

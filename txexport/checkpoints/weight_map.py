@@ -1,4 +1,4 @@
-"""Weight tables: the rules that map the tensors of a checkpoint to the parameters of a spec.
+"""Weight tables: rules that map the tensors of a checkpoint to the parameters of a spec.
 
 A rule's key is a parameter name, in which `{i}` stands for a layer's number and a final `*` for `weight` or
 `bias`; its sources use the same placeholders.
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Take:
-    """Where a parameter lies: the tensor `source`, or one of `also`, and any two present must be equal.
+    """The source of a parameter: the tensor `source`, or one of `also`; if several exist, they must be equal.
 
     `fallback` is read where there is none of those, and ignored elsewhere. Where the checkpoint has none at
     all, `computed` makes the numbers from the shape.
@@ -60,41 +60,43 @@ class Take:
 
     @property
     def number(self) -> int | None:
-        """Whose part of a tensor of several experts it is; None where it is no such tensor."""
+        """The expert whose part of a tensor it is; None if the tensor is not that of several experts."""
         return self.expert if self.experts else None
 
     def own(self, stored: np.ndarray) -> np.ndarray:
-        """A whole tensor, or its expert's part of it; a view."""
+        """All of a tensor, or its expert's part of it; a view."""
         return stored[self.expert] if self.experts else stored
 
     def cut(self, stored: np.ndarray) -> np.ndarray:
-        """The parameter, from what `own` gives of the tensor that holds it."""
-        whole = self._with_our_axes(stored)
+        """The parameter, from the result of `own`."""
+        stored_in_order = self._with_our_axes(stored)
         if self.along_inputs:
-            return np.ascontiguousarray(whole[:, self._inputs(whole)])
-        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])
+            return np.ascontiguousarray(stored_in_order[:, self._inputs(stored_in_order)])
+        grouped = stored_in_order.reshape(self.groups, self.parts, -1, *stored_in_order.shape[1:])
         taken = grouped[:, self.part : self.part + self.width]
-        numbers = np.ascontiguousarray(taken).reshape(-1, *whole.shape[1:])
+        numbers = np.ascontiguousarray(taken).reshape(-1, *stored_in_order.shape[1:])
         return numbers + np.float32(self.plus) if self.plus else numbers
 
     def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:
-        """Write a parameter's numbers into what `own` gives: the inverse of `cut`."""
-        whole = self._with_our_axes(stored)
+        """Write a parameter's numbers into the result of `own`: the inverse of `cut`."""
+        stored_in_order = self._with_our_axes(stored)
         if self.along_inputs:
-            whole[:, self._inputs(whole)] = numbers
+            stored_in_order[:, self._inputs(stored_in_order)] = numbers
             return
-        grouped = whole.reshape(self.groups, self.parts, -1, *whole.shape[1:])  # of the same memory
+        grouped = stored_in_order.reshape(
+            self.groups, self.parts, -1, *stored_in_order.shape[1:]
+        )  # a view of the same memory
         place = grouped[:, self.part : self.part + self.width]
         place[...] = numbers.reshape(place.shape) - np.float32(self.plus)
 
     def _inputs(self, whole: np.ndarray) -> slice:
-        """Which columns of a matrix of ours are the part's."""
+        """The columns of our matrix that are the part's."""
         size = whole.shape[1] // self.parts
         return slice(self.part * size, (self.part + 1) * size)
 
     @property
     def along_outputs(self) -> bool:
-        """True if rows are the checkpoint's own, if not all of them."""
+        """True if the parameter is some or all of the checkpoint's rows, unchanged."""
         changed = (
             self.transpose,
             self.along_inputs,
@@ -111,7 +113,7 @@ class Take:
         return self.parts == 1 and self.along_outputs
 
     def _with_our_axes(self, stored: np.ndarray) -> np.ndarray:
-        """The stored tensor with the axes of what is cut from it, in our order; a view."""
+        """The stored tensor with the axes of the parameter, in our order; a view."""
         if self.heads:
             stored = stored.reshape(*stored.shape[:-2], -1)
         if self.leading_axis:
@@ -130,7 +132,7 @@ def normalised(direction: np.ndarray, norms: np.ndarray) -> np.ndarray:
 
 
 def zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """A bias that no file has, for Take's `computed`."""
+    """A bias of zeros for Take's `computed`."""
     return np.zeros(shape, np.float32)
 
 
@@ -139,9 +141,9 @@ Rules = dict[str, str | Take]
 
 @dataclass(frozen=True)
 class Naming:
-    """Variations of names: `prefix` or one of `others` may precede a name, and endings may be older.
+    """Variations of names: `prefix` or one of `others` may precede a name, and endings may be older ones.
 
-    `rename` maps old endings to new ones. What follows the name of one of `parts` varies as that one's names.
+    `rename` maps old endings to new ones. Names inside one of `parts` vary as that part's names do.
     """
 
     prefix: str = ""
@@ -150,7 +152,7 @@ class Naming:
     parts: "Mapping[str, Naming]" = field(default_factory=dict)
 
     def canonical(self, name: str) -> str:
-        """A checkpoint's name for a tensor as the rules write it."""
+        """A checkpoint's name of a tensor as the rules write it."""
         for part, naming in self.parts.items():
             if name.startswith(part):
                 return part + naming.canonical(name.removeprefix(part))
@@ -166,7 +168,7 @@ class Naming:
 
 @dataclass(frozen=True)
 class Table:
-    """A family's rules; `drop` names tensors with no part in the mathematics asked for."""
+    """A family's rules; `drop` names tensors that the task does not use."""
 
     rules: Rules
     naming: Naming = Naming()

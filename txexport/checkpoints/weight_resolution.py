@@ -37,7 +37,7 @@ class Weight:
 
     @property
     def key(self) -> tuple:
-        """Equal for parameters whose numbers are the same, so that they are stored once."""
+        """A key that is equal for parameters with the same numbers, which are stored once."""
         take = self.take
         if not self.tensors:
             return take.computed, self.shape
@@ -54,7 +54,7 @@ class Weight:
         return self.tensors[0], take.number, *cut
 
     def rows(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
-        """The parameter as float32, in blocks of rows. Raises CheckpointError for what is not finite."""
+        """The parameter as float32, in blocks of rows. Raises CheckpointError for NaN and infinity."""
         if not self.tensors:
             assert self.take.computed is not None
             yield self.take.computed(self.shape)
@@ -79,7 +79,7 @@ class Weight:
         return weight
 
     def blocks(self, checkpoint: Checkpoint) -> Blocks | None:
-        """The parameter as integers and scales, of which `rows` are the products; None where it has none.
+        """The parameter as integers and scales, whose products `rows` returns; None if it has none.
 
         Raises CheckpointError for scales that are not finite.
         """
@@ -97,11 +97,11 @@ class Weight:
 
 
 def check_finite(numbers: np.ndarray, what: str) -> None:
-    """Raise CheckpointError where `what` holds NaN, infinity, or what float32 cannot compute with."""
+    """Raise CheckpointError if `what` has NaN, infinity, or numbers too large for float32 arithmetic."""
     flat = numbers.reshape(-1)
     for start in range(0, flat.size, AT_ONCE):  # small enough to stay in a processor's cache
         part = flat[start : start + AT_ONCE]
-        low, high = part.min(), part.max()  # NaN where there is one
+        low, high = part.min(), part.max()  # NaN if any number is NaN
         if not (np.isfinite(low) and np.isfinite(high)):
             raise CheckpointError(f"{what} holds NaN or infinity as float32; train or convert it again")
         if max(-low, high) > LARGEST:
@@ -112,7 +112,7 @@ def check_finite(numbers: np.ndarray, what: str) -> None:
 
 
 def stored_names(weights: Mapping[str, Weight], formats: Mapping[str, str] | None = None) -> dict[str, str]:
-    """For each parameter the first with the same numbers, and the same of `formats`: these are stored."""
+    """The first parameter with the same numbers and the same of `formats`, by parameter: these are stored."""
     first: dict[tuple, str] = {}
     kinds = formats or {}
     return {name: first.setdefault((weight.key, kinds.get(name)), name) for name, weight in weights.items()}
@@ -133,8 +133,8 @@ def names(naming: Naming, checkpoint: Checkpoint) -> dict[str, str]:
 def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, Weight]:
     """A weight for every parameter in `shapes`.
 
-    Raises one CheckpointError that lists every parameter without a tensor, every tensor that is neither
-    used nor dropped, and every shape that disagrees with config.json.
+    Raises one CheckpointError that lists every parameter without a tensor, every tensor that is neither used
+    nor dropped, and every shape that contradicts config.json.
     """
     tensor_names = names(table.naming, checkpoint)
     rules = [(_pattern(key), _take(rule)) for key, rule in table.rules.items()]
@@ -154,7 +154,7 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
             present = present or [spare]
         used |= set(present)
         if any(not isinstance(checkpoint.tensors[name], Stored) for name in present):
-            take = replace(take, transpose=False)  # packed matrices are (out,in), whatever was packed
+            take = replace(take, transpose=False)  # packed matrices are always (out,in)
         if not present and take.computed is None:
             missing.append(sources[0])
         expected = take.stored_shape(shape)
@@ -203,7 +203,7 @@ def _fill(source: str, match: re.Match) -> str:
 
 
 def _is_filler(name: str, checkpoint: Checkpoint) -> bool:
-    """Tell whether a tensor is the bias of zeros that older writers of GPTQ gave every matrix."""
+    """Tell whether a tensor is the bias of zeros that older GPTQ writers added to every matrix."""
     module, _, leaf = name.rpartition(".")
     packed = isinstance(checkpoint.tensors.get(f"{module}.weight"), Matrix)
     return packed and leaf == "bias" and not checkpoint.read(name).any()
@@ -219,12 +219,12 @@ def _disagreement(name: str, expected: tuple[int, ...], checkpoint: Checkpoint) 
 
 
 def _compare_copies(weights: Mapping[str, Weight], checkpoint: Checkpoint) -> None:
-    """Tensors that config.json ties are one matrix; where a checkpoint keeps copies, they must agree."""
+    """Check that the checkpoint's copies of tensors that config.json ties are equal."""
     for weight in weights.values():
         for other in weight.tensors[1:]:
             first = weight.tensors[0]
             pairs = zip(checkpoint.rows(first), checkpoint.rows(other), strict=True)
-            if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):  # NaN is named by `rows`
+            if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):  # NaN is reported by `rows`
                 raise CheckpointError(
                     f"config.json ties '{other}' to '{first}', but their numbers differ; "
                     'if they are meant to, set "tie_word_embeddings": false'

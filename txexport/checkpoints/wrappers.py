@@ -1,4 +1,4 @@
-"""Tensors by the names that they have in a model, where it was saved from within what wrapped it to train."""
+"""Tensor names without the prefixes of training wrappers."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -6,13 +6,13 @@ from typing import TypeVar
 from txexport.errors import CheckpointError, shown
 
 T = TypeVar("T")
-# What torch.compile, FSDP and recomputed activations put before whichever module they wrap.
+# Prefixes of torch.compile, FSDP and activation checkpointing, before the wrapped module.
 PARTS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
-PARALLEL = "module."  # what DataParallel and DistributedDataParallel put before all
+PARALLEL = "module."  # the prefix of DataParallel and DistributedDataParallel, before all names
 
 
 def unwrapped(tensors: Mapping[str, T]) -> dict[str, T]:
-    """The tensors without the wrappers' parts of their names. Raises CheckpointError for two of one name."""
+    """The tensors without the wrappers' prefixes. Raises CheckpointError for two of one name."""
     result: dict[str, T] = {}
     for name, tensor in tensors.items():
         plain = ".".join(part for part in name.split(".") if part not in PARTS)

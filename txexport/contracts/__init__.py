@@ -1,11 +1,11 @@
-"""What graphs take and give: names, shapes, files, and who computes what.
+"""Inputs and outputs of graphs: names, shapes, files and stages.
 
-A contract is an object: `STATIC` and `DYNAMIC` are ours for models that generate, by the kind of their cache,
-`ONE_PASS` is that of all others, `ECOSYSTEM` what other tools write and other clients load, `SHARED` what
-onnxruntime-genai alone does. Names of inputs and outputs are in `names`, those of keys and values in
-`cache_names`, those of graphs and files in `roles`; nobody else spells them. `with_outputs` makes of a
-contract one whose graphs give hidden states and attention weights of every layer too. The inputs and outputs
-of a model's graphs by a contract are `parts.signatures`.
+A contract is an object. `STATIC` and `DYNAMIC` are ours for models that generate, by the kind of cache;
+`ONE_PASS` is ours for all other models. `ECOSYSTEM` has the layout of other tools and clients, `SHARED` that
+of onnxruntime-genai. The names of inputs and outputs are in `names`, those of keys and values in
+`cache_names`, those of graphs and files in `roles`; no other module spells them. `with_outputs` returns a
+contract whose graphs also give hidden states and attention weights of every layer. `parts.signatures` returns
+the inputs and outputs of a model's graphs by a contract.
 """
 
 from txexport.contracts.contract import Contract, Port, Signature
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def of_cache(cache: str | None) -> Contract:
-    """Our contract with a cache of that kind; None is a model that keeps nothing."""
+    """Our contract with a cache of that kind; None is a model without a cache."""
     if cache is None:
         return ONE_PASS
     return {Cache.STATIC: STATIC, Cache.DYNAMIC: DYNAMIC}[Cache(cache)]

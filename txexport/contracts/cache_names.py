@@ -1,7 +1,7 @@
-"""Names of keys and values: what a decoder's graph takes of the past, and gives for the next step.
+"""Names of keys and values: the past that a decoder's graph takes, and the present that it gives.
 
-Behind an encoder they are of two parts, the decoder's own and the encoder's, which cross-attention reads and
-which no step changes: `past_key_values.{layer}.encoder.key`.
+With an encoder there are two parts: the decoder's own keys and values, and those of the encoder's output,
+which cross-attention reads and no step changes: `past_key_values.{layer}.encoder.key`.
 """
 
 from collections.abc import Iterable
@@ -27,27 +27,27 @@ def pair(kind: str, layer: int | str, part: str | None) -> tuple[str, str]:
 
 
 def is_past(name: str) -> bool:
-    """Whether keys or values of the past go in by that name."""
+    """Tell whether an input of that name has past keys or values."""
     return name.startswith(f"{PAST}.")
 
 
 def is_present(name: str) -> bool:
-    """Whether keys or values come out by that name."""
+    """Tell whether an output of that name has keys or values."""
     return name.startswith(f"{PRESENT}.")
 
 
 def is_cross(name: str) -> bool:
-    """Whether keys or values are of an encoder's tokens."""
+    """Tell whether the keys or values of that name are those of an encoder's output."""
     return f".{ENCODER}." in name
 
 
 def own_past(names: Iterable[str]) -> list[str]:
-    """Those of the inputs that are keys and values of a decoder's own tokens."""
+    """The inputs among `names` that are a decoder's own keys and values."""
     return [name for name in names if is_past(name) and not is_cross(name)]
 
 
 def to_present(name: str) -> str:
-    """The output that follows from the input `name`."""
+    """The output that continues the input `name`."""
     return name.replace(PAST, PRESENT, 1)
 
 
@@ -57,5 +57,5 @@ def to_past(name: str) -> str:
 
 
 def layer_of(name: str) -> int:
-    """The layer whose keys or values go by that name."""
+    """The layer of the keys or values of that name."""
     return int(name.split(".")[1])

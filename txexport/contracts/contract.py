@@ -1,4 +1,4 @@
-"""What a contract is, and the parts that contracts share."""
+"""Contract, signature and port: the inputs and outputs of a model's graphs."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ INT, FLOAT, BOOL = "int64", "float", "bool"
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a graph, its type in ONNX's word.
+    """An input or output of a graph; `dtype` is ONNX's name of its type.
 
     A string in `shape` is a symbolic dimension, "" one without a name.
     """
@@ -22,7 +22,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Signature:
-    """What one graph takes and gives, in the order in which it declares it."""
+    """The inputs and outputs of one graph, in the order in which it declares them."""
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -30,12 +30,13 @@ class Signature:
 
 @dataclass(frozen=True)
 class Contract:
-    """The layout of a model's graphs: the inputs of a decoder's step, and how its cache comes and goes.
+    """The layout of a model's graphs: the inputs of a decoder's step, and the kind of cache.
 
-    `cache` is None where nothing is kept. A step takes `step` and the past, or `step_after_encoder` where an
-    encoder stands before the decoder; keys and values have the `lengths` in and out, scores `logits`. `role`
-    is the one of a decoder alone. Of the `hub` are graphs as other tools write them. `outputs` are those of
-    every layer that graphs give too, of `layer_outputs.OUTPUTS`.
+    `cache` is None if there is no cache. A step takes `step` and the past, or after an encoder
+    `step_after_encoder` and the past. `lengths` are the names of the dimension of keys and values in and out,
+    `logits` that of the dimension of scored tokens. `role` is that of a decoder without an encoder. Graphs of
+    the `hub` have the layout of other tools. `outputs` are the outputs of every layer that the graphs also
+    give, of `layer_outputs.OUTPUTS`.
     """
 
     name: str
@@ -50,10 +51,10 @@ class Contract:
 
 
 def ints(name: str, *shape: int | str) -> Port:
-    """A port of whole numbers."""
+    """A port of int64 numbers."""
     return Port(name, INT, list(shape))
 
 
 def floats(name: str, *shape: int | str) -> Port:
-    """A port of numbers."""
+    """A port of float32 numbers."""
     return Port(name, FLOAT, list(shape))

@@ -1,7 +1,7 @@
-"""Ours with a cache that grows: each step gives keys and values longer than those that it took.
+"""Our contract with a growing cache: each step returns keys and values longer than those that it took.
 
-Of a decoder alone this is the ecosystem's contract. Behind an encoder, cross keys and values are computed
-once, by the encoder's graph, and no mask is given: every row is as long as the cache.
+For a decoder alone this is the ecosystem's contract. After an encoder, the encoder's graph computes the keys
+and values of cross-attention once, and there is no mask: every row is as long as the cache.
 """
 
 from txexport.contracts import names

@@ -1,7 +1,8 @@
-"""What other tools write and other clients load: optimum's tasks, which transformers.js shares.
+"""The layout of other tools and clients: optimum's tasks, which transformers.js shares.
 
-Behind an encoder, the decoder itself computes cross keys and values in its first step, which has no past; a
-second graph, or a branch of a merged one, goes on from there. Texts and images are compared in one graph.
+After an encoder, the decoder itself computes the keys and values of cross-attention in its first step, which
+has no past; later steps run in a second graph, or in a branch of a merged one. Texts and images are compared
+in one graph.
 """
 
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 from txexport.contracts import dynamic, names, roles
 from txexport.contracts.contract import BOOL, Port
 
-LAYOUTS = (  # what a folder may hold of one model, the best first
+LAYOUTS = (  # the graphs of one model that a folder may have, the preferred ones first
     (roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST),
     (roles.ENCODER, roles.DECODER_MERGED),
     (roles.ENCODER, roles.DECODER),
@@ -17,7 +18,7 @@ LAYOUTS = (  # what a folder may hold of one model, the best first
     (roles.DECODER,),
 )
 BRANCH = Port(names.USE_CACHE_BRANCH, BOOL, [1])  # of a merged decoder
-DECODER_INPUTS = frozenset(  # all that a decoder may take beside keys and values
+DECODER_INPUTS = frozenset(  # all inputs that a decoder may have besides keys and values
     {
         *(port.name for port in dynamic.STEP),
         names.ENCODER_HIDDEN_STATES,

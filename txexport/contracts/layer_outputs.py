@@ -1,7 +1,7 @@
-"""Outputs beside those of a task: hidden states and attention weights of every layer, where asked for.
+"""Additional outputs: hidden states and attention weights of every layer.
 
-Their names and shapes are those of `output_hidden_states` and `output_attentions` in transformers. A static
-cache has its whole capacity for keys, of which unfilled slots have weight 0, as padding and what is hidden.
+Their names and shapes are those of `output_hidden_states` and `output_attentions` in transformers. With a
+static cache the keys are the whole capacity; unfilled slots have weight 0, like padding and masked tokens.
 """
 
 from collections.abc import Collection
@@ -17,11 +17,11 @@ Value = TypeVar("Value")
 
 @dataclass
 class LayerOutputs(Generic[Value]):
-    """What the layers of a stack give of the outputs `asked` for: `values` by name, of whatever computes.
+    """The outputs of every layer that are `asked` for, by name in `values`; a value is a tensor or a graph's.
 
-    `stack` is the name of one of two. `before_norm` is whether the last hidden state is without the stack's
-    final norm, as transformers gives it of patches and of CLIP. `states` by layer are kept where they are
-    summed.
+    `stack` is the name of one of two stacks. With `before_norm`, the last hidden state is without the stack's
+    final norm, as transformers returns it for patches and for CLIP. `states` has the hidden states by layer
+    if they are summed.
     """
 
     asked: Collection[str] = ()
@@ -33,25 +33,25 @@ class LayerOutputs(Generic[Value]):
 
     @property
     def weighted(self) -> bool:
-        """Whether layers are to give their weights."""
+        """True if the layers return attention weights."""
         return names.ATTENTIONS in self.asked
 
     def hidden(self, x: Value) -> None:
-        """The next layer reads x (B,S,W), or the last one gave it."""
+        """Record x (B,S,W), the input of the next layer or the output of the last one."""
         if self.states is not None:
             self.states[str(len(self.states))] = x
         if names.HIDDEN_STATES in self.asked:
             self._add(names.HIDDEN_STATES, self.stack, x)
 
     def weights(self, own: Value | None = None, cross: Value | None = None) -> None:
-        """The next layer weighs with `own` (B,N,S,T), and an encoder's tokens with `cross` (B,N,S,E)."""
+        """Record the next layer's attention weights (B,N,S,T), and those of cross-attention (B,N,S,E)."""
         if own is not None and self.weighted:
             self._add(names.ATTENTIONS, self.stack, own)
         if cross is not None and self.weighted:
             self._add(names.CROSS_ATTENTIONS, None, cross)
 
     def last(self, x: Value, normed: Value) -> None:
-        """The last layer gave x (B,S,W), and the final norm `normed`."""
+        """Record the output x (B,S,W) of the last layer, and `normed` after the final norm."""
         self.hidden(x if self.before_norm else normed)
 
     def _add(self, kind: str, stack: str | None, value: Value) -> None:
@@ -61,16 +61,16 @@ class LayerOutputs(Generic[Value]):
 
 
 def kind_of(name: str) -> str | None:
-    """That of OUTPUTS which an output is of a layer's, None for one that is of no layer."""
+    """The kind, of OUTPUTS, of a layer's output; None if the output is not that of a layer."""
     kind, _, layer = name.rpartition(".")
     return next((known for known in OUTPUTS if kind.endswith(known) and layer.isdecimal()), None)
 
 
 def kinds(ports: Collection[Port]) -> frozenset[str]:
-    """The outputs of every layer that are among a graph's."""
+    """The kinds of layer outputs among the ports of a graph."""
     return frozenset(kind for port in ports if (kind := kind_of(port.name)) is not None)
 
 
 def with_outputs(contract: Contract, outputs: tuple[str, ...]) -> Contract:
-    """The contract, whose graphs give `outputs` of every layer too, last; itself where there are none."""
+    """The contract with `outputs` of every layer after the others; the same contract if there are none."""
     return replace(contract, outputs=outputs) if outputs else contract

@@ -1,19 +1,19 @@
-"""Names of graphs' inputs, outputs and symbolic dimensions: the ecosystem's, where it has one.
+"""Names of graphs' inputs, outputs and symbolic dimensions: the ecosystem's, if it has one.
 
-B rows, S tokens, P past tokens, E tokens of an encoder, L positions asked for; T texts, I images.
+B rows, S tokens, P past tokens, E tokens of an encoder, L scored positions; T texts, I images.
 """
 
-# Inputs of token ids and of what is known of each token
+# Inputs: token ids, masks and other numbers of each token
 INPUT_IDS = "input_ids"  # (B,S)
 ATTENTION_MASK = "attention_mask"  # (B,S), over a growing cache (B,P+S): 1 for a token, 0 for padding
 TOKEN_TYPE_IDS = "token_type_ids"  # (B,S)
-GLOBAL_ATTENTION_MASK = "global_attention_mask"  # (B,S): 1 for a token that every token sees
+GLOBAL_ATTENTION_MASK = "global_attention_mask"  # (B,S): 1 for a token with global attention
 POSITION_IDS = "position_ids"  # (B,S)
 INPUTS_EMBEDS = "inputs_embeds"  # (B,S,W): vectors in place of token ids
 
-# Inputs of a decoder alone
-CACHE_LENGTHS = "cache_lengths"  # (B): how many slots of a static cache each row has filled
-LOGITS_INDICES = "logits_indices"  # (B,L): the new tokens whose logits are asked for
+# Inputs that only a decoder has
+CACHE_LENGTHS = "cache_lengths"  # (B): filled slots of a static cache
+LOGITS_INDICES = "logits_indices"  # (B,L): the new tokens whose logits are computed
 ENCODER_HIDDEN_STATES = "encoder_hidden_states"  # (B,E,W)
 ENCODER_ATTENTION_MASK = "encoder_attention_mask"  # (B,E)
 USE_CACHE_BRANCH = "use_cache_branch"  # (1): whether there is a past
@@ -29,7 +29,7 @@ POOLER_OUTPUT = "pooler_output"  # (B,W)
 LOGITS = "logits"
 START_LOGITS = "start_logits"  # (B,S)
 END_LOGITS = "end_logits"  # (B,S)
-PREDICTION_LOGITS = "prediction_logits"  # (B,S,V), where a pair is scored beside the masks
+PREDICTION_LOGITS = "prediction_logits"  # (B,S,V), with a second score of the pair
 SEQ_RELATIONSHIP_LOGITS = "seq_relationship_logits"  # (B,2)
 CLS_LOGITS = "cls_logits"  # (B,labels)
 DISTILLATION_LOGITS = "distillation_logits"  # (B,labels)
@@ -39,21 +39,26 @@ LOGITS_PER_TEXT = "logits_per_text"  # (T,I)
 LOGITS_PER_IMAGE = "logits_per_image"  # (I,T)
 
 # Outputs beside those of a task, one for every layer, by `of_layer`
-HIDDEN_STATES = "hidden_states"  # (B,S,W): what the first layer reads, and then what each layer gives
-ATTENTIONS = "attentions"  # (B,N,S,T): how much of each key a query takes, which is 1 in all
-CROSS_ATTENTIONS = "cross_attentions"  # (B,N,S,E): the same of an encoder's tokens
-ENCODER, DECODER, TEXT, VISION = "encoder", "decoder", "text", "vision"  # the stacks, where there are two
+HIDDEN_STATES = "hidden_states"  # (B,S,W): the input of the first layer, then the output of each
+ATTENTIONS = "attentions"  # (B,N,S,T): the weight of each key for a query; they add up to 1
+CROSS_ATTENTIONS = "cross_attentions"  # (B,N,S,E): the same over an encoder's output
+ENCODER, DECODER, TEXT, VISION = (
+    "encoder",
+    "decoder",
+    "text",
+    "vision",
+)  # names of the stacks, if there are two
 
 # Dimensions
 BATCH_SIZE = "batch_size"
 SEQUENCE_LENGTH = "sequence_length"
 ENCODER_SEQUENCE_LENGTH = "encoder_sequence_length"
-PAST_ENCODER_SEQUENCE_LENGTH = "past_encoder_sequence_length"  # that, or 0 before the first step
+PAST_ENCODER_SEQUENCE_LENGTH = "past_encoder_sequence_length"  # the same, or 0 before the first step
 PAST_SEQUENCE_LENGTH = "past_sequence_length"
 TOTAL_SEQUENCE_LENGTH = "total_sequence_length"
 CAPACITY = "capacity"
 LOGITS_LENGTH = "logits_length"
-NUM_HEADS, HEAD_DIM = "num_heads", "head_dim"  # where a graph takes any
+NUM_HEADS, HEAD_DIM = "num_heads", "head_dim"  # of a graph that takes any
 NUM_CHOICES = "num_choices"
 HEIGHT, WIDTH = "height", "width"
 NUM_SAMPLES = "num_samples"
@@ -62,5 +67,5 @@ IMAGE_BATCH_SIZE = "image_batch_size"
 
 
 def of_layer(kind: str, layer: int, stack: str | None = None) -> str:
-    """The output of a layer, as transformers' outputs and transformers.js call it: decoder_attentions.0."""
+    """The name of a layer's output, as in transformers and transformers.js: decoder_attentions.0."""
     return f"{kind}.{layer}" if stack is None else f"{stack}_{kind}.{layer}"

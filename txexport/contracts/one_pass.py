@@ -1,4 +1,4 @@
-"""Graphs that read their whole input at once and keep nothing: encoders under any head, and two towers."""
+"""Graphs that read their whole input at once and have no cache: encoders with any head, and dual encoders."""
 
 from txexport.contracts.contract import Contract
 

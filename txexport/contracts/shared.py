@@ -1,8 +1,8 @@
-"""Buffers as in `static`, told by the ecosystem's inputs: a shared buffer, as onnxruntime-genai calls it.
+"""Buffers as in `static`, with the ecosystem's inputs: onnxruntime-genai's shared past-present buffer.
 
-The caller owns each buffer and binds it as past and present at once. A row has filled as many slots as its
-mask (B,T) has ones before the S new tokens: padding takes none, and stands on the right. The graph stands
-beside one whose cache grows.
+The caller owns each buffer and binds it as past and present at once. The number of filled slots of a row is
+the number of ones of its mask (B,T) before the S new tokens: padding takes no slot and is on the right. The
+graph accompanies one with a growing cache.
 """
 
 from txexport.contracts import dynamic, names, roles

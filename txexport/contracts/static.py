@@ -1,7 +1,7 @@
-"""Ours by default: keys and values are buffers of fixed capacity, which a step writes in place.
+"""Our default contract: keys and values are buffers of fixed capacity, which a step writes in place.
 
-The caller owns each buffer and binds it as past and present at once. No mask is given: positions, the place
-to write and what a token sees all follow from how many slots a row has filled.
+The caller owns each buffer and binds it as past and present at once. There is no mask: positions, the slot to
+write and the keys that a token attends to all follow from the number of filled slots of a row.
 """
 
 from txexport.contracts import names

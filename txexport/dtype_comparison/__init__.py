@@ -1,4 +1,4 @@
-"""The dtypes of one bundle side by side: size, accuracy, speed; on ONNX Runtime, without PyTorch."""
+"""Comparison of a bundle's dtypes: size, accuracy, speed; on ONNX Runtime, without PyTorch."""
 
 from txexport.errors import needed_for
 

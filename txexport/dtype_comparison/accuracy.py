@@ -27,19 +27,19 @@ MEASURES = {
     GREEDY: "share of the reference's greedy tokens that come before the first difference",
 }
 SEARCH: dict[str, Any] = {"num_beams": 1, "do_sample": False, "max_length": None}
-PROMPT = 2  # the part of a text that a decoder goes on from: a half
-CHOICES = 3  # a text, and the two before it
-IMAGES = 8  # seeded ones
-FRACTION = {COSINE, WORST}  # which are printed as numbers; other shares in per cent
+PROMPT = 2  # a decoder continues the first half of a text
+CHOICES = 3  # choices of each text: itself, and the two before it
+IMAGES = 8  # seeded images
+FRACTION = {COSINE, WORST}  # printed as numbers; other measures are shares in per cent
 
 
 def check_task(task: str, items: list[Item]) -> str:
-    """The method whose answers are compared. Raises InputError where none can be, or not of so few texts."""
+    """The method whose answers are compared. Raises InputError for too few texts, or if there is none."""
     method = TASKS[task].methods[0]
     if method not in (*ANSWERS, "generate"):
-        raise InputError(f"dtypes are compared on texts or images, and the bundle is for {method}")
+        raise InputError(f"dtypes are compared on texts or images, but the bundle is for {method}")
     if method == "choose" and len(items) < CHOICES:
-        raise InputError(f"of {len(items)} texts none can be chosen, expected {CHOICES} or more")
+        raise InputError(f"{len(items)} texts are too few for multiple choice, expected {CHOICES} or more")
     return method
 
 
@@ -55,13 +55,13 @@ def accuracy_of(models: dict[str, Model], items: list[Item], new_tokens: int) ->
 
 
 def _embedded(model: Model, items: list[Item]) -> np.ndarray:
-    """Sentence vectors, of a model that does not say how to pool the means of tokens."""
+    """Sentence embeddings; mean pooling for a model without pooling settings."""
     pooling = "mean" if model.pooling is None else None
     return model.embed(singles(items), pooling=pooling, truncate=True)
 
 
 def vectors(truth: np.ndarray, other: np.ndarray) -> dict[str, float]:
-    """Of vectors (T,W): direction, and neighbours among each other where there are more than two."""
+    """Measures of vectors (T,W): cosine similarity, and the nearest neighbour if there are more than two."""
     one, two = (
         rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in (truth, other)
     )
@@ -104,7 +104,7 @@ def _tagged(model: Model, items: list[Item]) -> list[Any]:
 
 
 def _pixels(model: Model, _: list[Item]) -> np.ndarray:
-    """The first output of seeded images, (I,...) with all but the last dimension's numbers in the middle."""
+    """The first output for seeded images, (I,...), reshaped to (I,rows,width of the last dimension)."""
     session: Session = next(iter(model.sessions.values()))
     [(name, port)] = session.inputs.items()
     shape = [IMAGES, *(dim if isinstance(dim, int) else 224 for dim in port.shape[1:])]
@@ -123,8 +123,8 @@ def _masked(model: Model, items: list[Item]) -> list[Any]:
 
 def _answered(model: Model, items: list[Item]) -> list[Any]:
     questions, contexts = zip(*pairs(items), strict=True)
-    found: list[Any] = model.answer(list(questions), list(contexts), top_k=1)
-    return [(answer["start"], answer["end"]) for [answer] in found]
+    answers: list[Any] = model.answer(list(questions), list(contexts), top_k=1)
+    return [(answer["start"], answer["end"]) for [answer] in answers]
 
 
 def _next(model: Model, items: list[Item]) -> list[Any]:
@@ -140,11 +140,11 @@ def _chosen(model: Model, items: list[Item]) -> list[Any]:
 
 
 def _classified(model: Model, items: list[Item]) -> list[Any]:
-    found: list[Any] = model.classify(items, top_k=1, truncate=True)
-    return [row[0]["label"] for row in found]
+    labels: list[Any] = model.classify(items, top_k=1, truncate=True)
+    return [row[0]["label"] for row in labels]
 
 
-# What each method's models are asked, and how answers are measured, the truth's first.
+# By method: the function that computes answers, and the one that compares them, the reference's first.
 ANSWERS: dict[str, tuple[Callable[[Model, list[Item]], Any], Callable[[Any, Any], dict[str, float]]]] = {
     "embed": (_embedded, vectors),
     "match": (_matched, vectors),
@@ -160,7 +160,7 @@ ANSWERS: dict[str, tuple[Callable[[Model, list[Item]], Any], Callable[[Any, Any]
 
 
 def _generating(models: dict[str, Model], items: list[Item], new_tokens: int) -> dict[str, dict[str, float]]:
-    """Perplexity and greedy answers, as long as they may be; of a decoder alone, after half of each text."""
+    """Perplexity and greedy answers of maximum length; a decoder continues half of each text."""
     reference = next(iter(models.values()))
     texts = singles(items)
     rows, new_tokens = prompts(reference, items, new_tokens)
@@ -185,7 +185,7 @@ def _generating(models: dict[str, Model], items: list[Item], new_tokens: int) ->
 
 
 def prompts(model: Model, items: list[Item], new_tokens: int) -> tuple[list[list[int]], int]:
-    """The prompts of a generator, and the number of new tokens; a decoder is given half of each text."""
+    """The prompts of a generator, and the number of new tokens; for a decoder, half of each text."""
     rows = [encoding.ids for encoding in model.text.encode(singles(items))]
     if not model.bundle.is_encoder_decoder:
         rows = [row[: max(1, len(row) // PROMPT)] for row in rows]

@@ -1,4 +1,4 @@
-"""Open every dtype of a bundle, ask each the same, and time them in turn."""
+"""Open all dtypes of a bundle, compare their answers to the same inputs, and time them in turn."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -33,16 +33,16 @@ def compare_dtypes(
     max_new_tokens: int = 32,
     progress: Naming | bool | None = None,
 ) -> DtypeComparison:
-    """Size, accuracy and speed of every dtype of the bundle `out`, in which all are open at once.
+    """Compare size, accuracy and speed of every dtype of the bundle `out`; all are open at once.
 
-    Each is held against float32, or against the bundle's first dtype where it has no float32. `texts` is a
-    file, one text a line, or two with a tab between them (of an encoder-decoder, a source and its target); or
-    the texts themselves; by default 64 sentences, the same at every run, which say little of a model that
-    writes code. Models of images see seeded noise. `device`, `threads`, `engine` and `precision` are as in
-    `load`. The speed is that
-    of this machine, in `rounds` in which every dtype runs once. Generators write `max_new_tokens` greedily,
-    or as many as the model allows. `progress` is told what is done next; True shows it. Raises BundleError,
-    InputError for texts or a task that cannot be compared, OSError for a file that cannot be read.
+    The reference is float32, or the bundle's first dtype if it has no float32. `texts` is a file, one text a
+    line, or two separated by a tab (for an encoder-decoder, source and target), or a list of texts. By
+    default 64 built-in sentences are used, which are no good test of a model that writes code. Models of
+    images read seeded noise. `device`, `threads`, `engine` and `precision` are as in `load`. Speed is
+    measured on this machine, in `rounds` in which every dtype runs once. Generators write `max_new_tokens`
+    greedily, or as many as the model allows. `progress` receives the name of the next step; True shows it.
+    Raises BundleError, InputError for texts or a task that cannot be compared, OSError for a file that cannot
+    be read.
     """
     folder = Path(out)
     manifest = bundle.read(folder)
@@ -60,7 +60,7 @@ def compare_dtypes(
     tell("timing")
     works = works_of(first, items)
     seconds, speedup = timed(models, works, rounds)
-    told = {measure for one in accuracy.values() for measure in one}
+    reported = {measure for one in accuracy.values() for measure in one}
     result = DtypeComparison(
         bundle=str(out),
         model_type=manifest.model_type,
@@ -70,7 +70,7 @@ def compare_dtypes(
         reference=names[0],
         texts=len(items) if bundle.reads_tokens(manifest.graphs) else 0,
         built_in=texts is None,
-        measures={name: message for name, message in MEASURES.items() if name in told},
+        measures={name: message for name, message in MEASURES.items() if name in reported},
         works={name: message for name, (message, _) in works.items()},
         dtypes=[
             DtypeResult(
@@ -85,8 +85,10 @@ def compare_dtypes(
 
 
 def size_of(folder: Path, manifest: Manifest) -> int:
-    """Bytes that the graphs of a dtype which `load` runs take with their weights."""
-    own = roles.hub_path(roles.MODEL, dtype=DTYPES[manifest.dtype].suffix)  # of a bundle of our graphs alone
+    """The bytes of the graphs and weights of a dtype that `load` runs."""
+    own = roles.hub_path(
+        roles.MODEL, dtype=DTYPES[manifest.dtype].suffix
+    )  # in a bundle of native graphs only
     weights = {roles.data_path(path) for path in (own, *(graph.file for graph in manifest.every_graph))}
     files = {graph.file for graph in manifest.graphs.values()} | (weights & manifest.data.keys())
     return sum((folder / file).stat().st_size for file in files)

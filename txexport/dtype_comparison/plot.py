@@ -1,4 +1,4 @@
-"""Speed as a plain SVG: a bar each, and below what was lost."""
+"""Speed as a plain SVG: bars, and below them the losses of accuracy."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -11,11 +11,11 @@ from txexport.dtype_comparison.table import duration, measured
 LETTER, BAR, GAP, ROW, HEAD = 7.5, 300, 130, 22, 34  # pixels
 COLORS = ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#c44e52")
 
-Groups = Mapping[str, Sequence[tuple[float, str]]]  # of bars: title -> a length and its label each
+Groups = Mapping[str, Sequence[tuple[float, str]]]  # groups of bars: title -> a length and a label for each
 
 
 def svg(result: DtypeComparison) -> str:
-    """The plot, a group of bars for the size and for every work, then the measures as numbers."""
+    """The plot: a group of bars for the size and for every workload, then the measures as numbers."""
     groups: dict[str, Sequence[tuple[float, str]]] = {
         "size": [(float(one.bytes), decimal(one.bytes)) for one in result.dtypes]
     }
@@ -27,7 +27,7 @@ def svg(result: DtypeComparison) -> str:
 
 
 def times(works: Mapping[str, str], seconds: Sequence[Mapping[str, float]]) -> Groups:
-    """A group for every work."""
+    """A group of bars for every workload."""
     return {
         f"{work}: {message}": [(one[work], duration(one[work])) for one in seconds]
         for work, message in works.items()
@@ -35,7 +35,7 @@ def times(works: Mapping[str, str], seconds: Sequence[Mapping[str, float]]) -> G
 
 
 def drawn(names: Sequence[str], groups: Groups, numbers: Mapping[str, Sequence[str]]) -> str:
-    """Bars of `names` in groups, below them a column of numbers each."""
+    """Bars of `names` in groups, and below them a column of numbers for each name."""
     left = max(90.0, LETTER * max(map(len, names)) + 10)
     parts, y = [], 0
     for title, bars in groups.items():

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 class DtypeResult:
     """One dtype of a bundle.
 
-    `bytes` is what a client downloads to run it: graphs and weights. `accuracy` has a number a measure, those
-    of the first dtype its own; `measures` of the comparison says what they are. `seconds` are medians by
-    work, and `speedup` how many times as fast as the first dtype that is, the median of rounds.
+    `bytes` is the size of its graphs and weights, which a client downloads. `accuracy` has a number for each
+    measure, those of the first dtype its own; `measures` of the comparison describes them. `seconds` are
+    medians by workload, `speedup` the first dtype's seconds divided by these, the median of rounds.
     """
 
     dtype: str
@@ -22,10 +22,10 @@ class DtypeResult:
 
 @dataclass(frozen=True)
 class DtypeComparison:
-    """The dtypes of a bundle, each held against `reference`: float32 where the bundle has it.
+    """The dtypes of a bundle compared with `reference`: float32 if the bundle has it.
 
-    `texts` is how many were read, `built_in` whether they are those that txexport brings. `measures` says of
-    each measure what it is, `works` of each work what was timed.
+    `texts` is the number of texts; `built_in` is True for txexport's own. `measures` and `works` describe
+    each measure and each workload, by name.
     """
 
     bundle: str

@@ -1,4 +1,4 @@
-"""Speed of models: in every round, each model does the same work in turn."""
+"""Speed of models, which run the same workload in turn in every round."""
 
 import statistics
 import time
@@ -14,8 +14,8 @@ from txexport.runtime.preprocessing.text import Item
 
 LENGTH, NEW_TOKENS = 128, 16
 ROWS = 8
-REST = 0.05  # seconds: threads of the model before keep a processor busy so long, waiting for more
-SIDE = 224  # pixels of images of any size
+REST = 0.05  # seconds for which the previous model's threads keep spinning
+SIDE = 224  # pixels of images for a model of any size
 
 Work = Callable[[Model], float]
 
@@ -23,7 +23,7 @@ Work = Callable[[Model], float]
 def works_of(model: Model, items: list[Item]) -> dict[str, tuple[str, Work]]:
     """The workloads by name: a description, and a function that returns the seconds of one run.
 
-    Of generators a prompt, and a token after it; of all others a batch.
+    For generators, a prompt and the tokens after it; for all others, a batch.
     """
     if not model.manifest.cache:
         role, inputs = next(iter(model.sessions)), _inputs(model, items)
@@ -56,7 +56,7 @@ def works_of(model: Model, items: list[Item]) -> dict[str, tuple[str, Work]]:
 def timed(
     models: dict[str, Model], works: dict[str, tuple[str, Work]], rounds: int
 ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
-    """Median seconds by name of a model and work, and how many times as fast as the first each is."""
+    """Median seconds by name of a model and workload, and the speed-up of each over the first."""
     seconds: dict[str, dict[str, float]] = {one: {} for one in models}
     speedup: dict[str, dict[str, float]] = {one: {} for one in models}
     first = next(iter(models))
@@ -84,7 +84,7 @@ def _generate(model: Model, prompt: list[int], count: int) -> None:
 
 
 def _inputs(model: Model, items: list[Item]) -> dict[str, np.ndarray]:
-    """Inputs of the first graph by name: the texts' tokens in rows that are full, or seeded images."""
+    """Inputs of the first graph by name: rows of the texts' tokens without padding, or seeded images."""
     session = next(iter(model.sessions.values()))
     limits = [limit for limit in model.manifest.limits.values() if limit is not None]
     sizes = {BATCH_SIZE: ROWS, SEQUENCE_LENGTH: min([LENGTH, *limits]), NUM_CHOICES: 2}

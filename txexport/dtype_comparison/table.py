@@ -12,10 +12,12 @@ NUMBERS = {COSINE: ".5f", WORST: ".5f", PERPLEXITY: ".4g", CHANGE: "+.2%"}  # ot
 
 
 def render(result: DtypeComparison) -> Group:
-    """A column a dtype, and what the rows are."""
+    """A column for each dtype, and a legend of the rows."""
     table = FittedTable("", *(number(one.dtype) for one in result.dtypes))
-    whole = result.dtypes[0].bytes
-    table.add_row("size", *(f"{decimal(one.bytes)} ({one.bytes / whole:.0%})" for one in result.dtypes))
+    reference_bytes = result.dtypes[0].bytes
+    table.add_row(
+        "size", *(f"{decimal(one.bytes)} ({one.bytes / reference_bytes:.0%})" for one in result.dtypes)
+    )
     for name in result.measures:
         table.add_row(name, *(measured(name, one.accuracy[name]) for one in result.dtypes))
     for name in result.works:
@@ -29,7 +31,7 @@ def render(result: DtypeComparison) -> Group:
 
 
 def measured(name: str, value: float) -> str:
-    """A measure's number as people read it."""
+    """A measure formatted as a number or a percentage."""
     return format(value, NUMBERS.get(name, ".1%"))
 
 

@@ -28,7 +28,7 @@ def built_in() -> list[Item]:
 
 
 def pairs(items: list[Item]) -> list[tuple[str, str]]:
-    """Pairs as they are; of single texts, each and the one that follows."""
+    """Pairs unchanged; a single text is paired with the one that follows."""
     following = [*items[1:], *items[:1]]
     return [
         (item, other if isinstance(other, str) else other[0]) if isinstance(item, str) else item
@@ -37,5 +37,5 @@ def pairs(items: list[Item]) -> list[tuple[str, str]]:
 
 
 def singles(items: list[Item]) -> list[str]:
-    """Texts alone: of pairs, the first."""
+    """Single texts: the first text of each pair."""
     return [item if isinstance(item, str) else item[0] for item in items]

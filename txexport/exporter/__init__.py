@@ -1,7 +1,7 @@
 """From a checkpoint to a bundle.
 
 `export` writes one, `quantize` adds a number format to one; neither needs PyTorch. Both are imported when
-used, so that a module of this folder names no purpose when a library is missing.
+used, so that importing another module of this folder needs no optional library.
 """
 
 from importlib import import_module

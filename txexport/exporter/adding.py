@@ -30,12 +30,13 @@ def quantize(
     texts: str | Path | Sequence[Item] | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Add a dtype to the bundle `out`, as it would be had it been exported with that one too.
+    """Add a dtype to the bundle `out`, with the same result as an export with this dtype too.
 
     `source` is the checkpoint, by default the folder that it was exported from, and `adapter` the one that
-    was merged into it; they must still hold the files that were exported. `texts` calibrate the dtype, as in
-    `export`; what of the bundle is calibrated stays as it is. The bundle is replaced when the new one is
-    whole, and is to be verified again. Raises InputError for a dtype that it has, and else as `export` does.
+    was merged into it; their files must be unchanged since the export. `texts` calibrate the dtype, as in
+    `export`; dtypes that are calibrated already stay unchanged. The bundle is replaced when the new one is
+    complete, and must be verified again. Raises InputError for a dtype that it has, and otherwise as `export`
+    does.
     """
     manifest = bundle.read(out)
     if dtype in manifest.formats:
@@ -43,7 +44,7 @@ def quantize(
     checkpoint = source_of(Path(out), manifest, source, adapter)
     if changed(checkpoint, manifest.source):
         raise CheckpointError(f"{checkpoint.folder} is not what {out} was exported from; {ADVICE}")
-    told = None if checkpoint.config.get("model_type") else manifest.model_type  # which export was given
+    told = None if checkpoint.config.get("model_type") else manifest.model_type  # as in the export
     resolved = families.resolve(checkpoint, manifest.task, told)
     dtypes = check_dtypes([*manifest.form.dtypes, dtype], manifest.form.opset)
     check_stored(dtypes, checkpoint)
@@ -57,7 +58,7 @@ def quantize(
 def _integers(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, resolved: families.Resolved
 ) -> Integers | None:
-    """Those of the bundle that were calibrated. Raises BundleError where they were changed since."""
+    """The bundle's calibrated integers. Raises BundleError if they were changed since the export."""
     if not manifest.form.calibrated:
         return None
     from txexport.exporter.calibrating import integers_of

@@ -1,4 +1,4 @@
-"""The plan of a bundle: its graphs, and the weights in each file. export writes it, verify expects it."""
+"""The plan of a bundle: its graphs, and the weights in each file, for export and for verify."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ from txexport.formats import (
 from txexport.parts import for_others, signatures
 from txexport.spec import ModelSpec
 
-LEAST_RUNTIME = "onnxruntime"  # the note in a graph's metadata of the oldest version that computes it rightly
-# By opset, the first ONNX Runtime that computes our graphs of every dtype as the newest does.
+LEAST_RUNTIME = "onnxruntime"  # key in a graph's metadata: the oldest ONNX Runtime that computes it correctly
+# By opset, the first ONNX Runtime that computes native graphs of every dtype correctly.
 RUNTIMES = {20: "1.18", 21: "1.19", 22: "1.22", 24: "1.24"}
-KEY_LENGTHS = 6  # the place of `nonpad_kv_seqlen` among Attention's inputs
-HUB_OPSET = 21  # the newest that every other client takes
-version = cache(metadata.version)  # which reads a file
+KEY_LENGTHS = 6  # the index of `nonpad_kv_seqlen` among Attention's inputs
+HUB_OPSET = 21  # the newest opset that every other client supports
+version = cache(metadata.version)  # reads the integers of a weights file
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class BundlePlan:
     """The graphs and weights files of a checkpoint's bundle with these options, for every dtype.
 
     `native` graphs are for txexport's runtime, `hub` graphs for other clients. `data` are the weights files
-    by path: each graph that clients open alone has one, and the other graphs point into them. `integers`
+    by path: each graph that clients open by itself has one, and the other graphs refer to these. `integers`
     reads the integers of calibrated matrices; if absent, scales from the search are used.
     """
 
@@ -105,7 +105,7 @@ class BundlePlan:
         return any(port.name == names.INPUT_IDS for signature in ports for port in signature.inputs)
 
     def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:
-        """Every graph over the weights of that folder, which need not be there yet.
+        """Every graph, with weights in that folder, whose files need not exist yet.
 
         Equal versions of `versions()` give equal bytes.
         """
@@ -130,7 +130,7 @@ class DtypePlan:
         if self.options.only != "native":
             for role, contract in for_others(self.spec, self.options.client).items():
                 path = roles.hub_path(role, self.options.client, dtype.suffix)
-                if contract == ECOSYSTEM:  # a shared buffer's client reads nothing else
+                if contract == ECOSYSTEM:  # the client of a shared buffer reads no other graph
                     contract = with_outputs(contract, tuple(self.options.outputs))
                 self.hub.append(PlannedGraph(path, role, contract, dtype.name))
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
@@ -157,12 +157,12 @@ class DtypePlan:
 
     @property
     def int4(self) -> dict[str, tuple[str, Int4]]:
-        """The parameters in blocks of four bits: the name of the first that is the same matrix, and how."""
+        """The 4-bit parameters: the name of the first equal matrix, and the format."""
         first = stored_names(self.weights)
         return {name: (first[name], one) for name, one in self.formats.items() if isinstance(one, Int4)}
 
     def _calibrated(self, integers: Integers | None) -> dict[str, CalibratedInt4]:
-        """The formats that give the bytes of calibrated parameters; graphs read them as others."""
+        """The formats with the bytes of calibrated parameters; graphs read them as other int4 parameters."""
         calibration = self.options.calibrated.get(self.dtype.name)
         if integers is None or calibration is None:
             return {}
@@ -174,18 +174,18 @@ class DtypePlan:
 
     def _homes(self, asked: Mapping[str, Uses]) -> dict[str, set[str]]:
         """The parameters of each weights file."""
-        own = [graph.path for graph in self.hub if self._owns(graph)]
-        if not own:
+        paths = [graph.path for graph in self.hub if self._owns(graph)]
+        if not paths:
             path = roles.data_path(roles.hub_path(roles.MODEL, dtype=self.dtype.suffix))
             return {path: set().union(*asked.values())}
-        return {roles.data_path(path): set(asked[path]) for path in own}
+        return {roles.data_path(path): set(asked[path]) for path in paths}
 
     def _owns(self, graph: PlannedGraph) -> bool:
-        """Tell whether a client opens a graph alone, so that its weights must be in a file of its own."""
+        """Tell whether a client opens a graph by itself, so that its weights need a file of their own."""
         if self.options.single_file:
             return False
-        alone = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
-        return self.options.client not in (None, roles.GENAI) or graph.role in alone
+        separate = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
+        return self.options.client not in (None, roles.GENAI) or graph.role in separate
 
     def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """See BundlePlan."""
@@ -225,7 +225,7 @@ class DtypePlan:
 
 
 def least_runtime(model: ir.Model) -> str:
-    """The oldest ONNX Runtime that computes a graph rightly, as "1.28"."""
+    """The oldest ONNX Runtime that computes a graph correctly, such as "1.28"."""
     bodies: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for body in bodies:
         for node in body.all_nodes():
@@ -235,7 +235,7 @@ def least_runtime(model: ir.Model) -> str:
 
 
 def to_proto(model: ir.Model, single_file: bool = False) -> onnx.ModelProto:
-    """A graph as it lies in its file, with the weights in a `single_file`; their shapes are said once."""
+    """A graph as written to its file, with the weights in a `single_file`; shapes are not repeated."""
     if single_file:
         ir.external_data.load_to_model(model)
     proto = ir.to_proto(model)

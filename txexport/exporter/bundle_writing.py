@@ -34,10 +34,10 @@ from txexport.support.paths import sha256
 from txexport.support.progress import Counting, counting
 from txexport.tasks import row_of
 
-Item: TypeAlias = str | tuple[str, str]  # a text, or two
+Item: TypeAlias = str | tuple[str, str]  # one text, or two
 
-SINGLE = 2**31 - 2**24  # bytes of weights that fit into one protobuf file, with room for its graph
-# The libraries that write the graphs, and tokenizer.json where a checkpoint has none.
+SINGLE = 2**31 - 2**24  # bytes of weights that fit one protobuf file together with the graph
+# The libraries that write graphs, or tokenizer.json for a checkpoint without one.
 LIBRARIES = ("txexport", "onnx", "onnx-ir", "onnxscript", "numpy", "tokenizers", "transformers")
 
 
@@ -61,7 +61,7 @@ def write_bundle(
     with placed(out.resolve(), checkpoint.folder, force) as folder, TemporaryDirectory(dir=folder) as aside:
         done = 0
         if items is not None:
-            done = sum(file.numbers for file in plan.data.values())  # as if they were written twice
+            done = sum(file.numbers for file in plan.data.values())  # calibration counts as a second writing
             plan = _calibrated(checkpoint, resolved, plan, Path(aside), items, progress)
         for graph in plan.graphs:
             (folder / graph.path).parent.mkdir(parents=True, exist_ok=True)
@@ -141,13 +141,13 @@ def _check_single(plan: BundlePlan) -> None:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what makes an export: Python, and those libraries that are installed."""
+    """The versions of Python and of the installed libraries that an export uses."""
     return {**_libraries(), "python": platform.python_version()}
 
 
 @functools.cache
 def _libraries() -> dict[str, str]:
-    """Those that are installed; to read it in their metadata takes a while."""
+    """The installed ones; reading their metadata is slow."""
     result = {}
     for name in LIBRARIES:
         with contextlib.suppress(PackageNotFoundError):
@@ -156,7 +156,7 @@ def _libraries() -> dict[str, str]:
 
 
 def _write_data(plan: BundlePlan, folder: Path, progress: Counting, done: int) -> dict[str, DataFile]:
-    """Write the files of weights; `progress` is told bytes of numbers done, with those before, and in all."""
+    """Write the files of weights; `progress` receives the bytes done, earlier ones too, and the total."""
     total, written = done + sum(file.numbers for file in plan.data.values()), done
     result = {}
     for path, file in plan.data.items():
@@ -171,7 +171,7 @@ def _write_data(plan: BundlePlan, folder: Path, progress: Counting, done: int) -
 
 
 def _write_graphs(plan: BundlePlan, folder: Path) -> dict[str, Graphs]:
-    """Write the ONNX files, by dtype, and have onnx's checker pass them."""
+    """Write the ONNX files, by dtype, and run onnx's checker on them."""
     formats = {name: Graphs({}, {}, dict(DTYPES[name].session_options)) for name in plan.options.dtypes}
     for graph, model in plan.models(folder):
         onnx.save(to_proto(model, plan.options.single_file), folder / graph.path)
@@ -195,7 +195,7 @@ def _port(value: ir.Value) -> Port:
 
 
 def _tell_templates(folder: Path) -> None:
-    """Warn of chat templates that nobody can use, though the checkpoint has them."""
+    """Warn of chat templates that cannot be used."""
     from txexport.runtime.preprocessing.chat import unusable
 
     for message in unusable(folder):
@@ -203,7 +203,7 @@ def _tell_templates(folder: Path) -> None:
 
 
 def _copy_companions(checkpoint: Checkpoint, folder: Path, plan: BundlePlan) -> dict[str, str]:
-    """Write what an application needs beside the graphs; SHA-256 by name."""
+    """Write the companion files of the graphs; return their SHA-256 by name."""
     digests = {}
     for name, content in companions(checkpoint, plan):
         path = folder / name

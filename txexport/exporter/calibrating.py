@@ -1,4 +1,4 @@
-"""4-bit integers calibrated by texts (GPTQ), and reading them from a bundle."""
+"""4-bit integers calibrated on texts (GPTQ), and read from a bundle."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,13 +18,13 @@ from txexport.formats.number_format import packed
 from txexport.inspection.graph_stats import initializers
 from txexport.runtime.preprocessing.text import Item
 
-FEWEST = 1 / 16  # vectors that calibrate a matrix, of as many as its inputs: fewer say too little
+FEWEST = 1 / 16  # vectors that a calibration needs, relative to the number of a matrix's inputs
 
 
 class Chosen(NamedTuple):
-    """The integers (out,in) of a matrix of float32 `rows` (out,in), None where the search's are better.
+    """The integers (out,in) of a matrix of float32 `rows` (out,in), None if those of the search are better.
 
-    `factor` is what feeds back the errors of rounding, and `block` the inputs of a block.
+    `factor` is that of the error feedback, `block` the inputs of a block.
     """
 
     dtype: str
@@ -36,7 +36,7 @@ class Chosen(NamedTuple):
 
 
 class Calibrating:
-    """The matrices of some `dtypes` of a plan, which texts calibrate; their integers are kept in `folder`."""
+    """Calibration of the matrices of some `dtypes` of a plan; their integers are kept in `folder`."""
 
     def __init__(self, checkpoint: Checkpoint, plan: BundlePlan, dtypes: Iterable[str], folder: Path):
         self.checkpoint, self.plan, self.folder = checkpoint, plan, folder
@@ -44,7 +44,7 @@ class Calibrating:
         self.made: dict[tuple[str, str], Path] = {}
 
     def run(self, float32: Path, items: Sequence[Item], tell: Tell) -> dict[str, Calibration]:
-        """Have the float32 bundle in a folder read the texts: how each dtype was calibrated.
+        """Run the float32 bundle in a folder on the texts; returns the Calibration of each dtype.
 
         Raises InputError for texts that the model does not read.
         """
@@ -60,12 +60,12 @@ class Calibrating:
         }
 
     def chosen(self, moments: Moments) -> Iterator[Chosen]:
-        """The integers of the matrices that multiply these vectors; a few vectors choose none."""
+        """The calibrated integers of the matrices with these moments; none if there are too few vectors."""
         if moments.rows < FEWEST * len(moments.numbers):
             return
         try:
             factor = feedback(moments.numbers)
-        except np.linalg.LinAlgError:  # of activations that float32 does not hold
+        except np.linalg.LinAlgError:  # activations are beyond float32
             return
         for name in moments.names:
             rows = np.concatenate([*self.plan.weights[name].rows(self.checkpoint)])
@@ -76,19 +76,19 @@ class Calibrating:
                     yield Chosen(dtype, name, rows, factor, block, integers)
 
     def _calibrate(self, moments: Moments) -> None:
-        """Keep the integers of the matrices that multiply these vectors."""
+        """Keep the integers of the matrices with these moments."""
         for one in self.chosen(moments):
             if one.integers is not None:
                 path = self.made[one.dtype, one.name] = self.folder / f"{len(self.made)}.integers"
                 packed(one.integers.T).tofile(path)
 
     def integers(self, dtype: str, name: str) -> np.ndarray:
-        """See Integers: those that were chosen."""
+        """See Integers: the calibrated ones."""
         return np.fromfile(self.made[dtype, name], np.uint8)
 
 
 def matrices_of(plan: BundlePlan, dtypes: Iterable[str]) -> dict[str, tuple]:
-    """The matrices in blocks of four bits: each by its first name, and what its names have in common."""
+    """The 4-bit matrices: each by its first name, with the value that its names share."""
     firsts = {first for dtype in dtypes for first, _ in plan.dtypes[dtype].int4.values()}
     return {name: weight.key for name, weight in plan.weights.items() if name in firsts}
 

@@ -1,4 +1,4 @@
-"""The files beside the graphs: the checkpoint's own, and what is made of them."""
+"""The companion files of the graphs: the checkpoint's own, and those derived from it."""
 
 import io
 import json
@@ -21,30 +21,30 @@ from txexport.exporter.image_settings import settings_for
 
 
 def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, Path | bytes]]:
-    """The files that an application needs beside the graphs: the checkpoint's own, and what is made of it.
+    """The files that an application needs besides the graphs: the checkpoint's own, and derived ones.
 
-    For a model that reads tokens, a tokenizer.json is made where none is there and one can be, and where
-    transformers reads the checkpoint's otherwise than it says; config.json tells clients of the graphs.
-    Raises CheckpointError for a file that cannot be read.
+    For a model that reads tokens, tokenizer.json is made if it is missing and can be made, or if transformers
+    reads the checkpoint's differently than it says; config.json describes the graphs to clients. Raises
+    CheckpointError for a file that cannot be read.
     """
-    own = checkpoint.companions()
+    copied = checkpoint.companions()
     if isinstance(checkpoint, Resized):
-        own |= settings_for(own, checkpoint.image_size, plan.model_type)
-    made = hub_files(own, plan)
-    if isinstance(tokenizer := own.get(TOKENIZER), Path):
+        copied |= settings_for(copied, checkpoint.image_size, plan.model_type)
+    derived = hub_files(copied, plan)
+    if isinstance(tokenizer := copied.get(TOKENIZER), Path):
         _check_ids(tokenizer)
         model_type = checkpoint.config.get("model_type") or plan.model_type
-        own |= _tokenizer_as_read(tokenizer, own, checkpoint.config | {"model_type": model_type})
-    yield from (own | made).items()
-    if isinstance(modules := own.get("modules.json"), Path):
+        copied |= _tokenizer_as_read(tokenizer, copied, checkpoint.config | {"model_type": model_type})
+    yield from (copied | derived).items()
+    if isinstance(modules := copied.get("modules.json"), Path):
         _check_modules(modules)
-    if plan.reads_tokens and TOKENIZER not in own and checkpoint.folder.is_dir():
+    if plan.reads_tokens and TOKENIZER not in copied and checkpoint.folder.is_dir():
         converted = tokenizer_json(checkpoint.folder, plan.model_type)
         if converted is not None:
             yield TOKENIZER, converted.encode()
     for module in sorted(checkpoint.folder.glob("[0-9]*_Dense")):
         yield f"{module.name}/{bundle.DENSE}", _dense(Checkpoint(module), str(module))
-    if "modules.json" not in own and colbert.is_colbert(checkpoint):
+    if "modules.json" not in copied and colbert.is_colbert(checkpoint):
         yield from colbert.settings(checkpoint).items()
         yield f"{colbert.FOLDER}/{bundle.DENSE}", _dense(checkpoint, str(checkpoint.folder))
 
@@ -52,15 +52,15 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
 def _tokenizer_as_read(
     path: Path, own: Mapping[str, Path | bytes], config: Mapping[str, Any]
 ) -> dict[str, bytes]:
-    """The tokenizer.json that says all by itself, by name; nothing where the checkpoint's own does.
+    """The self-contained tokenizer.json, by name; nothing if the checkpoint's own is.
 
-    Nothing too of files that no tokenizer is made of: transformers makes none either, and whoever reads the
-    bundle's is told why.
+    Nothing either for files of which no tokenizer can be made: transformers makes none, and a reader of the
+    bundle's gets the error.
     """
     try:
         files = {name: json.loads(_bytes(own[name])) for name in tokenizer_classes.FILES if name in own}
         text = tokenizer_classes.as_read(path.read_text(encoding="utf-8"), files, config)
-    except BaseException as error:  # of tokenizers, or of files in which other things stand
+    except BaseException as error:  # exceptions of tokenizers, or of files with unexpected contents
         if not is_failure(error):
             raise
         return {}
@@ -72,24 +72,24 @@ def _bytes(content: Path | bytes) -> bytes:
 
 
 def _check_ids(path: Path) -> None:
-    """Raise CheckpointError for two words of one id: which one an id is would change from run to run."""
+    """Raise CheckpointError for two words of one id, whose decoding would change from run to run."""
     try:
         model = json.loads(path.read_bytes())["model"]["vocab"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return  # the tokenizers library says what is wrong with it
+        return  # the tokenizers library reports the error
     if not isinstance(model, dict):
-        return  # a list, whose places are the ids
-    words: dict[int, str] = {}
+        return  # a list, whose indices are the ids
+    by_id: dict[int, str] = {}
     for word, number in model.items():
-        if isinstance(number, int) and words.setdefault(number, word) != word:
+        if isinstance(number, int) and by_id.setdefault(number, word) != word:
             raise CheckpointError(
-                f"{path} has two tokens with the id {number}, {shown(words[number])} and {shown(word)}; "
+                f"{path} has two tokens with the id {number}, {shown(by_id[number])} and {shown(word)}; "
                 "expected one; create the tokenizer again"
             )
 
 
 def _check_modules(path: Path) -> None:
-    """Raise CheckpointError where sentence-transformers' modules lie elsewhere than a bundle has them."""
+    """Raise CheckpointError if sentence-transformers' modules are not in the folders that a bundle has."""
     try:
         for module in bundle.read_json(path, missing=[]):
             if isinstance(module, dict):
@@ -99,7 +99,7 @@ def _check_modules(path: Path) -> None:
 
 
 def _dense(layer: Checkpoint, place: str) -> bytes:
-    """A dense layer of sentence-transformers as a file of NumPy's arrays. Raises CheckpointError."""
+    """A dense layer of sentence-transformers as a file of NumPy arrays. Raises CheckpointError."""
     file = io.BytesIO()
     if "linear.weight" not in layer.tensors:
         raise CheckpointError(f"{place} has no tensor linear.weight")

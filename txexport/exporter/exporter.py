@@ -156,7 +156,7 @@ def samples(
     texts: str | Path | Sequence[Item], resolved: families.Resolved, dtypes: Iterable[str]
 ) -> list[Item]:
     """The calibration texts. Raises InputError where no dtype, or not this model, can be calibrated."""
-    from txexport.exporter.calibration import check_reads  # which imports ONNX Runtime
+    from txexport.exporter.calibration import check_reads  # imports ONNX Runtime
     from txexport.runtime.preprocessing.text_file import items_of
 
     if not any(DTYPES[name].calibrates for name in dtypes):

@@ -20,8 +20,8 @@ CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_conf
 PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
 TOKENIZER_CONFIG, TRITON_CONFIG = "tokenizer_config.json", "config.pbtxt"
 
-# onnxruntime-genai 0.18: what it takes of a generation_config.json by the same name, its longest context
-# where a model has none, and the one length of sounds that it makes spectrograms of.
+# onnxruntime-genai 0.18: the settings of generation_config.json that it takes, its longest context
+# for a model without a limit, and the only length of sounds that it makes spectrograms of.
 SEARCH: dict[str, tuple[type, ...]] = {
     "do_sample": (bool,),
     "early_stopping": (bool,),
@@ -30,9 +30,9 @@ SEARCH: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("length_penalty", "repetition_penalty", "temperature", "top_p"), (int, float)),
     "diversity_penalty": (int, float),
 }
-MULTI_QUERY = ("gpt_bigcode", "falcon")  # whose multi_query is true where config.json has none
+MULTI_QUERY = ("gpt_bigcode", "falcon")  # multi_query defaults to true
 CONTEXT = 32768
-# What transformers.js calls dtypes, whose files it knows by their suffixes.
+# transformers.js' names of dtypes, whose files it knows by their suffixes.
 JS_DTYPES = {
     "float32": "fp32",
     "stored": "fp32",
@@ -46,27 +46,27 @@ FRAMES = 3000
 
 
 def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, bytes]:
-    """The made files by name; `own` are the checkpoint's. Raises CheckpointError for one that is damaged."""
+    """The derived files by name; `own` are the checkpoint's. Raises CheckpointError for a damaged one."""
     if CONFIG not in own:
         return {}
     contents = {name: _read(own[name]) for name in (CONFIG, GENERATION, PROCESSOR) if name in own}
-    config = contents[CONFIG] if plan.translated is None else dict(plan.translated)  # which clients know
+    config = contents[CONFIG] if plan.translated is None else dict(plan.translated)  # clients know this name
     told = plan.translated is None and config.get("model_type") is not None
     config = config if told else config | {"model_type": plan.model_type}
     if not plan.hub:
         return {} if told else {CONFIG: _text(config)}
-    made = {CONFIG: _config(config, plan)}
+    files = {CONFIG: _config(config, plan)}
     generation = contents.get(GENERATION, contents[CONFIG])
     genai = _genai_settings(plan, contents[CONFIG], generation)
     if genai is not None:
-        made[GENAI] = genai
+        files[GENAI] = genai
     inner = contents.get(PROCESSOR, {})
     processor = inner.get("image_processor", inner.get("feature_extractor"))
     if PREPROCESSOR not in own and isinstance(processor, dict):
-        made[PREPROCESSOR] = processor
+        files[PREPROCESSOR] = processor
     if TOKENIZER in own and TOKENIZER_CONFIG not in own:
-        made[TOKENIZER_CONFIG] = {}  # which transformers.js must find
-    texts = {name: _text(content) for name, content in made.items()}
+        files[TOKENIZER_CONFIG] = {}  # transformers.js requires it
+    texts = {name: _text(content) for name, content in files.items()}
     if plan.options.client == roles.TRITON:
         for one in plan.hub:
             signature = signatures(plan.spec, one.contract)[one.role]
@@ -76,7 +76,7 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
 
 
 def check_genai(spec: ModelSpec, task: str) -> None:
-    """Raise UnsupportedError where onnxruntime-genai has no such model."""
+    """Raise UnsupportedError if onnxruntime-genai does not support the model."""
     decoder = spec.stacks.get("decoder")
     if decoder is None or len(spec.stacks) > 1:
         raise UnsupportedError(f"'genai' is for decoders only, not {task}; leave it out")
@@ -108,7 +108,7 @@ def _genai_settings(
 
 
 def _is_whisper(encoder: StackSpec) -> bool:
-    """Tell whether an encoder reads the spectrograms that onnxruntime-genai makes."""
+    """Tell whether an encoder reads spectrograms of the size that onnxruntime-genai makes."""
     port, *_ = input_of(encoder).ports(encoder, (names.BATCH_SIZE, names.SEQUENCE_LENGTH))
     return port.name == names.INPUT_FEATURES and port.shape[2] == FRAMES
 
@@ -120,7 +120,7 @@ def _keeps_one_size(decoder: StackSpec) -> bool:
 
 
 def _has_long_factors(decoder: StackSpec) -> bool:
-    """Tell whether the graph of a growing cache goes on beyond our own, by the long factors of LongRoPE."""
+    """Tell whether the graph with a growing cache continues beyond our limit, by LongRoPE's long factors."""
     rotaries = (block.masked.rotary for block in decoder.blocks)
     return any(rotary is not None and rotary.long_frequencies for rotary in rotaries)
 
@@ -139,11 +139,11 @@ def _text(content: Mapping[str, Any]) -> bytes:
 
 
 def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
-    """The checkpoint's config.json, which tells transformers.js of the graphs.
+    """The checkpoint's config.json, with settings of the graphs for transformers.js.
 
-    Unless told, that looks for eight-bit graphs in a browser, and for weights within a graph. What it says of
-    quantisation is about tensors that a bundle has not. Where there is a multi_query, it looks for keys and
-    values in one tensor, which other clients do not know; left out, it is true to these all the same.
+    By default it looks for eight-bit graphs in a browser, and for weights inside the graph. Settings of
+    quantisation are removed, since they are about tensors that a bundle does not have. With multi_query, it
+    looks for keys and values in one tensor, which other clients do not know, so multi_query is removed.
     """
     config = {name: value for name, value in config.items() if name != "quantization_config"}
     if config.get("model_type") in MULTI_QUERY and config.get("multi_query") is True:
@@ -164,7 +164,7 @@ def _genai(
 ) -> dict[str, Any]:
     """The settings of onnxruntime-genai, whose prompts are padded on the right.
 
-    Over a `shared` buffer it makes room for `max_length` tokens at once, and has no beams.
+    With a `shared` buffer it allocates `max_length` tokens at once, and has no beam search.
     """
     context = decoder.limit or CONTEXT
     model = {"vocab_size": decoder.embedding.vocab_size, "context_length": context, **graphs}
@@ -192,13 +192,13 @@ def _file(plan: BundlePlan, role: str) -> str:
 
 
 def _session(plan: BundlePlan) -> dict[str, Any]:
-    """The options of its sessions, which round activations beside blocks of integers unless told."""
+    """The options of its sessions; by default they round activations of products with blocks of integers."""
     dtype = DTYPES[plan.options.dtypes[0]]
     return {"session_options": dict(dtype.session_options)} if dtype.blocks else {}
 
 
 def _whisper(encoder: StackSpec, decoder: StackSpec, plan: BundlePlan) -> dict[str, Any]:
-    """An encoder that makes cross keys, and the decoder that goes on from any past."""
+    """The settings of an encoder with the keys of cross-attention, and a decoder that continues any past."""
     attention = decoder.layers[0].dense
     file = next(one.path for one in plan.native if one.role == roles.ENCODER)
     own, cross = (

@@ -14,11 +14,10 @@ IMAGES = "image_processor"
 
 
 def settings_for(own: Mapping[str, Path | bytes], size: tuple[int, int], model_type: str) -> dict[str, bytes]:
-    """The files of `own` that set an image processor, for images of `size`, height and width in pixels.
+    """The image processor's files among `own`, changed for images of `size`, (height, width) in pixels.
 
-    What is cut out of an image is of that size, and what it is cut of grows as much; where nothing is cut,
-    the image is resized to it. Raises CheckpointError for one that is damaged, UnsupportedError for a
-    processor that is not known.
+    The crop gets that size, and the size before the crop grows in proportion; without a crop, images are
+    resized to it. Raises CheckpointError for a damaged file, UnsupportedError for an unknown processor.
     """
     result = {}
     for name in (ALONE, TOGETHER):
@@ -37,18 +36,18 @@ def settings_for(own: Mapping[str, Path | bytes], size: tuple[int, int], model_t
 
 
 def _resized(settings: Mapping[str, Any], size: tuple[int, int], model_type: str) -> dict[str, Any]:
-    """The values that change."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    asked = DEFAULTS[processor(settings, model_type)] | given
-    whole = dict(zip(("height", "width"), size, strict=True))
+    """The changed values."""
+    settings_given = {name: value for name, value in settings.items() if value is not None}
+    asked = DEFAULTS[processor(settings, model_type)] | settings_given
+    target = dict(zip(("height", "width"), size, strict=True))
     if not asked["do_center_crop"]:
-        return {"size": whole}
+        return {"size": target}
     crop = edges("crop_size", asked["crop_size"], True)
     before = edges("size", asked["size"], asked["default_to_square"])
     if isinstance(crop, int):
         crop = (crop, crop)
     grown = [new / old for new, old in zip(size, crop, strict=True)]
     if isinstance(before, int):
-        return {"size": {"shortest_edge": round(before * max(grown))}, "crop_size": whole}
+        return {"size": {"shortest_edge": round(before * max(grown))}, "crop_size": target}
     height, width = (round(edge * share) for edge, share in zip(before, grown, strict=True))
-    return {"size": {"height": height, "width": width}, "crop_size": whole}
+    return {"size": {"height": height, "width": width}, "crop_size": target}

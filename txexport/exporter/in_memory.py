@@ -23,7 +23,7 @@ UNMERGED = "give the result of its merge_and_unload(), or its base model with ad
 
 @runtime_checkable
 class PreTrainedModel(Protocol):
-    """A model of transformers, by what is asked of it."""
+    """The interface of a transformers model that is used."""
 
     def save_pretrained(self, save_directory: Path) -> Any:
         """Write it to a folder."""
@@ -31,7 +31,7 @@ class PreTrainedModel(Protocol):
 
 @runtime_checkable
 class PreTrainedTokenizer(Protocol):
-    """A tokenizer of transformers, or a processor, by what is asked of it."""
+    """The interface of a transformers tokenizer, or a processor, that is used."""
 
     def save_pretrained(self, save_directory: Path) -> Any:
         """Write it to a folder."""
@@ -41,10 +41,10 @@ class PreTrainedTokenizer(Protocol):
 def saved(
     source: str | Path | PreTrainedModel, tokenizer: PreTrainedTokenizer | None, out: Path, force: bool
 ) -> Iterator[Path]:
-    """The checkpoint that `source` is: its path, or for a model a folder that is gone when the body ends.
+    """The checkpoint of `source`: its path, or for a model a folder that is removed after the body.
 
-    Raises InputError for a tokenizer beside a path and for what is no model with numbers of its own,
-    BundleError where `out` may not be written.
+    Raises InputError for a tokenizer with a path, and for an object that is no model with parameters,
+    BundleError if `out` may not be written.
     """
     if not isinstance(source, PreTrainedModel):
         if tokenizer is not None:
@@ -76,7 +76,9 @@ def _checked(source: PreTrainedModel) -> str:
         raise InputError(f"source is a {name} of peft, which saves only its adapter; {UNMERGED}")
     parameters = source.named_parameters() if hasattr(source, "named_parameters") else ()
     without = [own for own, value in parameters if getattr(value.device, "type", None) == "meta"]
-    if without and not getattr(source, "hf_device_map", None):  # whose layers lie elsewhere, and are fetched
+    if without and not getattr(
+        source, "hf_device_map", None
+    ):  # its layers are offloaded, and loaded when needed
         raise InputError(
             f"{len(without)} parameters of the {name} have no values, such as {shown(without[0])}: they are "
             f"on the device meta; load the model by {name}.from_pretrained, without torch.device('meta')"
@@ -85,25 +87,25 @@ def _checked(source: PreTrainedModel) -> str:
 
 
 def _check_written(folder: Path, name: str) -> None:
-    """Raise InputError where a source has written something else than a checkpoint."""
+    """Raise InputError if a source has written something other than a checkpoint."""
     if (folder / "config.json").is_file():
         return
     if (folder / ADAPTER).is_file():
         raise InputError(f"the {name} has an adapter of peft, and saves only that; {UNMERGED}")
-    found = ", ".join(sorted(one.name for one in folder.iterdir())[:3]) or "nothing"
+    written = ", ".join(sorted(one.name for one in folder.iterdir())[:3]) or "nothing"
     raise InputError(
-        f"source is a {name}, whose save_pretrained writes {found}; expected a model's config.json"
+        f"source is a {name}, whose save_pretrained writes {written}; expected a model's config.json"
     )
 
 
 @contextlib.contextmanager
 def _named(folder: str, name: str) -> Iterator[None]:
-    """Have errors name the model in memory, and not the folder that is gone when they are read."""
+    """Replace the temporary folder in errors by the model in memory."""
     try:
         yield
     except TxexportError as error:
-        places = {folder, os.path.relpath(folder)}
-        for place in sorted(places, key=len, reverse=True):
+        folders = {folder, os.path.relpath(folder)}
+        for place in sorted(folders, key=len, reverse=True):
             error.args = (str(error).replace(f"{place}/", "").replace(place, f"the {name} in memory"),)
         raise
 
@@ -111,9 +113,9 @@ def _named(folder: str, name: str) -> Iterator[None]:
 def recorded(
     source: str | Path | PreTrainedModel, checkpoint: Checkpoint, out: Path, absolute: bool
 ) -> Place:
-    """Where txexport.json says that the checkpoint is; for a model, the name of its class.
+    """The place of the checkpoint in txexport.json; for a model, the name of its class.
 
-    Raises InputError for the absolute path of what has none.
+    Raises InputError for the absolute path of a model in memory.
     """
     if not isinstance(source, PreTrainedModel):
         return place_of(checkpoint, out, absolute)

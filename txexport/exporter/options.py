@@ -21,7 +21,7 @@ def check_options(options: ExportOptions, checkpoint: Checkpoint) -> None:
     """Raise InputError for an unknown value, or for one that does not apply to the checkpoint."""
     if options.opset not in IR_VERSIONS:
         raise InputError(
-            f"opset {options.opset} is not known; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
+            f"opset {options.opset} is not supported; expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
         )
     if options.only not in (None, *ONLY):
         raise InputError(f"only is '{options.only}', expected {' or '.join(ONLY)}")

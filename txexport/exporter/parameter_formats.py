@@ -11,8 +11,8 @@ from txexport.errors import InputError, shown
 from txexport.formats import FLOAT32_IN_OUT, Dtype, NumberFormat, StoredIntegers, Use, stored_integers
 
 HEADS = ("head.weight",)  # projects to scores of the vocabulary, or of labels
-ROUTER = ".router.weight"  # small, and a rounding error there selects another expert
-Uses = Mapping[str, AbstractSet[Use]]  # of parameters, by name
+ROUTER = ".router.weight"  # small, and a rounding error selects another expert
+Uses = Mapping[str, AbstractSet[Use]]  # patterns of names of parameters
 
 
 def matching(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]:
@@ -22,12 +22,12 @@ def matching(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]
     """
     keys = set()
     for pattern in patterns:
-        found = {weight.key for name, weight in weights.items() if fnmatchcase(name, pattern)}
-        if not found:
+        matched = {weight.key for name, weight in weights.items() if fnmatchcase(name, pattern)}
+        if not matched:
             raise InputError(
                 f"keep is {shown(pattern)}, which matches no parameter, such as {next(iter(weights))}"
             )
-        keys |= found
+        keys |= matched
     return {name for name, weight in weights.items() if weight.key in keys}
 
 

@@ -25,12 +25,14 @@ def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         with swap.locked(out):
             _tidy(out)
-            check_replaceable(out, source, force)  # another export may have ended before the lock was ours
+            check_replaceable(
+                out, source, force
+            )  # another export may have ended before this one got the lock
             partial = swap.beside(out, swap.PARTIAL)
             partial.mkdir()
             try:
                 yield partial
-                check_replaceable(out, source, force)  # and a person may have written there meanwhile
+                check_replaceable(out, source, force)  # and somebody may have written there meanwhile
                 swap.put(partial, out)
             finally:
                 _tidy(out)
@@ -64,7 +66,7 @@ def check_replaceable(out: Path, source: Path, force: bool) -> None:
 def _strange(folder: Path, known: set[str]) -> list[str]:
     """The files and folders in a folder that are neither `known` nor parents of known files.
 
-    Links are strange, whatever they are called and wherever they lead, and never followed.
+    Links are always included, and never followed.
     """
     needed = {parent.as_posix() for name in known for parent in PurePosixPath(name).parents}
     strange = []
@@ -76,10 +78,10 @@ def _strange(folder: Path, known: set[str]) -> list[str]:
 
 
 def _tidy(out: Path) -> None:
-    """Undo and remove what exports to `out` have left beside it. Only for who holds the lock."""
+    """Undo and remove leftovers of exports to `out`; call it under the lock."""
     swap.put_back(out)
     for folder in swap.leftovers(out, swap.PARTIAL):
-        if _files(folder):  # an export that was whole, or, exchanged with one, what had been at `out`
+        if _files(folder):  # a complete export, or the former `out` that was exchanged with it
             _discard(out, folder)
         else:
             shutil.rmtree(folder, ignore_errors=True)
@@ -93,7 +95,7 @@ def _tidy(out: Path) -> None:
 
 
 def _files(folder: Path) -> set[str]:
-    """The files of the bundle in a folder, of an older txexport too; none where there is no whole one."""
+    """The files of the bundle in a folder, also of an older txexport; none if there is no complete one."""
     for read in (lambda path: bundle.read_manifest(path).files, bundle.older_files):
         try:
             return {
@@ -106,7 +108,7 @@ def _files(folder: Path) -> set[str]:
 
 
 def _discard(out: Path, folder: Path) -> None:
-    """Have what was a bundle removed, and never put back nor taken for an export that was not finished."""
+    """Remove a former bundle, so that it is never restored or taken for an unfinished export."""
     try:
         os.rename(folder, swap.beside(out, swap.REPLACED))
     except OSError as error:
@@ -114,7 +116,7 @@ def _discard(out: Path, folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a bundle's files, its manifest last, and empty folders; what is not the bundle's stays."""
+    """Remove a bundle's files, its manifest last, and empty folders; other files stay."""
     known = _files(folder) - {bundle.MANIFEST}
     try:
         for parent, _, files in os.walk(folder, topdown=False):

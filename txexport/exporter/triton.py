@@ -1,4 +1,4 @@
-"""Triton's settings of a model: what a graph takes and gives, in the text form of its protobuf."""
+"""Triton's settings of a model: the inputs and outputs of a graph, in protobuf's text format."""
 
 from collections.abc import Iterable
 
@@ -11,15 +11,15 @@ SIZES = (
     16,
     32,
     64,
-)  # of batches, in rows: Triton takes these where requests wait, and no more than the last
-DELAY = 1000  # microseconds that a request waits for others
+)  # rows of batches that Triton prefers; the last is the maximum
+DELAY = 1000  # microseconds for which a request waits for others
 
 
 def config(name: str, signature: Signature) -> str:
     """config.pbtxt of a graph for the onnxruntime backend.
 
-    Triton puts requests together whose rows are of one length, where all that a graph takes and gives has a
-    row of the batch first: it then names the other dimensions alone.
+    Triton batches requests with rows of equal length, if all inputs and outputs have the batch as their first
+    dimension; config.pbtxt then lists the other dimensions only.
     """
     ports = (*signature.inputs, *signature.outputs)
     batched = all(len(port.shape) > 1 and port.shape[0] == BATCH_SIZE for port in ports)
@@ -28,7 +28,7 @@ def config(name: str, signature: Signature) -> str:
         sizes = ", ".join(map(str, SIZES))
         waiting = f"preferred_batch_size: [ {sizes} ] max_queue_delay_microseconds: {DELAY}"
         lines.append(f"dynamic_batching {{ {waiting} }}")
-    lines.append("instance_group [ { kind: KIND_AUTO count: 1 } ]")  # one a GPU, or one on the CPU
+    lines.append("instance_group [ { kind: KIND_AUTO count: 1 } ]")  # one for each GPU, or one on the CPU
     for kind, listed in (("input", signature.inputs), ("output", signature.outputs)):
         lines += _ports(kind, listed, first=int(batched))
     return "\n".join(lines) + "\n"

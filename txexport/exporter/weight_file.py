@@ -1,4 +1,4 @@
-"""The weights file of a bundle, into which graphs point: a safetensors file for other tools too."""
+"""The weights file of a bundle, to which graphs refer: a safetensors file that other tools read too."""
 
 import hashlib
 import json
@@ -18,13 +18,13 @@ from txexport.support.progress import Counting
 
 
 class WeightFile:
-    """The file that a checkpoint's weights make, byte by byte: every parameter once, in its number format.
+    """The layout of a weights file: every parameter once, in its number format.
 
-    `path` is its place in the bundle; `header` are the bytes before the numbers; `stored` is the name under
-    which a parameter lies there, that of the first with the same numbers in the same format; `parts` are what
-    lies there, by the name of each, of which `owners` are the parameters; `offsets` are where; `size` is the
-    whole file's, and `numbers` that without the header. Bytes come first, so that what is wider is aligned.
-    `encoders` are what makes the bytes: the formats, or those of parameters that were calibrated.
+    `path` is the path in the bundle. `header` are the bytes before the numbers. `stored` is the name under
+    which a parameter is stored: that of the first one with the same numbers in the same format. `parts` are
+    the stored parts by name, `owners` the parameter of each, `offsets` their positions. `size` is the size of
+    the file, `numbers` that without the header. Parts of bytes come first, so that wider types are aligned.
+    `encoders` are the formats that make the bytes, those of calibrated parameters included.
     """
 
     def __init__(
@@ -67,16 +67,16 @@ class WeightFile:
         self.size, self.numbers = len(self.header) + ends, ends
 
     def names(self, parameter: str) -> dict[str, str]:
-        """The names in the file of a parameter's parts, by what its format calls them, in their order."""
+        """The names in the file of a parameter's parts, by the format's names of parts, in order."""
         parts = self.formats[parameter].parts(self.weights[parameter].shape)
         return {part: part_name(self.stored[parameter], part) for part in parts}
 
     def part_of(self, initializer: str) -> str | None:
-        """The part that an initialiser of a graph holds, which a private one calls by its own parameter."""
+        """The part that an initialiser of a graph refers to; a private one has its own parameter's name."""
         return self._names.get(initializer.rpartition("/")[2])
 
     def blocks(self, parameter: str) -> Iterator[tuple[str, np.ndarray]]:
-        """A parameter's bytes as they lie in the file, in blocks, each with the name of its part."""
+        """Yield a parameter's bytes in the layout of the file, in blocks, each with the name of its part."""
         names = self.names(parameter)
         weight = self.weights[parameter]
         for part, block in self._encoded(self.encoders[parameter], weight):
@@ -94,9 +94,9 @@ class WeightFile:
             raise CheckpointError(f"{weight.parameter} {error}") from None
 
     def write(self, folder: Path, progress: Counting) -> str:
-        """Write the file, and return its SHA-256; `progress` is told bytes of numbers done, and in all."""
+        """Write the file and return its SHA-256; `progress` receives the bytes of numbers done and in all."""
         digest, done, in_order = hashlib.sha256(self.header), 0, True
-        ends = dict(self.offsets)  # of what is written of each part
+        ends = dict(self.offsets)  # the end of the written bytes of each part
         with (folder / self.path).open("wb") as file:
             file.write(self.header)
             for owner in dict.fromkeys(self.stored.values()):
@@ -113,7 +113,7 @@ class WeightFile:
         return digest.hexdigest() if in_order else sha256(folder / self.path)
 
     def parameters(self, folder: Path) -> dict[str, Parameter]:
-        """Every parameter where it lies in the file of that folder, which need not be there yet."""
+        """Every parameter with its position in the file in that folder, which need not exist yet."""
         return {
             parameter: Parameter(
                 self.formats[parameter],

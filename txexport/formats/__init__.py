@@ -1,7 +1,7 @@
-"""Number formats: how parameters are stored, which nodes read them, their bytes and what rounding leaves.
+"""Number formats: storage of parameters, the nodes that read them, their size, and their rounding errors.
 
-A format is one file. Nothing else knows how a number lies in the weights file, nor writes the nodes that
-multiply with it; it needs neither onnx nor PyTorch to say so.
+A format is one file. Other code neither reads the layout of numbers in the weights file nor writes the nodes
+that multiply them. Formats need neither onnx nor PyTorch.
 """
 
 from txexport.formats.blocks import Blocks

@@ -1,4 +1,4 @@
-"""int4 of which the integers were calibrated by texts, and cannot be made again from the numbers alone."""
+"""int4 with integers that were calibrated on texts and cannot be derived from the numbers alone."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -9,16 +9,16 @@ from txexport.formats.gptq import MOST_STEPS, between
 from txexport.formats.int4 import Finder, Found, Int4, searched
 from txexport.formats.number_format import unpacked
 
-Integers: TypeAlias = Callable[[str, str], np.ndarray]  # of a dtype and a parameter: bytes as they lie
+Integers: TypeAlias = Callable[[str, str], np.ndarray]  # by dtype and parameter: the stored bytes
 
 
 class CalibratedInt4(Int4):
-    """Scales and zeros of the search, and integers that are `given`, as bytes: packed, (in,out).
+    """Scales and zeros of the search with `given` integers, as bytes: packed, (in,out).
 
-    Each is one of the two that its number lies between; one that is not is moved to the nearer of these.
+    Each integer is one of the two neighbours of its number; any other is moved to the closer neighbour.
     """
 
-    most_steps = 1.01 * MOST_STEPS  # where both sides of a comparison are rounded to float32
+    most_steps = 1.01 * MOST_STEPS  # both sides of a comparison are rounded to float32
 
     def __init__(self, block: int, given: Callable[[], np.ndarray]):
         super().__init__(block)
@@ -32,9 +32,11 @@ class CalibratedInt4(Int4):
             _, zeros, scales = searched(rows, self.block)
             integers = whole[:, first : first + len(rows)].T.copy()
             for number, start in enumerate(range(0, shape[1], self.block)):
-                own = slice(start, start + self.block)
-                low, high = between(rows[:, own].T, scales[:, number], zeros[:, number].astype(np.float32))
-                integers[:, own] = integers[:, own].clip(low.T, high.T)
+                rows_of_block = slice(start, start + self.block)
+                low, high = between(
+                    rows[:, rows_of_block].T, scales[:, number], zeros[:, number].astype(np.float32)
+                )
+                integers[:, rows_of_block] = integers[:, rows_of_block].clip(low.T, high.T)
             return integers, zeros, scales
 
         return find

@@ -1,4 +1,4 @@
-"""The dtypes of a bundle, and the number format that each gives a parameter."""
+"""The dtypes of a bundle, and the number format that each assigns to a parameter."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -11,24 +11,25 @@ from txexport.formats.int8 import INT8_CENTRED, INT8_FAST, INT8_IN_OUT, INT8_ROW
 from txexport.formats.number_format import NumberFormat, Use
 
 DEFAULT = "float32"
-STORED = "stored"  # the integers and scales of a checkpoint that is quantised; what else it has is float32
+STORED = "stored"  # a quantised checkpoint's integers and scales; its other parameters are float32
 STORED_FAST = "stored-fast"
 
-# ONNX Runtime's option for products with blocks of integers: at level 1 it multiplies float32 activations, at
-# level 4, which it takes unless told, it first rounds them to int8.
+# ONNX Runtime's option for products with blocks of integers: level 1 multiplies float32 activations,
+# level 4, the default, first rounds them to int8.
 ACCURACY_LEVEL = "session.qdq_matmulnbits_accuracy_level"
 FLOAT32_ACTIVATIONS, INT8_ACTIVATIONS = "1", "4"
 
 
 @dataclass(frozen=True)
 class Dtype:
-    """A choice of formats by the `name` that commands take.
+    """The formats of a bundle's parameters, by the `name` that commands take.
 
-    `suffix` ends the names of its files, as transformers.js knows them. `product` is the format of a matrix
-    (out,in) that is multiplied with and nothing else, or int4's blocks, `narrow` that of one with no more
-    outputs than inputs, where it is another, `head` that of one that gives scores of words, `table` that of
-    one of which rows are read; whatever else there is stays float32. `opset` is the oldest that has its
-    operators. Where `rounds_blocks`, the runtime rounds to int8 what it multiplies blocks of integers with.
+    `suffix` ends the names of files, as in transformers.js. Formats by use: `product` for a matrix (out,in)
+    that is only multiplied with, or the size of int4's blocks; `narrow` for such a matrix with no more
+    outputs than inputs, if it differs; `head` for the projection to the vocabulary; `table` for a matrix
+    whose rows are looked up. All other parameters stay float32. `opset` is the oldest with the operators of
+    these formats. With `rounds_blocks`, the runtime rounds activations to int8 before products with blocks of
+    integers.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Dtype:
     rounds_blocks: bool = False
 
     def choose(self, shape: tuple[int, ...], uses: AbstractSet[Use], head: bool) -> NumberFormat:
-        """The format of a parameter of that shape with those uses, which may be a `head`."""
+        """The format of a parameter of that shape with those uses; `head` is True for a head's projection."""
         if len(shape) != 2 or Use.WHOLE in uses:
             return FLOAT32
         if Use.LOOKUP in uses:
@@ -54,17 +55,17 @@ class Dtype:
 
     @property
     def uncentred(self) -> "Dtype":
-        """The same as it was in bundles of format 6."""
+        """The dtype without `narrow`, as in bundles of format 6."""
         return replace(self, narrow=None)
 
     @property
     def blocks(self) -> bool:
-        """Tell whether matrices are blocks of integers, each with a scale of its own."""
+        """Tell whether matrices are blocks of integers with a scale each."""
         return isinstance(self.product, int) or self.stored
 
     @property
     def keeps_integers(self) -> bool:
-        """True if matrices are integers, which a graph with branches has within each of them."""
+        """True if matrices stay integers, which a graph with branches holds inside each branch."""
         return self.blocks or (not isinstance(self.product, int) and self.product.rounding is not None)
 
     @property
@@ -74,17 +75,17 @@ class Dtype:
 
     @property
     def session_options(self) -> Mapping[str, str]:
-        """The options of an ONNX Runtime session that decide which numbers its graphs give, by name."""
+        """The options of an ONNX Runtime session that change the results of its graphs, by name."""
         return {ACCURACY_LEVEL: INT8_ACTIVATIONS if self.rounds_blocks else FLOAT32_ACTIVATIONS}
 
     @property
     def calibrates(self) -> bool:
-        """True if sample texts make it better."""
+        """True if calibration on sample texts improves it."""
         return isinstance(self.product, int)
 
     @property
     def exact(self) -> bool:
-        """True if it keeps every number as it is."""
+        """True if it rounds no number."""
         return self.name == DEFAULT
 
 

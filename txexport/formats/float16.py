@@ -1,7 +1,7 @@
-"""Half the bytes, in float16 or bfloat16: what is stored is widened before it is computed with, in float32.
+"""float16 or bfloat16 storage: parameters are widened to float32, in which graphs compute.
 
-Runtimes widen at load, so that speed and memory are float32's there; files are half as long. bfloat16 keeps
-every number of a checkpoint that comes in it.
+Runtimes widen at load, so that speed and memory are those of float32; files are half as long. bfloat16 keeps
+every number of a checkpoint that is stored in it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,12 +14,12 @@ from txexport.formats.number_format import NumberType, Part, UnstorableError, Us
 
 FLOAT16 = NumberType(onnx="FLOAT16", safetensors="F16", numpy="<f2", bits=16)
 BFLOAT16 = NumberType(onnx="BFLOAT16", safetensors="BF16", numpy="<u2", bits=16)
-FLOAT = 1  # what ONNX calls float32 where a number is cast
-MOST = 65504.0  # that float16 holds
+FLOAT = 1  # ONNX's number of float32 in Cast
+MOST = 65504.0  # the largest number of float16
 
 
 class Half:
-    """Round float32 `wide` to numbers of `type`."""
+    """Rounding of float32 `wide` to numbers of `type`."""
 
     private = False
     rounding = None
@@ -35,7 +35,7 @@ class Half:
         return {name: Part(self.type, part.shape) for name, part in self.wide.parts(shape).items()}
 
     def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
-        """See NumberFormat. Raises UnstorableError for a number that float16 does not hold."""
+        """See NumberFormat. Raises UnstorableError for a number beyond float16's range."""
         for name, block in self.wide.encode(rows, shape):
             yield name, self._narrow(block)
 
@@ -49,14 +49,14 @@ class Half:
         return self.wide.decode({"": wide}, shape)
 
     def share(self, numbers: np.ndarray, kept: np.ndarray) -> float:
-        """See NumberFormat: half of a last bit."""
+        """See NumberFormat: half a unit in the last place."""
         bits, least = (8, 0.0) if self.type == BFLOAT16 else (11, 2.0**-25)
         wide = numbers.astype(np.float64)
         allowed = np.maximum(np.abs(wide) * 2.0**-bits, least)
         return float((np.abs(kept - wide) / np.where(allowed > 0, allowed, 1)).max(initial=0.0))
 
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
-        """See NumberFormat; what any operator reads is widened in the main graph."""
+        """See NumberFormat; parameters of the use WHOLE are widened in the main graph."""
         return {"": op.Cast(parts[""], to=FLOAT, name=f"{name}.numbers")} if use == Use.WHOLE else parts
 
     def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
@@ -71,12 +71,14 @@ class Half:
 def _rounded16(numbers: np.ndarray) -> np.ndarray:
     largest = np.abs(numbers).max(initial=0.0)
     if largest > MOST:
-        raise UnstorableError(f"holds {largest:.3g}, and float16 at most {MOST:.0f}; take bfloat16")
+        raise UnstorableError(
+            f"has a number of size {largest:.3g}, and float16 ends at {MOST:.0f}; use bfloat16"
+        )
     return numbers.astype(FLOAT16.numpy)
 
 
 def _rounded_brain(numbers: np.ndarray) -> np.ndarray:
-    """The upper halves of float32, rounded to the nearest, ties to even."""
+    """The upper halves of float32 numbers, rounded to the nearest, ties to even."""
     bits = np.ascontiguousarray(numbers).view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(BFLOAT16.numpy)
 

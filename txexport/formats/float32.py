@@ -1,4 +1,4 @@
-"""float32: what a checkpoint's numbers are computed in, unless asked otherwise."""
+"""float32, the default: parameters are stored as they are computed with."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -11,10 +11,10 @@ FLOAT = NumberType(onnx="FLOAT", safetensors="F32", numpy="<f4", bits=32)
 
 
 class Float32:
-    """Every number as it is; a matrix that is a table too lies (out,in), row by row."""
+    """Every number unchanged; a matrix (out,in) that is also a table is stored row by row."""
 
     name = "float32"
-    relative = 1e-5  # what rounding leaves of some ten layers stays below it
+    relative = 1e-5  # above the rounding error of some ten layers
     private, lossless = False, True
     rounding = None
 
@@ -32,7 +32,7 @@ class Float32:
         return parts[""]
 
     def share(self, numbers: np.ndarray, kept: np.ndarray) -> float:
-        """See NumberFormat: nothing may be lost."""
+        """See NumberFormat: no error is allowed."""
         return 0.0 if np.array_equal(numbers, kept) else np.inf
 
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
@@ -52,7 +52,7 @@ class Float32:
 
 
 class Float32InOut(Float32):
-    """A matrix (out,in) that lies (in,out): where a product, and whatever tool looks for one, expects it."""
+    """A matrix (out,in) stored as (in,out), the layout that MatMul and other tools expect."""
 
     name = "float32 (in, out)"
 
@@ -61,7 +61,7 @@ class Float32InOut(Float32):
         return {"": Part(FLOAT, shape[::-1])}
 
     def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
-        """See NumberFormat; the matrix is held whole."""
+        """See NumberFormat; the whole matrix is in memory."""
         turned, done = np.empty(shape[::-1], FLOAT.numpy), 0
         for block in rows:
             turned[:, done : done + len(block)] = block.T

@@ -1,9 +1,9 @@
-"""GPTQ (Frantar et al. 2022): a matrix rounded to int4 so that what it gives for some inputs changes least.
+"""GPTQ (Frantar et al. 2022): int4 rounding with the least change of a matrix's outputs on given inputs.
 
-Input by input the numbers are rounded, and those not rounded yet make up for the error, as far as the inputs
-X vary together: by H = X^T X. Scales and zeros are those of `searched`, and each integer one of the two that
-its number lies between: of the inputs that were not seen this keeps more than more freedom does, and what a
-calibrated matrix may hold is known without them.
+Numbers are rounded input by input; those not rounded yet are adjusted to compensate the error, as far as the
+inputs X are correlated: by H = X^T X. Scales and zeros are those of `searched`, and each integer is one of
+the two neighbours of its number. On inputs outside the calibration this is more accurate than a free choice,
+and the possible values of a calibrated matrix are known without the texts.
 """
 
 import numpy as np
@@ -11,15 +11,15 @@ import numpy as np
 from txexport.formats.int4 import LARGEST, pieces, searched
 
 DAMPING = 0.01  # of H's mean diagonal, as in the paper
-MOST_STEPS = 0.6  # that a block's numbers may be off by, as a root mean square; else each is rounded alone
-TIE = 1e-3  # of a step, within which another processor may round otherwise
-WHOLE = 64  # numbers of a triangle that is inverted at once
+MOST_STEPS = 0.6  # the largest root mean square error of a block, in steps; else no feedback
+TIE = 1e-3  # distance from a tie, in steps, within which another processor may round differently
+WHOLE = 64  # size of a triangle that is inverted at once
 
 
 def feedback(moments: np.ndarray) -> np.ndarray:
-    """U (in,in), upper, of which U^T U is the inverse of H (in,in), damped; an input that is 0 is alone.
+    """U (in,in), upper, with U^T U the inverse of the damped H (in,in); inputs that are 0 get a diagonal.
 
-    Raises LinAlgError for what is no H, as of activations that are not finite.
+    Raises LinAlgError if H is not finite, as with activations that are not finite.
     """
     damped = moments.astype(np.float64)
     diagonal = np.einsum("ii->i", damped)  # a view
@@ -32,7 +32,7 @@ def feedback(moments: np.ndarray) -> np.ndarray:
 
 
 def _inverse(upper: np.ndarray) -> np.ndarray:
-    """The inverse of an upper triangle, by halves."""
+    """The inverse of an upper triangular matrix, by recursive halving."""
     half = len(upper) // 2
     if len(upper) <= WHOLE:
         return np.triu(np.linalg.inv(upper))
@@ -44,9 +44,9 @@ def _inverse(upper: np.ndarray) -> np.ndarray:
 
 
 def calibrated(rows: np.ndarray, moments: np.ndarray, factor: np.ndarray, block: int) -> np.ndarray | None:
-    """Integers (n,in) of float32 rows (n,in) in blocks, for the inputs of H; `factor` is what it feeds back.
+    """Integers (n,in) of float32 rows (n,in) in blocks, for the inputs of H; `factor` is `feedback(H)`.
 
-    None where those of the search give less of an error.
+    None if the integers of the search have a smaller error.
     """
     parts = [searched(some, block) for some in pieces(rows)]
     nearest, zeros, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -65,7 +65,7 @@ def _spread(of_blocks: np.ndarray, block: int, numbers: np.ndarray) -> np.ndarra
 def _fed_back(
     rows: np.ndarray, factor: np.ndarray, zeros: np.ndarray, scales: np.ndarray, block: int
 ) -> np.ndarray:
-    left = np.array(rows.T, order="C")  # (in,n): the numbers, and what they have to make up for
+    left = np.array(rows.T, order="C")  # (in,n): the numbers, adjusted for the errors before them
     result = np.empty(rows.shape, np.uint8)
     for number, first in enumerate(range(0, rows.shape[1], block)):
         own = slice(first, min(first + block, rows.shape[1]))
@@ -85,10 +85,10 @@ def _fed_back(
 
 
 def ties_alone(rows: np.ndarray, integers: np.ndarray, factor: np.ndarray, block: int) -> bool:
-    """Tell whether integers (n,in) equal those of `calibrated` but for ties, given the preceding ones.
+    """Tell whether integers (n,in) equal those of `calibrated` up to ties, given the preceding ones.
 
     A tie is a number within TIE steps of the middle between two integers: the last bits of H, which differ
-    between processors, may round it either way, and what then has to be made up for differs too.
+    between processors, may round it either way, and then the errors to compensate differ too.
     """
     _, zeros, scales = (
         np.concatenate(p) for p in zip(*(searched(s, block) for s in pieces(rows)), strict=True)
@@ -120,17 +120,17 @@ def _off(integers: np.ndarray, numbers: np.ndarray, scale: np.ndarray, zero: np.
 
 
 def between(numbers: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The integers below and above numbers (b,n) of a block with those scales and zeros (n).
+    """The integers below and above numbers (b,n) of a block with scales and zeros (n).
 
-    The same on every processor.
+    They are the same on every processor.
     """
-    places = numbers / scale
-    low, high = ((to(places) + zero).clip(0, LARGEST) for to in (np.floor, np.ceil))
+    steps = numbers / scale
+    low, high = ((to(steps) + zero).clip(0, LARGEST) for to in (np.floor, np.ceil))
     return low, high
 
 
 def step(numbers: np.ndarray) -> np.ndarray:
-    """A step (n) of the span that blocks (b,n) and 0 take in; of zeros alone, infinite."""
+    """The scale (n) of the span that blocks (b,n) and 0 cover; infinite for zeros only."""
     span = numbers.max(axis=0).clip(0) - numbers.min(axis=0).clip(None, 0)
     return np.where(span > 0, span / LARGEST, np.inf)
 
@@ -142,7 +142,7 @@ def _rounded(
     scale: np.ndarray,
     zero: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Integers (b,n) of a block's numbers (b,n), which it may write, and the errors to make up for."""
+    """Integers (b,n) of a block's numbers (b,n), which are overwritten, and the errors to compensate."""
     integers, errors = np.empty_like(numbers), np.empty_like(numbers)
     for i, (low, high) in enumerate(zip(*bounds, strict=True)):
         integers[i] = np.rint(numbers[i] / scale + zero).clip(low, high)
@@ -152,5 +152,5 @@ def _rounded(
 
 
 def output_error(difference: np.ndarray, moments: np.ndarray) -> float:
-    """The squared error of all outputs for the inputs of H, of a matrix that is off by that (out,in)."""
+    """The squared error of all outputs for the inputs of H, for an error (out,in) of the matrix."""
     return float(np.sum((difference @ moments) * difference, dtype=np.float64))

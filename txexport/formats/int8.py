@@ -1,7 +1,7 @@
-"""int8: a scale for every output, and activations rounded row by row, each by its own largest number.
+"""int8: a scale for every output; activations are rounded row by row, scaled by each row's largest number.
 
-A row's result depends on no other row, whatever the batch. The scheme is that of vLLM's W8A8 with dynamic
-tokens, torchao's Int8DynamicActivationInt8Weight and CTranslate2's int8.
+The result of a row does not depend on the other rows of the batch. The scheme is that of vLLM's W8A8 with
+dynamic tokens, torchao's Int8DynamicActivationInt8Weight and CTranslate2's int8.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,22 +14,22 @@ from txexport.formats.number_format import NumberType, Part, Rounding, Use, Valu
 
 INT8 = NumberType(onnx="INT8", safetensors="I8", numpy="i1", bits=8)
 LARGEST = 127
-TINY = 1e-30  # of a row of zeros, so that nothing is divided by 0
-LAST_BITS = 8 * 2.0**-23  # of a number's own size: what some divisions and products in float32 may be off by
+TINY = 1e-30  # the least scale, so that a row of zeros is not divided by 0
+LAST_BITS = 8 * 2.0**-23  # the relative error of some divisions and products in float32
 
 
 def _rounded(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of steps as whole ones, and 1 where they lie so near to halfway that either may come out."""
-    whole = np.rint(steps)
-    halfway = np.abs(np.abs(steps - whole) - 0.5) <= np.abs(steps) * LAST_BITS
-    return whole, halfway.astype(np.float64)
+    """Round to integers; the second result is 1 for numbers so close to a tie that either may come out."""
+    integers = np.rint(steps)
+    halfway = np.abs(np.abs(steps - integers) - 0.5) <= np.abs(steps) * LAST_BITS
+    return integers, halfway.astype(np.float64)
 
 
 def by_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See NumberFormat.rounding: 127 steps up to the largest number of each row."""
+    """See NumberFormat.rounding: 127 steps up to the largest absolute value of each row."""
     step = np.maximum(np.abs(x).max(axis=-1, keepdims=True), TINY).astype(np.float64) / LARGEST
-    whole, halfway = _rounded(x / step)
-    return whole * step, halfway * step
+    integers, halfway = _rounded(x / step)
+    return integers * step, halfway * step
 
 
 def about_middles(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -37,25 +37,25 @@ def about_middles(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     high, low = x.max(axis=-1, keepdims=True), x.min(axis=-1, keepdims=True)
     middle = (high + low) * np.float32(0.5)
     step = np.maximum(high - middle, TINY).astype(np.float64) / LARGEST
-    whole, halfway = _rounded((x - middle) / step)
-    return whole * step + middle, halfway * step
+    integers, halfway = _rounded((x - middle) / step)
+    return integers * step + middle, halfway * step
 
 
 def at_once(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See NumberFormat.rounding: 255 steps over all numbers and 0, of which a whole number lies at 0.
+    """See NumberFormat.rounding: 255 steps from the smallest to the largest number, 0 included and exact.
 
-    What is beyond the first or last step is there by that number's rounding, which may lie halfway too.
+    Numbers are clipped to the first and the last step, whose own rounding may also be a tie.
     """
     low, high = float(x.min(initial=0.0)), float(x.max(initial=0.0))
     step = (high - low) / 255 or 1.0
-    whole, halfway = _rounded(x / step)
+    integers, halfway = _rounded(x / step)
     zero = np.rint(-low / step)
-    ends = (whole + zero <= 0) | (whole + zero >= 255)
-    return (whole + zero).clip(0, 255) * step - zero * step, np.maximum(halfway, ends) * step
+    ends = (integers + zero <= 0) | (integers + zero >= 255)
+    return (integers + zero).clip(0, 255) * step - zero * step, np.maximum(halfway, ends) * step
 
 
 class Int8Rows:
-    """A matrix (out,in), or a table (V,W), that lies row by row, each with a scale."""
+    """A matrix (out,in), or a table (V,W), stored row by row, with a scale for each row."""
 
     name = "int8"
     relative = 1e-5
@@ -85,7 +85,7 @@ class Int8Rows:
         return numbers
 
     def share(self, numbers: np.ndarray, kept: np.ndarray) -> float:
-        """See NumberFormat: half a step, of which a row's largest number has 127, and what float32 adds."""
+        """See NumberFormat: half a step, 127 of which are a row's largest number, and float32's rounding."""
         wide = numbers.astype(np.float64)
         step = np.abs(wide).max(axis=1, keepdims=True) / LARGEST
         allowed = np.where(step > 0, 0.5001 * step, 1)
@@ -108,7 +108,7 @@ class Int8Rows:
 
 
 class Int8InOut(Int8Rows):
-    """A matrix (out,in) that lies (in,out), where products expect it, with a scale for every output."""
+    """A matrix (out,in) stored as (in,out), the layout of MatMul, with a scale for every output."""
 
     name = "int8 (in, out)"
 
@@ -117,7 +117,7 @@ class Int8InOut(Int8Rows):
         return {"": Part(INT8, shape[::-1]), "scale": Part(FLOAT, shape[:1])}
 
     def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
-        """See NumberFormat; the integers are held whole."""
+        """See NumberFormat; all integers are in memory."""
         turned, scales, done = np.empty(shape[::-1], np.int8), [], 0
         for block in rows:
             integers, scale = quantized(block)
@@ -142,11 +142,11 @@ class Int8InOut(Int8Rows):
 
 
 class Int8Centred(Int8InOut):
-    """As Int8InOut, of activations from each row of which the middle of its numbers is taken off before.
+    """As Int8InOut, with activations quantised around each row's mid-range.
 
-    Rows that lie to one side of 0, as after GELU, or that hold one large number, are rounded in half the
-    steps then. What was taken comes back as the middle times the `sums` of each output's weights: a cost for
-    every output, and a gain in every input.
+    Rows on one side of 0, as after GELU, or with one large number, then have half as large steps. The
+    mid-range times the `sums` of each output's weights is added to the product: a cost for every output, and
+    a gain for every input.
     """
 
     name = "int8, centred rows"
@@ -177,30 +177,30 @@ class Int8Centred(Int8InOut):
 
 
 def quantized(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n,in) as int8 from -127 to 127, and the scale (n) of each, both the same on every processor."""
+    """Rows (n,in) as int8 from -127 to 127, and the scale (n) of each; the same on every processor."""
     scale = np.abs(rows).max(axis=1) / np.float32(LARGEST)
     scale[scale == 0] = 1
     return np.rint(rows / scale[:, None]).clip(-LARGEST, LARGEST).astype(np.int8), scale
 
 
 def rounded_product(op: Any, x: Value, integers: Value, scale: Value, bias: Value | None) -> Value:
-    """x (..., in), its rows rounded to int8, times integers (in,out) of `scale` (out) -> (..., out)."""
+    """x (..., in) rounded to int8 by rows, times integers (in,out) of `scale` (out) -> (..., out)."""
     y = _product(op, x, _of_rows(op, op.ReduceMax, op.Abs(x), "largest"), integers, scale)
     return y if bias is None else op.Add(y, bias)
 
 
 def _of_rows(op: Any, reduce: Callable[..., Value], x: Value, name: str) -> Value:
-    """A number of each row of x (..., in) -> (..., 1)."""
+    """A reduction of each row of x (..., in) -> (..., 1)."""
     first, one, last = (op.Constant(value_ints=[number]) for number in (0, 1, -1))
     reduced = reduce(x, last, keepdims=1, name=name)
-    return op.Slice(reduced, first, one, last, name=name)  # ONNX Runtime leaves (0, in) of no rows
+    return op.Slice(reduced, first, one, last, name=name)  # ONNX Runtime returns (0, in) if there are no rows
 
 
 def _product(op: Any, x: Value, largest: Value, integers: Value, scale: Value) -> Value:
-    """x (..., in), of which no number of a row is beyond its `largest` (..., 1), as `rounded_product`.
+    """x (..., in) with absolute values of at most `largest` (..., 1), as `rounded_product`.
 
-    A row is divided by its largest number before and multiplied with it after, so that the scale of what is
-    rounded is a constant: runtimes then multiply integers.
+    A row is divided by `largest` before the product and multiplied by it afterwards, so that the scale of the
+    rounding is a constant: runtimes then multiply integers.
     """
     within = op.Div(x, op.Max(largest, op.Constant(value_float=TINY)), name="within")
     step, zero = op.Constant(value_float=1 / LARGEST), op.Constant(value=np.array(0, np.int8))
@@ -211,7 +211,7 @@ def _product(op: Any, x: Value, largest: Value, integers: Value, scale: Value) -
 
 
 class Int8Fast(Int8InOut):
-    """As Int8InOut, with one scale for all rows of a batch: faster, and what else is there changes a row."""
+    """As Int8InOut, with one scale for the whole batch: faster, but a row depends on the other rows."""
 
     name = "int8, a batch at a time"
 

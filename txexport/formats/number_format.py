@@ -10,28 +10,28 @@ import numpy as np
 
 from txexport.errors import GraphError
 
-Value = Any  # of a graph
+Value = Any  # a value of a graph
 Values = Mapping[str, Value]
 Rounding = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class UnstorableError(ValueError):
-    """A format has no number for one that it is given; the text goes on after a parameter's name."""
+    """A format cannot represent a number; the message continues after a parameter's name."""
 
 
 class Use(StrEnum):
-    """The use of a parameter in a component; a matrix may have several."""
+    """The use of a parameter in a component; a matrix may have several uses."""
 
-    WHOLE = "whole"  # any operator reads its numbers: a norm's scale, a bias, a kernel, a small table
+    WHOLE = "whole"  # any operator reads it: a norm's scale, a bias, a kernel, a small table
     PRODUCT = "product"  # vectors are multiplied with the matrix (out,in)
-    LOOKUP = "lookup"  # rows are read out of the table
+    LOOKUP = "lookup"  # rows of the table are looked up
 
 
 @dataclass(frozen=True)
 class NumberType:
-    """A type of stored numbers in the words of ONNX, safetensors and NumPy, and the bits of one.
+    """A type of stored numbers: its names in ONNX, safetensors and NumPy, and its bits.
 
-    Those that fill no byte are packed, the first in the lowest bits; what NumPy reads are then bytes.
+    Types of less than a byte are packed, the first number in the lowest bits; NumPy then reads bytes.
     """
 
     onnx: str
@@ -42,7 +42,7 @@ class NumberType:
 
 @dataclass(frozen=True)
 class Part:
-    """Numbers of one type that lie together in the weights file: a parameter, or part of one."""
+    """Numbers of one type, contiguous in the weights file: a parameter, or part of one."""
 
     type: NumberType
     shape: tuple[int, ...]
@@ -54,24 +54,25 @@ class Part:
 
     @property
     def place(self) -> tuple[bool, int]:
-        """The sort key of alignment: bytes first, then the widest; offsets are multiples of the size."""
+        """The sort key of alignment: bytes first, then the widest type; offsets are multiples of the size."""
         return self.type.bits > 8, -self.type.bits
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
-        """The shape that NumPy and safetensors read: of packed numbers, bytes in a row."""
+        """The shape that NumPy and safetensors read; packed numbers are a row of bytes."""
         return self.shape if self.type.bits % 8 == 0 else (self.nbytes,)
 
 
 class NumberFormat(Protocol):
-    """A way to store and multiply parameters. One object is one format, known to users as `name`.
+    """A way to store and multiply parameters; one object is one format, with a `name` for users.
 
-    `relative` is what rounding may leave of an output, in its own size, where products are computed so.
-    A `private` one is fast where every parameter has initialisers of its own, over the same bytes or not; a
-    `lossless` one keeps every number. Where products round what they are given, x (..., in) float32,
-    `rounding` gives what they multiply with in its place, and how far float32's own rounding may take each
-    number of that: a step at what lies halfway, 0 elsewhere.
-    Nodes are written by `op`, which has a method for each standard operator, with `name` for what comes out.
+    - `relative`: the relative rounding error of an output if products are computed in this format.
+    - `private`: fast only if every parameter has initialisers of its own, possibly over the same bytes.
+    - `lossless`: every number is kept.
+    - `rounding`: for products that round their input x (..., in) float32. It returns the rounded x, and for
+      each number the error that float32's own rounding may add: a step at a tie, 0 elsewhere.
+
+    Nodes are written by `op`, which has a method for each standard operator; `name` is that of the output.
     """
 
     @property
@@ -104,33 +105,33 @@ class NumberFormat(Protocol):
         ...
 
     def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
-        """The bytes of the parts, each in blocks and one part after the other, of float32 rows in order."""
+        """Yield the bytes of each part of float32 `rows` in order, in blocks, one part after the other."""
         ...
 
     def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The numbers that these parts keep of a parameter of `shape`: float32, what graphs compute with."""
+        """The float32 numbers that graphs compute with, of a parameter of `shape` stored as these parts."""
         ...
 
     def share(self, numbers: np.ndarray, kept: np.ndarray) -> float:
-        """The largest error of what is `kept` of a parameter, in what may be left of it: 1 at most.
+        """The largest error of the stored numbers `kept`, relative to the error allowed: at most 1.
 
-        It follows from the numbers alone, and not from how the format finds what it stores.
+        The bound depends on the numbers alone, not on the way in which the format chooses what it stores.
         """
         ...
 
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
-        """Nodes of the main graph for a parameter called `name`: the values that functions receive of it.
+        """Write nodes of the main graph for a parameter `name`; return the values that functions receive.
 
-        Raises GraphError for a use that this format has not.
+        Raises GraphError for a use that the format does not support.
         """
         ...
 
     def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
-        """Nodes within a function: x (..., in) and what it received of a matrix -> (..., out)."""
+        """Write nodes within a function: x (..., in) and the received values of a matrix -> (..., out)."""
         ...
 
     def lookup(self, op: Any, ids: Value, table: Values) -> Value:
-        """Nodes within a function: ids (...) and what it received of a table (V,W) -> rows (..., W)."""
+        """Write nodes within a function: ids (...) and the received values of a table (V,W) -> (..., W)."""
         ...
 
 
@@ -140,10 +141,10 @@ def part_name(parameter: str, part: str) -> str:
 
 
 def check_use(number_format: str, name: str, use: Use, *known: Use) -> None:
-    """Raise GraphError for a use of the parameter `name` that its format has not."""
+    """Raise GraphError for a use of the parameter `name` that its format does not support."""
     if use not in known:
-        what = " and ".join({Use.PRODUCT: "products", Use.LOOKUP: "rows"}[one] for one in known)
-        raise GraphError(f"{name} is stored as {number_format}, of which only {what} can be computed")
+        what = " and ".join({Use.PRODUCT: "products", Use.LOOKUP: "lookups"}[one] for one in known)
+        raise GraphError(f"{name} is stored as {number_format}, which supports {what} only")
 
 
 def packed(integers: np.ndarray) -> np.ndarray:
@@ -168,13 +169,13 @@ def kept(number_format: NumberFormat, rows: Iterable[np.ndarray], shape: tuple[i
 def decoded(
     number_format: NumberFormat, encoded: Iterable[tuple[str, np.ndarray]], shape: tuple[int, ...]
 ) -> np.ndarray:
-    """The numbers that what `encode` gave stands for."""
+    """The float32 numbers of the parts that `encode` returned."""
     blocks: dict[str, list[np.ndarray]] = {}
     for part, block in encoded:
         blocks.setdefault(part, []).append(block)
-    own = number_format.parts(shape)
+    stored = number_format.parts(shape)
     parts = {
-        name: np.concatenate([block.reshape(-1) for block in some]).reshape(own[name].stored_shape)
+        name: np.concatenate([block.reshape(-1) for block in some]).reshape(stored[name].stored_shape)
         for name, some in blocks.items()
     }
     return number_format.decode(parts, shape)

@@ -1,7 +1,8 @@
-"""Integers as a quantised checkpoint keeps them: its own, and its own scales, rounded nowhere again.
+"""The integers and scales of a quantised checkpoint, stored without another rounding.
 
-What is stored is what a product is fused with: inputs first, four bits from 0 to 15 with a zero, eight bits
-with one or without, in blocks of a power of two. A larger block is several that have one scale.
+The layout is the one that runtimes fuse with a product: inputs first; four bits from 0 to 15 with a zero
+point, or eight bits with or without one; in blocks of a power of two. A larger block becomes several blocks
+with the same scale.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,19 +19,19 @@ from txexport.formats.number_format import NumberType, Part, Rounding, Use, Valu
 
 UINT8 = NumberType(onnx="UINT8", safetensors="U8", numpy="u1", bits=8)
 INT64 = NumberType(onnx="INT64", safetensors="I64", numpy="<i8", bits=64)
-FUSED = (256, 128, 64, 32, 16)  # inputs of a block that runtimes multiply with fast
-WHOLE = 128  # inputs of a block where an output has one scale
-MIDDLE = 8  # what is added to four bits with a sign
+FUSED = (256, 128, 64, 32, 16)  # block sizes with a fast product in runtimes
+WHOLE = 128  # block size if an output has one scale
+MIDDLE = 8  # added to signed four-bit integers
 
 
 @dataclass(frozen=True)
 class StoredIntegers:
-    """A matrix (out,in) of integers of `type`, which lies (in,out), in blocks of `block` inputs.
+    """A matrix (out,in) of integers of `type`, stored as (in,out), in blocks of `block` inputs.
 
-    `zeros`, `minima` and `order` are those of Blocks, where it has them. Where `rounds`, an output has one
-    scale, and what is multiplied with the matrix is rounded to int8, row by row. Where `widened`, the matrix
-    is spelled out as float32 numbers, which runtimes make once, at load: ONNX Runtime multiplies blocks of
-    eight bits either with activations rounded to int8, or 25 times as slowly as float32 numbers.
+    `zeros`, `minima` and `order` tell whether it has those of Blocks. With `rounds`, an output has one scale,
+    and activations are rounded to int8, row by row. With `widened`, graphs compute the matrix as float32
+    numbers, which runtimes do once, at load: ONNX Runtime multiplies blocks of eight bits either with
+    activations rounded to int8, or 25 times as slowly as float32 numbers.
     """
 
     type: NumberType
@@ -47,13 +48,13 @@ class StoredIntegers:
     @property
     def name(self) -> str:
         """See NumberFormat."""
-        words = [self.type.onnx.lower(), "per output" if self.rounds else f"in blocks of {self.block}"]
-        words += [word for word in ("zeros", "minima", "order") if getattr(self, word)]
-        return f"stored {', '.join(words)}"
+        parts = [self.type.onnx.lower(), "per output" if self.rounds else f"in blocks of {self.block}"]
+        parts += [word for word in ("zeros", "minima", "order") if getattr(self, word)]
+        return f"stored {', '.join(parts)}"
 
     @property
     def wide(self) -> "StoredIntegers":
-        """The same, spelled out where a runtime would round what eight bits are multiplied with."""
+        """The format with `widened`, if a runtime would round the activations of eight-bit products."""
         return replace(self, widened=self.type != UINT4 and not self.rounds)
 
     @property
@@ -90,29 +91,29 @@ class StoredIntegers:
             yield "order", blocks.order.astype("<i8")
 
     def _integers(self, integers: np.ndarray, middle: int) -> np.ndarray:
-        """Integers or zeros (out,...), and as much more, as they lie, (...,out)."""
+        """Integers or zeros (out,...), plus `middle`, in the stored layout (...,out)."""
         turned = np.ascontiguousarray(integers.T).astype(np.int16) + middle
         numbers = turned.astype(self.type.numpy)
         return packed(numbers) if self.type == UINT4 else numbers
 
     def _spread(self, blocks: Blocks, numbers: np.ndarray) -> np.ndarray:
-        """Values of the checkpoint's blocks (out,blocks) as (blocks,out) of ours, or (out) of one scale."""
+        """Values (out,blocks) of the checkpoint's blocks as (blocks,out) of ours; (out) with one scale."""
         if self.rounds:
             return numbers[:, 0]
         inputs = blocks.shape[1]
-        places = np.arange(0, inputs, self.block) // blocks.block
-        return np.ascontiguousarray(numbers[:, places].T)
+        block_indices = np.arange(0, inputs, self.block) // blocks.block
+        return np.ascontiguousarray(numbers[:, block_indices].T)
 
     def encode(self, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
-        """See NumberFormat: these are packed of integers, and not made of rows."""
+        """Not supported: integers are stored by `pack`, not made from rows."""
         raise NotImplementedError
 
     def decode(self, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """See NumberFormat: the checkpoint says what its integers stand for."""
+        """Not supported: the checkpoint's Blocks have the numbers."""
         raise NotImplementedError
 
     def share(self, numbers: np.ndarray, kept: np.ndarray) -> float:
-        """See NumberFormat: nothing may be lost."""
+        """See NumberFormat: no error is allowed."""
         return 0.0 if np.array_equal(numbers, kept) else np.inf
 
     def stand(self, op: Any, name: str, parts: Values, use: Use) -> Values:
@@ -127,7 +128,7 @@ class StoredIntegers:
         return {"": numbers} | _beside(parts)
 
     def _widened(self, op: Any, name: str, parts: Values) -> Value:
-        """The numbers (in,out) of integers, scales and zeros, in operators that are folded at load."""
+        """The dequantised matrix (in,out), in operators that runtimes fold at load."""
 
         def node(operator: str, part: str, *inputs: Value, **attributes: Any) -> Value:
             return getattr(op, operator)(*inputs, **attributes, name=f"{name}.{part}")
@@ -158,26 +159,26 @@ class StoredIntegers:
         return y if bias is None else op.Add(y, bias)
 
     def lookup(self, op: Any, ids: Value, table: Values) -> Value:
-        """See NumberFormat: `stand` has refused."""
+        """Not reached: `stand` refuses this use."""
         raise NotImplementedError
 
 
 def _beside(parts: Values) -> dict[str, Value]:
-    """The inputs of a product besides the blocks' integers."""
+    """The inputs of a product other than the integers of blocks."""
     return {part: parts[part] for part in ("minimum", "order") if part in parts}
 
 
 def stored_integers(blocks: Blocks, rounds: bool) -> StoredIntegers | None:
-    """The format of a checkpoint's integers, which are meant to be multiplied with what is rounded or not.
+    """The format of a checkpoint's integers; with `rounds`, activations are to be rounded before products.
 
-    None where no runtime has one for them.
+    None if runtimes have no format for them.
     """
     inputs = blocks.shape[1]
-    alone = blocks.block >= inputs
+    one_scale = blocks.block >= inputs
     plain = blocks.zeros is None and blocks.minima is None and blocks.order is None
-    if rounds and alone and plain and blocks.integers.dtype == np.int8:
+    if rounds and one_scale and plain and blocks.integers.dtype == np.int8:
         return StoredIntegers(INT8, inputs, rounds=True)
-    block = WHOLE if alone else next((size for size in FUSED if blocks.block % size == 0), None)
+    block = WHOLE if one_scale else next((size for size in FUSED if blocks.block % size == 0), None)
     if block is None or (blocks.minima is not None and inputs % block):
         return None
     zeros = 0 if blocks.zeros is None else blocks.zeros

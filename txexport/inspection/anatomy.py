@@ -1,4 +1,4 @@
-"""A model's parts in the order of computing, each with its parameters, operations and cache."""
+"""A model's parts in the order of computation, each with its parameters, operations and cache."""
 
 from collections.abc import Container
 from dataclasses import dataclass

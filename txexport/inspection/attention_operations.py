@@ -29,12 +29,12 @@ Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
 
 
 def cached(spec: MaskedAttentionSpec) -> int:
-    """The numbers that a layer keeps of a token."""
+    """The number of cached values of a layer for each token."""
     return sum(heads * size for heads, size in spec.cache_shapes)
 
 
 def per_pair(spec: Attention) -> int:
-    """Operations for a query and a key that it sees: their product, and the weighted value."""
+    """Operations for a pair of a query and a key: their product, and the weighted value."""
     if isinstance(spec, LatentAttentionSpec):
         return 2 * spec.num_heads * (2 * spec.kv_lora_rank + spec.qk_rope_head_dim)
     return 4 * spec.num_heads * spec.head_dim
@@ -46,7 +46,7 @@ def scores(spec: Attention, length: int) -> int:
 
 
 def pairs(spec: Attention, length: int) -> int:
-    """The number of pairs of a query and a key that it sees; of Longformer without global tokens."""
+    """The number of pairs of a query and a key it attends to; for Longformer without global tokens."""
     match spec:
         case (
             AttentionSpec()
@@ -89,7 +89,7 @@ def relative(stack: StackSpec, block: BlockSpec, length: int) -> tuple[int, int]
 
 
 def _in_window(window: int | None, causal: bool, length: int) -> int:
-    """Pairs where a query sees itself and the `window` - 1 tokens before it, and as many after it."""
+    """Pairs of a query with itself, the `window` - 1 tokens before it, and as many after it."""
     reach = length - 1 if window is None else min(window, length) - 1
     before = reach * (reach + 1) // 2 + (length - 1 - reach) * reach
     return length + (before if causal else 2 * before)

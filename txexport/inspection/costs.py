@@ -11,8 +11,8 @@ from txexport.parts import input_of
 from txexport.parts.inputs import reads_tokens
 from txexport.spec import ModelSpec
 
-LONGEST = 32_768  # tokens, of a model without a limit
-# Relative positions, the segments of Transformer-XL's attention, the query of a pool: matrices of no product.
+LONGEST = 32_768  # tokens, for a model without a limit
+# Matrices without a product: relative positions, segments of Transformer-XL, the query of a pool.
 OTHER_TABLES = (".relative.weight", ".attention.segment.weight", ".probe.weight")
 
 
@@ -27,7 +27,7 @@ class LengthCosts:
 
 
 def by_length(spec: ModelSpec, length: int) -> list[LengthCosts]:
-    """Costs of every power of two up to the longest sequence, of it and of `length`; of images alone none."""
+    """Costs of every power of two up to the longest sequence, of it and of `length`; none for images."""
     texts = [stack for stack in spec.stacks.values() if reads_tokens(stack)]
     if not texts:
         return []
@@ -40,7 +40,7 @@ def by_length(spec: ModelSpec, length: int) -> list[LengthCosts]:
 
 
 def by_dtype(spec: ModelSpec, weights: Mapping[str, Weight], files: list[set[str]]) -> dict[str, int]:
-    """The bytes of a bundle's weights in each dtype that any checkpoint may be exported in.
+    """The bytes of a bundle's weights in each dtype available to any checkpoint.
 
     `files` are the parameters of each of its files; equal arrays are stored once in each.
     """
@@ -68,7 +68,7 @@ def _alike(weights: Mapping[str, Weight]) -> dict[tuple, tuple[tuple[int, ...], 
 
 
 def _tables(spec: ModelSpec) -> set[str]:
-    """Parameters of embeddings that are added to vectors or placed before them."""
+    """Parameters of embeddings that are added to vectors or prepended to them."""
     return {
         f"{name}.embedding.{table}" for name, stack in spec.stacks.items() for table in input_of(stack).tables
     }

@@ -1,4 +1,4 @@
-"""A stack drawn as SVG: the residual stream as a rail, every sublayer a branch that comes back to it.
+"""A stack drawn as SVG: the residual stream as a vertical line, with a branch for every sublayer.
 
 Beside each part are bars: its share of the model's parameters, of the stack's operations and of the cache.
 """
@@ -11,9 +11,13 @@ from txexport.inspection.anatomy import CostPart, LayerGroup, StackParts
 from txexport.spec import NormPlacement
 from txexport.support.markup import plain
 
-WIDTH, RAIL, SIDE = 348, 20, 32  # pixels: of the drawing, where the rail is, and a second one beside it
-LEFT, RIGHT, BARS, LONGEST = 46, 226, 240, 62  # of boxes, and where bars begin and how long they may be
-LETTERS, LINE = 28, 14  # of a line of notes, and its height
+WIDTH, RAIL, SIDE = (
+    348,
+    20,
+    32,
+)  # pixels: width of the drawing, x of the residual stream, and of a second line beside it
+LEFT, RIGHT, BARS, LONGEST = 46, 226, 240, 62  # edges of boxes, x of bars, and their maximum length
+LETTERS, LINE = 28, 14  # characters of a line of notes, and its height
 NORM, GAP = 20, 12
 TITLES = {
     "cross_attention": "cross-attention",
@@ -41,14 +45,14 @@ def title(part: CostPart) -> str:
 
 @dataclass
 class _Canvas:
-    """Shapes from top to bottom; `y` is where the next one begins."""
+    """Shapes from top to bottom; `y` is the top of the next one."""
 
     totals: dict[str, int]
     y: int = 4
     shapes: list[str] = field(default_factory=list)
 
     def box(self, part: CostPart, kind: str, x: int = LEFT) -> int:
-        """Draw a part with its bars; return the y where it ends."""
+        """Draw a part with its bars; return the y of its end."""
         notes = textwrap.wrap(part.note, LETTERS)
         top, height = self.y, max(38, 22 + LINE * len(notes))
         if title(part) == "experts":
@@ -111,7 +115,7 @@ def draw(stack: StackParts, totals: dict[str, int]) -> str:
         end = canvas.box(part, "head" if part.name != "final_norm" else "norm", RAIL - 12)
     height = canvas.y + 4
     layers = sum(len(group.numbers) for group in stack.groups)
-    name = f"{stack.name}: {layers} layers between what comes in and what comes out"
+    name = f"{stack.name}: {layers} layers between input and output"
     description = "; ".join(f"{title(part)} {part.note}".strip() for part in parts_of(stack))
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     return "\n".join(
@@ -131,7 +135,7 @@ def parts_of(stack: StackParts) -> list[CostPart]:
 
 
 def _layers(canvas: _Canvas, group: LayerGroup) -> None:
-    """The layers of a group as one, in a frame that says how many there are."""
+    """The layers of a group as one layer, in a frame with their number."""
     top = canvas.y
     first_shape = len(canvas.shapes)
     canvas.write(RAIL + 14, top + 16, numbered(group.numbers), "count")
@@ -150,7 +154,7 @@ def _layers(canvas: _Canvas, group: LayerGroup) -> None:
 
 
 def _branch(canvas: _Canvas, group: LayerGroup, sublayer: CostPart) -> tuple[int, int]:
-    """Draw a sublayer with its norms; return the y where it leaves the rail and where it is added."""
+    """Draw a sublayer with its norms; return the y where it branches off, and the y where it is added."""
     placement, kind = group.placement, group.norms.note
     norm = f"norm ({kind})"
     before = placement.before and not (group.skip_attention_norm and sublayer.name == "attention")
@@ -186,7 +190,7 @@ def _branch(canvas: _Canvas, group: LayerGroup, sublayer: CostPart) -> tuple[int
 
 
 def numbered(numbers: list[int]) -> str:
-    """The number of layers, and the first of them where they do not follow one another from 0."""
+    """The number of layers, and the first few numbers if they are not consecutive from 0."""
     count = f"{len(numbers)} layers" if len(numbers) > 1 else "1 layer"
     if numbers == list(range(len(numbers))):
         return count

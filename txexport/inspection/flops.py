@@ -1,7 +1,7 @@
 """Operations and memory of a model, counted from its spec without building or running it.
 
-B rows of S tokens: of text, or the vectors of an image or a sound, of which every row has as many.
-N query heads, K key/value heads, H head size; d width; V vocabulary.
+B rows of S tokens: of text, or the vectors of an image or a sound, with equal rows. N query heads, K
+key/value heads, H head size; d width; V vocabulary.
 """
 
 import functools
@@ -15,8 +15,8 @@ from txexport.parts import Decoding, Readout, architecture_of, input_of, paramet
 from txexport.parts.vectors import attention_pool
 from txexport.spec import AttentionPoolSpec, BlockSpec, ModelSpec, StackSpec
 
-NUMBER = FLOAT.bits // 8  # bytes of one among keys, values and scores
-# Matrices of relative positions, which no token is multiplied with, and of features, which `pairs` counts.
+NUMBER = FLOAT.bits // 8  # bytes of a number of keys, values and scores
+# Matrices not multiplied with tokens: relative positions, and features, which `pairs` counts.
 OTHERS = ("_position.weight", ".features.weight")
 SUBLAYERS = ("attention", "cross_attention", "feed_forward")
 
@@ -61,7 +61,7 @@ class CacheBytes:
 
 
 def prefill(spec: ModelSpec, length: int, batch: int = 1) -> dict[str, Pass]:
-    """Reading `batch` rows of `length` tokens: the input of an encoder or of each tower, or else a prompt.
+    """Passes over `batch` rows of `length` tokens: the input of an encoder, or of both encoders, or a prompt.
 
     Every token of a prompt is scored. Before a decoder, an encoder's pass includes the keys and values of
     cross-attention.
@@ -71,9 +71,9 @@ def prefill(spec: ModelSpec, length: int, batch: int = 1) -> dict[str, Pass]:
 
 
 def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
-    """A decoder's next token in each row, which sees `length` tokens with itself, and as many of an encoder.
+    """A decoder's next token in each row; it attends to `length` tokens with itself, and to encoded ones.
 
-    None where nothing decodes.
+    None if nothing is decoded.
     """
     decoding = decoding_of(spec)
     if decoding is None:
@@ -127,9 +127,9 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
 
 
 def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
-    """The float32 scores of the layer with the most, where a kernel writes them out.
+    """The bytes of the largest layer's scores in float32, if a kernel materialises them.
 
-    (B,N,S,S), or of sparse attention those that it computes.
+    (B,N,S,S), or for sparse attention the computed ones.
     """
     counts = (
         block.attention.num_heads * scores(block.attention, tokens(stack, length))
@@ -155,13 +155,13 @@ def source_tokens(spec: ModelSpec, decoding: Decoding, length: int) -> int:
 
 
 def _step_only(spec: ModelSpec) -> str | None:
-    """The name of the decoder behind an encoder, which is counted by the step and not by rows."""
+    """The name of an encoder-decoder's decoder, which is counted by `step`, not by rows."""
     decoding = decoding_of(spec)
     return None if decoding is None or decoding.source is None else decoding.decoder
 
 
 def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
-    """The pass of a stack over whole rows."""
+    """The pass of a stack over complete rows."""
     stack = spec.stacks[name]
     size = tokens(stack, length)
     readouts = architecture_of(spec).readouts(spec, name)
@@ -212,25 +212,25 @@ def _read_out(spec: ModelSpec, readout: Readout, size: int) -> int:
 def _by_pool(spec: AttentionPoolSpec, size: int) -> int:
     """The operations of the pool over `size` vectors: their keys and values, and then one query."""
     sizes = {name: math.prod(shape) for name, shape in attention_pool(spec).items() if len(shape) == 2}
-    del sizes["probe.weight"]  # which is read, and multiplied with nothing
+    del sizes["probe.weight"]  # read without a product
     key_values = sum(weights for name, weights in sizes.items() if name.startswith("key_value."))
     mixed = 4 * spec.attention.num_heads * spec.attention.head_dim * size
     return 2 * (key_values * size + sum(sizes.values()) - key_values) + mixed
 
 
 def _weights(spec: ModelSpec, stack: str) -> int:
-    """Weights that each token of a stack is multiplied with."""
+    """The number of weights that each token of a stack is multiplied with."""
     return _matrices(spec, f"{stack}.layers") + _matrices(spec, f"{stack}.embedding.project")
 
 
 def _matrices(spec: ModelSpec, owner: str) -> int:
-    """Weights of all matrices under a name, of experts those of the chosen ones."""
+    """The number of weights of all matrices under a name; for experts, the chosen ones."""
     return sum(size for name, size in _sizes(spec).items() if name.startswith(f"{owner}."))
 
 
 @functools.lru_cache(maxsize=4)
 def _sizes(spec: ModelSpec) -> dict[str, int]:
-    """Weights of each matrix that a token is multiplied with."""
+    """The number of weights of each matrix that a token is multiplied with."""
     return {
         name: math.prod(shape)
         for name, shape in parameters(spec).items()

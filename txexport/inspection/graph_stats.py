@@ -11,14 +11,14 @@ import onnx
 from txexport.contracts import Port
 from txexport.errors import BundleError
 
-Key = tuple[str, str, str]  # of a function: domain, name and overload
+Key = tuple[str, str, str]  # the key of a function: domain, name and overload
 MAIN: Key = ("", "", "")
-MOST = 2**63  # calls of a function
+MOST = 2**63  # limit of calls of a function
 
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """A function: `nodes` of its counts body, and how often it runs, in functions that call it too."""
+    """A function: `nodes` of its body, and the number of its `calls`, also from other functions."""
 
     nodes: int
     calls: int
@@ -48,7 +48,7 @@ def read_graph(path: Path) -> GraphFacts:
         model = onnx.load(path, load_external_data=False)
         if not model.graph.node:
             raise ValueError("no graph in it")
-    except Exception as error:  # protobuf's, the system's: no class is common to them
+    except Exception as error:  # exceptions of protobuf and the system share no class
         raise BundleError(f"{path} cannot be read as ONNX: {error}; export again") from None
     bodies = {(f.domain, f.name, f.overload): f.node for f in model.functions}
     operators, calls = _count({**bodies, MAIN: model.graph.node}, path)

@@ -39,9 +39,9 @@ LENGTH = 512
 
 @dataclass(frozen=True)
 class WeightBytes:
-    """Bytes of every tensor in the checkpoint by its type, None for a bundle; and of a bundle's weights.
+    """Bytes of weights: the checkpoint's tensors by type, None for a bundle; and those of a bundle.
 
-    `dtypes` are those that a bundle is written in, or, for a checkpoint, may be, with the bytes of each.
+    `dtypes` has the bytes for each dtype of a bundle; for a checkpoint, for each possible dtype.
     """
 
     checkpoint: dict[str, int] | None
@@ -198,7 +198,7 @@ def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> I
 
 
 def _kernels(folder: Path, manifest: bundle.Manifest) -> dict[str, "Kernels"]:
-    """Those of every graph that `load` runs in a dtype that rounds."""
+    """The kernels of every graph that `load` runs in a dtype that rounds."""
     from txexport.runtime.engines.kernels import kernels
 
     views = [manifest.of_dtype(dtype) for dtype in manifest.formats]
@@ -234,7 +234,7 @@ def stored_integers(folder: Path, manifest: bundle.Manifest) -> str | None:
 
 
 def _copies(folder: Path, manifest: bundle.Manifest) -> set[str]:
-    """Tables of a decoder that are its encoder's too, and are stored in the files of both."""
+    """Tables that a decoder shares with its encoder, and that are stored in the files of both."""
     copies: set[str] = set()
     first, *others = [read_header(folder / path) for path in manifest.data] or [{}]
     for name, one in first.items():
@@ -252,7 +252,7 @@ def _content(stored: Stored) -> bytes:
 
 
 def _changed(folder: Path, manifest: bundle.Manifest) -> list[str]:
-    """The files that differ from those of the proof, or that only one side has; all are read."""
+    """The files that differ from those of the proof, or exist on one side only; all are read."""
     if manifest.proof is None:
         return []
     proved, now = manifest.proof.sha256, bundle.files_sha256(folder)
@@ -292,12 +292,12 @@ def _inspection(
 
 
 def _fitting(spec: ModelSpec, length: int | None) -> int:
-    """`length`, which every stack of text must be able to read, or the default; else that of the signal."""
+    """`length`, checked against the limits of all text stacks, or the default; for a signal its own."""
     stacks = list(spec.stacks.values())
     if not any(map(reads_tokens, stacks)):
         if length is not None:
             raise InputError(
-                f"length is {length}, but a model that reads no text has a length of its own; leave it out"
+                f"length is {length}, but a model that reads no text has a fixed length; leave it out"
             )
         return flops.tokens(stacks[0], LENGTH)
     longest = min((stack.limit for stack in stacks if stack.limit is not None), default=None)

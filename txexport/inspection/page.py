@@ -1,4 +1,4 @@
-"""An inspection as an HTML page: the model drawn, its costs by length, memory, parameters."""
+"""An inspection as an HTML page: a drawing of the model, costs by length, memory and parameters."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ BYTES = {power: decimal(10**power).replace("bytes", "B").replace(".0", "") for p
 
 
 def render(result: Inspection) -> str:
-    """The page; every number on it is one of the inspection's."""
+    """The page, with numbers of the inspection only."""
     heading = f"<h1>{text(result.path)}</h1>"
     about = f"<p>{text(result.model_type)}, {text(result.task)}</p>"
     sections = [_facts(result), _drawing(result), _lengths(result), _memory(result), _parameters(result)]
@@ -51,7 +51,7 @@ def _facts(result: Inspection) -> Iterator[str]:
 
 
 def _drawing(result: Inspection) -> Iterator[str]:
-    """Every stack, and below it the same numbers as a table."""
+    """Every stack, and below it its numbers as a table."""
     yield "<h2>Where it is</h2>"
     yield (
         "<p>The line on the left is the residual stream: what a sublayer makes is added to it. Bars are "
@@ -116,7 +116,7 @@ def _lengths(result: Inspection) -> Iterator[str]:
 
 
 def _works(name: str, works: list[tuple[int, Pass]], growth: dict[str, str]) -> str:
-    """A plot of passes by length, in parts, which `growth` may name."""
+    """A plot of passes by length, in parts; `growth` describes the growth of some of them."""
     kinds = [part for part in WORKS if any(getattr(work, part) for _, work in works)]
     series = {
         growth.get(part, part): [(n, float(getattr(work, part))) for n, work in works] for part in kinds
@@ -129,7 +129,7 @@ def _works(name: str, works: list[tuple[int, Pass]], growth: dict[str, str]) -> 
 
 
 def _full(block: BlockSpec) -> bool:
-    """Tell whether every token sees every other, or all before it."""
+    """Tell whether attention is full: to all tokens, or to all preceding ones."""
     full = MaskedAttentionSpec | PositionedAttentionSpec
     return isinstance(block.attention, full) and block.attention.window is None
 

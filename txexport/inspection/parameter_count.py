@@ -22,7 +22,7 @@ COMPONENTS = (
     "pooler",
     "head",
 )
-OWNERS = {  # no stack; the rest is heads
+OWNERS = {  # outside of stacks; the rest are heads
     **dict.fromkeys(("cross", "cross_projection"), "cross_attention"),
     **dict.fromkeys(("pooler", "vector"), "pooler"),
 }
@@ -52,7 +52,7 @@ class Parameters:
 
 
 def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
-    """The parameters of `spec`, of which `stored` names those that are no copy of another; None is all."""
+    """The parameters of `spec`; `stored` names those that are no copies of others, None is all."""
     components = dict.fromkeys(COMPONENTS, 0)
     idle = 0
     shapes = parameters(spec)
@@ -79,7 +79,7 @@ def learned(spec: ModelSpec, stored: Container[str] | None = None) -> dict[str, 
 
 
 def component(spec: ModelSpec, name: str) -> str:
-    """Which of COMPONENTS a parameter belongs to."""
+    """The component, of COMPONENTS, that a parameter belongs to."""
     owner, part, *rest = name.split(".")
     if owner not in spec.stacks:
         return OWNERS.get(owner, "head")
@@ -96,7 +96,7 @@ def component(spec: ModelSpec, name: str) -> str:
 
 
 def active(spec: ModelSpec, name: str) -> bool:
-    """Tell whether one token uses a parameter: of equal experts, the first represent the chosen ones."""
+    """Tell whether one token uses a parameter; of the experts, the first ones represent the chosen ones."""
     stack, _, rest = name.partition(".layers.")
     layer, _, inner = rest.partition(".feed_forward.experts.")
     if not inner:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from txexport.support.markup import plain
 
 WIDTH, HEIGHT = 348, 236
-LEFT, RIGHT, TOP, BOTTOM = 50, 340, 10, 198  # of the plot's area
+LEFT, RIGHT, TOP, BOTTOM = 50, 340, 10, 198  # edges of the plot's area
 ROW = 38
 Line = Sequence[tuple[int, float]]
 
 
 def lines(name: str, series: Mapping[str, Line], kinds: Sequence[str], ticks: Mapping[int, str]) -> str:
-    """Lines by name over lengths, each of its kind; `ticks` label powers of ten on the left."""
+    """Lines by name over lengths, each with a CSS class; `ticks` label powers of ten on the left."""
     drawn = [point for line in series.values() for point in line if point[1] > 0]
     first, last = min(x for x, _ in drawn), max(x for x, _ in drawn)
     low = math.floor(math.log10(min(y for _, y in drawn)))
@@ -73,7 +73,7 @@ def bars(name: str, sizes: Mapping[str, tuple[float, str]], kind: str) -> str:
 
 
 def legend(names: Mapping[str, str]) -> str:
-    """A sign for each name, of its kind."""
+    """A legend: a colour sample for each name."""
     signs = (
         f'<span><svg width="14" height="10" aria-hidden="true"><rect class="{kind}" width="14" height="10" '
         f'rx="2"/></svg>{plain(name)}</span>'
@@ -89,7 +89,7 @@ def _svg(name: str, description: str, height: int, shapes: Sequence[str]) -> str
 
 
 def _marked(first: int, last: int) -> list[int]:
-    """Powers of two from end to end that leave room for their labels, and the end."""
+    """The powers of two that are labelled, spaced so that labels fit, and the end."""
     powers = [2**power for power in range(last.bit_length()) if first <= 2**power <= last]
     marked = powers[:: 1 + len(powers) // 6]
     apart = [x for x in marked if 7 * math.log(last / x) > math.log(last / first)]

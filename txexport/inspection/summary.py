@@ -1,4 +1,4 @@
-"""A stack in one line, for people."""
+"""The description of a stack in one line."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from txexport.spec import (
 
 
 def outline(spec: StackSpec) -> str:
-    """Sizes, positions, norms and windows; " / " stands between what differs from layer to layer."""
+    """Sizes, positions, norms and windows; " / " separates values that differ from layer to layer."""
     blocks = spec.blocks
     parts = [
         f"{spec.num_layers} {'causal layers' if spec.causal else 'layers'} of width {spec.hidden_size:,}",
@@ -45,7 +45,7 @@ def _each(texts: Iterable[str]) -> str:
 
 
 def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> str:
-    """Heads of attention, and its kind."""
+    """The number of heads, and the kind of attention."""
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
     match spec:
         case AttentionSpec(num_kv_heads=keys):
@@ -73,7 +73,7 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
 
 
 def feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> str:
-    """Width and activation, of experts how many."""
+    """Width and activation, and the number of experts."""
     match spec:
         case FeedForwardSpec():
             gated = "gated " * spec.gated

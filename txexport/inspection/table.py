@@ -15,7 +15,7 @@ from txexport.inspection.graph_stats import GraphFacts
 from txexport.inspection.inspection import BundleFacts, Inspection
 from txexport.support.terminal import FittedTable, number
 
-LISTED = 100  # columns of a list of operators, where there are more
+LISTED = 100  # columns of a long list of operators
 UNITS = ("", "k", "M", "G", "T", "P")
 
 
@@ -73,7 +73,7 @@ def _costs(result: Inspection) -> FittedTable:
                 table.add_row(f"  {part}", scaled(share / work.tokens), scaled(share))
     cache = result.cache
     if cache is not None:
-        windowed = f", in all {cache.layers} layers though {cache.windowed} look at a window"
+        windowed = f", in all {cache.layers} layers, though {cache.windowed} attend to a window"
         name = f"cache{windowed if cache.windowed else ''}"
         table.add_row(name, decimal(cache.per_token), decimal(cache.total))
         if cache.cross_total:
@@ -113,10 +113,10 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
 
 
 def calibrations(facts: BundleFacts) -> Iterator[str]:
-    """A line for each dtype whose integers texts have chosen."""
+    """A line for each calibrated dtype."""
     for dtype, one in facts.calibrated.items():
-        searched = f"; without them, since they said too little, {len(one.searched)} matrices"
-        texts = f"{dtype}: calibrated by {one.texts:,} texts of {one.tokens:,} tokens"
+        searched = f"; {len(one.searched)} matrices had too few inputs and are not calibrated"
+        texts = f"{dtype}: calibrated on {one.texts:,} texts of {one.tokens:,} tokens"
         yield f"{texts}{searched if one.searched else ''}"
 
 
@@ -162,5 +162,5 @@ def _graph(graph: GraphFacts) -> Iterator[RenderableType]:
 
 
 def _shaped(port: Port) -> tuple[str, str]:
-    """Name and type of an input or output, the same for those of every layer."""
+    """Name and type of an input or output; outputs of layers share one line."""
     return re.sub(r"\.\d+\.", ".{i}.", port.name), f"{port.dtype} ({', '.join(map(str, port.shape))})"

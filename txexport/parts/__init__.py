@@ -1,6 +1,6 @@
 """The parts of models: inputs, heads and architectures, each one object in one file.
 
-Other code asks the part of a model; only the parts distinguish the members of these unions.
+Other code calls the methods of a model's part; only the parts distinguish the members of these unions.
 """
 
 from dataclasses import replace
@@ -37,9 +37,9 @@ __all__ = [
 
 
 def signatures(spec: ModelSpec, contract: Contract) -> dict[str, Signature]:
-    """Inputs and outputs of each graph of a model by role, those of every layer last.
+    """The inputs and outputs of each graph of a model by role, outputs of every layer last.
 
-    Raises SpecError where the contract has no such model, UnsupportedError as `check_outputs`.
+    Raises SpecError if the contract does not support such a model, UnsupportedError as `check_outputs` does.
     """
     architecture = architecture_of(spec)
     graphs = architecture.signatures(spec, contract)
@@ -66,7 +66,7 @@ def roles_of(spec: ModelSpec) -> tuple[str, ...]:
 
 
 def stages(spec: ModelSpec, contract: Contract) -> list[Stage]:
-    """The graphs of a model in running order, and what the runtime must know of each."""
+    """The graphs of a model in running order, with the facts that the runtime needs."""
     return architecture_of(spec).stages(spec, contract)
 
 
@@ -78,7 +78,7 @@ def limits(spec: ModelSpec) -> dict[str, int | None]:
 def parameters(spec: ModelSpec) -> Shapes:
     """Names and shapes of a model's parameters, in the order in which the components declare them.
 
-    This is what a checkpoint must fill, known without PyTorch. A matrix is (out, in), as PyTorch keeps it. A
-    tied or shared matrix appears once, under the name of its first owner.
+    A checkpoint must provide these; no PyTorch is needed to list them. A matrix is (out, in), as PyTorch
+    keeps it. A tied or shared matrix appears once, under the name of its first owner.
     """
     return architecture_of(spec).parameters(spec)

@@ -1,4 +1,4 @@
-"""Seeded cases of a proof: rows, their padding, and the steps in which a decoder reads them."""
+"""Seeded test cases: rows of tokens, their padding, and the steps in which a decoder reads them."""
 
 import itertools
 from collections.abc import Iterator
@@ -11,16 +11,16 @@ from txexport.parts.inputs import input_of
 from txexport.parts.part import Skipped, Sources
 from txexport.spec import ExpertsSpec, StackSpec, TextStackSpec
 
-LONGEST = 1024  # tokens of the longest case where a model has no limit, or one out of reach
-BEAMS, BEAM_TOKENS = 4, 8  # of a beam search, and the tokens that it adds at most
+LONGEST = 1024  # tokens of the longest case if the model's limit is larger, or none
+BEAMS, BEAM_TOKENS = 4, 8  # beams of a beam search, and its maximum of new tokens
 MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
 
 
 @dataclass(frozen=True)
 class DualEncoderCase:
-    """Texts and images to compare, each with each. Ids are ended by the mark and padded after it.
+    """Texts and images; each text is compared with each image. A text ends in the mark, then padding.
 
-    Where `alone`, the reference reads every text by itself, without padding.
+    If `alone`, the reference reads every text separately, without padding.
     """
 
     name: str
@@ -32,7 +32,7 @@ class DualEncoderCase:
 
 @dataclass(frozen=True)
 class EncoderCase:
-    """A padded batch. Where `alone`, the reference reads every row by itself, without padding."""
+    """A padded batch. If `alone`, the reference reads every row separately, without padding."""
 
     name: str
     input_ids: np.ndarray  # (B, S)
@@ -40,15 +40,15 @@ class EncoderCase:
     token_type_ids: np.ndarray  # (B, S)
     global_attention_mask: np.ndarray  # (B, S)
     alone: bool
-    choices: bool = False  # each row is read three times, as a choice
+    choices: bool = False  # each row is repeated three times, as choices
 
 
 @dataclass(frozen=True)
 class DecoderCase:
-    """Rows of tokens, read in steps: `steps` (number of steps, B) says how many tokens of each row.
+    """Rows of tokens, read in steps; `steps` (number of steps, B) has the tokens of each row per step.
 
-    `left` pads the steps on the left. `sources` are the encoder's where there is one: rows of tokens, or
-    spectrograms (bands,frames).
+    `left` pads the steps on the left. `sources` are the inputs of an encoder, if there is one: rows of
+    tokens, or spectrograms (bands,frames).
     """
 
     name: str
@@ -60,7 +60,7 @@ class DecoderCase:
 
 @dataclass(frozen=True)
 class GreedyCase:
-    """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`, or by that many `beams`."""
+    """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`, greedily or by beam search."""
 
     name: str
     rows: Sources
@@ -79,11 +79,12 @@ def encoder_cases(
     alone: bool = True,
     seed: int = 0,
 ) -> list[EncoderCase]:
-    """Batches of 1, 2, 3 and 9; lengths 1, odd, and the longest; padding right, left and scattered.
+    """Batches of 1, 2, 3 and 9 rows; lengths 1, odd and the longest; padding right, left and scattered.
 
-    What is masked is of the id `padding`, or of any id where a model looks at the mask only. Every row ends
-    in a `mark`, and where all are longer each has another before. Rows of one batch have several global
-    tokens, one or none. Not `alone` are rows whose vector is of another place without the padding.
+    Masked tokens have the id `padding`, or random ids if a model reads the mask only; tokens that are not
+    masked never have the id `dropped`. If there is a `mark`, every row ends in it, and also begins with it if
+    all rows have two tokens. The rows of a batch have several global tokens, one or none. The cases inherit
+    `alone`, except those with padding that is not on the right.
     """
     random = np.random.default_rng(seed)
     cases: list[EncoderCase] = []
@@ -123,7 +124,10 @@ def encoder_cases(
 
 
 def _marked(ids: np.ndarray, mask: np.ndarray, mark: int, vocab_size: int) -> np.ndarray:
-    """ids (B,S) with equally many marks in every row, as originals ask: the last real token, and one more."""
+    """ids (B,S) with the mark as the last real token, and as the first one too if all rows have two.
+
+    Original models require the same number of marks in every row.
+    """
     ids = np.where(ids == mark, (ids + 1) % vocab_size, ids)
     rows, last = np.arange(len(ids)), mask.shape[1] - 1 - mask[:, ::-1].argmax(axis=1)
     ids[rows, last] = mark
@@ -133,12 +137,12 @@ def _marked(ids: np.ndarray, mask: np.ndarray, mark: int, vocab_size: int) -> np
 
 
 def _marks(case: int, mask: np.ndarray) -> np.ndarray:
-    """Global tokens of a case, mask (B,S): several in one row, none in the next, then the first real one."""
+    """Global tokens of a case, for a mask (B,S): rows have several, none, or the first real token."""
     marks, random = np.zeros(mask.shape, np.int64), np.random.default_rng(case)
     for row, real in enumerate(mask):
         kind = (case + row) % 3
         if kind == 0:
-            marks[row] = random.random(len(real)) < 0.3  # padding too, which is no token
+            marks[row] = random.random(len(real)) < 0.3  # padding too, which must have no effect
         elif kind == 2:
             marks[row, real.argmax()] = 1
     return marks
@@ -157,10 +161,10 @@ def decoder_cases(
 ) -> list[DecoderCase]:
     """Prompts and steps over a growing past.
 
-    `ragged` includes rows of different lengths, `left` left padding; for each row there is a source where an
-    encoder `source` reads one, the longest of them of `source_longest` tokens. No row holds the id that the
-    encoder takes for padding: some originals count it as no token in the decoder either. `experts` is how
-    many tokens suffice for each expert to be taken by one.
+    `ragged` adds rows of different lengths, `left` left padding. If there is an encoder `source`, each row
+    has an input for it, of up to `source_longest` tokens. No row has the encoder's padding id, which some
+    original models mask in the decoder too. `experts` is the number of tokens with which each expert is very
+    likely to be picked.
     """
     random = np.random.default_rng(seed)
     one = np.ones((4, 1), np.int64)
@@ -181,7 +185,7 @@ def decoder_cases(
     if left:
         plans.append(("three ragged rows, left padding", np.array([[5, 11, 1], [1, 1, 1], [1, 1, 1]]), True))
     lengths = itertools.cycle([9, 4, 1, 13, *([source_longest] if source is not None else [])])
-    most = source_longest or LONGEST  # what an encoder of texts reads
+    most = source_longest or LONGEST  # the limit of a text encoder
     drawn = [[min(next(lengths), most) for _ in steps[0]] for _, steps, _ in plans]
     many = np.array(MANY if ragged else [5] * len(MANY))
     plans.append(("nine rows, then a step", np.stack([many, np.ones_like(many)]), False))
@@ -205,7 +209,7 @@ def decoder_cases(
 
 
 def one_row(name: str, vocab_size: int, length: int, seed: int = 0) -> DecoderCase:
-    """A prompt of a row in one pass."""
+    """One row, read in one pass."""
     tokens = _tokens(np.random.default_rng(seed), vocab_size, length, None)
     return DecoderCase(name, [tokens], np.array([[length]]))
 
@@ -218,9 +222,9 @@ def _tokens(random: np.random.Generator, vocab_size: int, count: int, padding: i
 def greedy_cases(
     vocab_size: int, limit: int | None, source: StackSpec | None, seed: int = 0
 ) -> list[GreedyCase]:
-    """Ragged prompts, or what an encoder `source` reads, to extend by tokens of the model's own choice.
+    """Ragged prompts, or inputs of an encoder `source`, to extend by greedy decoding.
 
-    Prompts leave room for at least one token, and sources are no longer than what the encoder reads.
+    Prompts leave room for at least one token, and sources are within the encoder's limit.
     """
     random, most = np.random.default_rng(seed), limit or LONGEST
     lengths = [4, 9, 1]
@@ -235,7 +239,7 @@ def greedy_cases(
 
 
 def beam_case(prompts: GreedyCase, vocab_size: int) -> "GreedyCase | Skipped":
-    """Beam search over the first two prompts, with no more beams than different texts are possible."""
+    """Beam search over the first two prompts, with no more beams than there are different texts."""
     name, new_tokens = "beams, two rows", min(BEAM_TOKENS, prompts.new_tokens)
     beams = min(BEAMS, vocab_size**new_tokens)
     if beams == 1:
@@ -246,9 +250,10 @@ def beam_case(prompts: GreedyCase, vocab_size: int) -> "GreedyCase | Skipped":
 
 
 def tokens_for_experts(stack: StackSpec) -> int:
-    """Random tokens of which each expert of every layer gets one, but for one run in a thousand; 0 without.
+    """The number of random tokens that reach each expert of every layer in 999 of 1000 runs; 0 without.
 
-    Three times as many as with equal chances, which routers do not give; a report says how many were reached.
+    It is three times the number for equal probabilities, since routers are uneven; a report says how many
+    experts were reached.
     """
     kinds = [block.feed_forward for block in stack.layers if isinstance(block.feed_forward, ExpertsSpec)]
     tokens = (3 * kind.num_experts / kind.top_k * log(1000 * kind.num_experts * len(kinds)) for kind in kinds)
@@ -258,7 +263,7 @@ def tokens_for_experts(stack: StackSpec) -> int:
 def generation_cases(
     vocab_size: int, decoder: TextStackSpec, source: StackSpec | None
 ) -> "Iterator[GreedyCase | Skipped]":
-    """Greedy decoding of prompts, or of what an encoder `source` reads, and beam search over them."""
+    """Greedy decoding of prompts, or of inputs of an encoder `source`, and beam search over them."""
     for prompts in greedy_cases(vocab_size, decoder.limit, source):
         yield prompts
         yield beam_case(prompts, vocab_size)

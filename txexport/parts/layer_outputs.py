@@ -1,4 +1,4 @@
-"""Which models can give hidden states and attention weights of every layer."""
+"""Support of outputs of every layer: hidden states and attention weights."""
 
 from collections.abc import Collection
 
@@ -21,7 +21,7 @@ from txexport.spec import (
 
 
 def last_before_norm(spec: ModelSpec, stack: StackSpec) -> bool:
-    """Tell whether the original gives a stack's last hidden state without its final norm."""
+    """Tell whether the original returns a stack's last hidden state without the final norm."""
     tower = isinstance(spec, DualEncoderSpec) or (isinstance(spec, EncoderSpec) and spec.vector is not None)
     return tower or input_of(stack).last_state_before_norm
 
@@ -32,27 +32,27 @@ def sums_layers(spec: ModelSpec) -> bool:
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
-    """Raise UnsupportedError where a model's layers lack one of `outputs`."""
+    """Raise UnsupportedError if a model's layers cannot return one of `outputs`."""
     if outputs and not isinstance(spec, DualEncoderSpec) and head_of(spec.head) is CHOICES:
         raise UnsupportedError(
-            "outputs of every layer are not there for multiple-choice, whose choices are rows of their own; "
+            "outputs of every layer are not supported for multiple-choice; "
             "leave them out, or export with another --task"
         )
     if names.HIDDEN_STATES in outputs and isinstance(spec, DecoderSpec) and spec.head.factored_size:
         raise UnsupportedError(
-            f"outputs {names.HIDDEN_STATES}: the last one is {spec.head.factored_size} numbers wide in the "
-            f"original, and the others {spec.stack.hidden_size}; ask for {names.ATTENTIONS} alone"
+            f"outputs {names.HIDDEN_STATES}: the original's last one has size {spec.head.factored_size}, "
+            f"the others {spec.stack.hidden_size}; ask for {names.ATTENTIONS} alone"
         )
     for name, stack in spec.stacks.items() if names.ATTENTIONS in outputs else ():
         if isinstance(stack, TextStackSpec) and isinstance(stack.relative, RoundedAlibiSpec):
             raise UnsupportedError(
-                f"outputs {names.ATTENTIONS}: the original adds its rounded biases twice where it gives "
-                f"weights, and the {name} weighs otherwise; ask for {names.HIDDEN_STATES} alone"
+                f"outputs {names.ATTENTIONS}: the original adds its rounded biases twice when it returns "
+                f"weights, so the {name} has other weights; ask for {names.HIDDEN_STATES} alone"
             )
         for block in stack.blocks:
             if not isinstance(block.attention, MaskedAttentionSpec | PositionedAttentionSpec):
                 kind = type(block.attention).__name__.removesuffix("AttentionSpec").lower()
                 raise UnsupportedError(
-                    f"outputs {names.ATTENTIONS}: the {name} has {kind} attention, which has no weight of "
-                    f"every token for every other; ask for {names.HIDDEN_STATES} alone"
+                    f"outputs {names.ATTENTIONS}: the {name} has {kind} attention, which has no weights "
+                    f"between all pairs of tokens; ask for {names.HIDDEN_STATES} alone"
                 )

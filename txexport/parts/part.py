@@ -11,13 +11,13 @@ from txexport.contracts.stage import GraphFacts, Stage
 from txexport.spec import AttentionPoolSpec, HeadKind, HeadSpec, StackSpec
 from txexport.spec.shapes import Shapes
 
-Shape = tuple[int | str, ...]  # of a port: numbers and symbolic dimensions
+Shape = tuple[int | str, ...]  # the shape of a port: numbers and symbolic dimensions
 Sources = Sequence[list[int] | np.ndarray]  # rows of tokens, or signals
 
 
 @dataclass(frozen=True)
 class SignalCase:
-    """A batch of images (B,channels,height,width) or spectrograms (B,bands,frames), or (B,frames,bands)."""
+    """A batch of images (B,channels,height,width) or spectrograms (B,bands,frames) or (B,frames,bands)."""
 
     name: str
     signals: np.ndarray
@@ -33,10 +33,11 @@ class Skipped:
 
 @dataclass(frozen=True)
 class View:
-    """The bundle that cases are for: its cache, whose graphs they are, and how long a case may be.
+    """The facts of a bundle that its cases depend on: its cache, its graphs, and the length of cases.
 
-    `longest` gives the tokens of a stack's longest case; `affordable` tells of a number of tokens and of a
-    stack whether one pass over them takes seconds. Graphs of the `hub` follow LongRoPE beyond our limit.
+    `longest` returns the tokens of a stack's longest case; `affordable` tells whether one pass of a stack
+    over a number of tokens takes only seconds. Graphs of the `hub` have LongRoPE's long factors beyond our
+    limit.
     """
 
     static: bool
@@ -47,7 +48,7 @@ class View:
 
 @dataclass(frozen=True)
 class Decoding:
-    """The stack that generates tokens, by name, and the stack that it attends to, if there is one."""
+    """The name of the stack that generates tokens, and that of the stack it attends to, if there is one."""
 
     decoder: str
     source: str | None = None
@@ -57,9 +58,10 @@ class Decoding:
 class Readout:
     """A component that reads a stack's hidden states: a head, a pooler, a projection.
 
-    Its parameters begin with `owner`. It reads one vector of a sequence, or `every` one. `tied` is a matrix
-    of another owner that it multiplies with too. A `pool` makes keys and values of every vector, and one
-    vector of them. Keys and values of cross-attention are `for_decoder`. `note` describes it to people.
+    Its parameters begin with `owner`. It reads `every` vector of a sequence, or one. `tied` is a matrix of
+    another owner that it also multiplies with. A `pool` computes keys and values of every vector, and one
+    output vector. With `for_decoder`, it computes the keys and values of cross-attention. `note` describes it
+    in reports.
     """
 
     owner: str
@@ -83,20 +85,20 @@ class Input(Protocol):
 
     @property
     def last_state_before_norm(self) -> bool:
-        """True where the original returns the last hidden state of such a stack without the final norm."""
+        """True if the original returns the last hidden state of such a stack without the final norm."""
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The embedding's parameters that are added to vectors or placed before them, and not multiplied."""
+        """The embedding's parameters that are added to vectors or prepended to them, not multiplied."""
 
     def ports(self, stack: Any, rows: Shape) -> tuple[Port, ...]:
         """The graph's inputs: token ids and masks of shape `rows`, or a signal with `rows[0]` rows."""
 
     def length(self, embedding: Any, tokens: int | str) -> int | str:
-        """The number of vectors of a row, where a text has `tokens`, as a port gives it."""
+        """The number of vectors of a row as a port declares it; a text has `tokens` tokens."""
 
     def vectors(self, embedding: Any, tokens: int) -> int:
-        """The number of vectors of a row, where a text has `tokens` and a signal the size of its spec."""
+        """The number of vectors of a row; a text has `tokens` tokens, a signal the size of its spec."""
 
     def facts(self, embedding: Any) -> GraphFacts:
         """The facts of a graph that reads it."""
@@ -108,16 +110,16 @@ class Input(Protocol):
         """The embedding's parameters that are computed and not learned: tables of sinusoids."""
 
     def operations(self, embedding: Any) -> int:
-        """Floating-point operations that turn a row into vectors; 0 for a table of tokens."""
+        """Floating-point operations that embed a row; 0 for a table of tokens."""
 
     def summary(self, stack: Any) -> list[str]:
-        """Vocabulary or size of the signal, and positions, in a few words each."""
+        """Vocabulary or size of the signal, and positions, each in a few words."""
 
     def rows(self, stack: Any, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
-        """Random rows of tokens of those lengths, or as many signals."""
+        """Random rows of tokens of these lengths, or one signal for each length."""
 
     def cases(self, stack: Any) -> Iterator[SignalCase]:
-        """Batches of signals for an encoder that reads them alone."""
+        """Batches of signals for an encoder without a decoder."""
 
 
 class Head(Protocol):
@@ -133,10 +135,10 @@ class Head(Protocol):
 
     @property
     def per_sequence(self) -> bool:
-        """True where it reads one vector of a sequence."""
+        """True if it reads one vector of a sequence."""
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
-        """The graph's outputs, made of hidden states of shape `hidden` (B,S,W)."""
+        """The graph's outputs, for hidden states of shape `hidden` (B,S,W)."""
 
     def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
         """Names and shapes of its parameters; a projection tied to the word embedding adds none."""
@@ -153,13 +155,13 @@ class Architecture(Protocol):
         """The class of its spec."""
 
     def roles(self, spec: Any) -> tuple[str, ...]:
-        """The graphs that our runtime runs, by role."""
+        """The roles of the graphs that our runtime runs."""
 
     def signatures(self, spec: Any, contract: Contract) -> dict[str, Signature]:
         """Inputs and outputs of each graph by role. Raises SpecError where the contract has no such model."""
 
     def layer_ports(self, spec: Any, role: str, signature: Signature, outputs: tuple[str, ...]) -> list[Port]:
-        """The ports of every layer's `outputs`, which the graph of a role gives beside its `signature`."""
+        """The ports of every layer's `outputs`, which follow the other outputs of a role's graph."""
 
     def stages(self, spec: Any, contract: Contract) -> list[Stage]:
         """The stage of each graph in running order. Raises SpecError as `signatures`."""
@@ -168,22 +170,22 @@ class Architecture(Protocol):
         """The longest sequence of each stack, in tokens; None is no limit."""
 
     def parameters(self, spec: Any) -> Shapes:
-        """Names and shapes of all parameters; a shared matrix is there once, under its first owner."""
+        """Names and shapes of all parameters; a shared matrix appears once, under its first owner."""
 
     def shared(self, spec: Any) -> Mapping[str, str]:
-        """Second names of shared parameters, each with the name that is stored."""
+        """Further names of shared parameters, each with the name that is stored."""
 
     def decoding(self, spec: Any) -> Decoding | None:
-        """The stack that generates; None where nothing is generated."""
+        """The stack that generates; None if nothing is generated."""
 
     def readouts(self, spec: Any, stack: str) -> tuple[Readout, ...]:
-        """The components that read the hidden states of a stack, in the order of computing."""
+        """The components that read the hidden states of a stack, in the order of computation."""
 
     def vector_output(self, spec: Any) -> str | None:
-        """The output with one vector of a sequence beside its hidden states; None where there is none."""
+        """The output with one vector of a sequence beside its hidden states; None if there is none."""
 
     def cases(self, spec: Any, view: View) -> Iterator[Any]:
-        """The seeded cases of a proof, padding included, or Skipped ones, in the order of a report."""
+        """The seeded test cases, padding included, or Skipped ones, in the order of a report."""
 
     def text_case(self, spec: Any, batch: Any) -> Any:
         """The case of a padded batch of texts, for a model that generates nothing."""

@@ -1,4 +1,4 @@
-"""A stack's ports and parameters, whatever it reads."""
+"""Ports and parameters of a stack with any input."""
 
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
@@ -12,7 +12,7 @@ TOKENS: Shape = (names.BATCH_SIZE, names.SEQUENCE_LENGTH)
 
 
 def hidden_shape(stack: StackSpec, tokens: Shape) -> Shape:
-    """Shape (B,S) of hidden states, where texts are of shape `tokens`."""
+    """Shape (B,S) of hidden states, for texts of shape `tokens`."""
     length = input_of(stack).length(stack.embedding, tokens[1])
     return tokens[0], length
 
@@ -25,7 +25,7 @@ def layer_ports(
     keys: int | str,
     source: int | str | None = None,
 ) -> list[Port]:
-    """Hidden states in `shape` (B,S), and weights of `keys` keys, and of a `source` where there is one."""
+    """Ports of hidden states in `shape` (B,S), and of weights of `keys` keys and those of a `source`."""
     ports: list[Port] = []
     if names.HIDDEN_STATES in outputs:
         for layer in range(stack.num_layers + 1):
@@ -60,7 +60,7 @@ def parameters(stack: StackSpec) -> Shapes:
 
 
 def relative_vectors(stack: StackSpec, length: int) -> int:
-    """The number of vectors of relative positions that attention multiplies with; 0 where it has none."""
+    """The number of vectors of relative positions that attention multiplies with; 0 without any."""
     match stack:
         case TextStackSpec(relative=RelativeVectorsSpec() | SinusoidVectorsSpec() as relative):
             return relative.vectors(length)

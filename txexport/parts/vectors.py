@@ -1,4 +1,4 @@
-"""The vector of a whole sequence beside its hidden states: its name and its parameters."""
+"""The vector of a sequence beside its hidden states: its name and its parameters."""
 
 from txexport.contracts import names
 from txexport.parts.inputs import input_of
@@ -9,14 +9,14 @@ from txexport.spec.shapes import Shapes, linear, norm, under
 
 
 def vector_name(spec: EncoderSpec) -> str:
-    """The output that has an encoder's vector of a sequence."""
+    """The name of the output with an encoder's vector of a sequence."""
     if spec.vector is None or not spec.vector.compared:
         return names.POOLER_OUTPUT
     return names.TEXT_EMBEDS if input_of(spec.encoder).reads_tokens else names.IMAGE_EMBEDS
 
 
 def parameters(spec: VectorSpec, hidden_size: int) -> Shapes:
-    """The pool that makes a sequence's vector, or the vector's norm and its projection."""
+    """Parameters of the pool that computes a sequence's vector, or of the vector's norm and projection."""
     if spec.pool is not None:
         return under("pool", attention_pool(spec.pool))
     shapes = under("norm", norm(spec.norm)) if spec.norm is not None else {}
@@ -24,7 +24,7 @@ def parameters(spec: VectorSpec, hidden_size: int) -> Shapes:
 
 
 def attention_pool(spec: AttentionPoolSpec) -> Shapes:
-    """The vector that attends, its attention, norm and network."""
+    """The learned query, its attention, the norm and the feed-forward network."""
     return {
         "probe.weight": (1, spec.norm.size),
         **under("key_value", cross_key_value(spec.attention)),

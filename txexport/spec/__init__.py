@@ -1,7 +1,7 @@
 """Specs of Transformers: every architectural option, and nothing else.
 
-Nested frozen dataclasses. A spec checks itself when it is made and raises SpecError when its parts
-contradict each other. It knows nothing of checkpoints, weights or graphs.
+A spec checks itself when it is constructed and raises SpecError if its parts contradict each other. It is
+independent of checkpoints, weights and graphs.
 """
 
 from txexport.spec.attention import AttentionSpec

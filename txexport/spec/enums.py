@@ -11,11 +11,11 @@ class NormKind(StrEnum):
 
 
 class NormPlacement(StrEnum):
-    """Where a block normalises: after each residual sum, before each sublayer, or before both at once.
+    """The place of a block's norms: post-norm, pre-norm, or one of the variants below.
 
-    Parallel sublayers read the block's input, each through its own norm, and are added to it together. A
-    sandwich has norms before each sublayer and after it, within the residual; a res-post-norm only after it.
-    After attention, a double post-norm adds the block's input and normalises twice.
+    Parallel sublayers read the block's input, each through its own norm, and both outputs are added to it.
+    A sandwich norm normalises before and after each sublayer, within the residual; a res-post-norm only
+    after it. A double post-norm adds the block's input and normalises twice after attention.
     """
 
     POST = "post"  # Vaswani et al. 2017
@@ -52,7 +52,7 @@ class PositionKind(StrEnum):
     """Absolute positions in the embedding; those of attention are in its own spec."""
 
     LEARNED = "learned"  # a table, read at position + offset
-    FIXED = "fixed"  # the same, but nothing learns it: sinusoids
+    FIXED = "fixed"  # a table of sinusoids
     NONE = "none"
 
 
@@ -88,7 +88,7 @@ class Pick(StrEnum):
 
 
 class Architecture(StrEnum):
-    """The stacks of a model, and which of them feeds which."""
+    """The stacks of a model and their connections."""
 
     ENCODER = "encoder"
     DECODER = "decoder"

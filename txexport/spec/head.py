@@ -45,8 +45,8 @@ class HeadSpec:
         labelled = self.kind not in (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
         if labelled != (self.labels > 0) or (labelled and self.tied):
             expected = "1 or more, and tied=False" if labelled else "0"
-            given = f"{self.labels} labels, tied={self.tied}"
-            raise SpecError(f"HeadSpec: kind '{self.kind}' with {given}; expected {expected}")
+            described = f"{self.labels} labels, tied={self.tied}"
+            raise SpecError(f"HeadSpec: kind '{self.kind}' with {described}; expected {expected}")
         if self.kind == HeadKind.SPANS and self.labels != 2:
             raise SpecError(f"HeadSpec: a span has 2 ends, not {self.labels}")
         if self.kind == HeadKind.CHOICES and self.labels != 1:
@@ -91,8 +91,8 @@ class HeadSpec:
             raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.eos_token_id}; expected {expected}")
         if self.pick == Pick.MEAN_AFTER_DENSE and self.activation is None:
             raise SpecError(
-                "HeadSpec: activation is None, but the mean is of what a dense layer gives of each token; "
-                f"expected one, or pick '{Pick.MEAN}'"
+                f"HeadSpec: activation is None, but pick '{self.pick}' takes the mean after a dense layer; "
+                f"expected an activation, or pick '{Pick.MEAN}'"
             )
         if self.registers and self.pick not in (Pick.FIRST_AND_MEAN, Pick.GLOBAL_AVERAGE):
             raise SpecError(
@@ -101,8 +101,8 @@ class HeadSpec:
             )
         if self.pick == Pick.FIRST_AND_MEAN and self.activation is not None:
             raise SpecError(
-                f"HeadSpec: two vectors side by side go straight to the projection; activation is "
-                f"'{self.activation}', expected None with pick '{self.pick}'"
+                f"HeadSpec: activation is '{self.activation}', expected None with pick '{self.pick}': "
+                "its two concatenated vectors are projected without a dense layer"
             )
 
     def _check_factored(self) -> None:
@@ -198,8 +198,9 @@ class VectorSpec:
             )
         if self.pool is not None and (self.pick, self.norm, self.size) != (Pick.FIRST, None, None):
             raise SpecError(
-                f"VectorSpec: a pool with pick '{self.pick}', a norm or a size; it reads all hidden states, "
-                f"and nothing follows: expected '{Pick.FIRST}', None and None"
+                f"VectorSpec: a pool with pick '{self.pick}', {'no' if self.norm is None else 'a'} norm and "
+                f"size {self.size}; a pool reads all hidden states, and nothing follows it: "
+                f"expected '{Pick.FIRST}', no norm and None"
             )
         if self.size is not None:
             positive(self, "size")

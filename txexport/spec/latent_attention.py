@@ -1,4 +1,4 @@
-"""Attention whose keys and values are compressed into one vector a token, and are kept as that."""
+"""Multi-head latent attention: keys and values are compressed into one vector a token, which is cached."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -13,12 +13,12 @@ from txexport.spec.rotary import RotarySpec
 class LatentAttentionSpec:
     """Keys and values of all heads in one vector of `kv_lora_rank` numbers (DeepSeek-AI 2024, 2.1).
 
-    A head's query and key have `qk_nope_head_dim` numbers of content, which are not rotated, and those that
-    are; the rotated ones of keys are the same for all heads, and their neighbours lie `apart`, all first ones
-    before all second ones, by the time they are rotated. Values have `v_head_dim`. Queries come through
-    `q_lora_rank` numbers, where it is given. `scale` multiplies the scores, `norm` is of the compressed keys
-    and values, and of as many numbers as there are, of the compressed queries. `bias` is of the projections
-    from and to the hidden states, but for queries that are not compressed.
+    A head's query and key have `qk_nope_head_dim` numbers without RoPE and `qk_rope_head_dim` with it; the
+    keys' rotated numbers are shared by all heads. With `apart`, interleaved RoPE pairs are de-interleaved
+    before rotation: all first numbers, then all second ones. Values have `v_head_dim` numbers. Queries are
+    compressed to `q_lora_rank` numbers if it is given. `scale` multiplies the scores. `norm` normalises the
+    compressed keys and values, and with the size of `q_lora_rank` the compressed queries. `bias` is that of
+    the projections from and to the hidden states, except of queries that are not compressed.
     """
 
     hidden_size: int
@@ -37,8 +37,8 @@ class LatentAttentionSpec:
     window: ClassVar[None] = None
     has_position_bias: ClassVar[bool] = False
     maskless_static: ClassVar[bool] = False
-    shares_keys: ClassVar[bool] = False  # all heads read the same latents as it is
-    token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
+    shares_keys: ClassVar[bool] = False  # all heads already read the same latents
+    token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of query and key pairs instead
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "qk_nope_head_dim", "v_head_dim", "kv_lora_rank", "scale")
@@ -51,18 +51,18 @@ class LatentAttentionSpec:
             )
         if self.apart and self.rotary.interleaved:
             raise SpecError(
-                "LatentAttentionSpec: apart and rotary.interleaved are True, but neighbours that lie apart "
-                "are no neighbours; expected False for one of them"
+                "LatentAttentionSpec: apart and rotary.interleaved are True, but pairs that were "
+                "de-interleaved cannot be rotated as interleaved ones; expected False for one of them"
             )
 
     @property
     def qk_rope_head_dim(self) -> int:
-        """Numbers of a head that are rotated."""
+        """Size of the part of a head's query and key that RoPE rotates."""
         return 2 * len(self.rotary.frequencies)
 
     @property
     def head_dim(self) -> int:
-        """Numbers of a head's query."""
+        """Size of a head's query and key."""
         return self.qk_nope_head_dim + self.qk_rope_head_dim
 
     @property
@@ -76,4 +76,5 @@ class LatentAttentionSpec:
         return (1, self.kv_lora_rank), (1, self.qk_rope_head_dim)
 
 
-MaskedAttentionSpec = AttentionSpec | LatentAttentionSpec  # what reads a mask of pairs, and may have a cache
+# Attention that takes a mask of query and key pairs and may have a cache.
+MaskedAttentionSpec = AttentionSpec | LatentAttentionSpec

@@ -13,10 +13,10 @@ from txexport.spec.relative_attention import PositionedAttentionSpec
 
 @dataclass(frozen=True)
 class FeedForwardSpec:
-    """Two projections with a non-linearity between them; where `gated`, a third multiplies it.
+    """Two projections with a non-linearity between them; if `gated`, a third projection multiplies it.
 
-    With a `clip`, what the non-linearity gets is at most that, and what multiplies it within -clip and clip,
-    and 1 more (OpenAI 2025).
+    With a `clip`, the input of the non-linearity is at most `clip`, and the factor that multiplies it is
+    clamped to [-clip, clip] and increased by 1 (OpenAI 2025).
     """
 
     hidden_size: int
@@ -33,25 +33,27 @@ class FeedForwardSpec:
             if not self.gated:
                 raise SpecError(
                     f"FeedForwardSpec: clip is {self.clip} and gated False; expected None, or gated=True: "
-                    "what it adds 1 to is the gated half"
+                    "the clip applies to the factor of a gated network"
                 )
 
 
 @dataclass(frozen=True)
 class ExpertsSpec:
-    """A mixture of `num_experts` feed-forward networks, of which a router picks `top_k` a token.
+    """A mixture of `num_experts` feed-forward networks, of which a router picks `top_k` for each token.
 
-    Their outputs are added with the router's softmax as weights (Shazeer et al. 2017, 2; Jiang et al. 2024,
-    2.1): over the picked ones, or where it is not `normalised` over all. Where it is `corrected`, sigmoids
-    stand for the softmax, divided by the sum of the picked ones where `normalised`, and experts are picked by
-    these and a learned number each (DeepSeek-AI 2025, 2.1.2). Of `num_groups` groups of experts only the best
-    `top_groups` are picked from: those with the best expert, or where `corrected` the best two (DeepSeek-AI
-    2024, 2.2.2). `scale` multiplies the weights. `shared` is an expert that every token takes besides, where
-    it is `shared_gated` as far as a sigmoid of its own lets it (Yang et al. 2024, 2.2.2). `router_bias`
-    is whether the router's scores have one, `output_bias` whether what all experts give together has. With a
-    `jitter`, each picked expert has a softmax of its own (Liu et al. 2024, 2.2): over it and those not picked
-    before it whose scores are less than its own by at most 2 jitter times the larger of its score and their
-    size.
+    - Weights of the outputs: the router's softmax (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1), over the
+      picked experts if `normalised`, else over all. `scale` multiplies the weights.
+    - `corrected`: sigmoid scores in place of the softmax, divided by the sum of the picked ones if
+      `normalised`; experts are picked by score plus a learned e_score_correction_bias (DeepSeek-AI 2025,
+      2.1.2).
+    - `num_groups`, `top_groups`: group-limited top-k. Experts are picked from the best groups only, ranked by
+      their best expert, or if `corrected` by their best two (DeepSeek-AI 2024, 2.2.2).
+    - `shared`: an expert that every token passes; if `shared_gated`, a sigmoid gate scales its output (Yang
+      et al. 2024, 2.2.2).
+    - `router_bias`, `output_bias`: a bias of the router's scores, and of the sum of all experts.
+    - `jitter`: SparseMixer (Liu et al. 2024, 2.2). Each picked expert has a softmax of its own, over itself
+      and those experts, not picked before it, whose scores are lower by at most 2 jitter times the larger of
+      its score and their absolute value.
     """
 
     expert: FeedForwardSpec
@@ -89,22 +91,22 @@ class ExpertsSpec:
                 )
 
     def _check_groups(self) -> None:
-        """Raise SpecError unless the experts fall into groups from which so many can be picked."""
+        """Raise SpecError unless the groups are equal in size and have enough experts to pick from."""
         size, rest = divmod(self.num_experts, self.num_groups)
         if rest or self.top_groups > self.num_groups:
             raise SpecError(
                 f"ExpertsSpec: the best {self.top_groups} of {self.num_groups} groups of {self.num_experts} "
-                "experts; expected groups of one size, and no more of them than there are"
+                "experts; expected num_groups to divide num_experts, and top_groups to be at most num_groups"
             )
         if self.num_groups > 1 and (self.top_groups * size < self.top_k or (self.corrected and size < 2)):
             raise SpecError(
-                f"ExpertsSpec: {self.top_k} experts from {self.top_groups} groups of {size}; expected enough "
-                "of them, and two in each group where they are corrected"
+                f"ExpertsSpec: {self.top_k} experts from {self.top_groups} groups of {size}; expected top_k "
+                "to be at most the number of experts in these groups, and two experts a group with corrected"
             )
         if self.num_groups > 1 and self.normalised and not self.corrected:
             raise SpecError(
-                "ExpertsSpec: normalised is True with groups of experts, but no architecture has a softmax "
-                "over those picked from groups; expected normalised=False, or corrected=True"
+                "ExpertsSpec: normalised is True with groups of experts, but no architecture takes a softmax "
+                "over the experts picked from groups; expected normalised=False, or corrected=True"
             )
 
     @property
@@ -115,10 +117,10 @@ class ExpertsSpec:
 
 @dataclass(frozen=True)
 class BlockSpec:
-    """One layer: attention, attention over an encoder where `cross_attention` is given, feed-forward.
+    """One layer: self-attention, optional cross-attention over an encoder, and the feed-forward network.
 
-    Where `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
-    what a sublayer adds by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by one number.
+    With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
+    each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number.
     """
 
     attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
@@ -152,7 +154,7 @@ class BlockSpec:
         if mixed and (self.placement not in plain or crossed or self.layer_scale):
             raise SpecError(
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
-                f"{'a' if crossed else 'no'} cross attention; a mixture of experts stands in a plain "
+                f"{'a' if crossed else 'no'} cross attention; a mixture of experts needs a plain "
                 f"pre-norm or post-norm block: expected '{plain[0]}' or '{plain[1]}', False and none"
             )
 
@@ -181,33 +183,33 @@ class BlockSpec:
         if self.dense.source_size is not None:
             raise SpecError(
                 f"BlockSpec: attention.source_size is {self.dense.source_size}, expected None: only cross "
-                "attention reads other vectors than the block's own"
+                "attention reads vectors of another stack"
             )
         if cross.rotary is not None or cross.head_norm is not None:
             field = "rotary" if cross.rotary is not None else "head_norm"
             raise SpecError(
                 f"BlockSpec: cross_attention.{field} is given, expected None: "
-                "cross attention rotates nothing and has no head norm"
+                "cross attention has no RoPE and no head norm"
             )
         if cross.sinks:
             raise SpecError(
-                "BlockSpec: cross_attention.sinks is True, expected False: no architecture has them there"
+                "BlockSpec: cross_attention.sinks is True, expected False: no architecture has attention "
+                "sinks in cross attention"
             )
         if self.placement in (NormPlacement.SANDWICH, NormPlacement.RES_POST, NormPlacement.DOUBLE_POST):
             raise SpecError(
-                f"BlockSpec: placement is '{self.placement}', but no architecture puts cross attention into "
-                "a sandwich of norms, a norm behind it alone or two; expected "
-                f"'{NormPlacement.PRE}' or '{NormPlacement.POST}'"
+                f"BlockSpec: placement is '{self.placement}', but no architecture combines it with cross "
+                f"attention; expected '{NormPlacement.PRE}' or '{NormPlacement.POST}'"
             )
 
     @property
     def dense(self) -> AttentionSpec:
-        """The attention of a block that has the usual one."""
+        """The block's attention as an AttentionSpec; call it only for a block of dense attention."""
         assert isinstance(self.attention, AttentionSpec)
         return self.attention
 
     @property
     def masked(self) -> MaskedAttentionSpec:
-        """The attention of a block whose attention reads a mask of pairs, and may have a cache."""
+        """The block's attention, which takes a mask of query and key pairs and may have a cache."""
         assert isinstance(self.attention, MaskedAttentionSpec)
         return self.attention

@@ -8,7 +8,7 @@ from txexport.spec.enums import NormKind
 
 @dataclass(frozen=True)
 class NormSpec:
-    """Normalisation of vectors of `size` numbers; a layer norm shifts by a bias, unless it has none."""
+    """Normalisation of vectors of `size` numbers; a layer norm has a bias unless `bias` is False."""
 
     size: int
     eps: float

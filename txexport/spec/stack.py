@@ -22,20 +22,20 @@ from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpe
 from txexport.spec.waveform import WaveformSpec
 
 VectorsSpec = RelativeVectorsSpec | SinusoidVectorsSpec
-# What reads vectors of relative positions, and which.
+# Kinds of attention that read vectors of relative positions, and the kind of vectors.
 READ_VECTORS: dict[type, type] = {
     DisentangledAttentionSpec: RelativeVectorsSpec,
     TransformerXLAttentionSpec: SinusoidVectorsSpec,
 }
-SEGMENTS = 4  # of a pair and its marks, which attention tells apart by whether they are equal
+SEGMENTS = 4  # token types of a pair and its special tokens; attention tests them for equality
 
 
 @dataclass(frozen=True)
 class TextStackSpec:
     """An embedding of tokens and `num_layers` layers; `final_norm` closes a pre-norm stack.
 
-    `blocks` are the layers' in turn, from the first again after the last, so one serves a stack of equal
-    layers. `relative` is the bias that all layers share, or the vectors of relative positions that they
+    Layer i has the block `blocks[i % len(blocks)]`, so one block is enough for a stack of equal layers.
+    `relative` is the position bias that all layers share, or the vectors of relative positions that they
     project.
     """
 
@@ -53,14 +53,14 @@ class TextStackSpec:
                 given = "None" if self.relative is None else "given"
                 raise SpecError(
                     f"TextStackSpec: has_position_bias is {block.attention.has_position_bias} and relative "
-                    f"{given}; attention is biased exactly when positions give a relative bias"
+                    f"{given}; expected True exactly if relative is given"
                 )
             for kind, read in READ_VECTORS.items():
                 if isinstance(block.attention, kind) != isinstance(self.relative, read):
-                    own = type(block.attention).__name__
+                    kind_name = type(block.attention).__name__
                     raise SpecError(
-                        f"TextStackSpec: {own} with {type(self.relative).__name__}; {kind.__name__}, and no "
-                        f"other, reads {read.__name__}"
+                        f"TextStackSpec: {kind_name} with {type(self.relative).__name__}; expected "
+                        f"{kind.__name__} with {read.__name__}, or neither"
                     )
             if (block.cross_attention is None) != (first.cross_attention is None):
                 count = sum(block.cross_attention is not None for block in self.blocks)
@@ -77,7 +77,8 @@ class TextStackSpec:
             sums, limit = block.attention, self.limit
             if isinstance(sums, LinformerAttentionSpec) and sums.max_length != limit:
                 raise SpecError(
-                    f"TextStackSpec: attention takes up to {sums.max_length} tokens, positions {limit}"
+                    f"TextStackSpec: attention takes up to {sums.max_length} tokens, expected the limit of "
+                    f"the positions, {limit}"
                 )
         norm = self.relative.norm if isinstance(self.relative, RelativeVectorsSpec) else None
         if norm is not None and norm.size != self.hidden_size:
@@ -90,8 +91,8 @@ class TextStackSpec:
             and 2 * len(self.relative.frequencies) != self.hidden_size
         ):
             raise SpecError(
-                f"TextStackSpec: {len(self.relative.frequencies)} frequencies are vectors of "
-                f"{2 * len(self.relative.frequencies)}, the stack is {self.hidden_size} wide"
+                f"TextStackSpec: {len(self.relative.frequencies)} frequencies make vectors of "
+                f"{2 * len(self.relative.frequencies)} numbers, but the stack is {self.hidden_size} wide"
             )
         heads = first.attention.num_heads
         if isinstance(self.relative, AlibiSpec | RoundedAlibiSpec) and len(self.relative.slopes) != heads:
@@ -136,7 +137,7 @@ class TextStackSpec:
 
 @dataclass(frozen=True)
 class SignalStackSpec:
-    """As TextStackSpec, over the vectors of an image or a sound, which all see one another."""
+    """As TextStackSpec, with bidirectional attention over the embeddings of an image or a sound."""
 
     embedding: PatchSpec | LogMelSpec | SpectrogramSpec | WaveformSpec
     blocks: tuple[BlockSpec, ...]
@@ -151,18 +152,22 @@ class SignalStackSpec:
         _check_layers(self)
         kinds = [block.attention for block in self.blocks]
         if any(kind.causal or kind.has_position_bias or kind.token_masks or kind.window for kind in kinds):
-            raise SpecError("SignalStackSpec: images and sounds are seen as a whole")
+            raise SpecError(
+                "SignalStackSpec: attention is causal or has a position bias, token masks or a window; "
+                "expected none of them over images and sounds"
+            )
         if self.rotary is not None and (len(self.rotary.frequencies) % 2 or self.rotary.scale != 1):
             raise SpecError(
                 f"SignalStackSpec: {len(self.rotary.frequencies)} frequencies and scale {self.rotary.scale}; "
-                "half of them turn by a patch's row, half by its column: expected an even number, and 1"
+                "half of them rotate by a patch's row, half by its column: expected an even number, and 1"
             )
         bare = isinstance(self.embedding, PatchSpec) and not self.embedding.positioned
         rotations = {kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)}
         if len(rotations) > 1 or bare != (self.rotary is not None):
             raise SpecError(
-                f"SignalStackSpec: {len(rotations)} ways to rotate over {type(self.embedding).__name__} with "
-                f"positioned={not bare}; expected one in all layers exactly where no positions are added"
+                f"SignalStackSpec: {len(rotations)} different rotary settings over "
+                f"{type(self.embedding).__name__} with positioned={not bare}; expected one for all layers if "
+                "patches have no position embedding, and None otherwise"
             )
 
     @property
@@ -172,7 +177,7 @@ class SignalStackSpec:
 
     @property
     def patches(self) -> PatchSpec:
-        """The patches of an image, by whose rows and columns layers rotate."""
+        """The embedding of patches, whose rows and columns give the positions of 2-D RoPE."""
         assert isinstance(self.embedding, PatchSpec)
         return self.embedding
 
@@ -191,7 +196,7 @@ StackSpec = TextStackSpec | SignalStackSpec
 
 
 def _check_layers(stack: StackSpec) -> None:
-    """Raise SpecError where layers, their number, embedding and final norm do not fit each other."""
+    """Raise SpecError if blocks, their number, the embedding and the final norm contradict each other."""
     positive(stack, "num_layers")
     name, width = type(stack).__name__, stack.hidden_size
     if not 1 <= len(stack.blocks) <= stack.num_layers:

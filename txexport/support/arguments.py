@@ -1,4 +1,4 @@
-"""Arguments of public functions held against their annotations: a wrong one is an InputError of one line."""
+"""Type checks of public functions: an argument that contradicts its annotation raises an InputError."""
 
 import functools
 import inspect
@@ -40,7 +40,7 @@ def checked(function: F) -> F:
 
 
 def with_options(options: type) -> Callable[[F], F]:
-    """Show the fields of the dataclass `options` in a function's signature, for the keywords that it takes.
+    """Show the fields of the dataclass `options` in a function's signature, in place of its **kwargs.
 
     For a function whose ** are Unpack of a TypedDict with the same fields, from which it makes `options`.
     """
@@ -92,7 +92,7 @@ def arguments_from(
         result = inspect.signature(function).return_annotation
         vars(call)["__signature__"] = signature.replace(return_annotation=result)
         call.__annotations__ = _hints(fields) | {"return": result}
-        vars(call)["arguments_class"] = fields  # for tools that read the source of the signature
+        vars(call)["arguments_class"] = fields  # for tools that evaluate the signature
         return call
 
     return decorate
@@ -103,13 +103,13 @@ def _with_new_names(keywords: dict[str, Any], renamed: Mapping[str, str]) -> dic
     for old in keywords.keys() & renamed.keys():
         new = renamed[old]
         if new in keywords:
-            raise TypeError(f"{old} is the former name of {new}; give {new} alone")
+            raise TypeError(f"{old} is the former name of {new}; pass only {new}")
         warnings.warn(f"{old}= is now {new}=", DeprecationWarning, stacklevel=3)
     return {renamed.get(name, name): value for name, value in keywords.items()}
 
 
 def _check_types(bound: inspect.BoundArguments, hints: Mapping[str, Any]) -> None:
-    """Raise InputError for an argument of the wrong type, and replace NumPy's numbers by Python's."""
+    """Raise InputError for an argument of the wrong type, and convert NumPy's numbers to Python's."""
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if name not in hints or name == "self" or kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
@@ -118,20 +118,20 @@ def _check_types(bound: inspect.BoundArguments, hints: Mapping[str, Any]) -> Non
             raise InputError(f"{name} is {shown(value)}, expected {_named(hints[name])}")
         if Path in get_args(hints[name]) and isinstance(value, str | os.PathLike):
             _check_path(name, value)
-        if isinstance(value, np.generic):  # JSON takes Python's numbers only
+        if isinstance(value, np.generic):  # JSON supports Python's numbers only
             bound.arguments[name] = value.item()
 
 
 def _check_path(name: str, value: str | os.PathLike) -> None:
-    """Raise InputError for a path that no file system takes."""
+    """Raise InputError for a path that file systems do not support."""
     if any(len(part) > LONGEST_NAME for part in Path(value).parts):
         raise InputError(f"{name} is {shown(value)}, expected names of at most {LONGEST_NAME} characters")
 
 
 def is_whole(value: object, low: int, high: int | None = None) -> bool:
-    """Tell whether `value` is a whole number, also of NumPy, from `low` up to `high`; no bool is."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and low <= value and (high is None or value <= high)  # type: ignore[operator]
+    """Tell whether `value` is an integer, also of NumPy, from `low` up to `high`, and no bool."""
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_integer and low <= value and (high is None or value <= high)  # type: ignore[operator]
 
 
 def check_count(name: str, value: object) -> None:
@@ -147,7 +147,7 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_fields(entry: Any) -> None:
-    """Raise TypeError for a field of a dataclass that is of another type than its annotation."""
+    """Raise TypeError for a field of a dataclass whose value contradicts its annotation."""
     for name, hint in get_type_hints(type(entry)).items():
         if not _fits(getattr(entry, name), hint):
             raise TypeError(f"{name} is {shown(getattr(entry, name))}, expected {_named(hint)}")
@@ -159,7 +159,7 @@ def _hints(annotated: Any) -> dict[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Tell whether a value is of an annotation's type; what is no plain type fits."""
+    """Tell whether a value has an annotation's type; annotations that are no plain types accept all."""
     if hint is Any:
         return True
     if hint is None or hint is type(None):
@@ -172,7 +172,9 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is not None and issubclass(origin, Callable):  # type: ignore[arg-type]
         return callable(value)
     if origin is not None and issubclass(origin, Mapping):
-        pairs = value.items() if isinstance(value, dict) else ()  # others, as an .npz, may read files for it
+        pairs = (
+            value.items() if isinstance(value, dict) else ()
+        )  # other mappings, such as an .npz, may read files for it
         return isinstance(value, Mapping) and all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in pairs)
     if origin is tuple:
         return isinstance(value, tuple | list) and len(value) == len(inner) and all(map(_fits, value, inner))
@@ -188,7 +190,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _named(hint: Any) -> str:
-    """An annotation in words."""
+    """The name of an annotation for messages."""
     if hint is None or hint is type(None):
         return "None"
     origin, inner = get_origin(hint), get_args(hint)

@@ -1,4 +1,4 @@
-"""A page of our own: no script, no other file, light and dark, and no name from outside that is markup."""
+"""Self-contained HTML pages: no script, no other file, light and dark; names from outside are escaped."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,11 +9,11 @@ from txexport.support.printable import clean
 
 STYLE = Path(__file__).with_name("markup.css").read_text(encoding="utf-8")
 LONG = re.compile(r"\S{15,}")
-ENDS = re.compile(r"(?<=[^\W_])([/._:=,-]+)(?=[^\s/._:=,-])")  # of a part of a name
+ENDS = re.compile(r"(?<=[^\W_])([/._:=,-]+)(?=[^\s/._:=,-])")  # separators of the parts of a name
 
 
 def text(value: str) -> str:
-    """Text as HTML, in which a long name may go on in the next line after each of its parts."""
+    """Text as HTML, in which a long name may break after each of its parts."""
     result, at = [], 0
     for word in LONG.finditer(clean(value)):
         result.append(escape(clean(value)[at : word.start()]))
@@ -24,12 +24,12 @@ def text(value: str) -> str:
 
 
 def plain(value: str) -> str:
-    """Text as it stands in an attribute, a title or a drawing."""
+    """Text escaped for an attribute, a title or a drawing."""
     return escape(clean(value))
 
 
 def page(title: str, body: str, style: str) -> str:
-    """The whole page, whose `body` is HTML already."""
+    """The page; `body` is HTML already."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -48,7 +48,7 @@ def page(title: str, body: str, style: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "texts") -> str:
-    """A table of cells that are HTML already; without heads, of rows only."""
+    """A table of cells that are HTML already; without heads, only rows."""
     head = "<tr>" + "".join(f"<th>{name}</th>" for name in heads) + "</tr>" if heads else ""
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
     return f'<div class="wide"><table class="{kind}">{head}{body}</table></div>\n'

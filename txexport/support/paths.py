@@ -1,6 +1,6 @@
-"""Paths that a checkpoint or a bundle names, links that it holds, and hashes of its files.
+"""Paths in checkpoints and bundles, their links, and hashes of files.
 
-Nothing outside its folder is read.
+Nothing outside the folder is read.
 """
 
 import contextlib
@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-CHAT_TEMPLATES = "additional_chat_templates"  # the folder of those that have a name
+CHAT_TEMPLATES = "additional_chat_templates"  # the folder of named templates
 BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # a file of the hub's cache
-LONGEST_NAME = 200  # characters of a name, which file systems limit to 255 bytes
+LONGEST_NAME = 200  # characters; file systems limit names to 255 bytes
 
 
 def stays_inside(name: object) -> bool:
-    """Tell whether a path that a file names leads to its own folder or below, on every system."""
+    """Tell whether a path stays in its own folder or below, on every operating system."""
     if not isinstance(name, str) or "\0" in name or "\\" in name:
         return False
     parts = PurePosixPath(name).parts
@@ -42,7 +42,7 @@ def links_out(path: Path, folder: Path) -> bool:
 
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Name the file in an OSError that names none, as that of a disk which is full while it is written."""
+    """Add the file to an OSError that names none, as that of a full disk does."""
     try:
         yield
     except OSError as error:
@@ -52,7 +52,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a file of text in UTF-8. Raises OSError, which names it."""
+    """Write a text file in UTF-8. Raises OSError that names it."""
     with writing(path):
         Path(path).write_text(text, encoding="utf-8")
 
@@ -60,8 +60,9 @@ def write_text(path: str | Path, text: str) -> None:
 def _is_blob(path: Path, target: Path, repository: Path) -> bool:
     """Tell whether `path` links directly to `target`, a file of a `repository` in the hub's cache.
 
-    A blob is a file in the folder blobs itself, whose name is the digest that the hub tells, SHA-1 or
-    SHA-256. A link by way of another one is none: whoever owns that one could point it elsewhere later.
+    A file of the cache lies directly in the folder `blobs`; its name is the SHA-1 or SHA-256 digest that the
+    hub reports. A link through another link does not count: the owner of the other link could change it
+    later.
     """
     if not (path.is_symlink() and target.is_file() and BLOB.fullmatch(target.name)):
         return False

@@ -1,9 +1,9 @@
-"""Text that a terminal, a page or a report can show: names from outside may hold anything."""
+"""Text for a terminal, a page or a report: names from outside may have any characters."""
 
 import re
 
-# Control characters but for tab and line ends (they steer terminals, and XML 1.0 has no place for most), lone
-# surrogates, which no encoding has, and those that turn the order of reading around.
+# Control characters except tab and line ends (they control terminals, and XML 1.0 excludes most), lone
+# surrogates, which no encoding has, and bidirectional controls.
 UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
@@ -15,5 +15,5 @@ def clean(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """The same in one line."""
+    """As `clean`, in one line."""
     return re.sub("[\t\n\r]+", " ", clean(text))

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from txexport.errors import InputError, shown
 
-Counting: TypeAlias = Callable[[int, int], None]  # told how many are done, and of how many
-Naming: TypeAlias = Callable[[str], None]  # told the name of what begins
-Progress: TypeAlias = Counting | bool  # what a caller may give: True shows it on standard error
-EVERY = 0.1  # seconds between two lines that a person reads
+Counting: TypeAlias = Callable[[int, int], None]  # receives the number done and the total
+Naming: TypeAlias = Callable[[str], None]  # receives the name of the next step
+Progress: TypeAlias = Counting | bool  # True shows it on standard error
+EVERY = 0.1  # seconds between two lines
 
 
 def counting(progress: Progress | None) -> Counting:
@@ -36,23 +36,23 @@ def _function(progress: object, silent: Callable) -> Callable:
 
 
 class _Counter:
-    """A line on standard error that counts, written over until all is done."""
+    """A counter in one line on standard error, rewritten until all is done."""
 
     def __init__(self) -> None:
-        self.told = 0.0
+        self.shown_at = 0.0
 
     def __call__(self, done: int, total: int) -> None:
         now, end = time.monotonic(), done >= total
-        if not end and now - self.told < EVERY:
+        if not end and now - self.shown_at < EVERY:
             return
-        self.told = now
+        self.shown_at = now
         print(f"\r{done:,} of {total:,}", end="\n" if end else "", file=sys.stderr, flush=True)
 
 
 class ByInput:
-    """Counts inputs, where what runs are parts of them: windows of a text, pairs of it and each label.
+    """Counts inputs whose parts run separately: windows of a text, or its pairs with each label.
 
-    `owners` has the input of each part. Call it with the places of the parts that are done.
+    `owners` has the input of each part. Call it with the indices of the parts that are done.
     """
 
     def __init__(self, progress: Progress | None, owners: Sequence[int]):

@@ -6,15 +6,15 @@ import sys
 from collections.abc import Iterator
 
 VARIABLE = "ORT_DISABLE_TELEMETRY"
-OPENVINO = "openvino_telemetry"  # a package, and in the user's folder the file with his choice
+OPENVINO = "openvino_telemetry"  # the package, and the file of the user's choice in the home folder
 
 
 def turn_off() -> None:
     """Turn ONNX Runtime's telemetry off for this process and those that it starts.
 
-    ONNX Runtime reads VARIABLE once, when it is imported: then it writes no identifier and no event. In a
-    process that imported it before txexport they are written already; what is left is to stop further
-    events by its own function. Who has set VARIABLE, to whatever value, keeps it.
+    ONNX Runtime reads VARIABLE once, at import; then it writes no identifier and no event. If the process
+    imported it before txexport, they are written already, and its own function stops further events. A user's
+    own value of VARIABLE is kept.
     """
     if VARIABLE in os.environ:
         return
@@ -25,11 +25,11 @@ def turn_off() -> None:
 
 
 @contextlib.contextmanager
-def openvino_untold() -> Iterator[None]:
-    """Import OpenVINO within this as if its package of telemetry were not installed, which it allows.
+def openvino_without_telemetry() -> Iterator[None]:
+    """Context in which OpenVINO is imported without its telemetry package, which is optional.
 
-    With that package, its import alone writes an identifier and tells of itself. A user who has chosen by
-    `opt_in_out`, OpenVINO's own command, keeps his choice.
+    With that package, the import alone writes an identifier and reports itself. If the user has run
+    `opt_in_out`, OpenVINO's own command, that choice is kept.
     """
     chosen = os.path.exists(os.path.expanduser(f"~/intel/{OPENVINO}"))
     if chosen or OPENVINO in sys.modules:

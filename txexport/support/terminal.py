@@ -1,7 +1,7 @@
-"""Tables that fit the terminal they are shown in; in a pipe they are as wide as what they say.
+"""Tables that fit the width of the terminal; in a pipe they have full width.
 
-Where a table is too wide, its `apart` columns become lines above their rows, then texts take several lines,
-broken where words and parts of names end, and then columns go on in a second table below.
+If a table is too wide, its `apart` columns become lines above their rows, then texts are broken into several
+lines at the ends of words and parts of names, and then columns continue in a second table below.
 """
 
 import re
@@ -13,15 +13,15 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 GAP = 3
-NARROWEST = 14  # of a column of texts
+NARROWEST = 14  # the minimum width of a column of texts
 PIECE = re.compile(r"[^\s/._:,=-]*(?:[/._:,=-]+\s*|\s+|$)")
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: of numbers, which stand on the right and stay whole under their title, or of texts.
+    """A column of numbers, aligned right and never broken, or a column of texts.
 
-    One `apart` holds what several rows in turn have in common.
+    An `apart` column has the same value for several consecutive rows.
     """
 
     title: str = ""
@@ -30,27 +30,27 @@ class Column:
 
 
 class FittedTable:
-    """Rows under columns, of texts where a title alone is given."""
+    """Rows and columns; a title alone is a column of texts."""
 
     def __init__(self, *columns: Column | str):
         self.columns = [Column(one) if isinstance(one, str) else one for one in columns]
         self.rows: list[list[Text]] = []
 
     def add_row(self, *cells: Text | str) -> None:
-        """One row; columns without a cell stay empty."""
+        """Add a row; missing cells are empty."""
         row = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
         self.rows.append(row + [Text()] * (len(self.columns) - len(row)))
 
     def add_section(self) -> None:
-        """An empty row."""
+        """Add an empty row."""
         self.add_row()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """The lines, for rich."""
         every = range(len(self.columns))
-        own = [place for place in every if not self.columns[place].apart]
-        whole = [self._widest(place) for place in every]
-        shown = list(every) if _across(whole) <= options.max_width else own
+        kept_columns = [place for place in every if not self.columns[place].apart]
+        widths = [self._widest(place) for place in every]
+        shown = list(every) if _across(widths) <= options.max_width else kept_columns
         for part in self._parts(shown, options.max_width):
             yield Text()
             yield from self._lines(part, self._widths(part, options.max_width), options.max_width)
@@ -61,7 +61,7 @@ class FittedTable:
         return max(map(cell_len, texts))
 
     def _parts(self, shown: Sequence[int], width: int) -> list[list[int]]:
-        """The columns of each table, as many as fit where texts are as narrow as they may be."""
+        """The columns of each table, as many as fit with texts at their minimum width."""
         parts = [[shown[0]]]
         for place in shown[1:]:
             if _across([self._narrowest(one) for one in (*parts[-1], place)]) > width and parts[-1][1:]:
@@ -76,7 +76,7 @@ class FittedTable:
         return max(map(cell_len, [*title, *(row[place].plain for row in self.rows)]))
 
     def _widths(self, part: Sequence[int], width: int) -> list[int]:
-        """Of each column; that gives way in which the fewest cells are broken for it."""
+        """The widths of columns; the column in which the fewest cells are broken shrinks first."""
         sizes = [[cell_len(row[place].plain) for row in self.rows] for place in part]
         widths = [self._widest(place) for place in part]
         least = [self._narrowest(place) for place in part]
@@ -94,12 +94,12 @@ class FittedTable:
     def _lines(self, part: Sequence[int], widths: Sequence[int], width: int) -> Iterator[Text]:
         yield from self._line([Text(self.columns[place].title) for place in part], part, widths, "bold")
         yield Text(" " + "─" * (_across(widths) - 1))
-        said = None
+        previous = None
         for row in self.rows:
             common = ", ".join(self._apart(row, part))
-            if common and common != said:
+            if common and common != previous:
                 yield from (Text(f" {line}", "dim") for line in folded(common, width - 1))
-            said = common or said
+            previous = common or previous
             yield from self._line([row[place] for place in part], part, widths)
 
     def _apart(self, row: Sequence[Text], part: Sequence[int]) -> Iterator[str]:
@@ -133,7 +133,7 @@ def number(title: str) -> Column:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells, broken after words and parts of names; what has none is cut."""
+    """Lines of at most `width` cells, broken after words and parts of names; longer words are cut."""
     lines = [""]
     for piece in PIECE.findall(text):
         if cell_len(lines[-1] + piece.rstrip()) > width and lines[-1]:
@@ -148,13 +148,13 @@ def _across(widths: Sequence[int]) -> int:
 
 
 class Notes:
-    """Texts too long for a table, which stand below it: each once, by a number."""
+    """Texts too long for a table, listed below it once each, by number."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
 
     def mark(self, text: str) -> str:
-        """The text as a table cell."""
+        """The number of a text, as a table cell."""
         return f"({self._texts.setdefault(text, len(self._texts) + 1)})"
 
     def lines(self) -> list[Text]:

@@ -1,4 +1,4 @@
-"""The tokenizer classes of transformers 5: which one reads a checkpoint, and what each has by default.
+"""The tokenizer classes of transformers 5: the class of each checkpoint, and the defaults of each class.
 
 These are facts of the library: of `AutoTokenizer.from_pretrained`, and of the classes' own arguments. Tests
 compare them with it. Export builds tokenizers as these classes do. The runtime reads from them which special
@@ -18,7 +18,7 @@ SPECIAL_TOKENS = (
     "cls_token",
     "mask_token",
 )
-GENERIC = "TokenizersBackend"  # reads tokenizer.json as it is, and has no special tokens of its own
+GENERIC = "TokenizersBackend"  # reads tokenizer.json unchanged and has no default special tokens
 LLAMA, WHISPER = "LlamaTokenizer", "WhisperTokenizer"
 
 
@@ -45,7 +45,7 @@ def _row(
     types: bool = False,
     more: Mapping[str, str] | None = None,
 ) -> TokenizerClass:
-    """A class's row; special tokens are in the order of SPECIAL_TOKENS, - stands for none, then `more`."""
+    """A class with its special tokens in the order of SPECIAL_TOKENS, - for none, then `more`."""
     pairs = zip(SPECIAL_TOKENS, special_tokens.split(), strict=True)
     return TokenizerClass(
         {name: token for name, token in pairs if token != "-"} | dict(more or {}),
@@ -140,7 +140,7 @@ Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T Siglip2 Sp
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax mistral mixtral
 modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe stablelm umt5 xlm-roberta-xl"""
-# Every class by name; a name that is not here stands for GENERIC.
+# Every class by name; other names mean GENERIC.
 CLASSES = {
     GENERIC: _row(model_types=_GENERIC_MODELS),
     **{f"{name}Tokenizer": row for name, row in _ROWS.items()},
@@ -148,7 +148,7 @@ CLASSES = {
 }
 ALIASES = {alias: name for name, row in CLASSES.items() for alias in row.aliases}
 OF_MODEL = {model_type: name for name, row in CLASSES.items() for model_type in row.model_types}
-# Model types whose checkpoints name a wrong class, so that the one in OF_MODEL counts.
+# Model types whose checkpoints name a wrong class; the one in OF_MODEL is used.
 MISNAMED = {
     "ernie4_5",
     "hyperclovax",
@@ -171,7 +171,7 @@ def tokenizer_class(settings: Mapping[str, Any], config: Mapping[str, Any], byte
     model_type = str(config.get("model_type"))
     registered = OF_MODEL.get(model_type)
     chosen = named or registered or GENERIC
-    code = settings.get("auto_map")  # is never run here, but has transformers trust the named class
+    code = settings.get("auto_map")  # is never run here, but makes transformers trust the named class
     if not (code.get("AutoTokenizer") if isinstance(code, dict) else code):
         if chosen == LLAMA and byte_level and model_type not in MISNAMED:
             return GENERIC

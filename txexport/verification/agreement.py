@@ -16,9 +16,9 @@ class Behaviour:
     """Agreement of an output with the reference's beyond their numbers, counted over one case.
 
     `chosen` are rows of scores, or generated tokens. In `equal` of them the best is the reference's best; in
-    `ties` it is another one, which the reference scores as high within the tolerance. `ranked` are the ranks
-    of the best scores that were compared, of which `places` are equal. `cosine` is the smallest cosine of a
-    vector and the reference's.
+    `ties` it is another one with the same score within the tolerance. `ranked` is the number of compared
+    ranks of best scores, `places` the number of equal ones. `cosine` is the smallest cosine of a vector and
+    the reference's.
     """
 
     chosen: int = 0
@@ -84,7 +84,7 @@ def rows(array: np.ndarray, meaning: Meaning) -> np.ndarray:
 
 
 def _choices(found: np.ndarray, expected: np.ndarray, meaning: Meaning, bound: float) -> Behaviour:
-    """The best of each row of scores. Two choices are a tie where each score may be off by the bound."""
+    """The best of each row of scores. Two choices are a tie if their scores are equal within the bound."""
     scores, truth, sizes = (rows(one, meaning) for one in (found, expected, size(expected)))
     ours, theirs = scores.argmax(axis=1), truth.argmax(axis=1)
     every = np.arange(len(truth))

@@ -11,8 +11,8 @@ import numpy as np
 
 from txexport.formats import FLOAT32
 
-RELATIVE = FLOAT32.relative  # of a tensor's size
-REAL = 10 * RELATIVE  # where the rounding cannot be measured
+RELATIVE = FLOAT32.relative  # relative to a tensor's size
+REAL = 10 * RELATIVE  # if the rounding cannot be measured
 TINY_PARAMETERS = 1_000_000
 ROUNDINGS = 8.0  # the maximum of few numbers varies: by up to a factor of 4.2 between cases
 MOST = 1e-2  # rounding excuses no larger error: a choice has flipped, or float32 is useless

@@ -36,7 +36,7 @@ from txexport.verification.identity import check_graphs
 
 @dataclass
 class _WeightChecks:
-    """The checks of weights so far, and which ranges of which files they cover."""
+    """The checks of weights so far, and the checked ranges of files."""
 
     checks: list[TensorCheck] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)  # parts whose bytes differ

@@ -1,7 +1,7 @@
-"""Checks of integers that were calibrated with texts (GPTQ).
+"""Checks of GPTQ-calibrated integers: against the calibration rule, and against a repeated calibration.
 
-Without the texts the integers are read from the bundle, and must be among those that calibration may choose
-(see `formats.calibrated`): one of two for each number, which is no proof. With the texts the calibration is
+Without the calibration texts, the integers in the bundle must be among those that calibration may choose (see
+`formats.calibrated`): one of two for each number, which is no proof. With the texts the calibration is
 repeated, and must give the same integers.
 """
 
@@ -53,7 +53,8 @@ def check_texts(
     _check_all_calibrated(manifest, plan, dtypes, checks)
     if ties and all(check.ok for check in checks):
         raise SkipError(
-            f"{ties:,} integers are ties, which this processor breaks otherwise; prove it where it was made"
+            f"{ties:,} integers are ties, which this processor breaks differently; "
+            "verify on the machine that made the bundle"
         )
     return checks or [TensorCheck(f"{dtype}, no matrix", 1, 0.0, 0.0) for dtype in dtypes]
 
@@ -92,7 +93,8 @@ def _calibrated_again(
                 searched = manifest.form.calibrated[matrix.dtype].searched
                 if (matrix.integers is None) != (matrix.name in searched):
                     raise AssertionError(
-                        f"{matrix.dtype}: txexport.json says otherwise whether texts chose {matrix.name}"
+                        f"{matrix.dtype}: txexport.json and the texts disagree on whether "
+                        f"{matrix.name} is calibrated"
                     )
                 if matrix.integers is None:
                     continue
@@ -113,7 +115,7 @@ def _check_all_calibrated(
         for name in known - {*manifest.form.calibrated[dtype].searched}:
             if f"{dtype}, {name}" not in checked:
                 raise AssertionError(
-                    f"{dtype}: txexport.json says that texts chose {name}, which they do not"
+                    f"{dtype}: txexport.json lists {name} as calibrated, but the texts do not calibrate it"
                 )
 
 
@@ -121,7 +123,9 @@ def _calibration_texts(manifest: Manifest, texts: Path | None) -> tuple[list[Ite
     """The texts, and the dtypes that they calibrated. Raises SkipError if there are none."""
     names = " and ".join(manifest.form.calibrated)
     if texts is None:
-        raise SkipError(f"integers of {names} were chosen by texts; to prove them, give these with --texts")
+        raise SkipError(
+            f"integers of {names} are calibrated on texts; to prove them, give the texts with --texts"
+        )
     items = read(texts)
     digest = sha256_of(items)
     dtypes = [dtype for dtype, one in manifest.form.calibrated.items() if one.sha256 == digest]
@@ -131,7 +135,7 @@ def _calibration_texts(manifest: Manifest, texts: Path | None) -> tuple[list[Ite
 
 
 def summaries(manifest: Manifest) -> dict[str, str]:
-    """The calibration of each dtype in words."""
+    """A summary of the calibration of each dtype."""
     result = {}
     for dtype, one in manifest.form.calibrated.items():
         left = f", {len(one.searched)} matrices not" if one.searched else ""

@@ -1,4 +1,4 @@
-"""The results of a case: its checks, or why it has none."""
+"""The results of a case: its checks, or the reason why it has none."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -11,14 +11,14 @@ from txexport.verification.bounds import largest_error
 
 CHECKPOINT = "checkpoint"  # the reference of a bundle's contents
 RUNTIME = "onnxruntime"  # the default
-IDENTITY = "exported graphs"  # the check that the graphs are those that export writes
+IDENTITY = "exported graphs"  # the check that the graphs equal those that export writes
 EVERY_WEIGHT, COPIED_FILES = "every weight", "manifest and copied files"  # the other checks of contents
 CALIBRATED = "calibrated matrices"  # the check of calibrated integers on their texts
 CONTENTS = {
     IDENTITY: "graphs",
     EVERY_WEIGHT: "weights",
     COPIED_FILES: "files",
-}  # what each checks
+}  # descriptions of the checks
 TIED = "choices of routers"  # the check that counts choices of experts, and ties
 TOKENIZER, CHAT_TEMPLATE = "tokenizer", "chat template"  # checks of processors
 IMAGE_PROCESSOR, SOUND_PROCESSOR, CTC_TOKENIZER = "image processor", "sound processor", "CTC tokenizer"

@@ -19,7 +19,7 @@ from txexport.verification.router_ties import judged_by_choices
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 
-SAMPLES = 4  # of perturbations: one alone may leave an output nearly unchanged, by chance
+SAMPLES = 4  # perturbations: a single one may leave an output nearly unchanged by chance
 
 
 def judge(
@@ -27,7 +27,7 @@ def judge(
 ) -> list[TensorCheck]:
     """Run a case and check every output against its bound.
 
-    The reference also computes in float64 where the bound `relative` does not suffice, and then the bound
+    The reference also computes in float64 if an error exceeds the bound `relative`, and then the bound
     follows the measured rounding of float32; the reference Float64Twin always computes in float64. A case
     that fails is repeated with either choice of the experts that a router finds equally good. Raises
     AssertionError for an output of a graph that was compared with nothing, unless the reference lacks it.
@@ -61,7 +61,12 @@ class _Judgement:
             with self.reference.in_float64():
                 exact = self._repeated(outcomes)
             return self._by_rounding(outcomes, exact, outcomes)
-        except (RuntimeError, TypeError, ValueError, NotImplementedError):  # an original of float32 alone
+        except (
+            RuntimeError,
+            TypeError,
+            ValueError,
+            NotImplementedError,
+        ):  # an original that computes in float32 only
             return checks
 
     def _in_float64(self, outcomes: list[Outcome]) -> list[TensorCheck]:
@@ -104,14 +109,14 @@ class _Judgement:
         ]
 
     def _repeated(self, outcomes: list[Outcome]) -> list[Outcome]:
-        """The outcomes with the reference's present numbers; where one needs that, the case runs again."""
+        """The outcomes with the reference's present numbers; the case runs again if one needs that."""
         pairs = [outcome.again() for outcome in outcomes if outcome.again is not None]
         if len(pairs) < len(outcomes):
             return self.run(self.runner, self.reference, self.case)
         return [replace(outcome, pairs=now) for outcome, now in zip(outcomes, pairs, strict=True)]
 
     def _check(self, outcome: Outcome, rounding: float | None) -> TensorCheck:
-        """The check of one output; `rounding` is that of float32, None where it was not measured."""
+        """The check of one output; `rounding` is that of float32, None if it was not measured."""
         allowed = bound(self.relative, rounding, _scalar(outcome))
         check = check_of(outcome.output, outcome.pairs, allowed)
         compare = outcome.compare or partial(behaviour, self.runner.meaning(outcome.output))

@@ -17,12 +17,12 @@ from txexport.verification.checks import DIRECTION, PROBABILITY, TensorCheck
 
 if TYPE_CHECKING:
     from txexport.verification.cases.graph_runner import GraphRunner
-    from txexport.verification.cases.plan import Planned
+    from txexport.verification.cases.plan import PlannedCase
     from txexport.verification.references.originals import Reference
 
-CHOICE = "choice"  # the share of rows whose best score is another one
-RANKS = "ranks"  # the share of the ten best scores that are others
-ANY = 1.0  # reported, and judged only with a budget of the user
+CHOICE = "choice"  # the share of rows with another best score
+RANKS = "ranks"  # the share of the ten best scores that differ
+ANY = 1.0  # reported; it has a budget only if the user sets one
 
 # On real texts: see `text_losses`.
 PERPLEXITY = "perplexity"
@@ -38,7 +38,7 @@ OF_TEXTS = {
     ANSWERS: "the share of best answers, or of entities, that are others",
 }
 
-# By dtype: the first four on random inputs, the others on real texts, where these are given.
+# By dtype: the first four on random inputs, the others on real texts, if these are given.
 BUDGETS = {
     dtype: {DIRECTION: direction, PROBABILITY: probability, CHOICE: ANY, RANKS: ANY}
     | {PERPLEXITY: perplexity, TOKENS: ANY, COSINE: direction, NEIGHBOURS: ANY, ANSWERS: ANY}
@@ -75,11 +75,11 @@ def budgets_of(dtype: str, own: Mapping[str, float], texts: bool) -> dict[str, f
 
 def lost(
     runner: "GraphRunner",
-    planned: "Iterable[Planned]",
+    planned: "Iterable[PlannedCase]",
     original: "Reference",
     budgets: Mapping[str, float],
 ) -> list[TensorCheck]:
-    """The losses of each output over all cases: one check a measure, whose error is the mean share lost."""
+    """The losses of each output over all cases: a check for each measure, whose error is the mean loss."""
     shares: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
     for case in planned:
         assert case.run is not None

@@ -24,7 +24,7 @@ COMPARISON = "comparison"  # the task in a report without a bundle
 LOSES = "loses too much"  # the verdict if nothing else was checked
 EXACT_BUT_LOSES = f"exact, but {LOSES}"  # the numbers are right, and a format is over its budget
 UNPROVED = "not proved"  # nothing failed, and calibrated integers were not calibrated again
-FORMAT = 1  # of a report as JSON; schema.json describes it
+FORMAT = 1  # version of the JSON report; schema.json describes it
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ class Report:
         if any(check.output.endswith(BY_STRUCTURE) for case in self.cases for check in case.checks):
             scope += ", graphs by their structure"
         if proved := [dtype for dtype in self.calibrated if dtype not in self.unproved]:
-            scope += f", {' and '.join(proved)} calibrated anew by its texts"
-        return scope if self.edited is None else f"{scope}, by cases alone: {self.edited}"
+            scope += f", {' and '.join(proved)} calibrated again on its texts"
+        return scope if self.edited is None else f"{scope}, by cases only: {self.edited}"
 
     @property
     def processors(self) -> list[str]:

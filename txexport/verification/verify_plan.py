@@ -25,7 +25,7 @@ from txexport.verification.runtimes import Runtime
 from txexport.verification.verify_arguments import VerifyArguments
 
 if TYPE_CHECKING:
-    from txexport.verification.cases.plan import Planned
+    from txexport.verification.cases.plan import PlannedCase
     from txexport.verification.references.originals import Reference
     from txexport.verification.text_losses import TextLosses
 
@@ -46,7 +46,7 @@ class VariantPlan:
     name: str
     manifest: bundle.Manifest  # of these graphs alone
     references: "dict[str, Reference]"
-    cases: "list[Planned]"
+    cases: "list[PlannedCase]"
     runtimes: dict[Runtime, str | None]
     layers: bool = False
     float32: "dict[str, Reference]" = field(default_factory=dict)
@@ -136,7 +136,7 @@ def _variants(
     plan: VerifyPlan,
     kinds: dict,
     views: Views,
-    cases: "dict[str, list[Planned]]",
+    cases: "dict[str, list[PlannedCase]]",
     chosen: dict[str, dict[Runtime, str | None]],
     budgets: dict[str, dict[str, float]],
 ) -> list[VariantPlan]:
@@ -209,7 +209,7 @@ def _budgets(views: Views, arguments: VerifyArguments) -> dict[str, dict[str, fl
     inexact = {name: DTYPES[view.dtype] for name, view in views.items() if not DTYPES[view.dtype].exact}
     budgets = {name: budgets_of(dtype.name, own, texts) for name, dtype in inexact.items()}
     if own and not budgets:
-        raise InputError(f"budget is for number formats, and the bundle has {DEFAULT} alone")
+        raise InputError(f"budget is for number formats, but the bundle has only {DEFAULT}")
     return budgets
 
 
@@ -237,7 +237,7 @@ def _contents(manifest: bundle.Manifest, arguments: VerifyArguments) -> Contents
 
 def _cases(
     folder: Path, views: Views, spec: ModelSpec, arguments: VerifyArguments, contents: Contents
-) -> "tuple[dict[str, list[Planned]], set[str]]":
+) -> "tuple[dict[str, list[PlannedCase]], set[str]]":
     """The chosen cases of each variant, and the names of all chosen cases, those of contents included."""
     from txexport.verification.cases.plan import computed, plan, select  # which needs PyTorch
     from txexport.verification.cases.texts import plan_texts

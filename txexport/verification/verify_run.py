@@ -27,17 +27,17 @@ from txexport.verification.verify_plan import VariantPlan, VerifyPlan
 
 if TYPE_CHECKING:
     from txexport.verification.cases.experts import ExpertsTaken
-    from txexport.verification.cases.plan import Planned
+    from txexport.verification.cases.plan import PlannedCase
     from txexport.verification.layers.probe import Probe
     from txexport.verification.references.originals import Reference
 
 
 @dataclass
 class VerifyRun:
-    """The run of a variant: the bundle's files as they are, since a change in them must show in the numbers.
+    """The run of a variant with the bundle's own files, so that a change in them shows in the numbers.
 
     A variant of an inexact number format runs without quantising activations against references with the
-    stored numbers, and then as it is, for what it loses of the references in float32.
+    stored numbers, and then unchanged, for its losses relative to the references in float32.
     """
 
     plan: VerifyPlan
@@ -103,7 +103,7 @@ class VerifyRun:
             yield from self._cases(runtime, loaded, files)
 
     def _losses(self, runtime: Runtime) -> Iterator[CaseReport]:
-        """The losses of the graphs as they are against the references in float32."""
+        """The losses of the unchanged graphs relative to the references in float32."""
         from txexport.verification.cases.graph_runner import runner_of
         from txexport.verification.cases.plan import QUICK, computed
         from txexport.verification.router_ties import judged_by_choices  # which needs PyTorch
@@ -119,7 +119,7 @@ class VerifyRun:
                 yield attempt(FORMAT_LOSS, name, run, runtime.name, self.variant.name)
 
     def _losses_on_texts(self, runtime: Runtime) -> Iterator[CaseReport]:
-        """The losses of the graphs as they are against float32's answers to the user's texts."""
+        """The losses of the unchanged graphs relative to float32's answers to the user's texts."""
         texts = self.variant.texts
         if texts is None or runtime.name != RUNTIME:
             return
@@ -138,14 +138,14 @@ class VerifyRun:
 
     def _observed(
         self, runtime: Runtime, loaded: LoadedBundle, files: Mapping[str, Path]
-    ) -> "Iterator[tuple[str, Reference, Planned]]":
+    ) -> "Iterator[tuple[str, Reference, PlannedCase]]":
         """The cases for each reference, with the hooks that count experts and probe components."""
         from txexport.verification.cases.experts import ExpertsTaken, has_experts
         from txexport.verification.layers.probe import Probe
         from txexport.verification.references.originals import Float64Twin, Twin
 
         for name, reference in self.variant.references.items():
-            cases: Sequence[Planned] = self.variant.cases
+            cases: Sequence[PlannedCase] = self.variant.cases
             if isinstance(reference, Twin) and self.experts_taken is None and has_experts(reference.model):
                 self.experts_taken = ExpertsTaken(reference.model)
             probes = self.variant.layers and runtime.name == RUNTIME

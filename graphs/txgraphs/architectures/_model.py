@@ -10,7 +10,7 @@ from txexport.spec import ModelSpec, StackSpec
 from txgraphs._graph import Graph
 from txgraphs.stack import Given
 
-Build = Callable[[str], Graph]  # an empty graph of that name, which may ask for the model's parameters
+Build = Callable[[str], Graph]  # returns an empty graph of that name with the model's parameters
 Signatures = Mapping[str, Signature]
 Values = dict[str, ir.Value]
 
@@ -22,7 +22,7 @@ def layers_of(spec: ModelSpec, graph: Graph, stack: StackSpec, name: str | None)
 
 
 def add_layers(graph: Graph, given: Given) -> None:
-    """Give what layers gave; what is read further on keeps its own name."""
+    """Add the outputs of layers; values that are read further keep their names."""
     for name in sorted(given.values, key=[*graph.promised].index):
         graph.add_outputs({name: graph.op.Identity(given.values[name])})
 

@@ -1,4 +1,4 @@
-"""A decoder alone: one graph over a cache of past keys and values."""
+"""A decoder without an encoder: one graph over a cache of past keys and values."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ def decoder_models(spec: DecoderSpec, cache: Cache, signatures: Signatures, new:
     past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
     layers = layers_of(spec, graph, spec.decoder, None)
     picks = inputs.get(names.LOGITS_INDICES)
-    # The last layer computes of other tokens only what is kept, unless its outputs are asked for.
+    # For unscored tokens the last layer computes only keys and values, unless its outputs are requested.
     last, rest = (None, picks) if graph.asked else (picks, None)
     embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
     x, present = decoder(spec.decoder, cache, graph, inputs, past, None, layers, embed, last)

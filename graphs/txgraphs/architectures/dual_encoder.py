@@ -1,4 +1,4 @@
-"""Two encoders whose vectors of texts and images are compared."""
+"""Dual encoders: vectors of texts and images are compared."""
 
 import onnx_ir as ir
 from onnxscript import script
@@ -59,9 +59,9 @@ def image_vectors(spec: DualEncoderSpec, graph: Graph, x: ir.Value) -> ir.Value:
 def dual_encoder_models(
     spec: DualEncoderSpec, cache: Cache, signatures: Signatures, new: Build
 ) -> dict[str, Graph]:
-    """Graphs for texts, for images, and for comparing them; the twin of txmodels' DualEncoderModel.
+    """Graphs of both encoders and the comparison; the twin of txmodels' DualEncoderModel.
 
-    Vectors are compared in a graph of their own, or in one that reads texts and images too.
+    The comparison has a graph of its own, or is part of one graph that reads texts and images too.
     """
     text, vision = new(roles.TEXT), new(roles.VISION)
     inputs = text.declare(signatures[roles.TEXT])

@@ -1,4 +1,4 @@
-"""An encoder under a head: one graph, which reads its whole input at once."""
+"""An encoder with a head: one graph, which reads its whole input at once."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""An encoder and a decoder that attends to it: two graphs, or one where the decoder generates nothing."""
+"""An encoder and a decoder that attends to it: two graphs, or one if the decoder does not generate."""
 
 from functools import partial
 
@@ -41,7 +41,7 @@ def encoder_decoder_models(
 
 
 def _encoder(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:
-    """Tokens (B,S) or a signal -> hidden states, and keys and values for the decoder where promised."""
+    """Tokens (B,S) or a signal -> hidden states, and the promised keys and values for the decoder."""
     graph = new(roles.ENCODER)
     inputs = graph.declare(signatures[roles.ENCODER])
     layers = layers_of(spec, graph, spec.encoder, names.ENCODER)
@@ -59,7 +59,7 @@ def _encoder(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Gr
 
 
 def _one_graph(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:
-    """Tokens (B,S), which both stacks read -> what the head makes of the decoder's hidden states."""
+    """Tokens (B,S), which both stacks read -> the head's outputs for the decoder's hidden states."""
     graph = new(roles.MODEL)
     inputs = graph.declare(signatures[roles.MODEL])
     layers = layers_of(spec, graph, spec.encoder, names.ENCODER)
@@ -85,7 +85,7 @@ def _cross(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
 def _read_again(
     spec: EncoderDecoderSpec, graph: Graph, x: ir.Value, inputs: dict[str, ir.Value]
 ) -> tuple[ir.Value, Given]:
-    """The encoder's x (B,S,W), and its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
+    """The encoder's x (B,S,W), its inputs (B,S) -> the decoder's x (B,S,W) of the same tokens."""
     assert spec.decoder_start_token_id is not None
     op, input_ids = graph.op, inputs[names.INPUT_IDS]
     batch = op.Shape(input_ids, start=0, end=1)
@@ -105,7 +105,7 @@ def _read_again(
 
 
 def _no_past(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
-    """The encoder's x (B,S,W) -> keys and values (B,K,0,H) of no token, for each layer of the decoder."""
+    """The encoder's x (B,S,W) -> empty keys and values (B,K,0,H) for each layer of the decoder."""
     op, past = graph.op, []
     batch = op.Shape(x, start=0, end=1)
     for block in spec.decoder.layers:
@@ -117,7 +117,7 @@ def _no_past(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
 def _decoder(spec: EncoderDecoderSpec, cache: Cache, role: str, signatures: Signatures, new: Build) -> Graph:
     """input_ids (B,S), past keys and values -> logits (B,L,V), present keys and values.
 
-    New tokens come one by one, so that only the head makes a difference between those asked for and others.
+    New tokens come one by one, so that only the head selects the tokens of logits_indices.
     """
     graph = new(role)
     inputs = graph.declare(signatures[role])
@@ -139,7 +139,7 @@ def _decoder(spec: EncoderDecoderSpec, cache: Cache, role: str, signatures: Sign
 def _hub_decoder(spec: EncoderDecoderSpec, role: str, signatures: Signatures, new: Build) -> Graph:
     """input_ids (B,S), encoder_hidden_states (B,E,W) -> logits (B,S,V), present and cross keys and values.
 
-    The decoder of the first step, or the merged one, which reads a past where use_cache_branch is true.
+    The decoder of the first step, or the merged one, which reads a past if use_cache_branch is true.
     """
     graph = new(role)
     inputs = graph.declare(signatures[role])
@@ -162,9 +162,9 @@ def _hub_decoder(spec: EncoderDecoderSpec, role: str, signatures: Signatures, ne
 def _past_or_made(spec: EncoderDecoderSpec, graph: Graph, inputs: Values) -> tuple[KeyValues, KeyValues]:
     """Keys and values (B,K,P,H) of past tokens and (B,K,E,H) of the encoder's, for each layer of the decoder.
 
-    They are the inputs where use_cache_branch is true, and else those of no token and those that are made of
-    encoder_hidden_states (B,E,W), of which nothing is left to multiply where they are not made. Weights
-    stand in the main graph and once: runtimes open no linked file of weights from within a branch.
+    They are the inputs if use_cache_branch is true, and else empty ones and those of encoder_hidden_states
+    (B,E,W), which are made empty before the products if their results are not used. Weights are in the main
+    graph, once: runtimes open no linked file of weights from within a branch.
     """
     op, cached = graph.op, inputs[names.USE_CACHE_BRANCH]
     encoded = inputs[names.ENCODER_HIDDEN_STATES]

@@ -13,7 +13,7 @@ from txgraphs.heads._transform import Tokens, Word
 def head_outputs(
     spec: HeadSpec, place: Place, x: ir.Value, tokens: Tokens, word: Word
 ) -> dict[str, ir.Value]:
-    """The graph's outputs, by name, that a head makes of an encoder's hidden states x (B,S,W)."""
+    """The graph's outputs, by name, of a head over an encoder's hidden states x (B,S,W)."""
     component = import_module(f"{__name__}.{head_of(spec).component}")
     outputs: dict[str, ir.Value] = component.outputs(spec, place, x, tokens, word)
     return outputs

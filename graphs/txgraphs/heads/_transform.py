@@ -11,12 +11,12 @@ from txgraphs.activation import activation
 from txgraphs.linear import linear, project
 from txgraphs.norm import norm
 
-Tokens = tuple[ir.Value | None, ir.Value | None]  # input_ids and attention_mask (B,S), where there are any
-Word = Callable[[], Received]  # the word matrix (V,W) of the stack, for a tied head
+Tokens = tuple[ir.Value | None, ir.Value | None]  # input_ids and attention_mask (B,S), if there are any
+Word = Callable[[], Received]  # the word embedding (V,W) of the stack, for a tied head
 
 
 def transformed(spec: HeadSpec, g: Body, x: ir.Value) -> ir.Value:
-    """x (...,W) as the projection takes it: as wide, or projected to fewer numbers."""
+    """x (...,W) as the input of the projection: of the same width, or factored."""
     if spec.activation is not None:
         x = g.call(activation(spec.activation), linear(spec.dense_bias, g / "dense", x))
     if spec.norm is not None:
@@ -25,5 +25,5 @@ def transformed(spec: HeadSpec, g: Body, x: ir.Value) -> ir.Value:
 
 
 def projected(spec: HeadSpec, g: Body, x: ir.Value, word: Received | None = None) -> ir.Value:
-    """x (...,W), a tied head's word matrix (V,W) -> scores (...,V)."""
+    """x (...,W), a tied head's word embedding (V,W) -> scores (...,V)."""
     return project(spec.bias, g, x, g.matrix("weight") if word is None else word)

@@ -13,9 +13,9 @@ from txgraphs.position import asked
 def causal_lm_head(
     spec: HeadSpec, g: Body, x: ir.Value, logits_indices: ir.Value | None, word: Received | None
 ) -> ir.Value:
-    """Scores of the next word (Radford et al. 2018, 3.1), at the positions asked for.
+    """Scores of the next token (Radford et al. 2018, 3.1) at the requested positions.
 
-    x (B,S,W), logits_indices (B,L) or absent for all, a tied head's word matrix (V,W) -> logits (B,L,V).
+    x (B,S,W), logits_indices (B,L) or absent for all, a tied head's word embedding (V,W) -> logits (B,L,V).
     """
     op = g.op
     x = transformed(spec, g, asked(g, x, logits_indices))  # (B, L, W)

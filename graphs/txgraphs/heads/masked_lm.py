@@ -11,9 +11,9 @@ from txgraphs.heads._transform import Tokens, Word, projected, transformed
 
 @component("logits")
 def masked_lm_head(spec: HeadSpec, g: Body, x: ir.Value, word: Received | None) -> ir.Value:
-    """Scores of every word (Devlin et al. 2019, 3.1).
+    """Scores of the vocabulary at every position (Devlin et al. 2019, 3.1).
 
-    x (B,S,W), a tied head's word matrix (V,W) -> logits (B,S,V).
+    x (B,S,W), a tied head's word embedding (V,W) -> logits (B,S,V).
     """
     shaped = transformed(spec, g, x)  # (B, S, W)
     logits = projected(spec, g, shaped, word)  # (B, S, V)

@@ -1,4 +1,4 @@
-"""Labels of a whole sequence, from one vector of it (Devlin et al. 2019, 3.2)."""
+"""Labels of a sequence, from one vector of it (Devlin et al. 2019, 3.2)."""
 
 import onnx_ir as ir
 
@@ -14,7 +14,7 @@ from txgraphs.heads.pick import pick
 def sequence_head(
     spec: HeadSpec, g: Body, x: ir.Value, input_ids: ir.Value | None, attention_mask: ir.Value | None
 ) -> ir.Value:
-    """Scores of a whole sequence's labels, from one vector of it (Devlin et al. 2019, 3.2).
+    """Scores of a sequence's labels, from one vector of it (Devlin et al. 2019, 3.2).
 
     x (B,S,W), input_ids and attention_mask (B,S) -> logits (B,labels).
     """

@@ -22,7 +22,7 @@ def pooler(g: Body, x: ir.Value) -> ir.Value:
 def sequence_vector(
     spec: VectorSpec, g: Body, x: ir.Value, input_ids: ir.Value | None, attention_mask: ir.Value | None
 ) -> ir.Value:
-    """One vector of a sequence, normed and projected (Radford et al. 2021, 2.4), or pooled of all.
+    """One vector of a sequence, normalised and projected (Radford et al. 2021, 2.4), or attention-pooled.
 
     x (B,S,W), input_ids and attention_mask (B,S) -> vector (B,size).
     """

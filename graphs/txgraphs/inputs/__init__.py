@@ -10,7 +10,7 @@ from txgraphs._nodes import Place
 
 
 def signal_embedding(stack: SignalStackSpec, place: Place, signal: ir.Value) -> ir.Value:
-    """The vectors (B,S,W) that a stack's layers read of an image or a sound."""
+    """Embed an image or a sound as vectors (B,S,W)."""
     vectors: ir.Value = import_module(f"{__name__}.{file_of(stack)}").embedding(
         stack.embedding, place, signal
     )

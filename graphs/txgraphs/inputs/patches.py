@@ -1,4 +1,4 @@
-"""Images, cut into square patches (Dosovitskiy et al. 2021, 3.1)."""
+"""Images in square patches (Dosovitskiy et al. 2021, 3.1)."""
 
 from functools import cache
 
@@ -70,9 +70,9 @@ def _interpolation() -> OnnxFunction:
 
 @cache
 def _antialiased() -> OnnxFunction:
-    """As `_interpolation`, where fewer new values than old ones are means over as many as they stand for.
+    """As `_interpolation`; fewer new values than old ones are weighted means, without aliasing.
 
-    The kernel is that of Keys 1981 with a = -0.5, as wide as a new value, and its shares add up to 1.
+    The kernel is that of Keys 1981 with a = -0.5, as wide as a new value, and its weights add up to 1.
     """
 
     @script(domain, default_opset=op)
@@ -96,10 +96,10 @@ def _antialiased() -> OnnxFunction:
 
 @cache
 def resized(tokens: int, size: tuple[int, int], antialias: bool = False) -> OnnxFunction:
-    """The table of `tokens` and then `size` positions, interpolated to those of a grid.
+    """The table of `tokens` and then `size` positions, interpolated to a grid.
 
-    table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic.
-    Interpolated are not its wide rows but two unit matrices, which say what share each position has in each.
+    table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic. The
+    table is not interpolated itself, but two identity matrices, whose rows are the weights of positions.
     """
     (high, wide), interpolation = size, _antialiased() if antialias else _interpolation()
 

@@ -1,4 +1,4 @@
-"""Spectrograms, cut into square patches that overlap (Gong et al. 2021, 2.1)."""
+"""Spectrograms in overlapping square patches (Gong et al. 2021, 2.1)."""
 
 import onnx_ir as ir
 

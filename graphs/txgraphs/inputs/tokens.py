@@ -7,7 +7,7 @@ from txgraphs._component import Body, component
 from txgraphs.linear import linear
 from txgraphs.norm import norm
 
-KEPT = 1 - 0.15 * 0.8  # of the tokens that ESM read in training, those whose vectors were left
+KEPT = 1 - 0.15 * 0.8  # the share of tokens that ESM's training did not mask
 
 
 @component("x")
@@ -19,10 +19,10 @@ def embedding(
     token_type_ids: ir.Value | None,
     attention_mask: ir.Value | None,
 ) -> ir.Value:
-    """Words, positions and segments, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3).
+    """Word, position and token type embeddings, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3).
 
     Tables narrower than the stack are projected to its width (Lan et al. 2020, 3.1). All (B,S), or positions
-    (1,S) -> x (B,S,W). One segment needs no token_type_ids, and only token dropout and masked
+    (1,S) -> x (B,S,W). With one token type, token_type_ids are not needed; only token dropout and masked
     vectors need the mask.
     """
     op = g.op
@@ -37,7 +37,7 @@ def embedding(
         words = norm(spec.norm, g / "norm", words)
     if spec.position.table:
         places = positions
-        if spec.position.offset:  # OpenVINO drops what adds nothing, and its name then goes to the input
+        if spec.position.offset:  # OpenVINO removes an addition of 0 and gives its name to the input
             places = op.Add(positions, op.Constant(value_int=spec.position.offset))
         words = op.Add(words, op.Gather(g.weight("position.weight"), places), name="words")
     if spec.type_vocab_size == 1:
@@ -59,7 +59,7 @@ def embedding(
 def _rescaled(
     dropped_id: int, g: Body, words: ir.Value, input_ids: ir.Value, attention_mask: ir.Value | None
 ) -> ir.Value:
-    """Words (B,S,W) without those of id `dropped_id`, the others scaled as their share in training was."""
+    """Word embeddings (B,S,W), zero for the id `dropped_id`, the others scaled as in ESM's training."""
     op = g.op
     dropped = op.Cast(
         op.Equal(input_ids, op.Constant(value_int=dropped_id)), to=g.dtype, name="dropped"

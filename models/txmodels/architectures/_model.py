@@ -24,7 +24,7 @@ def encoder(spec: StackSpec, weighted: bool) -> Encoder | SignalEncoder:
 
 
 def empty_past(spec: TextStackSpec, batch: int, capacity: int = 0) -> KeyValues:
-    """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""
+    """An empty cache: zeros (B,K,capacity,H) for each layer."""
     past = []
     for block in spec.layers:
         (kv_heads, k_size), (_, v_size) = block.masked.cache_shapes

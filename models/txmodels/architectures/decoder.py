@@ -1,4 +1,4 @@
-"""A decoder alone, over a cache of past keys and values."""
+"""A decoder without an encoder, over a cache of past keys and values."""
 
 from collections.abc import Collection
 
@@ -13,7 +13,7 @@ from txmodels.heads.causal_lm import CausalLMHead
 
 
 class DecoderModel(nn.Module):
-    """A stack and a causal LM head; `outputs` of every layer come too, as a contract has them."""
+    """A stack and a causal LM head; `outputs` of every layer are returned too, as a contract has them."""
 
     def __init__(self, spec: DecoderSpec, cache: Cache, outputs: Collection[str] = ()):
         super().__init__()
@@ -32,14 +32,14 @@ class DecoderModel(nn.Module):
     def decode_layers(
         self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
     ) -> tuple[Tensor, KeyValues, dict[str, Tensor]]:
-        """As `decode`, and the outputs of every layer that were asked for, by name."""
+        """As `decode`, with the requested outputs of every layer, by name."""
         layers = layers_of(self.spec, self.outputs, self.spec.decoder, None)
-        # The last layer computes of other tokens only what is kept, unless its outputs are asked for.
+        # For unscored tokens the last layer computes only keys and values, unless its outputs are requested.
         early = self.decoder.static and not self.outputs
         last, rest = (logits_indices, None) if early else (None, logits_indices)
         x, present = self.decoder(input_ids, past, given=layers, logits_indices=last, **inputs)
         return self.head(x, rest, self.decoder.token_embedding), present, layers.values
 
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
-        """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""
+        """An empty cache: zeros (B,K,capacity,H) for each layer."""
         return empty_past(self.spec.decoder, batch, capacity)

@@ -1,4 +1,4 @@
-"""Two encoders whose vectors of texts and images are compared."""
+"""Dual encoders: vectors of texts and images are compared."""
 
 from collections.abc import Collection
 
@@ -16,7 +16,7 @@ from txmodels.linear import Linear
 
 
 def unit(x: Tensor) -> Tensor:
-    """x (B,W) -> vectors of length 1 (B,W)."""
+    """x (B,W) -> L2-normalised vectors (B,W)."""
     y = x / torch.sqrt((x * x).sum(dim=1, keepdim=True))
     return y
 
@@ -39,9 +39,9 @@ class Similarity(nn.Module):
 
 
 class DualEncoderModel(nn.Module):
-    """A tower of texts, a tower of images, and the scale of their products (Radford et al. 2021, 2.3).
+    """A text encoder, an image encoder, and the scale of their similarities (Radford et al. 2021, 2.3).
 
-    `outputs` of every layer are given too, as a contract has them.
+    `outputs` of every layer are returned too, as a contract has them.
     """
 
     def __init__(self, spec: DualEncoderSpec, cache: Cache, outputs: Collection[str] = ()):
@@ -59,14 +59,14 @@ class DualEncoderModel(nn.Module):
         self.similarity = Similarity(spec.sigmoid_scores)
 
     def texts(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
-        """Both (T,S) -> text_embeds (T,size), and what layers give."""
+        """Both (T,S) -> text_embeds (T,size), and the outputs of layers."""
         layers = layers_of(self.spec, self.outputs, self.spec.text, names.TEXT)
         x = self.text(input_ids, attention_mask, given=layers)  # (T, S, W)
         picked = pick(self.spec.pick, self.spec.eos_token_id, x, input_ids, attention_mask)  # (T, W)
         return {names.TEXT_EMBEDS: unit(self.text_projection(picked)), **layers.values}
 
     def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
-        """pixel_values (I,channels,height,width) -> image_embeds (I,size), and what layers give."""
+        """pixel_values (I,channels,height,width) -> image_embeds (I,size), and the outputs of layers."""
         layers = layers_of(self.spec, self.outputs, self.spec.vision, names.VISION)
         x = self.vision(pixel_values, layers)  # (I, S, W)
         if self.spec.vision_pool is None:
@@ -76,7 +76,7 @@ class DualEncoderModel(nn.Module):
         return {names.IMAGE_EMBEDS: unit(vectors), **layers.values}
 
     def compare(self, input_ids: Tensor, attention_mask: Tensor, pixel_values: Tensor) -> dict[str, Tensor]:
-        """What the three graphs put out, by its names."""
+        """Return the outputs of the three graphs by name."""
         texts, images = self.texts(input_ids, attention_mask), self.images(pixel_values)
         logits_per_text, logits_per_image = self.similarity(
             texts[names.TEXT_EMBEDS], images[names.IMAGE_EMBEDS]

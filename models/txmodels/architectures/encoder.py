@@ -1,4 +1,4 @@
-"""An encoder under a head, which reads its whole input at once."""
+"""An encoder with a head, which reads its whole input at once."""
 
 from collections.abc import Collection
 
@@ -17,7 +17,7 @@ from txmodels.layer_sum import LayerSum
 
 
 class EncoderModel(nn.Module):
-    """One stack and its head, or heads; `outputs` of every layer come too, as a contract has them."""
+    """One stack and its head, or heads; `outputs` of every layer are returned too, as a contract has them."""
 
     def __init__(self, spec: EncoderSpec, cache: Cache, outputs: Collection[str] = ()):
         super().__init__()

@@ -19,7 +19,7 @@ from txmodels.linear import Linear
 
 
 class EncoderDecoderModel(nn.Module):
-    """Two stacks and the head; `outputs` of every layer come too, as a contract has them."""
+    """Two stacks and the head; `outputs` of every layer are returned too, as a contract has them."""
 
     def __init__(self, spec: EncoderDecoderSpec, cache: Cache, outputs: Collection[str] = ()):
         super().__init__()
@@ -44,7 +44,7 @@ class EncoderDecoderModel(nn.Module):
         token_type_ids: Tensor | None = None,
         global_attention_mask: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """All (B,S) -> the outputs of the encoder's graph, or of the one of both stacks, by name."""
+        """All (B,S) -> the outputs of the encoder's graph, or of a single graph of both stacks, by name."""
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, names.ENCODER)
         x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask, layers)
         if self.spec.generates:
@@ -59,7 +59,7 @@ class EncoderDecoderModel(nn.Module):
         return self._hidden_states(self.encoder(signal, layers)) | layers.values
 
     def _hidden_states(self, x: Tensor) -> dict[str, Tensor]:
-        """The encoder's x (B,S,W), and keys and values of it for the decoder."""
+        """The encoder's x (B,S,W), and its keys and values for the decoder."""
         outputs = {names.LAST_HIDDEN_STATE: x}
         for i, pair in enumerate(self._cross(x)):
             outputs |= zip(cache_names.present(i, cache_names.ENCODER), pair, strict=True)
@@ -68,7 +68,7 @@ class EncoderDecoderModel(nn.Module):
     def _read_again(
         self, x: Tensor, input_ids: Tensor, attention_mask: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The encoder's x (B,S,W), and its tokens and mask (B,S) -> the decoder's x (B,S,W) of the tokens."""
+        """The encoder's x (B,S,W), its tokens and mask (B,S) -> the decoder's x (B,S,W) of these tokens."""
         assert self.spec.decoder_start_token_id is not None
         first = torch.full_like(input_ids[:, :1], self.spec.decoder_start_token_id)
         later = torch.cat([first, input_ids[:, :-1]], dim=1)  # (B, S)
@@ -93,14 +93,14 @@ class EncoderDecoderModel(nn.Module):
     def decode_layers(
         self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
     ) -> tuple[Tensor, KeyValues, dict[str, Tensor]]:
-        """As `decode`, and the outputs of every layer that were asked for, by name.
+        """As `decode`, with the requested outputs of every layer, by name.
 
-        The head alone reads logits_indices: behind an encoder new tokens come one by one.
+        Only the head reads logits_indices: with an encoder, new tokens come one by one.
         """
         layers = layers_of(self.spec, self.outputs, self.spec.decoder, names.DECODER)
         x, present = self.decoder(input_ids, past, given=layers, **inputs)
         return self.head(x, logits_indices, self.decoder.token_embedding), present, layers.values
 
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
-        """Keys and values of nothing yet: zeros (B,K,capacity,H) for each layer."""
+        """An empty cache: zeros (B,K,capacity,H) for each layer."""
         return empty_past(self.spec.decoder, batch, capacity)

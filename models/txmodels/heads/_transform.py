@@ -8,11 +8,11 @@ from txmodels.activation import activation
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 
-Tokens = tuple[Tensor | None, Tensor | None]  # input_ids and attention_mask (B,S), where there are any
+Tokens = tuple[Tensor | None, Tensor | None]  # input_ids and attention_mask (B,S), if there are any
 
 
 class Transform(nn.Module):
-    """The dense layer, activation and norm that a projection may have before it, and the projection."""
+    """The projection, and the dense layer, activation and norm that may precede it."""
 
     def __init__(self, spec: HeadSpec, hidden_size: int, outputs: int):
         super().__init__()
@@ -28,14 +28,14 @@ class Transform(nn.Module):
         self.narrow = Linear(hidden_size, factored, spec.factored_bias) if factored else nn.Identity()
 
     def shape(self, x: Tensor) -> Tensor:
-        """x (...,W) as the projection takes it: as wide, or projected to fewer numbers."""
+        """x (...,W) as the input of the projection: of the same width, or factored."""
         if self.dense is not None:
             x = self.act(self.dense(x))
         y: Tensor = self.narrow(self.norm(x))
         return y
 
     def project(self, x: Tensor, word: Tensor | None = None) -> Tensor:
-        """x (...,W), a tied head's word matrix (V,W) -> scores (...,V)."""
+        """x (...,W), a tied head's word embedding (V,W) -> scores (...,V)."""
         weight = word if self.weight is None else self.weight
         assert weight is not None
         return nn.functional.linear(x, weight, self.bias)

@@ -8,10 +8,10 @@ from txmodels.heads._transform import Tokens, Transform
 
 
 class MaskedLMHead(Transform):
-    """Scores of every word at every position (Devlin et al. 2019, 3.1)."""
+    """Scores of the vocabulary at every position (Devlin et al. 2019, 3.1)."""
 
     def forward(self, x: Tensor, word: Tensor) -> Tensor:
-        """x (B,S,W), word matrix (V,W) -> logits (B,S,V)."""
+        """x (B,S,W), word embedding (V,W) -> logits (B,S,V)."""
         shaped = self.shape(x)  # (B, S, W)
         logits = self.project(shaped, word)  # (B, S, V)
         return logits

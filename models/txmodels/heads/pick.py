@@ -36,14 +36,14 @@ def pick(
         return x[torch.arange(x.shape[0], device=x.device), score.argmax(dim=1)]
     assert input_ids is not None
     if kind in (Pick.LAST, Pick.LAST_EOS):
-        places = torch.arange(x.shape[1], device=x.device).expand_as(input_ids)  # (B, S)
+        positions = torch.arange(x.shape[1], device=x.device).expand_as(input_ids)  # (B, S)
         if token is not None:
             real = input_ids.ne(token) if kind == Pick.LAST else input_ids.eq(token)  # (B, S)
-            places = places * real
-        place = places.max(dim=1).values  # (B)
+            positions = positions * real
+        position = positions.max(dim=1).values  # (B)
     elif kind == Pick.FIRST_EOS:
         assert token is not None
-        place = input_ids.eq(token).int().argmax(dim=1)
+        position = input_ids.eq(token).int().argmax(dim=1)
     else:
-        place = input_ids.argmax(dim=1)
-    return x[torch.arange(x.shape[0], device=x.device), place]
+        position = input_ids.argmax(dim=1)
+    return x[torch.arange(x.shape[0], device=x.device), position]

@@ -1,4 +1,4 @@
-"""Labels of a whole sequence, from one vector of it (Devlin et al. 2019, 3.2)."""
+"""Labels of a sequence, from one vector of it (Devlin et al. 2019, 3.2)."""
 
 from torch import Tensor
 
@@ -9,7 +9,7 @@ from txmodels.heads.pick import pick
 
 
 class SequenceHead(Transform):
-    """Scores of a whole sequence's labels, from one vector of it (Devlin et al. 2019, 3.2)."""
+    """Scores of a sequence's labels, from one vector of it (Devlin et al. 2019, 3.2)."""
 
     def __init__(self, spec: HeadSpec, hidden_size: int):
         super().__init__(spec, hidden_size, spec.labels)

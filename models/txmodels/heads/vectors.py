@@ -25,7 +25,7 @@ class Pooler(nn.Module):
 
 
 class SequenceVector(nn.Module):
-    """One vector of a sequence, normed and projected (Radford et al. 2021, 2.4), or pooled of all."""
+    """One vector of a sequence, normalised and projected (Radford et al. 2021, 2.4), or attention-pooled."""
 
     def __init__(self, spec: VectorSpec, hidden_size: int):
         super().__init__()

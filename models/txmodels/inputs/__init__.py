@@ -9,6 +9,6 @@ from txexport.spec import SignalStackSpec
 
 
 def signal_embedding(stack: SignalStackSpec) -> nn.Module:
-    """The module that makes vectors (B,S,W) of an image or a sound, for a stack's layers."""
+    """The module that embeds an image or a sound as vectors (B,S,W)."""
     embedding: nn.Module = import_module(f"{__name__}.{file_of(stack)}").Embedding(stack.embedding)
     return embedding

@@ -1,4 +1,4 @@
-"""Images, cut into square patches (Dosovitskiy et al. 2021, 3.1)."""
+"""Images in square patches (Dosovitskiy et al. 2021, 3.1)."""
 
 import torch
 from torch import Tensor, nn
@@ -28,28 +28,28 @@ class PatchEmbedding(nn.Module):
         tokens = [
             token(patches.new_zeros(len(patches), 1, dtype=torch.long)) for token in self.tokens
         ]  # (B, 1, W) each
-        words = torch.cat([*tokens, patches], dim=1)  # (B, S - registers, W)
+        embedded = torch.cat([*tokens, patches], dim=1)  # (B, S - registers, W)
         if self.position is not None:
             position = self.position.weight  # (S - registers, W)
             if self.spec.any_size:
                 position = resized(position, grid, self.spec.tokens, self.spec.grid, self.spec.antialias)
-            words = words + position
+            embedded = embedded + position
         if self.registers is not None:
-            places = torch.arange(self.spec.registers, device=words.device).expand(len(words), -1)
-            before, behind = words[:, : self.spec.tokens], words[:, self.spec.tokens :]
-            words = torch.cat([before, self.registers(places), behind], dim=1)  # (B, S, W)
-        x: Tensor = self.norm(words)
+            register_ids = torch.arange(self.spec.registers, device=embedded.device).expand(len(embedded), -1)
+            before, behind = embedded[:, : self.spec.tokens], embedded[:, self.spec.tokens :]
+            embedded = torch.cat([before, self.registers(register_ids), behind], dim=1)  # (B, S, W)
+        x: Tensor = self.norm(embedded)
         return x
 
 
 def resized(
     table: Tensor, grid: Tensor, tokens: int, size: tuple[int, int], antialias: bool = False
 ) -> Tensor:
-    """The table of `tokens` and then `size` positions, interpolated to those of a grid.
+    """The table of `tokens` and then `size` positions, interpolated to a grid.
 
     table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic.
     """
-    # Channels last, as a view of the table: PyTorch's antialias is wrong to one column in the other layout.
+    # Channels last, a view of the table: PyTorch's antialias is wrong for one column in the other layout.
     places = table[tokens:].unflatten(0, size)[None].permute(0, 3, 1, 2)  # (1, W, *size)
     places = interpolate(places, grid.shape[2:], mode="bicubic", align_corners=False, antialias=antialias)
     return torch.cat([table[:tokens], places[0].flatten(1).mT])

@@ -1,4 +1,4 @@
-"""Spectrograms, cut into square patches that overlap (Gong et al. 2021, 2.1)."""
+"""Spectrograms in overlapping square patches (Gong et al. 2021, 2.1)."""
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +24,8 @@ class SpectrogramEmbedding(nn.Module):
         tokens = [
             token(patches.new_zeros(len(patches), 1, dtype=torch.long)) for token in self.tokens
         ]  # (B, 1, W) each
-        words = torch.cat([*tokens, patches], dim=1)
-        x = words + self.position.weight  # (B, S, W)
+        embedded = torch.cat([*tokens, patches], dim=1)
+        x = embedded + self.position.weight  # (B, S, W)
         return x
 
 

@@ -7,11 +7,11 @@ from txexport.spec import EmbeddingSpec, PositionKind
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 
-KEPT = 1 - 0.15 * 0.8  # of the tokens that ESM read in training, those whose vectors were left
+KEPT = 1 - 0.15 * 0.8  # the share of tokens that ESM's training did not mask
 
 
 class Embedding(nn.Module):
-    """Words, positions and segments, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3).
+    """Word, position and token type embeddings, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3).
 
     Tables narrower than the stack are projected to its width (Lan et al. 2020, 3.1).
     """
@@ -49,39 +49,40 @@ class Embedding(nn.Module):
     ) -> Tensor:
         """input_ids (B,S), positions (B,S) or (1,S), token_type_ids and attention_mask (B,S) -> x (B,S,W).
 
-        One segment needs no token_type_ids; only token dropout and masked vectors need the mask.
+        With one token type, token_type_ids are not needed; only token dropout and masked vectors need the
+        mask.
         """
-        words = self.word(input_ids)  # (B, S, W)
+        embedded = self.word(input_ids)  # (B, S, W)
         if self.project_first:
-            words = self.project(words)
+            embedded = self.project(embedded)
         if self.dropped is not None:
             assert attention_mask is not None
-            dropped = (input_ids == self.dropped).to(words.dtype)  # (B, S)
-            share = dropped.sum(dim=1) / attention_mask.sum(dim=1).to(words.dtype)  # (B)
-            words = words * (1 - dropped)[:, :, None] * KEPT / (1 - share)[:, None, None]
+            dropped = (input_ids == self.dropped).to(embedded.dtype)  # (B, S)
+            share = dropped.sum(dim=1) / attention_mask.sum(dim=1).to(embedded.dtype)  # (B)
+            embedded = embedded * (1 - dropped)[:, :, None] * KEPT / (1 - share)[:, None, None]
         if self.scale != 1:
-            words = words * self.scale
+            embedded = embedded * self.scale
         if self.norm_first:
-            words = self.norm(words)
+            embedded = self.norm(embedded)
         if self.table:
-            words = words + self.position(positions + self.offset)
+            embedded = embedded + self.position(positions + self.offset)
         if self.segments == 1:
-            words = words + self.segment.weight
+            embedded = embedded + self.segment.weight
         elif self.segments:
-            words = words + self.segment(token_type_ids)
+            embedded = embedded + self.segment(token_type_ids)
         if self.tasks:
-            words = words + self.task.weight[0]
+            embedded = embedded + self.task.weight[0]
         if not self.norm_first:
-            words = self.norm(words)
+            embedded = self.norm(embedded)
         if self.masked:
             assert attention_mask is not None
-            words = words * attention_mask[:, :, None]
-        x: Tensor = words if self.project_first else self.project(words)
+            embedded = embedded * attention_mask[:, :, None]
+        x: Tensor = embedded if self.project_first else self.project(embedded)
         return x
 
 
 def _sinusoids(size: int, width: int) -> Tensor:
-    """Positions 0 to size - 1 as sines and cosines by turns (size,width) (Vaswani et al. 2017, 3.5)."""
+    """Sinusoids (size,width) of positions 0 to size - 1, sine, cosine by turns (Vaswani et al. 2017, 3.5)."""
     powers = torch.arange(0, width, 2, dtype=torch.float64) / width
     angles = torch.arange(size, dtype=torch.float64)[:, None] / 10000**powers  # (size, width / 2)
     table = torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[:, :width]

@@ -94,19 +94,19 @@ def save(
     `like` is quantised, or is needed and missing.
     """
     folder = Path(folder)
-    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
     if like is None:
         if not isinstance(model, Transformer):
             raise UnsupportedError("two towers are saved like a checkpoint of CLIP; give `like`")
         config = _composed.config(model.spec)
-        tensors = own
+        tensors = parameters
     else:
         checkpoint = Checkpoint(like)
         if checkpoint.quantised:
             raise UnsupportedError(
                 f"{like} is quantised; give `like` as the float checkpoint that it was made of"
             )
-        config, tensors = checkpoint.config, _renamed(own, model, checkpoint, task)
+        config, tensors = checkpoint.config, _renamed(parameters, model, checkpoint, task)
     folder.mkdir(parents=True, exist_ok=True)
     config = config | dict(settings or {}) | {"dtype": str(dtype).removeprefix("torch.")}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")

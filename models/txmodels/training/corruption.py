@@ -30,9 +30,9 @@ def mask_words(
     ordinary = ~torch.isin(input_ids, torch.tensor(list(special)))
     chosen = ordinary & (torch.rand(input_ids.shape, generator=generator) < rate)
     fate = torch.rand(input_ids.shape, generator=generator)
-    words = torch.randint(vocab_size, input_ids.shape, generator=generator)
+    random_tokens = torch.randint(vocab_size, input_ids.shape, generator=generator)
     corrupted = input_ids.where(~(chosen & (fate < 0.8)), mask_id)
-    corrupted = corrupted.where(~(chosen & (fate >= 0.9)), words)
+    corrupted = corrupted.where(~(chosen & (fate >= 0.9)), random_tokens)
     return corrupted, input_ids.where(chosen, IGNORED)
 
 
@@ -45,9 +45,9 @@ def next_sentence_pair(
     pairs are consecutive; the others come from two documents (Devlin et al. 2019, 3.1 and A.2).
     """
     if len(documents) < 2 or min(map(len, documents)) < 2:
-        given = f"{len(documents)} of {min(map(len, documents), default=0)}"
+        counts = f"{len(documents)} of {min(map(len, documents), default=0)}"
         raise InputError(
-            f"pairs of sentences need at least two documents of at least two sentences each, not {given}"
+            f"pairs of sentences need at least two documents of at least two sentences each, not {counts}"
         )
     at = int(random.integers(len(documents)))
     document = documents[at]

@@ -155,7 +155,7 @@ def test_what_reads_no_texts_is_told(what, checkpoint_of):
     checkpoint = Checkpoint(checkpoint_of(what))
     resolved = families.resolve(checkpoint)
     with pytest.raises(
-        InputError, match=rf"^texts are for a model that reads them; this one is for {resolved.task}$"
+        InputError, match=rf"^texts need a model that reads texts; this one is for {resolved.task}$"
     ):
         check_reads(resolved.spec, resolved.task)
 

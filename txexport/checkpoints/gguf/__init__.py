@@ -1,8 +1,7 @@
-"""GGUF files: a whole model in one file, as llama.cpp writes and runs it.
+"""GGUF files: a model in one file, as llama.cpp writes and runs it.
 
-`container` reads the file's header, `tensor_types` its packed numbers. The rest says in the terms of a
-checkpoint folder what llama.cpp says in its own: `config` is config.json, `tensors` the names, orders and
-shapes that transformers gives, `tokenizer` tokenizer.json. Nobody else knows of llama.cpp's terms.
-
-Source: ggml-org/ggml, docs/gguf.md; the layouts of blocks are those of ggml-common.h.
+`container` reads the file's header, `tensor_types` its packed numbers. The other modules translate
+llama.cpp's terms to those of a checkpoint folder: `config` to config.json, `tensors` to the names, orders and
+shapes of transformers, `tokenizer` to tokenizer.json. No other code uses llama.cpp's terms. Source:
+ggml-org/ggml, docs/gguf.md; the layouts of blocks are those of ggml-common.h.
 """

@@ -1,6 +1,6 @@
-"""config.json as a GGUF file's metadata and tensors tell it, for each of llama.cpp's architectures.
+"""config.json from a GGUF file's metadata and tensors, for each of llama.cpp's architectures.
 
-A value that the file cannot hold, as an activation, is the one that every model of the architecture has.
+A value that the file does not have, such as the activation, is the same in all models of the architecture.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,19 +15,19 @@ from txexport.checkpoints.gguf.rope import rope
 from txexport.errors import CheckpointError, UnsupportedError
 
 EMBEDDING, OUTPUT = "token_embd.weight", "output.weight"
-GEMMA2_27B = 46  # layers of the one Gemma 2 that scales scores by the width a head would have
+GEMMA2_27B = 46  # layers of the one Gemma 2 whose score scale is not that of the head size
 
 
 @dataclass(frozen=True)
 class File:
-    """The source of a config: metadata, the tensors, and the rotary factors, read."""
+    """The source of a config: metadata, tensors, and the rotary factors."""
 
     metadata: Metadata
     tensors: Mapping[str, Packed]
     factors: Mapping[str, np.ndarray]
 
     def size(self, tensor: str, axis: int) -> int:
-        """The size of a tensor along an axis. Raises CheckpointError where it has none."""
+        """The size of a tensor along an axis. Raises CheckpointError if it has none."""
         shape = self.tensors[tensor].shape if tensor in self.tensors else ()
         if len(shape) != 2:
             raise CheckpointError(f"{self.metadata.file}: tensor '{tensor}' is no matrix, or missing")
@@ -35,12 +35,12 @@ class File:
 
     @property
     def intermediate(self) -> int:
-        """The width within the feed-forward network."""
+        """The intermediate size of the feed-forward network."""
         return self.size("blk.0.ffn_down.weight", 1)
 
     @property
     def head_dim(self) -> int:
-        """The size of a head. Raises UnsupportedError where keys and values differ."""
+        """The size of a head. Raises UnsupportedError if those of keys and values differ."""
         metadata = self.metadata
         heads, width = metadata.integer("attention.head_count"), metadata.integer("embedding_length")
         if heads < 1:
@@ -54,7 +54,7 @@ class File:
 
 
 def _sizes(file: File, **names: str) -> dict[str, Any]:
-    """The settings of every architecture; `names` are a family's other names for them."""
+    """The settings common to all architectures; `names` are a family's other names for them."""
     metadata = file.metadata
     values: dict[str, Any] = {
         "hidden_size": metadata.integer("embedding_length"),
@@ -69,7 +69,7 @@ def _sizes(file: File, **names: str) -> dict[str, Any]:
 
 
 def _grouped(file: File, norm: str, epsilon: str = "layer_norm_rms_epsilon") -> dict[str, Any]:
-    """Sizes, key heads, a norm's epsilon by the family's name, rotation."""
+    """Sizes, key heads, rotary settings, and the norm's epsilon under the family's name."""
     heads = file.metadata.integer("attention.head_count")
     return {
         **_sizes(file),
@@ -81,7 +81,7 @@ def _grouped(file: File, norm: str, epsilon: str = "layer_norm_rms_epsilon") -> 
 
 
 def _llama(file: File) -> dict[str, Any]:
-    """LLaMA and Mistral, which llama.cpp does not tell apart but for a window that it has."""
+    """LLaMA and Mistral, which llama.cpp distinguishes only by the sliding window."""
     window = file.metadata.integer("attention.sliding_window", 0)
     values = {
         **_grouped(file, "rms_norm_eps"),
@@ -174,7 +174,7 @@ def _gpt_neox(file: File) -> dict[str, Any]:
 
 
 def _falcon(file: File) -> dict[str, Any]:
-    """Falcon 7B has one key head and one norm a layer; the others' key heads are grouped."""
+    """Falcon 7B has one key head and one norm a layer; the others have grouped-query attention."""
     keys = file.metadata.integer("attention.head_count_kv", 1)
     norms = 2 if "blk.0.attn_norm_2.weight" in file.tensors else 1
     return {
@@ -217,16 +217,16 @@ def _mpt(file: File) -> dict[str, Any]:
 
 
 def _check_no_groups(file: File) -> None:
-    """Raise UnsupportedError for fewer key heads, in an architecture that has none."""
+    """Raise UnsupportedError for grouped-query attention in an architecture without it."""
     heads = file.metadata.integer("attention.head_count")
     if file.metadata.integer("attention.head_count_kv", heads) != heads:
         raise UnsupportedError(
             f"{file.metadata.file}: fewer key heads are not supported for this architecture"
         )
-    assert file.head_dim  # asks for the sizes of keys and values
+    assert file.head_dim  # reads the sizes of keys and values
 
 
-# llama.cpp's architecture -> model_type and class, unless the config says others, and what makes it.
+# llama.cpp's architecture -> default model_type and class, and the function that makes the config.
 CONFIGS: dict[str, tuple[str, str, Callable[[File], dict[str, Any]]]] = {
     "llama": ("llama", "LlamaForCausalLM", _llama),
     "qwen2": ("qwen2", "Qwen2ForCausalLM", _qwen2),
@@ -244,7 +244,7 @@ CONFIGS: dict[str, tuple[str, str, Callable[[File], dict[str, Any]]]] = {
 
 
 def config(file: File) -> dict[str, Any]:
-    """The content of config.json. Raises UnsupportedError for what is not known, CheckpointError."""
+    """The content of config.json. Raises UnsupportedError for unknown architectures, CheckpointError."""
     architecture = file.metadata.architecture
     if architecture not in CONFIGS:
         raise UnsupportedError(

@@ -21,7 +21,7 @@ NUMBERS = {
     **{0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "<u1"},
     **{10: "<u8", 11: "<i8", 12: "<f8"},
 }
-LEAST_KEY, LEAST_TENSOR = 13, 24  # bytes that a key and its value, and a tensor's entry, have at least
+LEAST_KEY, LEAST_TENSOR = 13, 24  # minimum bytes of a key with its value, and of a tensor's entry
 MOST_DIMENSIONS = 4
 MOST_HEADER = 100_000_000  # bytes; the longest vocabularies take some 20 million
 ALIGNMENT, MOST_ALIGNMENT = 32, 1 << 20
@@ -29,7 +29,7 @@ ALIGNMENT, MOST_ALIGNMENT = 32, 1 << 20
 
 @dataclass(frozen=True)
 class Packed:
-    """One tensor where it lies: `nbytes` bytes from `offset`; its last axis is the one in blocks."""
+    """The location of a tensor: `nbytes` bytes from `offset`; blocks are along its last axis."""
 
     type: TensorType
     shape: tuple[int, ...]
@@ -39,10 +39,10 @@ class Packed:
 
 @dataclass(frozen=True)
 class Container:
-    """A GGUF file's metadata, and where its tensors lie; none of them are read yet.
+    """A GGUF file's metadata, and the location of its tensors, which are not read yet.
 
-    A float32 of the metadata is the decimal number that it was written for, as 1e-6; arrays of numbers are
-    NumPy's, those of strings lists.
+    A float32 of the metadata is the decimal number that it was written for, such as 1e-6; arrays of numbers
+    are NumPy's, those of strings lists.
     """
 
     file: Path
@@ -51,7 +51,7 @@ class Container:
 
 
 def read(file: Path) -> Container:
-    """The header of `file`. Raises CheckpointError where it is damaged, UnsupportedError for a new form."""
+    """The header of `file`. Raises CheckpointError if it is damaged, UnsupportedError for a newer version."""
     try:
         with reading(file), file.open("rb") as stream:
             size = file.stat().st_size
@@ -78,7 +78,7 @@ def read(file: Path) -> Container:
 
 
 class Cursor:
-    """A place in a file's header; what would be beyond the end raises ValueError before it takes memory."""
+    """A position in a file's header; a read beyond the end raises ValueError before memory is allocated."""
 
     def __init__(self, stream: BinaryIO, size: int):
         self.stream, self.place, self.size, self.most = stream, 0, size, min(size, MOST_HEADER)
@@ -93,7 +93,7 @@ class Cursor:
         return data
 
     def check(self, count: int, what: str) -> None:
-        """Raise ValueError unless there are `count` bytes, in a header no longer than any."""
+        """Raise ValueError unless `count` bytes remain and the header stays within its limit."""
         if count > self.size - self.place:
             raise ValueError(f"{what} takes {count:,} bytes, but {self.size - self.place:,} are left")
         if self.place + count > MOST_HEADER:
@@ -108,7 +108,7 @@ class Cursor:
         return self.texts(1, what)[0]
 
     def texts(self, count: int, what: str) -> list[str]:
-        """The next strings, of which vocabularies have hundreds of thousands."""
+        """The next strings; vocabularies have hundreds of thousands."""
         read, result = self.stream.read, []
         try:
             for _ in range(count):
@@ -169,7 +169,7 @@ def _alignment(metadata: Mapping[str, Any]) -> int:
 
 
 def _entry(cursor: Cursor, alignment: int) -> tuple[str, Packed]:
-    """A tensor's name, and what the table says of it; its offset is from where the data begins."""
+    """A tensor's name and its entry of the table; the offset counts from the start of the data."""
     name = cursor.text("a tensor's name")
     what = f"the entry of tensor {shown(name)}"
     dimensions = cursor.integer(4, what)
@@ -179,7 +179,7 @@ def _entry(cursor: Cursor, alignment: int) -> tuple[str, Packed]:
         )
     shape = tuple(cursor.integer(8, what) for _ in range(dimensions))[
         ::-1
-    ]  # written from the last to the first
+    ]  # stored from the last axis to the first
     kind, offset = cursor.integer(4, what), cursor.integer(8, what)
     if kind not in TYPES:
         known = ", ".join(one.name for one in TYPES.values())
@@ -198,7 +198,7 @@ def _entry(cursor: Cursor, alignment: int) -> tuple[str, Packed]:
 
 
 def _placed(file: Path, entries: Mapping[str, Packed], start: int, size: int) -> dict[str, Packed]:
-    """The tensors in data from byte `start` on. Raises CheckpointError for overlaps, or an early end."""
+    """The tensors in the data from byte `start` on. Raises CheckpointError for overlaps and missing bytes."""
     last, before = 0, ""
     for name, entry in sorted(entries.items(), key=lambda item: item[1].offset):
         if entry.nbytes and entry.offset < last:

@@ -1,4 +1,4 @@
-"""A GGUF file's metadata: typed values, each asked for by name; what nobody asked for is told."""
+"""A GGUF file's metadata: typed values, read by name; values that were never read are reported."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from txexport.errors import CheckpointError, UnsupportedError, shown
 
 ARCHITECTURE = "general.architecture"
 
-# What changes nothing that is computed: sizes that tensors have anyway, and notes.
+# Keys without an effect on the computation: sizes that the tensors have too, and notes.
 SILENT = {"vocab_size", "feed_forward_length", "tensor_data_layout", "rope.scaling.finetuned"}
 
 
@@ -22,7 +22,7 @@ class Metadata:
         self.architecture: str = self.value(ARCHITECTURE, str, None)
 
     def value(self, name: str, kind: type | tuple[type, ...], default: Any) -> Any:
-        """The value `name`; CheckpointError where it is missing without a default, or of another kind."""
+        """The value `name`; CheckpointError if it is missing without a default, or of another type."""
         value = self.values.get(name, default)
         if value is None:
             raise CheckpointError(f"{self.file} has no '{name}' in its metadata")
@@ -40,33 +40,33 @@ class Metadata:
         return self._key(key) in self.values
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """A whole number of the architecture's."""
+        """An integer of the architecture."""
         return self.value(self._key(key), int, default)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Any finite number of the architecture's."""
+        """A finite number of the architecture."""
         value = self.value(self._key(key), (int, float), default)
         if not math.isfinite(value):
             raise CheckpointError(f"{self.file}: '{self._key(key)}' is {value}, expected a finite number")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
-        """True or false, of the architecture's."""
+        """A boolean of the architecture."""
         return self.value(self._key(key), bool, default)
 
     def text(self, key: str, default: str) -> str:
-        """A string of the architecture's."""
+        """A string of the architecture."""
         return self.value(self._key(key), str, default)
 
     def token(self, name: str) -> int | None:
-        """A special token's id, by what comes before `_token_id`; None where there is none."""
+        """A special token's id, by the name before `_token_id`; None if there is none."""
         key = f"tokenizer.ggml.{name}_token_id"
         return self.value(key, int, None) if key in self.values else None
 
     def check_asked(self) -> None:
-        """Raise UnsupportedError for a value of the architecture's that has not been asked for.
+        """Raise UnsupportedError for a value of the architecture that was never read.
 
-        It may change what is computed.
+        It may change the computation.
         """
         prefix = f"{self.architecture}."
         left = {key.removeprefix(prefix) for key in self.values if key.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""A GGUF file as a checkpoint: config.json, tensors by transformers' names, and the files beside them."""
+"""A GGUF file as a checkpoint: config.json, tensors by transformers' names, and the companion files."""
 
 import json
 from pathlib import Path
@@ -19,13 +19,13 @@ BESIDE = (".bin", ".safetensors", ".json", ".pt", ".pth")
 
 
 def opened(source: Path) -> "GgufModel | None":
-    """The model of a GGUF file, or of a folder's only one where that has no other weights; else None.
+    """The model of a GGUF file, or of the only one in a folder without other weights; else None.
 
-    Raises CheckpointError for a damaged file, another file of a checkpoint, and where a folder holds several.
+    Raises CheckpointError for a damaged file, another file of a checkpoint, and a folder with several.
     """
     if source.is_file():
         if source.suffix in BESIDE:
-            raise CheckpointError(f"{source} is one file of a checkpoint; give the folder that it lies in")
+            raise CheckpointError(f"{source} is one file of a checkpoint; give its folder")
         return GgufModel(source)
     if not source.is_dir() or any(any(source.glob(other)) for other in OTHER_WEIGHTS):
         return None
@@ -37,9 +37,9 @@ def opened(source: Path) -> "GgufModel | None":
 
 
 class GgufModel:
-    """A GGUF file, opened: `config` is what config.json would hold, `tensors` are none of them read yet.
+    """An opened GGUF file: `config` is the equivalent of config.json; `tensors` are not read yet.
 
-    Raises CheckpointError for a damaged file, UnsupportedError for what is not known in it.
+    Raises CheckpointError for a damaged file, UnsupportedError for unsupported contents.
     """
 
     def __init__(self, file: Path):
@@ -58,28 +58,28 @@ class GgufModel:
         self.tensors = tensors.tensors(file, held.tensors, self.metadata.architecture, heads, keys)
 
     def companions(self) -> dict[str, bytes]:
-        """The files that lie beside a checkpoint's weights, made of the metadata.
+        """The companion files of a checkpoint, derived from the metadata.
 
-        Raises UnsupportedError for a tokenizer that is not known, CheckpointError for one that is damaged.
+        Raises UnsupportedError for an unsupported tokenizer, CheckpointError for a damaged one.
         """
         vocabulary = tokenizer.Vocabulary.of(self.metadata)
-        made = {
+        files = {
             "config.json": _json(self.config),
             "generation_config.json": _json(tokenizer.generation(self.metadata, vocabulary)),
         }
         if vocabulary is None:
-            return made
+            return files
         length = self.metadata.integer("context_length")
-        made["tokenizer_config.json"] = _json(tokenizer.settings(vocabulary, length))
+        files["tokenizer_config.json"] = _json(tokenizer.settings(vocabulary, length))
         try:
-            made["tokenizer.json"] = tokenizer.tokenizer(vocabulary).to_str().encode()
+            files["tokenizer.json"] = tokenizer.tokenizer(vocabulary).to_str().encode()
         except (CheckpointError, UnsupportedError):
             raise
-        except BaseException as error:  # of tokenizers, whose panics are no Exception
+        except BaseException as error:  # panics of tokenizers are no Exception
             if not is_failure(error):
                 raise
             raise CheckpointError(f"{self.file}: no tokenizer can be made of its metadata: {error}") from None
-        return made
+        return files
 
 
 def _read(file: Path, packed: container.Packed) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Rotary scaling as llama.cpp writes it, in the words of config.json."""
+"""Rotary scaling of llama.cpp, in the terms of config.json."""
 
 import math
 from collections.abc import Mapping
@@ -12,29 +12,29 @@ from txexport.errors import CheckpointError, UnsupportedError
 FREQUENCIES, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 FACTORS = (FREQUENCIES, LONG, SHORT)
 
-# Llama 3.1's scaling: what every published file has, but for the factor and the original length.
+# Llama 3.1's scaling: in every published file but for the factor and the original length.
 LOW, HIGH = 1.0, 4.0
 LENGTHS = tuple(2**power for power in range(3, 21))
-NEAR = 1e-4  # of factors that were computed in float32, which a factor of 32 makes 32 times coarser
+NEAR = 1e-4  # tolerance of factors computed in float32, which a factor of 32 makes 32 times coarser
 
 
 def rope(metadata: Metadata, head_dim: int, factors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """rope_theta and rope_scaling; `factors` are the tensors of FACTORS that the file has.
+    """rope_theta and rope_scaling; `factors` are the tensors of FACTORS in the file.
 
-    Raises UnsupportedError for a kind that is not known, CheckpointError for factors that fit no head.
+    Raises UnsupportedError for an unsupported kind, CheckpointError for factors that do not fit a head.
     """
     theta = metadata.number("rope.freq_base", 10000.0)
     width = metadata.integer("rope.dimension_count", head_dim)
     for name, numbers in factors.items():
         if numbers.shape != (width // 2,) or not (np.isfinite(numbers).all() and (numbers > 0).all()):
-            raise CheckpointError(f"{metadata.file}: '{name}' is no {width // 2} factors above 0")
+            raise CheckpointError(f"{metadata.file}: '{name}' does not have {width // 2} factors above 0")
     scaling = _scaling(metadata, factors, theta)
     share = {} if width == head_dim else {"partial_rotary_factor": width / head_dim}
     return {"rope_theta": theta, "rope_scaling": scaling, **share}
 
 
 def _scaling(metadata: Metadata, factors: Mapping[str, np.ndarray], theta: float) -> dict[str, Any] | None:
-    old = metadata.number("rope.scale_linear", 1.0)  # of files from 2023
+    old = metadata.number("rope.scale_linear", 1.0)  # in files from 2023
     kind = metadata.text("rope.scaling.type", "none" if old == 1.0 else "linear")
     factor = metadata.number("rope.scaling.factor", old)
     original = metadata.integer("rope.scaling.original_context_length", metadata.integer("context_length"))
@@ -94,14 +94,15 @@ def _longrope(
 
 
 def _divided(factors: np.ndarray, theta: float, length: int) -> dict[str, Any] | None:
-    """The scaling that divides each frequency by a factor of its own: Llama 3's where it is one.
+    """The scaling that divides each frequency by a factor of its own: Llama 3's if the factors are these.
 
-    Its numbers are not in the file, and found by trying. Any other is what "longrope" is of short sequences.
+    The parameters of Llama 3's scaling are not in the file; they are searched for. Other factors are those of
+    "longrope" for short sequences.
     """
     if (factors == 1).all():
         return None
     size = 2 * len(factors)
-    with np.errstate(all="ignore"):  # of a theta that is refused later
+    with np.errstate(all="ignore"):  # from a theta that is refused later
         waves = 2 * math.pi * np.float64(theta) ** (np.arange(0, size, 2) / size)
     factor = float(factors.max())
     for original in LENGTHS:

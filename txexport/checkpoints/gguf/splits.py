@@ -1,4 +1,4 @@
-"""Where texts are cut before byte-level BPE, by the names that llama.cpp gives to it.
+"""Pre-tokenization before byte-level BPE, by llama.cpp's names for it.
 
 Source: llama-vocab.cpp, whose expressions are those of the models' own tokenizer.json.
 """
@@ -16,14 +16,14 @@ _TEKKEN = (
 )
 _BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 
-# One expression cuts all.
+# A single expression.
 WHOLE: dict[str, str] = {
     **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "dbrx", "smaug-bpe"), _LLAMA3),
     **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), _QWEN2),
     "tekken": _TEKKEN,
     "bloom": _BLOOM,
 }
-# What these cut, GPT-2's expression cuts further.
+# GPT-2's expression splits the pieces of these further.
 GPT2, FALCON = "gpt-2", "falcon"
 BEFORE: dict[str, str | None] = {
     **dict.fromkeys((GPT2, "phi-2", "mpt", "olmo"), None),
@@ -31,9 +31,9 @@ BEFORE: dict[str, str | None] = {
     FALCON: r"[\p{P}\$\+<=>\^~\|`]+",
 }
 NAMES = (*WHOLE, *BEFORE)
-KEEP_WORDS = ("llama-bpe", "llama3", "llama-v3", "falcon3", "tekken")  # a cut that is a token is not merged
-BEGINNING = KEEP_WORDS  # texts begin with the token for it, where a file does not say
-COMPOSED = ("qwen2", "deepseek-r1-qwen", "olmo", "mpt")  # texts in the composed form of Unicode
+KEEP_WORDS = ("llama-bpe", "llama3", "llama-v3", "falcon3", "tekken")  # a piece that is a token is not merged
+BEGINNING = KEEP_WORDS  # default: texts begin with BOS
+COMPOSED = ("qwen2", "deepseek-r1-qwen", "olmo", "mpt")  # NFC normalisation
 
 
 def pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:

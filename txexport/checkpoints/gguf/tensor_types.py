@@ -1,6 +1,6 @@
-"""ggml's types of tensors: what the bytes of a block stand for.
+"""ggml's tensor types: decoding of the bytes of a block.
 
-Each is an integer for every number and a scale for every so many, some with a minimum: see Blocks. Sources:
+Numbers are integers with a scale for each block, in some types also a minimum: see Blocks. Sources:
 ggml-common.h for layouts, ggml-quants.c (`dequantize_row_*`) for values; names are theirs.
 """
 
@@ -16,9 +16,9 @@ IQ4_LEVELS = np.array((-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 
 
 @dataclass(frozen=True)
 class TensorType:
-    """A type by its name: `elements` numbers take `nbytes` bytes.
+    """A tensor type by its name: `elements` numbers take `nbytes` bytes.
 
-    `unpack` gives the blocks of bytes (rows, blocks, nbytes); where it is None they are numbers of `dtype`,
+    `unpack` decodes blocks of bytes (rows, blocks, nbytes); if it is None, the numbers are of `dtype`, with
     bfloat16 as the upper half of a float32.
     """
 
@@ -29,10 +29,10 @@ class TensorType:
     dtype: str = ""
 
     def blocks(self, rows: np.ndarray) -> Blocks | None:
-        """rows (out, bytes) -> their integers and scales; None for a type without."""
+        """rows (out, bytes) -> their integers and scales; None for a type without integers."""
         if self.unpack is None:
             return None
-        with np.errstate(invalid="ignore", over="ignore"):  # of scales that are not finite
+        with np.errstate(invalid="ignore", over="ignore"):  # scales may be infinite
             return self.unpack(rows.reshape(len(rows), -1, self.nbytes))
 
     def numbers(self, rows: np.ndarray) -> np.ndarray:
@@ -43,12 +43,12 @@ class TensorType:
         numbers = rows.view(self.dtype)
         if self.name == "BF16":
             return (numbers.astype(np.uint32) << 16).view(np.float32)
-        with np.errstate(over="ignore"):  # a double beyond float32 is infinite
+        with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite
             return numbers.astype(np.float32)
 
 
 def _fields(data: np.ndarray, width: int, *shifts: int) -> np.ndarray:
-    """data (rows, blocks, bytes) -> (rows, blocks, fields): of every `width` bytes what each shift gives."""
+    """data (rows, blocks, bytes) -> (rows, blocks, fields): fields of each `width` bytes at each shift."""
     grouped = data.reshape(*data.shape[:2], -1, 1, width)
     return (grouped >> np.array(shifts, np.uint8)[:, None]).reshape(*data.shape[:2], -1)
 
@@ -76,7 +76,7 @@ def _q4_1(data: np.ndarray) -> Blocks:
 
 
 def _fifth(data: np.ndarray) -> np.ndarray:
-    """Four bytes, of which bit i belongs to number i, as that number's fifth bit."""
+    """The fifth bits of 32 numbers: bit i of four bytes belongs to number i."""
     return np.unpackbits(data, axis=-1, bitorder="little") << 4
 
 
@@ -95,7 +95,7 @@ def _q8_0(data: np.ndarray) -> Blocks:
 
 
 def _q8_k(data: np.ndarray) -> Blocks:
-    """The sums of integers that follow them are for products, and say nothing new."""
+    """q8_K; the sums of integers after the numbers are redundant."""
     scales = np.ascontiguousarray(data[..., :4]).view("<f4")[..., 0]
     return Blocks(_flat(data[..., 4:260].view(np.int8)), 8, scales, 256)
 
@@ -110,13 +110,13 @@ def _q2_k(data: np.ndarray) -> Blocks:
 def _q3_k(data: np.ndarray) -> Blocks:
     low, high = _nibbles(data[..., 96:104], 8), _fields(data[..., 104:108], 4, 0, 2, 4, 6) & 3
     scales = (low | high << 4).astype(np.int8) - np.int8(32)
-    kept = _fields(data[..., :32], 32, *range(8)) & 1  # a clear bit takes 4 away
+    kept = _fields(data[..., :32], 32, *range(8)) & 1  # a clear bit subtracts 4
     integers = (_fields(data[..., 32:96], 32, 0, 2, 4, 6) & 3 | kept << 2).astype(np.int8) - np.int8(4)
     return Blocks(_flat(integers), 3, _flat(_half(data, 108)[..., None] * scales), 16)
 
 
 def _scales_and_minima(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of a block that begins with d, dmin and eight pairs of six bits: float32 (rows, blocks * 8) each."""
+    """Scales and minima of blocks that begin with d, dmin, eight six-bit pairs: (rows, blocks * 8) each."""
     first, second, last = data[..., 4:8], data[..., 8:12], data[..., 12:16]
     scales = np.concatenate([first & 63, last & 15 | first >> 6 << 4], axis=-1)
     minima = np.concatenate([second & 63, last >> 4 | second >> 6 << 4], axis=-1)
@@ -173,7 +173,7 @@ TYPES = {
     30: TensorType("BF16", 1, 2, dtype="<u2"),
 }
 
-# Types that are not read, by name.
+# Unsupported types, by name.
 UNREAD = {
     **{9: "Q8_1", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S"},
     **{24: "I8", 25: "I16", 26: "I32", 27: "I64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4"},

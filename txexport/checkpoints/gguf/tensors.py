@@ -1,4 +1,4 @@
-"""A GGUF file's tensors under the names, in the order and the shape that transformers gives them."""
+"""A GGUF file's tensors with the names, order and shapes of transformers."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -103,19 +103,17 @@ NAMES: dict[str, dict[str, str]] = {
     },
 }
 
-HEADS_TURNED = {
-    "llama": ("attn_q", "attn_k")
-}  # rows in the order of rotated neighbours, where ours are halves
-PARTS_APART = {"bloom", "gptneox", "falcon"}  # all queries, then keys, then values, where ours are by head
+HEADS_TURNED = {"llama": ("attn_q", "attn_k")}  # rows of interleaved RoPE pairs, ours are in halves
+PARTS_APART = {"bloom", "gptneox", "falcon"}  # all queries, then keys, then values; ours are by head
 NORMS_PLUS_ONE = {"gemma2"}
 
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """A tensor as transformers knows it, made of one that lies packed in a GGUF file.
+    """A tensor as in transformers, decoded from a packed one of a GGUF file.
 
     Row i is the file's row `order[i]`, and `plus` is added to every number. Matrices are (out,in), also those
-    that transformers has (in,out), as GPT-2's.
+    that transformers stores as (in,out), such as GPT-2's.
     """
 
     file: Path
@@ -126,12 +124,12 @@ class GgufTensor:
 
     @property
     def dtype(self) -> str:
-        """The name of ggml's type."""
+        """The name of the ggml type."""
         return self.packed.type.name
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes, the inputs' last."""
+        """The shape, with the inputs last."""
         return self.packed.shape
 
     @property
@@ -140,7 +138,7 @@ class GgufTensor:
         return self.packed.nbytes
 
     def rows(self) -> Iterator[np.ndarray]:
-        """As float32, a few megabytes of whole rows at a time. Raises CheckpointError."""
+        """Yield float32 rows, a few megabytes at a time. Raises CheckpointError."""
         for block in self._bytes():
             numbers = self.packed.type.numbers(block)
             if self.plus:
@@ -148,15 +146,15 @@ class GgufTensor:
             yield numbers.reshape(-1, *self.shape[1:]) if self.shape else numbers.reshape(())
 
     def blocks(self) -> Blocks | None:
-        """The matrix (out,in) as integers; None where it is none, or of floats."""
+        """The matrix (out,in) as integers; None if it is no matrix, or one of floats."""
         if self.plus or len(self.shape) != 2:
             return None
         return self.packed.type.blocks(np.concatenate(list(self._bytes())))
 
     def _bytes(self) -> Iterator[np.ndarray]:
-        """The bytes of some rows at a time (rows, bytes); in an order of their own, all are read first.
+        """Yield the bytes of some rows at a time (rows, bytes); rows with another order are read all at once.
 
-        Numbers of one axis are rows of one, or where they are in blocks, one row.
+        A tensor of one axis is rows of one number, or a single row if it is in blocks.
         """
         shape, of = self.packed.shape or (1,), self.packed.type
         if 0 in shape:
@@ -167,8 +165,8 @@ class GgufTensor:
         with reading(self.file), self.file.open("rb") as stream:
             stream.seek(self.packed.offset)
             if self.order is not None:
-                whole = self._read(stream, count, row)[self.order]
-                yield from (whole[first : first + step] for first in range(0, count, step))
+                reordered = self._read(stream, count, row)[self.order]
+                yield from (reordered[first : first + step] for first in range(0, count, step))
                 return
             for first in range(0, count, step):
                 yield self._read(stream, min(step, count - first), row)
@@ -183,9 +181,9 @@ class GgufTensor:
 def tensors(
     file: Path, packed: Mapping[str, Packed], architecture: str, heads: int, keys: int
 ) -> dict[str, GgufTensor]:
-    """Every tensor by the name that transformers gives it; `heads` and `keys` are those of a layer.
+    """Every tensor by transformers' name; `heads` and `keys` are the heads and key heads of a layer.
 
-    Raises UnsupportedError for a tensor that is not known, CheckpointError for one that has not the heads.
+    Raises UnsupportedError for an unknown tensor, CheckpointError for one that does not fit the heads.
     """
     names, result = NAMES[architecture], {}
     for name, stored in packed.items():
@@ -210,7 +208,7 @@ def tensors(
 
 
 def _parts(name: str) -> tuple[str | None, str, str]:
-    """A layer's number or None, a tensor's name in it, weight or bias; none of them where it is otherwise."""
+    """A tensor's layer number or None, its name in the layer, and weight or bias; None for other names."""
     if match := LAYER.fullmatch(name):
         return match[1], match[2], match[3]
     if match := GLOBAL.fullmatch(name):
@@ -219,14 +217,14 @@ def _parts(name: str) -> tuple[str | None, str, str]:
 
 
 def _turned_back(stored: Packed, heads: int, name: str, file: Path) -> np.ndarray:
-    """Where each row lies: the file has row 0 of a head, then that of its second half, then row 1."""
+    """The file's index of each row: the file interleaves the first and the second half of a head's rows."""
     return _rows(stored, 2 * heads, name, file).reshape(heads, -1, 2).swapaxes(1, 2).reshape(-1)
 
 
 def _by_head(stored: Packed, heads: int, keys: int, name: str, file: Path) -> np.ndarray:
-    """Where each row lies: the file has all queries, keys, values; ours a key's queries, it, its value."""
+    """The file's index of each row: the file has all queries, keys, values; ours group them by key head."""
     if keys < 1 or heads % keys:
-        raise CheckpointError(f"{file}: {heads} heads cannot share {keys} of keys")
+        raise CheckpointError(f"{file}: {heads} heads cannot share {keys} key heads")
     rows = _rows(stored, heads + 2 * keys, name, file).reshape(heads + 2 * keys, -1)
     queries = rows[:heads].reshape(keys, heads // keys, -1)
     together = [queries, rows[heads : heads + keys, None], rows[heads + keys :, None]]

@@ -12,10 +12,10 @@ from txexport.checkpoints.gguf.vocabulary import BYTE, CONTROL, UNKNOWN, USER_DE
 from txexport.errors import CheckpointError, UnsupportedError, shown
 
 SPACE = "\u2581"
-LONGEST_TOKEN = 256  # of what merges are made of; the longest published has 128
+LONGEST_TOKEN = 256  # characters of a merge; the longest published one has 128
 GEMMA = ("gemma", "gemma2")
 
-# What ends an answer in a file that has a chat template, whether it says so or not; as in llama.cpp.
+# Tokens that end an answer in a file with a chat template, also if it does not name them; as in llama.cpp.
 ENDS = (
     "<|eot_id|>",
     "<|im_end|>",
@@ -29,7 +29,7 @@ SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_
 
 
 def tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """The tokenizer. Raises UnsupportedError for a kind that is not known, CheckpointError."""
+    """The tokenizer. Raises UnsupportedError for an unsupported kind, CheckpointError."""
     metadata = vocabulary.metadata
     kind, pre = (metadata.value(f"tokenizer.ggml.{key}", str, "") for key in ("model", "pre"))
     beginning = kind == "llama" or pre in splits.BEGINNING
@@ -84,7 +84,7 @@ def generation(metadata: Metadata, vocabulary: Vocabulary | None) -> dict[str, A
 
 
 def _byte_level(vocabulary: Vocabulary) -> Tokenizer:
-    """Byte-level BPE (Radford et al. 2019, 2.2), cut as the file's `pre` says."""
+    """Byte-level BPE (Radford et al. 2019, 2.2), with the pre-tokenizer that the file's `pre` names."""
     metadata, ids, merges = vocabulary.metadata, vocabulary.ids, _merges(vocabulary)
     usual = splits.GPT2 if metadata.architecture == "gpt2" else ""
     file, pre = metadata.file, metadata.value("tokenizer.ggml.pre", str, usual)
@@ -113,9 +113,9 @@ def _merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
 
 
 def _sentencepiece(vocabulary: Vocabulary) -> Tokenizer:
-    """SentencePiece's BPE (Kudo & Richardson 2018): what scores higher is merged first, bytes else."""
+    """SentencePiece's BPE (Kudo & Richardson 2018): merges by score, with byte fallback."""
     metadata = vocabulary.metadata
-    if metadata.architecture in GEMMA:  # in whose texts spaces are marked when they are merged
+    if metadata.architecture in GEMMA:  # texts have marked spaces when they are merged
         tokens = [
             SPACE * len(token) if len(token) > 1 and not token.strip(" ") else token
             for token in vocabulary.tokens
@@ -141,11 +141,11 @@ def _sentencepiece(vocabulary: Vocabulary) -> Tokenizer:
 
 
 def _derived(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Every way to make a token of two others, in the order in which SentencePiece would merge them.
+    """Every pair of tokens that makes a token, in the order in which SentencePiece merges them.
 
-    Gemma's scores do not follow its merges, its ids do.
+    Gemma's merges follow the ids, not the scores.
     """
-    found = []
+    pairs = []
     for token, number in ids.items():
         if len(token) > LONGEST_TOKEN or vocabulary.types[number] in (CONTROL, BYTE, UNKNOWN):
             continue
@@ -153,9 +153,9 @@ def _derived(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[tuple[str, 
         for cut in range(1, len(token)):
             left, right = token[:cut], token[cut:]
             if left in ids and right in ids:
-                found.append((rank, cut, left, right))
-    found.sort(key=lambda one: (one[0], one[1]), reverse=True)
-    return [(left, right) for _, _, left, right in found]
+                pairs.append((rank, cut, left, right))
+    pairs.sort(key=lambda one: (one[0], one[1]), reverse=True)
+    return [(left, right) for _, _, left, right in pairs]
 
 
 def _processor(vocabulary: Vocabulary, beginning: bool) -> processors.TemplateProcessing | None:

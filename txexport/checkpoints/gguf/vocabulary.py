@@ -1,4 +1,4 @@
-"""A GGUF file's tokens, as its `tokenizer.ggml.*` metadata tells them."""
+"""A GGUF file's tokens, from its `tokenizer.ggml.*` metadata."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 from txexport.checkpoints.gguf.metadata import Metadata
 from txexport.errors import CheckpointError, shown
 
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # types of tokens, as SentencePiece's
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # token types, as in SentencePiece
 MOST_TOKENS = 4_000_000
 
 
@@ -22,27 +22,27 @@ class Vocabulary:
 
     @classmethod
     def of(cls, metadata: Metadata) -> "Vocabulary | None":
-        """That of a file; None where it has no tokenizer. Raises CheckpointError for one that is damaged."""
+        """The vocabulary of a file; None if it has no tokenizer. Raises CheckpointError if it is damaged."""
         if metadata.value("tokenizer.ggml.model", str, "none") in ("none", "no_vocab"):
             return None
         tokens = strings(metadata, "tokens")
-        with np.errstate(invalid="ignore"):  # of numbers that are no types
+        with np.errstate(invalid="ignore"):  # for numbers that are no types
             types = _numbers(metadata, "token_type", tokens, NORMAL).astype(np.int64).tolist()
         return cls(metadata, tokens, types, _numbers(metadata, "scores", tokens, 0.0).tolist())
 
     @property
     def ids(self) -> dict[str, int]:
-        """Every token that can be met, with its id. Raises CheckpointError for two of one spelling."""
+        """Every used token with its id. Raises CheckpointError for two tokens of one spelling."""
         result: dict[str, int] = {}
         for number, (token, kind) in enumerate(zip(self.tokens, self.types, strict=True)):
             if kind == UNUSED and token == f"[PAD{number}]":
-                continue  # fills the matrix up
+                continue  # padding of the embedding matrix
             if result.setdefault(token, number) != number:
                 raise CheckpointError(f"{self.metadata.file} has two tokens {shown(token)}, expected one")
         return result
 
     def spelt(self, name: str) -> str | None:
-        """The spelling of a special token, by what comes before `_token_id`; None where there is none."""
+        """The spelling of a special token, by the name before `_token_id`; None if there is none."""
         number = self.metadata.token(name)
         if number is None:
             return None
@@ -54,7 +54,7 @@ class Vocabulary:
         return self.tokens[number]
 
     def adds(self, name: str, default: bool) -> bool:
-        """Tell whether texts get the special token `name`: bos or eos."""
+        """Tell whether the special token `name`, bos or eos, is added to texts."""
         added = self.metadata.value(f"tokenizer.ggml.add_{name}_token", bool, default)
         return added and self.spelt(name) is not None
 

@@ -1,7 +1,6 @@
-"""Files of torch.save: state dicts, as pytorch_model.bin holds them, read without PyTorch.
+"""Files of torch.save: state dicts, as in pytorch_model.bin, read without PyTorch.
 
-`pickles` reads the pickle in them and calls nothing, `state_dicts` says which of its values are the weights,
-`files` where the numbers lie, in the zip form and in the one of before PyTorch 1.6.
-
-Source: torch/serialization.py; what may stand in a pickle is less than torch.load takes with weights_only.
+`pickles` reads the pickle and calls nothing, `state_dicts` selects the weights among its values, `files`
+locates the numbers, in the zip form and in the form before PyTorch 1.6. Source: torch/serialization.py; fewer
+pickles are accepted than by torch.load with weights_only.
 """

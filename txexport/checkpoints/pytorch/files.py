@@ -1,4 +1,4 @@
-"""Where the tensors of a file of torch.save lie, in its zip form and in the one of before PyTorch 1.6."""
+"""The location of the tensors of a file of torch.save, in its zip form and the form before PyTorch 1.6."""
 
 import io
 import math
@@ -14,14 +14,14 @@ from txexport.checkpoints.pytorch.pickles import MOST_BYTES, Tensor
 from txexport.checkpoints.stored import SIZES, Stored, reading
 from txexport.errors import CheckpointError, TxexportError, UnsupportedError, shown
 
-ZIP = b"PK\x03\x04"  # what a member of a zip archive begins with
+ZIP = b"PK\x03\x04"  # signature of a member of a zip archive
 LOCAL_HEADER = 30  # bytes, without name and extra field
-MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of the older form
+MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # in the older form
 
 
 @dataclass(frozen=True)
 class Place:
-    """Bytes of a file, from `offset` on."""
+    """A range of bytes of a file, from `offset` on."""
 
     offset: int
     nbytes: int
@@ -37,9 +37,9 @@ class Opened:
 
 
 def read_index(file: Path) -> dict[str, Stored]:
-    """Where each tensor of a file of torch.save lies. Raises CheckpointError, UnsupportedError.
+    """The location of each tensor of a file of torch.save. Raises CheckpointError, UnsupportedError.
 
-    Tensors may share bytes: what is tied, or a part of another, is each read by itself.
+    Tensors may share bytes: tied tensors and views are read separately.
     """
     with reading(file), file.open("rb") as stream:
         try:
@@ -73,7 +73,7 @@ def _stored(file: Path, name: str, tensor: Tensor, opened: Opened) -> Stored:
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...] | None:
-    """Those of a tensor whose numbers do not lie in their order; else None."""
+    """The strides of a tensor that is not contiguous; else None."""
     step = 1
     for size, stride in zip(tensor.shape[::-1], tensor.strides[::-1], strict=True):
         if size != 1 and stride != step:
@@ -98,19 +98,21 @@ def _zip(stream: BinaryIO, size: int) -> Opened:
     folder = pickled[0].removesuffix("data.pkl")
     if f"{folder}constants.pkl" in names:
         raise UnsupportedError("it is a TorchScript program; save the model's state dict")
-    places = {member.filename: _place(stream, member, min(end, size)) for member in members}
-    _check_apart(places)
-    value, _ = pickles.load(io.BytesIO(_bytes(stream, places[pickled[0]])))
-    order = _bytes(stream, places[name]) if (name := f"{folder}byteorder") in places else b"little"
+    members_at = {member.filename: _place(stream, member, min(end, size)) for member in members}
+    _check_apart(members_at)
+    value, _ = pickles.load(io.BytesIO(_bytes(stream, members_at[pickled[0]])))
+    order = _bytes(stream, members_at[name]) if (name := f"{folder}byteorder") in members_at else b"little"
     if order not in (b"little", b"big"):
         raise ValueError(f"its byteorder is {shown(order)}")
     inside = f"{folder}data/"
-    storages = {name.removeprefix(inside): place for name, place in places.items() if name.startswith(inside)}
+    storages = {
+        name.removeprefix(inside): place for name, place in members_at.items() if name.startswith(inside)
+    }
     return Opened(value, storages, order == b"big")
 
 
 def _place(stream: BinaryIO, member: zipfile.ZipInfo, end: int) -> Place:
-    """Where a member's bytes lie, which are the storage's own where it is not compressed."""
+    """The location of a member's bytes, which are the storage's own if it is not compressed."""
     if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
         raise UnsupportedError(f"its member {shown(member.filename)} is compressed or encrypted")
     stream.seek(member.header_offset)
@@ -140,9 +142,9 @@ def _bytes(stream: BinaryIO, place: Place) -> bytes:
 
 
 def _legacy(stream: BinaryIO, size: int) -> Opened:
-    """Pickles one after another, the last of the storages' keys; then each one's size and its numbers.
+    """A sequence of pickles, the last with the storages' keys; then each storage's size and numbers.
 
-    These are little-endian, whatever machine wrote them. Raises ValueError, UnsupportedError.
+    Numbers are little-endian on every machine. Raises ValueError, UnsupportedError.
     """
     pickled = io.BytesIO(stream.read(MOST_BYTES))
     magic, _ = pickles.load(pickled)
@@ -151,7 +153,7 @@ def _legacy(stream: BinaryIO, size: int) -> Opened:
     protocol, _ = pickles.load(pickled)
     if protocol != PROTOCOL:
         raise UnsupportedError(f"its protocol is not {PROTOCOL}")
-    pickles.load(pickled)  # what machine wrote it
+    pickles.load(pickled)  # the machine that wrote it
     value, storages = pickles.load(pickled)
     keys, _ = pickles.load(pickled)
     if not isinstance(keys, list) or len(keys) > len(storages):

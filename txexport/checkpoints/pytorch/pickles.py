@@ -1,9 +1,8 @@
 """Pickles of state dicts as plain values. A name in a pickle is never imported, and nothing is called.
 
-An interpreter of its own, and no pickle.Unpickler with a narrower `find_class`: it knows the operations that
-state dicts are written with, refuses every other by name, and is told by none how much memory to take.
-
-Source: Python's Lib/pickletools.py, which also cuts the bytes into operations here.
+It has an interpreter of its own instead of a pickle.Unpickler with a narrower `find_class`: it implements
+only the operations of state dicts, refuses every other one by name, and bounds the memory that a pickle can
+take. Source: Python's Lib/pickletools.py, which also splits the bytes into operations here.
 """
 
 import io
@@ -14,13 +13,13 @@ from typing import Any
 
 from txexport.errors import UnsupportedError, shown
 
-MOST_BYTES = 16 << 20  # of one pickle; a tensor takes about 200
+MOST_BYTES = 16 << 20  # bytes of one pickle; a tensor takes about 200
 MOST_OPERATIONS = 500_000  # a tensor takes about 30
 MOST_SIZES = 8
 LARGEST = 2**63 - 1
 PROTOCOL = 2
 
-# PyTorch's name of a storage's type, and the name in safetensors of its numbers'.
+# PyTorch's name of a storage's type, and safetensors' name of its number type.
 STORAGES = {
     **{"torch.DoubleStorage": "F64", "torch.FloatStorage": "F32", "torch.HalfStorage": "F16"},
     **{"torch.BFloat16Storage": "BF16", "torch.LongStorage": "I64", "torch.IntStorage": "I32"},
@@ -38,9 +37,9 @@ class Name:
 
 @dataclass(frozen=True)
 class Storage:
-    """Numbers that lie side by side, by the key under which the file has them.
+    """Contiguous numbers, by the key under which the file has them.
 
-    A view, as files of before PyTorch 0.4 have them, is `numel` of those numbers from `start` on.
+    A view, as in files before PyTorch 0.4, is `numel` of these numbers from `start` on.
     """
 
     dtype: str
@@ -51,7 +50,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A view of a storage: `offset` and `strides` count its numbers."""
+    """A view of a storage; `offset` and `strides` count numbers."""
 
     storage: Storage
     offset: int
@@ -60,10 +59,10 @@ class Tensor:
 
 
 def load(stream: io.BytesIO) -> tuple[Any, dict[str, Storage]]:
-    """The value of the pickle that comes next in `stream`, and the storages that it refers to, by key.
+    """The value of the next pickle in `stream`, and the storages that it refers to, by key.
 
-    Dicts, ordered ones too, are plain ones. Raises UnsupportedError for what no state dict holds, ValueError
-    for a pickle that is damaged.
+    Dicts, also ordered ones, are plain ones. Raises UnsupportedError for values that no state dict has,
+    ValueError for a damaged pickle.
     """
     machine = _Machine()
     for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
@@ -90,7 +89,7 @@ class _Machine:
         self.storages: dict[str, Storage] = {}
 
     def pop(self) -> Any:
-        """The last value, of those after the last mark."""
+        """The last value after the last mark."""
         if len(self.stack) <= (self.marks[-1] if self.marks else 0):
             raise ValueError("its pickle pops from an empty stack")
         return self.stack.pop()
@@ -149,7 +148,7 @@ class _Machine:
             raise ValueError(f"its pickle reads value {place} of the memo before it is set")
 
     def _fill(self, operation: str) -> None:
-        """Put values into the list or dict before them; what would be set on an object is left out."""
+        """Put values into the list or dict before them; attributes of objects are ignored."""
         match operation:
             case "APPEND" | "APPENDS":
                 values = [self.pop()] if operation == "APPEND" else self._since_mark()
@@ -186,13 +185,15 @@ def _called(function: Any, arguments: Any) -> Any:
 
 def _put(target: dict[Any, Any], items: Iterable[tuple[Any, Any]]) -> None:
     for key, value in items:
-        if not (type(key) is str or (type(key) is int and abs(key) < 2**32)):  # of which few hash alike
+        if not (
+            type(key) is str or (type(key) is int and abs(key) < 2**32)
+        ):  # few of which have equal hashes
             raise UnsupportedError(f"it holds a dict with {_kind(key)} for a key")
         target[key] = value
 
 
 def _ordered(*arguments: Any) -> dict[Any, Any]:
-    """OrderedDict(), or of a list of [key, value], as Python 2 wrote it."""
+    """OrderedDict(), or one of a list of [key, value], as Python 2 wrote it."""
     result: dict[Any, Any] = {}
     for items in arguments[:1]:
         _put(result, (_pair(item) for item in _expect(items, list)))
@@ -235,9 +236,9 @@ CALLED: dict[str, Callable[..., Any]] = {
 
 
 def _storage(identity: Any) -> tuple[Storage, Storage]:
-    """The storage that ("storage", type, key, location, numel) names, and its view in older files, or itself.
+    """The storage that ("storage", type, key, location, numel) names; in older files its view, or itself.
 
-    That is None, or the view's (key, offset, size) after the rest.
+    The view is None, or (key, offset, size), after the other values.
     """
     if not (isinstance(identity, tuple) and len(identity) in (5, 6) and identity[0] == "storage"):
         kind = identity[0] if isinstance(identity, tuple) and identity else identity
@@ -268,5 +269,5 @@ def _expect(value: Any, kind: type) -> Any:
 
 
 def _kind(value: object) -> str:
-    """A value by its type, since its text may be of any length."""
+    """The type of a value for messages; its text may be of any length."""
     return value.path if isinstance(value, Name) else f"a {type(value).__name__}"

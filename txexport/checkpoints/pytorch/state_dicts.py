@@ -1,4 +1,4 @@
-"""Which of the values that torch.save wrote are a model's weights."""
+"""Selects a model's weights among the values of a file of torch.save."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from txexport.checkpoints.pytorch.pickles import Tensor
 from txexport.errors import CheckpointError, shown
 
-LIGHTNING = "pytorch-lightning_version"  # in a checkpoint of that library, whose module has a model in it
+LIGHTNING = "pytorch-lightning_version"  # in a checkpoint of Lightning, whose module contains the model
 
 
 def weights(value: Any) -> Mapping[str, Tensor]:
     """The state dict that `value` is, or the only one that it has under a name, beside an optimizer's.
 
-    Of a checkpoint of Lightning, names are those within the attribute that holds the model. Raises
-    CheckpointError where there is none, or several.
+    For a checkpoint of Lightning, names are relative to the attribute that holds the model. Raises
+    CheckpointError if there is none, or several.
     """
     if not isinstance(value, dict):
         raise CheckpointError(f"it holds a {type(value).__name__}, expected a state dict, names to tensors")
@@ -33,7 +33,7 @@ def weights(value: Any) -> Mapping[str, Tensor]:
 
 
 def _of_attribute(state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """The tensors by their names within the one attribute that all are of, if there is one."""
+    """The tensors by their names within a common attribute, if there is one."""
     attributes = {name.partition(".")[0] for name in state}
     if len(attributes) > 1 or not all("." in name for name in state):
         return state

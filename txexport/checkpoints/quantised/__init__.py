@@ -1,8 +1,8 @@
-"""Checkpoints that come quantised: one file a format, from its tensors to the matrices they stand for.
+"""Quantised checkpoints: each file reads one format, from packed tensors to matrices.
 
-A module's packed tensors become one `Matrix`, or a `Stack` of several, under the name that it has in a float
-checkpoint; all other tensors stay as they are. Nothing in config.json is run, nor its regular expressions:
-what they would choose, a module's bits and groups, its shapes say too.
+A module's packed tensors become one `Matrix`, or a `Stack` of several, under the name in a float checkpoint;
+all other tensors stay unchanged. Regular expressions in config.json are not evaluated: a module's bits and
+groups, which they would select, follow from its shapes.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,9 +28,9 @@ READERS: dict[str, Callable[[Settings], Reader]] = {
 
 
 def logical(config: Mapping[str, Any], tensors: Mapping[str, Stored]) -> dict[str, Stored | Matrix | Stack]:
-    """The tensors that `tensors` stand for, by what config.json says of their quantisation.
+    """The unpacked `tensors`, by the quantisation in config.json.
 
-    Raises UnsupportedError for a format that is not read, CheckpointError for what does not fit it.
+    Raises UnsupportedError for an unsupported format, CheckpointError for tensors that do not fit it.
     """
     if not config.get("quantization_config"):
         return dict(tensors)

@@ -15,16 +15,16 @@ from txexport.errors import CheckpointError, UnsupportedError
 from txexport.formats.blocks import Blocks
 
 BITS = 4
-ORDER = [0, 4, 1, 5, 2, 6, 3, 7]  # the place in a word of each of its eight outputs
+ORDER = [0, 4, 1, 5, 2, 6, 3, 7]  # the position in a word of each of its eight outputs
 LAYOUT = ("gemm",)
-KERNELS = (  # that read "gemm"
+KERNELS = (  # versions of the "gemm" layout
     *("autoawq", "auto", "auto_trainable", "machete", "marlin", "exllama_v1", "exllama_v2"),
     *("gemm", "gemm_triton", "torch_awq", "torch_fused_awq"),
 )
 
 
 def reader(settings: Settings) -> "Reader":
-    """A reader of modules as `settings` say. Raises UnsupportedError for another layout."""
+    """A reader of modules with these `settings`. Raises UnsupportedError for another layout."""
     settings.expect(
         version=LAYOUT, format=LAYOUT, checkpoint_format=LAYOUT, backend=KERNELS, zero_point=(True,)
     )
@@ -39,7 +39,7 @@ class Reader:
         self.group_size = settings.integer("group_size", settings.integer("q_group_size", 128))
 
     def __call__(self, module: Module) -> Matrix | None:
-        """The matrix of a module; None where it is not packed."""
+        """The matrix of a module; None if it is not packed."""
         if "qweight" not in module.parts:
             if "scales" in module.parts:
                 raise UnsupportedError(
@@ -47,17 +47,20 @@ class Reader:
                     "float weights"
                 )
             return None
-        words, zeros = module.take("qweight", ("I32",), 2), module.take("qzeros", ("I32",), 2)
+        packed_weights, zeros = module.take("qweight", ("I32",), 2), module.take("qzeros", ("I32",), 2)
         scales = module.take("scales", ANY_FLOAT, 2)
-        inputs, outputs = words.shape[0], words.shape[1] * 32 // BITS
+        inputs, outputs = packed_weights.shape[0], packed_weights.shape[1] * 32 // BITS
         count = scales.shape[0]
         scales.expect((count, outputs))
-        zeros.expect((count, words.shape[1]))
+        zeros.expect((count, packed_weights.shape[1]))
         if inputs % count:
             raise CheckpointError(f"tensor '{scales.name}' has {count} groups for {inputs} inputs")
-        nbytes = nbytes_of(words, zeros, scales)
+        nbytes = nbytes_of(packed_weights, zeros, scales)
         return Matrix(
-            f"awq int{BITS}", (outputs, inputs), nbytes, lambda: self._blocks(inputs, words, zeros, scales)
+            f"awq int{BITS}",
+            (outputs, inputs),
+            nbytes,
+            lambda: self._blocks(inputs, packed_weights, zeros, scales),
         )
 
     def _blocks(self, inputs: int, words: Part, zeros: Part, scales: Part) -> Blocks:

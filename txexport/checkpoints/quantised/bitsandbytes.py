@@ -1,12 +1,12 @@
-"""bitsandbytes, as its own state dictionaries are (github.com/bitsandbytes-foundation/bitsandbytes).
+"""bitsandbytes, in its own state dict format (github.com/bitsandbytes-foundation/bitsandbytes).
 
-Of 8 bits: `weight` int8 (out,in), `SCB` (out); number = SCB / 127 * integer. The library computes with
-columns of activations above `llm_int8_threshold` in 16 bits, and rounds the others to int8: `rounds` keeps
-the rounding, and not the threshold.
+8 bits: `weight` int8 (out,in), `SCB` (out); number = SCB / 127 * integer. The library computes with columns
+of activations above `llm_int8_threshold` in 16 bits, and rounds the others to int8: `rounds` keeps the
+rounding, but not the threshold.
 
-Of 4 bits: `weight` uint8, the first of two codes in the high half, row after row; `weight.quant_map` (16) is
-what codes are, `weight.absmax` what each block of numbers is multiplied with. Where that is of 8 bits itself,
-it is nested_quant_map[absmax] * nested_absmax of its own block + nested_offset. The rest is JSON in
+4 bits: `weight` uint8, the first of two codes in the high half, row after row; `weight.quant_map` (16) are
+the values of codes, `weight.absmax` the scale of each block. If absmax has 8 bits itself, the scale is
+nested_quant_map[absmax] * nested_absmax of its own block + nested_offset. The rest is JSON in
 `weight.quant_state.bitsandbytes__nf4` or `__fp4`.
 """
 
@@ -27,7 +27,7 @@ LONGEST = 1 << 16  # bytes of JSON
 
 
 def reader(settings: Settings) -> "Reader":
-    """A reader of modules as `settings` say. Raises UnsupportedError for codes in words of another type."""
+    """A reader of modules with these `settings`. Raises UnsupportedError for codes of another type."""
     settings.expect(bnb_4bit_quant_storage=("uint8",))
     return Reader()
 
@@ -36,7 +36,7 @@ class Reader:
     """Reads the modules of one checkpoint."""
 
     def __call__(self, module: Module) -> Matrix | None:
-        """The matrix of a module; None where it is of floats."""
+        """The matrix of a module; None if it has floats."""
         weight = module.parts.get("weight")
         dtype = "" if weight is None else weight.dtype
         if "SCB" in module.parts or dtype == "I8":
@@ -81,7 +81,7 @@ def _of_4_bits(module: Module) -> Matrix:
         codes = codes.reshape(-1)[: outputs * inputs].reshape(outputs, inputs)
         if inputs % block == 0:
             return Codes(codes, levels.scales(), scales.array().reshape(outputs, -1), block)
-        spread = np.repeat(scales.array(), block)[: outputs * inputs]  # blocks go on in the next row
+        spread = np.repeat(scales.array(), block)[: outputs * inputs]  # blocks may span rows
         return Codes(codes, levels.scales(), spread.reshape(outputs, inputs), 1)
 
     nbytes = nbytes_of(weight, levels, described, *scales.parts)
@@ -109,7 +109,7 @@ class _Scales:
             self.parts += [self.scales, self.levels]
 
     def array(self) -> np.ndarray:
-        """float32 (count). Raises CheckpointError where one is not finite."""
+        """The scales, float32 (count). Raises CheckpointError if one is not finite."""
         if len(self.parts) == 1:
             return self.largest.scales()
         codes = self.largest.array()

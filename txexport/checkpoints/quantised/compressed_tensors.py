@@ -5,8 +5,8 @@ pack-quantized: `weight_packed` int32 (out, in*bits/32), `weight_scale` (out, gr
 are stored with half their range added. int-quantized: `weight` int8 (out,in). float-quantized: `weight`
 float8. number = scale * (integer - zero).
 
-What config.json says of groups of modules is looked at for all of them together, since which modules a group
-has is for expressions to say: bits come of the shapes, and what activations do must be the same for all.
+All groups of modules in config.json are read together, since regular expressions assign modules to them: bits
+follow from the shapes, and the quantisation of activations must be the same for all.
 """
 
 import math
@@ -25,11 +25,11 @@ from txexport.errors import CheckpointError, UnsupportedError
 from txexport.formats.blocks import Blocks
 
 FORMATS = ("pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "dense")
-PACKED_BITS = (2, 4, 8)  # those that no version cut between words
+PACKED_BITS = (2, 4, 8)  # bits for which no version splits an integer between words
 
 
 def reader(settings: Settings) -> "Reader":
-    """A reader of modules as `settings` say. Raises UnsupportedError for another layout."""
+    """A reader of modules with these `settings`. Raises UnsupportedError for another layout."""
     settings.expect(
         format=(*FORMATS, "mixed-precision"), quantization_status=("compressed", "frozen"), kv_cache_scheme=()
     )
@@ -62,7 +62,7 @@ class Reader:
         self.rounding = [_rounds(group.table("input_activations")) for group in groups]
 
     def __call__(self, module: Module) -> Matrix | None:
-        """The matrix of a module; None where it is not packed."""
+        """The matrix of a module; None if it is not packed."""
         weight = module.parts.get("weight")
         if "weight_packed" in module.parts:
             return self._packed(module)
@@ -93,7 +93,7 @@ class Reader:
             integers = unpacked(words.array(), bits)[:, :inputs]
             order = (
                 groups if groups is not None and (groups.array() != -1).all() else None
-            )  # -1 where none is
+            )  # -1 if none is set
             if zeros is None:
                 integers = (integers - np.uint8(1 << bits - 1)).view(np.int8)
                 return blocks(integers, bits, scales, None, self.sizes, order)
@@ -116,7 +116,7 @@ class Reader:
         return self._matrix("compressed-tensors int8", (outputs, inputs), [weight, scales, zeros], load)
 
     def _zeros(self, module: Module, dtypes: tuple[str, ...], *shapes: tuple[int, ...]) -> Part | None:
-        """Zero points, which must be there where all matrices are asymmetric."""
+        """Zero points; required if all matrices are asymmetric."""
         take = module.maybe if True in self.symmetric else module.take
         zeros = take("weight_zero_point", dtypes)
         if zeros is not None:
@@ -135,9 +135,9 @@ class Reader:
 
 
 def _rounds(activations: Settings) -> bool:
-    """Tell whether activations are rounded to int8 for each token; those that are rounded to float8 are kept.
+    """Tell whether activations are rounded to int8 for each token; rounding to float8 is ignored.
 
-    Raises UnsupportedError for another way.
+    Raises UnsupportedError for another scheme.
     """
     if not activations.values:
         return False

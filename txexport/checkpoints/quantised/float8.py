@@ -1,8 +1,4 @@
-"""Numbers of 8 bits and fewer, by code.
-
-E4M3 and E5M2: "FP8 Formats for Deep Learning" (arXiv 2209.05433), E4M3 without infinities; E8M0 and E2M1: OCP
-Microscaling Formats 1.0.
-"""
+"""Floating-point numbers of 8 bits and fewer, by code."""
 
 import numpy as np
 
@@ -17,6 +13,8 @@ def _e4m3() -> np.ndarray:
 
 
 E4M3 = _e4m3()
-E5M2 = (np.arange(256, dtype=np.uint16) << 8).view(np.float16).astype(np.float32)  # half without its low byte
+E5M2 = (
+    (np.arange(256, dtype=np.uint16) << 8).view(np.float16).astype(np.float32)
+)  # float16 without its low byte
 E8M0 = np.append(np.ldexp(np.float32(1), np.arange(255) - 127), np.float32(np.nan)).astype(np.float32)
 LEVELS = {"F8_E4M3": E4M3, "F8_E5M2": E5M2}

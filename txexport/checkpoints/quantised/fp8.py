@@ -1,8 +1,7 @@
-"""quant_method "fp8": float8 in rectangles, as DeepSeek-V3 writes it (transformers, finegrained_fp8.py).
+"""quant_method "fp8": float8 with scales for rectangles, as in DeepSeek-V3 (finegrained_fp8.py).
 
 `weight` (out,in) float8, `weight_scale_inv` one number for each `weight_block_size` or for all; number =
-weight * weight_scale_inv, though its name says otherwise. That activations are to be rounded to float8 too is
-not kept.
+weight * weight_scale_inv, despite the name. The rounding of activations to float8 is ignored.
 """
 
 from txexport.checkpoints.quantised import scaled_float8
@@ -15,7 +14,7 @@ SCALE = "weight_scale_inv"
 
 
 def reader(settings: Settings) -> "Reader":
-    """A reader of modules as `settings` say. Raises UnsupportedError for static activations."""
+    """A reader of modules with these `settings`. Raises UnsupportedError for static activations."""
     settings.expect(activation_scheme=("dynamic",), fmt=("e4m3", "float8_e4m3fn"))
     return Reader(settings)
 
@@ -27,7 +26,7 @@ class Reader:
         self.rectangles = settings.rectangles("weight_block_size")
 
     def __call__(self, module: Module) -> Matrix | None:
-        """The matrix of a module; None where it is not of float8."""
+        """The matrix of a module; None if it is not float8."""
         weight = module.parts.get("weight")
         if SCALE not in module.parts and (weight is None or weight.dtype not in LEVELS):
             return None

@@ -1,7 +1,7 @@
 """GPTQ, as AutoGPTQ and GPTQModel write it (github.com/ModelCloud/GPTQModel, nn_modules/qlinear).
 
 `qweight` int32 (in*bits/32, out) is packed along inputs, `qzeros` (groups, out*bits/32) along outputs,
-`scales` are (groups, out), `g_idx` (in) says which group an input is of. number = scale * (integer - zero).
+`scales` are (groups, out), `g_idx` (in) is the group of each input. number = scale * (integer - zero).
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ INT32 = ("I32",)
 
 
 def reader(settings: Settings) -> "Reader":
-    """A reader of modules as `settings` say. Raises UnsupportedError for another layout."""
+    """A reader of modules with these `settings`. Raises UnsupportedError for another layout."""
     settings.expect(
         checkpoint_format=FORMATS,
         format=FORMATS,
@@ -35,8 +35,8 @@ def reader(settings: Settings) -> "Reader":
 class Reader:
     """Reads the modules of one checkpoint.
 
-    `checkpoint_format` "gptq" stores a zero less 1, "gptq_v2" as it is; some checkpoints of the second kind
-    say that they are of the first. Where `sym` is true all zeros are the middle, and stored either way.
+    `checkpoint_format` "gptq" stores a zero minus 1, "gptq_v2" unchanged; some checkpoints of the second kind
+    are labelled as the first. If `sym` is true, all zeros are the middle, and may be stored either way.
     """
 
     def __init__(self, settings: Settings):
@@ -50,18 +50,18 @@ class Reader:
         self.bits = {one.integer("bits", settings.integer("bits")) for one in described}
 
     def __call__(self, module: Module) -> Matrix | None:
-        """The matrix of a module; None where it is not packed."""
+        """The matrix of a module; None if it is not packed."""
         if "qweight" not in module.parts:
             return None
-        words, zeros = module.take("qweight", INT32, 2), module.take("qzeros", INT32, 2)
+        packed, zeros = module.take("qweight", INT32, 2), module.take("qzeros", INT32, 2)
         scales, groups = module.take("scales", ANY_FLOAT, 2), module.maybe("g_idx", INT32, 1)
-        outputs = words.shape[1]
+        outputs = packed.shape[1]
         bits, rest = divmod(zeros.shape[1] * 32, outputs)
-        inputs = words.shape[0] * 32 // max(bits, 1)
-        if rest or bits not in self.bits or words.shape[0] * 32 % bits:
+        inputs = packed.shape[0] * 32 // max(bits, 1)
+        if rest or bits not in self.bits or packed.shape[0] * 32 % bits:
             expected = ", ".join(map(str, sorted(self.bits)))
             raise CheckpointError(
-                f"tensors '{words.name}' {words.shape} and '{zeros.name}' {zeros.shape} are not packed in "
+                f"tensors '{packed.name}' {packed.shape} and '{zeros.name}' {zeros.shape} are not packed in "
                 f"{expected} bits, as config.json says"
             )
         scales.expect((zeros.shape[0], outputs))
@@ -70,14 +70,14 @@ class Reader:
         return Matrix(
             f"gptq int{bits}",
             (outputs, inputs),
-            nbytes_of(words, zeros, scales, groups),
-            lambda: self._blocks(bits, words, zeros, scales, groups),
+            nbytes_of(packed, zeros, scales, groups),
+            lambda: self._blocks(bits, packed, zeros, scales, groups),
         )
 
     def _blocks(self, bits: int, words: Part, zeros: Part, scales: Part, groups: Part | None) -> Blocks:
         integers = unpacked(words.array().T, bits)
         count = scales.shape[0]
-        if groups is None or not groups.array().any():  # older writers left zeros where there is no order
+        if groups is None or not groups.array().any():  # older writers stored zeros if there is no order
             block, order = block_of(integers.shape[1], scales, count, [self.group_size]), None
         else:
             block, order = ordered(groups, count)
@@ -94,11 +94,11 @@ class Reader:
                 f"tensor '{zeros.name}' has the zero point 256, too large for 8 bits; quantise again"
             )
         zero += np.uint8(self.offset)
-        used = 8 if zero.max() >= 1 << bits else bits  # a zero of 16 beside integers of 4 bits
+        used = 8 if zero.max() >= 1 << bits else bits  # a zero of 16 with integers of 4 bits
         return Blocks(integers, used, of_blocks, block, zeros=zero, order=order)
 
     def _middle(self, zero: np.ndarray, bits: int, name: str) -> int:
-        """The zero of symmetric integers, which all must have, stored as it is or less 1."""
+        """The zero of symmetric integers, the same for all, stored unchanged or minus 1."""
         middle = 1 << bits - 1
         if not ((zero == middle).all() or (zero == middle - 1).all()):
             raise CheckpointError(

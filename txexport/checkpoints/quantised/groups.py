@@ -1,4 +1,4 @@
-"""Which inputs share a scale."""
+"""Groups of inputs that share a scale."""
 
 from collections.abc import Iterable
 
@@ -9,23 +9,24 @@ from txexport.errors import CheckpointError
 
 
 def block_of(inputs: int, scales: Part, count: int, sizes: Iterable[int]) -> int:
-    """The inputs of each of `count` blocks: the first of `sizes` that fits, or an equal part.
+    """The size of each of `count` blocks of inputs: the first of `sizes` that fits, or an equal part.
 
-    A size below 1 is one block of all. Raises CheckpointError where nothing fits.
+    A size below 1 is one block of all inputs. Raises CheckpointError if nothing fits.
     """
     for size in sizes:
         block = size if size > 0 else inputs
         if -(-inputs // block) == count:
             return min(block, inputs)
-    if inputs % count:  # config.json may give this module another size, by an expression
+    if inputs % count:  # a regular expression in config.json may assign this module another size
         raise CheckpointError(f"tensor '{scales.name}' has {count} groups for {inputs} inputs")
     return inputs // count
 
 
 def ordered(groups: Part, count: int) -> tuple[int, np.ndarray | None]:
-    """The inputs of a block, and their order in blocks: None where it is their own.
+    """The size of a block, and the order of inputs in blocks: None if it is their own.
 
-    `groups` (in) says which of `count` groups an input is of, all of the same size but a shorter last one.
+    `groups` (in) is the group of each input, one of `count`; all have the same size, except a shorter last
+    one.
     """
     numbers = groups.array()
     if numbers.min() < 0 or numbers.max() >= count:

@@ -1,4 +1,4 @@
-"""Integers (out,in) with scales of all, of each output, or of groups of inputs, as several formats have."""
+"""Integers (out,in) with one scale, a scale for each output, or scales for groups of inputs."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from txexport.formats.blocks import Blocks
 
 
 def scales_of(module: Module, leaf: str, outputs: int) -> tuple[Part, int]:
-    """A module's scales, and how many groups each output has."""
+    """A module's scales, and the number of groups of each output."""
     scales = module.take(leaf, ANY_FLOAT)
     count = scales.shape[1] if len(scales.shape) == 2 else 1
     scales.expect((outputs, count), (outputs,), (1,), ())
@@ -27,7 +27,7 @@ def blocks(
 ) -> Blocks:
     """Integers (out,in), as `Blocks`: int8, or uint8 with zeros, which are shaped like `scales`.
 
-    `sizes` are those that a group may have, `groups` says where inputs are not in order.
+    `sizes` are the possible sizes of groups; `groups` are those of inputs that are not in order.
     """
     outputs, inputs = integers.shape
     count = scales.shape[1] if len(scales.shape) == 2 else 1
@@ -42,5 +42,5 @@ def blocks(
 
 
 def _of_outputs(numbers: np.ndarray, count: int, outputs: int) -> np.ndarray:
-    """One for all, or for each output, or (out,groups) -> (out,groups)."""
+    """One number, or one for each output, or (out,groups) -> (out,groups)."""
     return np.ascontiguousarray(np.broadcast_to(numbers.reshape(-1, count), (outputs, count)))

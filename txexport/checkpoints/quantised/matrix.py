@@ -1,4 +1,4 @@
-"""A matrix that a checkpoint keeps as integers, or as codes of a few values, with scales."""
+"""A matrix that a checkpoint stores as integers, or as codes of a few values, with scales."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from txexport.formats.blocks import Blocks
 
 @dataclass(frozen=True)
 class Codes:
-    """A matrix (out,in) of few values, of which each block of inputs has a scale for every output.
+    """A matrix (out,in) of a few distinct values; each block of inputs has a scale for every output.
 
     number = scale * levels[code]. `codes` (out,in) are uint8, `levels` float32 by code, and `scales`
     (out,blocks) float32; the last block may be short.
@@ -24,7 +24,7 @@ class Codes:
     block: int
 
     def outputs(self, which: slice) -> "Codes":
-        """Some of the outputs."""
+        """The rows of some outputs."""
         return replace(self, codes=self.codes[which], scales=self.scales[which])
 
     def numbers(self) -> np.ndarray:
@@ -36,11 +36,11 @@ class Codes:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix (out,in) of a quantised checkpoint, not read yet, beside the `Stored` ones.
+    """A matrix (out,in) of a quantised checkpoint, not read yet, as a `Stored` tensor is.
 
-    `dtype` names how it is kept and `nbytes` is what its tensors take together. `load` reads them, and raises
-    CheckpointError where they contradict each other. `rounds` says that the checkpoint means what is
-    multiplied with the matrix to be rounded to int8, for each token by its own largest number.
+    `dtype` names its storage and `nbytes` is the size of all its tensors. `load` reads them, and raises
+    CheckpointError if they contradict each other. With `rounds`, the checkpoint requires activations to be
+    rounded to int8, for each token by its own largest number.
     """
 
     dtype: str
@@ -50,23 +50,25 @@ class Matrix:
     rounds: bool = False
 
     def rows(self) -> Iterator[np.ndarray]:
-        """As float32, a few megabytes of whole rows at a time."""
+        """Yield float32 rows, a few megabytes at a time."""
         matrix = self.load()
         step = max(1, CHUNK // (4 * self.shape[1]))
         for first in range(0, self.shape[0], step):
-            with np.errstate(over="ignore", invalid="ignore"):  # whoever uses them sees what is not finite
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # numbers that are not finite are reported by the caller
                 numbers = matrix.outputs(slice(first, first + step)).numbers()
             yield numbers
 
     def blocks(self) -> Blocks | None:
-        """Its own integers and scales; None where only codes of floats are kept."""
+        """Its own integers and scales; None if it has codes of floats."""
         matrix = self.load()
         return matrix if isinstance(matrix, Blocks) else None
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Matrices of one shape, one of each expert, where a float checkpoint has one tensor (experts,out,in)."""
+    """Matrices of one shape, one for each expert; a float checkpoint has one tensor (experts,out,in)."""
 
     matrices: tuple[Matrix, ...]
 
@@ -92,9 +94,9 @@ class Stack:
         return self.matrices[number]
 
     def rows(self) -> Iterator[np.ndarray]:
-        """As float32, one expert's (1,out,in) at a time."""
+        """Yield float32 blocks, one expert's (1,out,in) at a time."""
         for matrix in self.matrices:
             yield np.concatenate(list(matrix.rows()))[None]
 
     def blocks(self) -> None:
-        """None: integers are of each."""
+        """None: each expert has its own integers."""

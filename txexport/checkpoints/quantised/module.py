@@ -1,4 +1,4 @@
-"""The tensors of one module, as a Linear, by what follows its name."""
+"""The tensors of one module, such as a Linear, by their suffix."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,7 +11,7 @@ ANY_FLOAT = tuple(FLOATS)
 
 
 class Module:
-    """A module's tensors by leaf: "qweight", "bias", "weight.absmax". What is taken is no longer there."""
+    """A module's tensors by leaf: "qweight", "bias", "weight.absmax". Tensors that were taken are removed."""
 
     def __init__(self, name: str):
         self.name = name
@@ -22,11 +22,11 @@ class Module:
         return f"{self.name}.{leaf}" if self.name else leaf
 
     def left(self) -> Iterator[tuple[str, Stored]]:
-        """The tensors that no reader took."""
+        """The names of tensors that no reader took."""
         yield from self.parts.items()
 
     def take(self, leaf: str, dtypes: Sequence[str], rank: int | None = None) -> "Part":
-        """A tensor that must be there, of one of `dtypes` and so many axes. Raises CheckpointError."""
+        """A required tensor, of one of `dtypes` and with `rank` axes. Raises CheckpointError."""
         if leaf not in self.parts:
             raise CheckpointError(f"tensor '{self.full(leaf)}' is missing")
         part = Part(self.full(leaf), self.parts.pop(leaf))
@@ -41,7 +41,7 @@ class Module:
         return part
 
     def maybe(self, leaf: str, dtypes: Sequence[str], rank: int | None = None) -> "Part | None":
-        """As `take`, or None where there is none."""
+        """As `take`, or None if there is none."""
         return self.take(leaf, dtypes, rank) if leaf in self.parts else None
 
 
@@ -64,15 +64,15 @@ class Part:
             )
 
     def of(self, number: int) -> "Part":
-        """The part at `number` of the first axis."""
+        """The part at index `number` of the first axis."""
         return Part(self.name, self.stored.at(number))
 
     def array(self) -> np.ndarray:
-        """Its numbers: floats as float32, integers and codes as they are."""
+        """Its numbers: floats as float32, integers and codes unchanged."""
         return self.stored.array(self.name)
 
     def scales(self) -> np.ndarray:
-        """Its numbers, which are scales: float32. Raises CheckpointError where one is not finite."""
+        """Its numbers as scales: float32. Raises CheckpointError if one is not finite."""
         scales = self.array()
         if not np.isfinite(scales).all():
             raise CheckpointError(f"tensor '{self.name}' holds a scale that is not finite")
@@ -80,12 +80,12 @@ class Part:
 
 
 def nbytes_of(*parts: Part | None) -> int:
-    """The bytes of all parts that exist."""
+    """The number of bytes of all parts that exist."""
     return sum(part.stored.nbytes for part in parts if part is not None)
 
 
 def by_module(tensors: Mapping[str, Stored]) -> list[Module]:
-    """Tensors by the module whose they are: "a.b.qweight" is of a.b, and so is "a.b.weight.absmax"."""
+    """Tensors by module: "a.b.qweight" belongs to a.b, and so does "a.b.weight.absmax"."""
     modules: dict[str, Module] = {}
     for name, stored in tensors.items():
         before, inner, after = name.partition(".weight.")

@@ -22,7 +22,7 @@ TWICE = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.i
 
 
 def reader(settings: Settings) -> Callable[[Module], dict[str, Stack]]:
-    """A reader of modules; which they are is seen from their tensors."""
+    """A reader of modules, which are recognised by their tensors."""
     return stacks
 
 
@@ -35,7 +35,7 @@ def stacks(module: Module) -> dict[str, Stack]:
 def experts(module: Module, leaf: str) -> Stack:
     """The matrix (out,in) of each expert, from the tensors `leaf`_blocks and `leaf`_scales of a module.
 
-    Raises CheckpointError where one is missing or they do not fit.
+    Raises CheckpointError if one is missing or they do not fit.
     """
     packed, scales = module.take(f"{leaf}{BLOCKS}", ("U8",), 4), module.take(f"{leaf}_scales", ("U8",), 3)
     packed.expect((*packed.shape[:3], BLOCK // 2))

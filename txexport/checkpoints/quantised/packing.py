@@ -1,4 +1,4 @@
-"""Integers of few bits that lie side by side in words."""
+"""Integers of a few bits packed in words."""
 
 import numpy as np
 

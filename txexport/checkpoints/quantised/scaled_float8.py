@@ -1,4 +1,4 @@
-"""A matrix of float8 with a scale: of all, of each output, or of each rectangle."""
+"""A float8 matrix with one scale, one for each output, or one for each rectangle."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ SCALES = (*ANY_FLOAT, "F8_E8M0")
 def matrix(module: Module, scale: str, rectangles: Sequence[tuple[int, int]]) -> Matrix:
     """A module's `weight` (out,in) times its `scale`, which is one number, (out,1), or one a rectangle.
 
-    `rectangles` are the sizes (outputs, inputs) that config.json knows; blocks at the ends may be short.
+    `rectangles` are the sizes (outputs, inputs) in config.json; blocks at the ends may be short.
     """
     codes, scales = module.take("weight", tuple(LEVELS), 2), module.take(scale, SCALES)
     outputs, inputs = codes.shape
@@ -35,7 +35,7 @@ def matrix(module: Module, scale: str, rectangles: Sequence[tuple[int, int]]) ->
 
 
 def _numbers(scales: Part) -> np.ndarray:
-    """Scales as float32. Raises CheckpointError where one is not finite."""
+    """Scales as float32. Raises CheckpointError if one is not finite."""
     if scales.stored.dtype != "F8_E8M0":
         return scales.scales()
     numbers = E8M0[scales.array()]

@@ -1,4 +1,4 @@
-"""Values of JSON, typed, as those of config.json's `quantization_config`; errors name the value."""
+"""Typed values of JSON, such as config.json's `quantization_config`; errors name the value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,27 +11,27 @@ LARGEST = 3.4e38  # of a float32
 
 @dataclass(frozen=True)
 class Settings:
-    """An object, which messages call `path`."""
+    """A JSON object; messages call it `path`."""
 
     values: Mapping[str, Any]
     path: str
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Settings":
-        """Those of a config.json that has them."""
+        """The settings of a config.json that has them."""
         values = config["quantization_config"]
         if not isinstance(values, dict):
             raise CheckpointError(f"config.json: quantization_config is {shown(values)}, expected dict")
         return cls(values, "config.json: quantization_config")
 
     def method(self) -> str:
-        """The format's name; bitsandbytes once wrote none."""
+        """The format's name; old bitsandbytes checkpoints have none."""
         flags = ("load_in_8bit", "load_in_4bit")
         known = "bitsandbytes" if any(self.values.get(flag) for flag in flags) else ""
         return self.text("quant_method", known)
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """A whole number of at most 32 bits."""
+        """An integer of at most 32 bits."""
         value = self._get(key, int, default)
         if abs(value) > 2**31:
             raise CheckpointError(f"{self.path}.{key} is {shown(value)}, expected at most 2**31")
@@ -46,16 +46,16 @@ class Settings:
         return self._get(key, str, default).lower()
 
     def table(self, key: str) -> "Settings":
-        """An object within; empty where it is missing."""
+        """An object inside; empty if it is missing."""
         return Settings(self._get(key, dict, {}), f"{self.path}.{key}")
 
     def tables(self, key: str) -> list["Settings"]:
-        """The objects within one, whatever their names."""
+        """All objects inside one."""
         inner = self.table(key)
         return [inner.table(name) for name in inner.values]
 
     def rectangles(self, key: str) -> list[tuple[int, int]]:
-        """A size [outputs, inputs]; none where it is missing."""
+        """A size [outputs, inputs]; none if it is missing."""
         size = self._get(key, list, [])
         if not size:
             return []
@@ -64,16 +64,16 @@ class Settings:
         return [(size[0], size[1])]
 
     def number(self, key: str) -> float:
-        """A number that float32 holds."""
+        """A finite float32 number."""
         value = self._get(key, (int, float), None)
         if not abs(value) <= LARGEST:  # NaN included
             raise CheckpointError(f"{self.path}.{key} is {shown(value)}, expected a number of float32")
         return float(value)
 
     def expect(self, **allowed: tuple) -> None:
-        """Raise UnsupportedError for a key whose value is given and is none of those allowed.
+        """Raise UnsupportedError for a key whose value is none of those allowed; a missing key is allowed.
 
-        Strings are in lower case, whatever config.json has.
+        Strings are compared in lower case.
         """
         for key, values in allowed.items():
             value = self.values.get(key)

@@ -15,7 +15,7 @@ OF_ACTIVATIONS = ("_weight_act_quant_scale", "_weight_act_quant_zero_point", "_w
 
 
 def reader(settings: Settings) -> "Reader":
-    """A reader of modules as `settings` say. Raises UnsupportedError for another type than int8."""
+    """A reader of modules with these `settings`. Raises UnsupportedError for types other than int8."""
     default = settings.table("quant_type").table("default")
     default.text("_type")
     default.expect(_type=(WEIGHTS, BOTH), _version=(2,))
@@ -35,7 +35,7 @@ class Reader:
         self.rounds = rounds
 
     def __call__(self, module: Module) -> Matrix | None:
-        """The matrix of a module; None where it is not of int8."""
+        """The matrix of a module; None if it is not int8."""
         if not any(leaf.startswith("_weight_") for leaf in module.parts):
             return None
         for leaf in OF_ACTIVATIONS:

@@ -1,9 +1,9 @@
-"""tokenizer.json as transformers 5 reads it: with the settings beside it, and anew where its class says so.
+"""tokenizer.json as transformers 5 reads it: with the other files' settings, or rebuilt by its class.
 
-Many classes of transformers 5 take of tokenizer.json the vocabulary alone, and build the rest by themselves:
-LlamaTokenizer puts no space behind a special token, BertTokenizer reads in lower case unless
-tokenizer_config.json says otherwise. All classes add what special_tokens_map.json, added_tokens.json and
-tokenizer_config.json name. Whoever reads a bundle's tokenizer.json alone gets the same, without transformers.
+Many classes of transformers 5 take only the vocabulary from tokenizer.json and build the rest themselves:
+LlamaTokenizer puts no space after a special token, BertTokenizer lowercases unless tokenizer_config.json says
+otherwise. All classes add the tokens of special_tokens_map.json, added_tokens.json and tokenizer_config.json.
+A bundle's tokenizer.json has the same result without transformers.
 """
 
 import json
@@ -19,11 +19,11 @@ from txexport.checkpoints.tokenizer_classes.settings import Settings, gathered
 from txexport.checkpoints.tokenizer_classes.tokenizer_file import VOCABULARY, TokenizerFile
 from txexport.support.tokenizer_classes import GENERIC, tokenizer_class
 
-REBUILT = (  # classes that take the vocabulary alone
+REBUILT = (  # classes that take only the vocabulary
     byte_level.CLASSES | sentencepiece.CLASSES | translators.CLASSES | wordpiece.CLASSES
 )
 FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")  # read beside it
-DEFAULTS: dict[str, Any] = {  # of a model's options, beside None
+DEFAULTS: dict[str, Any] = {  # defaults of a model's options, besides None
     "continuing_subword_prefix": "",
     "end_of_word_suffix": "",
     "fuse_unk": False,
@@ -31,7 +31,7 @@ DEFAULTS: dict[str, Any] = {  # of a model's options, beside None
     "ignore_merges": False,
     "max_input_chars_per_word": 100,
 }
-LETTERS = "a \u0378\ue000"  # of which two are in no vocabulary
+LETTERS = "a \u0378\ue000"  # two of which are in no vocabulary
 PLAIN = {  # a post-processor that adds nothing
     "type": "TemplateProcessing",
     "single": [{"Sequence": {"id": "A", "type_id": 0}}],
@@ -41,12 +41,12 @@ PLAIN = {  # a post-processor that adds nothing
 
 
 def as_read(text: str, files: Mapping[str, dict], config: Mapping[str, Any]) -> str | None:
-    """The tokenizer.json that says of itself what transformers 5 makes of a checkpoint's files.
+    """The self-contained tokenizer.json equivalent to transformers 5's reading of a checkpoint's files.
 
     `text` is the checkpoint's own, `files` are those of FILES that it has, by name, as JSON, and `config` is
-    config.json. None where it says all by itself, and for classes of Python alone, which do not read it.
-    Raises what the tokenizers library does, or a KeyError or TypeError, for files that transformers cannot
-    read either.
+    config.json. None if its own is already equivalent, and for classes implemented in Python, which do not
+    read it. Raises the tokenizers library's exceptions, or a KeyError or TypeError, for files that
+    transformers cannot read either.
     """
     kind = tokenizer_class(files.get(FILES[0], {}), config, '"ByteLevel"' in text)
     build = BUILDERS.get(kind)
@@ -57,7 +57,7 @@ def as_read(text: str, files: Mapping[str, dict], config: Mapping[str, Any]) -> 
     options = _options(model)
     settings = gathered(files, file)
     tokenizer = finished(build(settings, file), settings, file, rebuilt=kind in REBUILT)
-    tokenizer.encode(LETTERS)  # which fails where the class finds no word for what it does not know
+    tokenizer.encode(LETTERS)  # fails if the vocabulary lacks the class's unknown token
     made = _written(tokenizer)
     same_words = all(file.model.get(name) is model.get(name) for name in VOCABULARY)
     if same_words and _options(file.model) == options and _compared(made) == parts:
@@ -75,7 +75,7 @@ BUILDERS = REBUILT | wordpiece.OF_FILE | {GENERIC: as_it_is}
 
 
 def _parts(tokenizer: Tokenizer) -> dict[str, Any]:
-    """A tokenizer as JSON without its model: a large vocabulary is not written."""
+    """A tokenizer as JSON without its model, since a large vocabulary would be slow to write."""
     model, tokenizer.model = tokenizer.model, BPE()
     values: dict[str, Any] = json.loads(tokenizer.to_str())
     tokenizer.model = model
@@ -84,7 +84,7 @@ def _parts(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def _written(tokenizer: Tokenizer) -> dict[str, Any]:
-    """As `_parts`, where tokens are special that the tokenizer takes for such, whatever they were since."""
+    """As `_parts`, with tokens marked special if the tokenizer now treats them as special."""
     values = _parts(tokenizer)
     for token in values["added_tokens"]:
         ids = [token["id"]]
@@ -94,7 +94,7 @@ def _written(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def _compared(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of `_parts`, without the parts that make no difference."""
+    """The result of `_parts`, without parts that have no effect."""
     result = {name: parts[name] for name in parts if name not in ("version", "truncation", "padding")}
     if result["post_processor"] == PLAIN:
         result["post_processor"] = None
@@ -102,7 +102,7 @@ def _compared(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _options(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's options, without those that say the same as leaving them out."""
+    """A model's options, without those equal to their defaults."""
     options = {name: value for name, value in model.items() if name not in VOCABULARY}
     return {
         name: value

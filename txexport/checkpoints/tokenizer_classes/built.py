@@ -1,4 +1,4 @@
-"""A tokenizer as a class of transformers 5 builds it, and what all classes do with it then."""
+"""A tokenizer built by a class of transformers 5, and the steps common to all classes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ Post = Callable[["Built"], PostProcessor]
 
 @dataclass
 class Built:
-    """A tokenizer before its added tokens are in it.
+    """A tokenizer before its added tokens.
 
-    `tokens` are the special tokens by name. `extra` are those without a name that the class makes of the
-    older setting of them. `post` makes what adds special tokens, once all are known; without it that of
-    tokenizer.json stays. `again` makes of special tokens what is added once more in the end, also of those
-    that are words.
+    `tokens` are the special tokens by name. `extra` are those without a name, which the class takes from the
+    older setting. `post` makes the post-processor once all tokens are known; without it that of
+    tokenizer.json stays. `again` returns the tokens to add once more at the end, also those in the
+    vocabulary.
     """
 
     tokenizer: Tokenizer
@@ -35,7 +35,7 @@ class Built:
         return str(self.tokens[name])
 
     def id(self, name: str) -> int:
-        """A special token's id; of one that is no word, the unknown word's. Raises KeyError."""
+        """A special token's id; the unknown token's if it is not in the vocabulary. Raises KeyError."""
         for token in (self.text(name), self.text("unk_token")):
             if (number := self.tokenizer.token_to_id(token)) is not None:
                 return number
@@ -49,7 +49,7 @@ class Built:
 def finished(built: Built, settings: Settings, file: TokenizerFile, rebuilt: bool) -> Tokenizer:
     """The tokenizer with its added tokens, in transformers' order, and its post-processor.
 
-    `rebuilt` says that the class made it anew. Raises the library's exceptions.
+    `rebuilt` tells that the class made it anew. Raises the library's exceptions.
     """
     tokenizer = built.tokenizer
     if rebuilt and file.post_processor is not None:
@@ -71,7 +71,7 @@ def finished(built: Built, settings: Settings, file: TokenizerFile, rebuilt: boo
 
 
 def _add(tokenizer: Tokenizer, added: dict[int, AddedToken], named: list[Any], extra: list[Any]) -> None:
-    """Add what the files list and what special tokens are no words yet, each once."""
+    """Add the tokens listed in files and the special tokens missing from the vocabulary, each once."""
     present = tokenizer.get_added_tokens_decoder().values()
     same = {repr(token) for token in present}
     missing: list[Any] = [token for _, token in sorted(added.items()) if repr(token) not in same]
@@ -92,12 +92,12 @@ def _add(tokenizer: Tokenizer, added: dict[int, AddedToken], named: list[Any], e
 
 
 def as_given(token: Any) -> AddedToken:
-    """A special token with the properties that it has."""
+    """A special token with its properties unchanged."""
     return AddedToken(token, special=True) if isinstance(token, str) else token
 
 
 def anew(token: Any) -> AddedToken:
-    """A special token that takes no spaces, whatever it did before."""
+    """A special token with the default properties, which strips no spaces."""
     return AddedToken(str(token), special=True)
 
 
@@ -121,7 +121,7 @@ def template(single: str, pair: str, *names: str) -> Post:
 
 
 def roberta(end: str, start: str, trim_offsets: bool, add_prefix_space: bool) -> Post:
-    """RoBERTa's own, of special tokens by name."""
+    """RoBERTa's post-processor, with special tokens by name."""
 
     def post(built: Built) -> PostProcessor:
         return processors.RobertaProcessing(

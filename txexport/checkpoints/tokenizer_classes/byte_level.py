@@ -1,4 +1,4 @@
-"""The classes of transformers 5 that join bytes: GPT-2's and those made after it."""
+"""The byte-level BPE classes of transformers 5: GPT-2's and its descendants."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ CLIP_WORDS = Regex(
 
 
 def _bytes(file: TokenizerFile, spaced: bool, **options: bool) -> Tokenizer:
-    """GPT-2's, with a space before a text where `spaced`."""
+    """GPT-2's, with a space before a text if `spaced`."""
     tokenizer = Tokenizer(file.bpe())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced, **options)
     tokenizer.decoder = decoders.ByteLevel()
@@ -34,7 +34,7 @@ def gpt2(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def whisper(settings: Settings, file: TokenizerFile) -> Built:
-    """WhisperTokenizer, but for what it puts before a text: here text is only written."""
+    """WhisperTokenizer without its prefix tokens: it only decodes here."""
     tokens = settings.tokens(WHISPER)
     for name in DEFAULTS[WHISPER].special_tokens:
         if isinstance(tokens[name], str):
@@ -43,7 +43,7 @@ def whisper(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def gpt_neox(settings: Settings, file: TokenizerFile) -> Built:
-    """GPTNeoXTokenizer, which puts nothing before a text, whatever tokenizer.json says."""
+    """GPTNeoXTokenizer, which adds no token before a text, whatever tokenizer.json says."""
     tokenizer = _bytes(
         file, settings.get("add_prefix_space", False), trim_offsets=settings.get("trim_offsets", True)
     )
@@ -120,7 +120,7 @@ def clip(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def codegen(settings: Settings, file: TokenizerFile) -> Built:
-    """CodeGenTokenizer: GPT-2's, which keeps a post-processor of its own where tokenizer.json has none."""
+    """CodeGenTokenizer: GPT-2's, with a post-processor of its own if tokenizer.json has none."""
     built = gpt2(settings, file)
     built.tokenizer.post_processor = processors.ByteLevel(
         add_prefix_space=True, use_regex=True, trim_offsets=False
@@ -129,7 +129,7 @@ def codegen(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def herbert(settings: Settings, file: TokenizerFile) -> Built:
-    """HerbertTokenizer, which joins letters of words as BERT has them."""
+    """HerbertTokenizer: BPE over characters of words that are split as by BERT."""
     tokens = settings.tokens("HerbertTokenizer")
     unknown = str(tokens["unk_token"])
     tokenizer = Tokenizer(file.bpe(unk_token=unknown, end_of_word_suffix="</w>"))
@@ -144,7 +144,7 @@ def herbert(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def openai_gpt(settings: Settings, file: TokenizerFile) -> Built:
-    """OpenAIGPTTokenizer, which joins letters."""
+    """OpenAIGPTTokenizer: BPE over characters."""
     tokens = settings.tokens("OpenAIGPTTokenizer")
     tokenizer = Tokenizer(file.bpe(end_of_word_suffix="</w>", unk_token=str(tokens["unk_token"])))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)

@@ -1,4 +1,4 @@
-"""The classes of transformers 5 that stand for SentencePiece models: Llama's, T5's and others."""
+"""The SentencePiece classes of transformers 5: Llama's, T5's and others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ TWICE = template(
 
 
 def unigram(model: Model, normalizer: list[Normalizer], scheme: str, cut: bool) -> Tokenizer:
-    """Pieces of words that begin with SPACE, by `scheme`; words are `cut` at every kind of space first."""
+    """A unigram model whose words begin with SPACE, by `scheme`; with `cut`, texts are split at spaces."""
     tokenizer = Tokenizer(model)
     if normalizer:
         tokenizer.normalizer = normalizer[0] if len(normalizer) == 1 else normalizers.Sequence(normalizer)
@@ -44,7 +44,7 @@ def unigram(model: Model, normalizer: list[Normalizer], scheme: str, cut: bool) 
 
 
 def precompiled(file: TokenizerFile) -> list[Normalizer]:
-    """SentencePiece's table of characters, where there is one."""
+    """SentencePiece's table of characters, if there is one."""
     return [] if file.charsmap is None else [normalizers.Precompiled(file.charsmap)]
 
 
@@ -53,19 +53,19 @@ def _scheme(settings: Settings) -> str:
 
 
 def left(token: Any, **options: bool) -> Any:
-    """A mask that takes the spaces before it."""
+    """The mask token, which strips the spaces before it."""
     return AddedToken(token, lstrip=True, **options) if isinstance(token, str) else token
 
 
 def _letters(settings: Settings, accents: bool, lower: bool) -> list[Normalizer]:
-    """Without accents unless they are kept, and in lower case where that is asked for."""
-    kept = settings.get("keep_accents", accents)
-    result: list[Normalizer] = [] if kept else [normalizers.NFKD(), normalizers.StripAccents()]
+    """A normalizer that removes accents unless they are kept, and lowercases on request."""
+    keep_accents = settings.get("keep_accents", accents)
+    result: list[Normalizer] = [] if keep_accents else [normalizers.NFKD(), normalizers.StripAccents()]
     return [*result, normalizers.Lowercase()] if settings.get("do_lower_case", lower) else result
 
 
 def llama(settings: Settings, file: TokenizerFile) -> Built:
-    """LlamaTokenizer: a space before the text alone, unless `legacy` puts one behind special tokens too."""
+    """LlamaTokenizer: a space before the text only; if `legacy`, also after special tokens."""
     spaced = settings.get("add_prefix_space", None)
     spaced = True if spaced is None else spaced
     scheme = ("always" if settings.get("legacy", False) else "first") if spaced else "never"
@@ -109,8 +109,8 @@ def xlm_roberta(settings: Settings, file: TokenizerFile) -> Built:
 def camembert(settings: Settings, file: TokenizerFile) -> Built:
     """CamembertTokenizer."""
     tokens = settings.tokens("CamembertTokenizer")
-    words = file.scored
-    unknown = next((place for place, (word, _) in enumerate(words) if word == str(tokens["unk_token"])), 0)
+    pieces = file.scored
+    unknown = next((place for place, (word, _) in enumerate(pieces) if word == str(tokens["unk_token"])), 0)
     tokens["mask_token"] = left(tokens["mask_token"], special=True)
     extra = settings.get(OLD_EXTRA, None)
     tokenizer = unigram(file.unigram(unknown), precompiled(file), _scheme(settings), cut=True)
@@ -135,7 +135,7 @@ def rembert(settings: Settings, file: TokenizerFile) -> Built:
 def big_bird(settings: Settings, file: TokenizerFile) -> Built:
     """BigBirdTokenizer."""
     tokens = settings.tokens("BigBirdTokenizer")
-    words = file.scored
+    pieces = file.scored
     first = (str(tokens["unk_token"]), 0.0)
     for name, token in tokens.items():
         if isinstance(token, str):
@@ -144,7 +144,7 @@ def big_bird(settings: Settings, file: TokenizerFile) -> Built:
         normalizers.Strip(left=False, right=False),
         normalizers.Replace(Regex(" {2,}"), SPACE),
     ]
-    unknown = words.index(first) if first in words else 100
+    unknown = pieces.index(first) if first in pieces else 100
     return Built(
         unigram(file.unigram(unknown), normalizer, _scheme(settings), cut=False), tokens, post=AROUND
     )
@@ -153,9 +153,9 @@ def big_bird(settings: Settings, file: TokenizerFile) -> Built:
 def deberta_v2(settings: Settings, file: TokenizerFile) -> Built:
     """DebertaV2Tokenizer."""
     tokens = settings.tokens("DebertaV2Tokenizer")
-    words = file.scored
+    pieces = file.scored
     first = (str(tokens["unk_token"]), 0.0)
-    unknown = words.index(first) if first in words else settings.get("unk_id", 1)
+    unknown = pieces.index(first) if first in pieces else settings.get("unk_id", 1)
     lower = [normalizers.Lowercase()] if settings.get("do_lower_case", False) else []
     spaces = normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " ")
     normalizer = [*lower, spaces, normalizers.NFC(), normalizers.Strip(left=False, right=True)]
@@ -172,9 +172,9 @@ def pegasus(settings: Settings, file: TokenizerFile) -> Built:
     sentence, more = settings.get("mask_token_sent", "<mask_1>"), settings.get(OLD_EXTRA, None) or []
     extra = [sentence] if sentence is not None and sentence not in more else []
     extra += [f"<unk_{number}>" for number in range(2, settings.get("offset", 103))]
-    words = file.scored
+    pieces = file.scored
     own = precompiled(file) or [normalizers.Replace(Regex(r"\n"), " ")]
-    unknown = words.index((str(tokens["unk_token"]), 0.0), 1)
+    unknown = pieces.index((str(tokens["unk_token"]), 0.0), 1)
     tokenizer = unigram(file.unigram(unknown), [*own, SPACES], "always", cut=False)
     return Built(tokenizer, tokens, extra, template("$A {eos_token}", "$A $B {eos_token}", "eos_token"))
 
@@ -208,7 +208,7 @@ def xlnet(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def code_llama(settings: Settings, file: TokenizerFile) -> Built:
-    """CodeLlamaTokenizer, which puts BOS before a text whatever tokenizer.json says."""
+    """CodeLlamaTokenizer, which puts BOS before a text, whatever tokenizer.json says."""
     tokens = settings.tokens("CodeLlamaTokenizer")
     built = llama(settings, file)
     unknown = str(tokens["unk_token"])

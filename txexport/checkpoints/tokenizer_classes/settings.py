@@ -1,4 +1,4 @@
-"""The tokenizer's settings in the other files, merged as transformers 5 does."""
+"""The tokenizer's settings in other files, merged as by transformers 5."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,23 +15,23 @@ DECODER = "added_tokens_decoder"
 
 @dataclass
 class Settings:
-    """The arguments that a tokenizer's class gets: `values` of all files, and the tokens that they add."""
+    """The arguments of a tokenizer's class: `values` of all files, and the tokens that they add."""
 
     values: dict[str, Any]
     added: dict[int, AddedToken] = field(default_factory=dict)
-    named: dict[str, Any] = field(default_factory=dict)  # special tokens by names of the model's own
+    named: dict[str, Any] = field(default_factory=dict)  # special tokens with names of the model's own
 
     def get(self, name: str, default: Any) -> Any:
-        """A setting, or where no file has it, the class's default."""
+        """A setting, or the class's default if no file has it."""
         return self.values.get(name, default)
 
     def tokens(self, kind: str) -> dict[str, Any]:
-        """The special tokens by name, or those that a class has by default; None where there is none."""
+        """The special tokens by name, or the class's defaults; None if there is none."""
         defaults = CLASSES[kind].special_tokens
         return {name: self.values.get(name, defaults.get(name)) for name in SPECIAL_TOKENS}
 
     def extra(self, own: list | None) -> list:
-        """The special tokens without a name; `own` are the class's, beside those of the older setting."""
+        """The special tokens without a name; `own` are the class's, next to those of the older setting."""
         if EXTRA in self.values:
             return list(self.values[EXTRA] or [])
         return list((self.values.get(OLD_EXTRA) or []) if own is None else own)
@@ -40,7 +40,7 @@ class Settings:
 def gathered(files: Mapping[str, dict], file: TokenizerFile) -> Settings:
     """The settings in tokenizer_config.json, special_tokens_map.json and added_tokens.json, by file name.
 
-    Where the first lists all added tokens, the others are not read, nor are those of tokenizer.json.
+    If the first lists all added tokens, the others are not read, nor those of tokenizer.json.
     """
     values = dict(files.get("tokenizer_config.json", {}))
     values.pop("add_bos_token", None)
@@ -74,7 +74,7 @@ def gathered(files: Mapping[str, dict], file: TokenizerFile) -> Settings:
 
 
 def _older(settings: Settings, files: Mapping[str, dict], file: TokenizerFile) -> None:
-    """Read the files that tokenizer_config.json has taken the place of, and tokenizer.json's own tokens."""
+    """Read the files that tokenizer_config.json has replaced, and tokenizer.json's own tokens."""
     values = settings.values
     for name, value in files.get("special_tokens_map.json", {}).items():
         if isinstance(value, dict) and name != EXTRA:
@@ -97,7 +97,7 @@ def _older(settings: Settings, files: Mapping[str, dict], file: TokenizerFile) -
 
 
 def _tokens(value: Any) -> Any:
-    """JSON whose objects of the type AddedToken are such tokens."""
+    """JSON with AddedToken objects turned into such tokens."""
     if isinstance(value, dict):
         if value.get("__type") == "AddedToken":
             return AddedToken(**{name: one for name, one in value.items() if name != "__type"})

@@ -1,7 +1,7 @@
 """A checkpoint's tokenizer.json, and the models that classes of transformers 5 make of its vocabulary.
 
-A vocabulary may have 250,000 words, and each change of its form costs seconds. It is parsed once, by the
-tokenizers library and as JSON, and the library's model is taken where it differs in options alone.
+A vocabulary may have 250,000 words, and each conversion of it takes seconds. It is parsed once, by the
+tokenizers library and as JSON, and the library's model is kept if it differs in options only.
 """
 
 import base64
@@ -43,7 +43,7 @@ class TokenizerFile:
         return cls(values, tokenizer, {**values["model"], "type": kind})
 
     def bpe(self, **options: Any) -> Model:
-        """Make a BPE model of the vocabulary; options that are not given are the library's defaults."""
+        """Make a BPE model of the vocabulary; omitted options have the library's defaults."""
         options = BPE_OPTIONS | options
         model = self.tokenizer.model
         if isinstance(model, BPE) and not model.continuing_subword_prefix:
@@ -68,17 +68,17 @@ class TokenizerFile:
 
     def unigram(self, unk_id: int, words: list[tuple[str, float]] | None = None) -> Model:
         """Make a unigram model of the vocabulary, or of other `words` with their scores."""
-        made = {"type": "Unigram", "unk_id": unk_id, "byte_fallback": False}
+        model = {"type": "Unigram", "unk_id": unk_id, "byte_fallback": False}
         options = {name: value for name, value in self.model.items() if name not in VOCABULARY}
-        if words is None and {"byte_fallback": False, **options} == made:
+        if words is None and {"byte_fallback": False, **options} == model:
             return self.tokenizer.model
         words = self.scored if words is None else words
-        self.model = {**made, "vocab": words}
+        self.model = {**model, "vocab": words}
         return Unigram(words, unk_id=unk_id, byte_fallback=False)
 
     @property
     def words(self) -> dict[str, int]:
-        """The vocabulary by word, of which a list gives the places."""
+        """The vocabulary by word; in a list, ids are the positions."""
         vocab = self.values["model"]["vocab"]
         if isinstance(vocab, list):
             return {word[0] if isinstance(word, list) else word: place for place, word in enumerate(vocab)}
@@ -91,14 +91,14 @@ class TokenizerFile:
 
     @property
     def merges(self) -> list[tuple[str, str]]:
-        """The pairs that a BPE model joins, in their order."""
+        """The merges of a BPE model, in order."""
         pairs = self.values["model"].get("merges") or []
         split = [pair.split(" ") if isinstance(pair, str) else pair for pair in pairs]
         return [(first, second) for first, second in split]
 
     @property
     def charsmap(self) -> bytes | None:
-        """SentencePiece's table of characters, where the normalizer has one."""
+        """SentencePiece's table of characters, if the normalizer has one."""
         normalizer = self.values.get("normalizer") or {}
         for one in normalizer.get("normalizers", [normalizer]):
             if one.get("type") == "Precompiled":

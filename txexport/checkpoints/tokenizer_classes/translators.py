@@ -1,4 +1,4 @@
-"""The classes of transformers 5 whose texts have a language's token: mBART's and NLLB's."""
+"""The classes of transformers 5 with language tokens: mBART's and NLLB's."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from txexport.checkpoints.tokenizer_classes.sentencepiece import (
 from txexport.checkpoints.tokenizer_classes.settings import EXTRA, OLD_EXTRA, Settings
 from txexport.checkpoints.tokenizer_classes.tokenizer_file import TokenizerFile
 
-# Of mBART (Liu et al. 2020), and those that mBART-50 has beside them (Tang et al. 2020).
+# Languages of mBART (Liu et al. 2020), and those that mBART-50 adds (Tang et al. 2020).
 LANGUAGES = """ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV
 my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"""
 MORE_LANGUAGES = """af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF
@@ -67,7 +67,7 @@ def mbart50(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def nllb(settings: Settings, file: TokenizerFile) -> Built:
-    """NllbTokenizer, whose vocabulary has its languages."""
+    """NllbTokenizer, whose vocabulary contains its languages."""
     tokens = settings.tokens("NllbTokenizer")
     mask = tokens["mask_token"]
     tokens["mask_token"] = left(mask, normalized=True, special=True)

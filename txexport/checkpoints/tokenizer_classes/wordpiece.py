@@ -1,4 +1,4 @@
-"""The classes of transformers 5 that cut words into pieces: BERT's and those made after it."""
+"""The WordPiece classes of transformers 5: BERT's and its descendants."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def bert(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def mpnet(settings: Settings, file: TokenizerFile) -> Built:
-    """MPNetTokenizer, whose mask takes the spaces before it."""
+    """MPNetTokenizer, whose mask token strips the spaces before it."""
     tokens = {
         name: AddedToken(token, lstrip=name == "mask_token") if isinstance(token, str) else token
         for name, token in settings.tokens("MPNetTokenizer").items()
@@ -45,12 +45,12 @@ def mpnet(settings: Settings, file: TokenizerFile) -> Built:
 
 
 def bert_of_file(settings: Settings, file: TokenizerFile) -> Built:
-    """ConvBertTokenizer: tokenizer.json's, but for the special tokens around."""
+    """ConvBertTokenizer: tokenizer.json's, except for the special tokens around a text."""
     return Built(file.tokenizer, settings.tokens("BertTokenizer"), post=AROUND)
 
 
 def dpr(settings: Settings, file: TokenizerFile) -> Built:
-    """DPR's tokenizers, in lower case whatever the files say."""
+    """DPR's tokenizers, which always lowercase."""
     values = {name: value for name, value in settings.values.items() if name != "do_lower_case"}
     return bert(replace(settings, values=values), file)
 

@@ -1,4 +1,4 @@
-"""Texts as what graphs read: rows of ids, and batches of equal lengths, in which nothing is padding."""
+"""Texts as inputs of graphs: rows of ids, and batches of rows of equal length, without padding."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -16,19 +16,19 @@ from txexport.runtime.preprocessing.text import Item, as_rows
 from txexport.spec import ModelSpec, TextStackSpec
 
 Feeds: TypeAlias = dict[str, np.ndarray]
-Batch: TypeAlias = dict[str, Feeds]  # by the role of a graph, in the order in which they run
+Batch: TypeAlias = dict[str, Feeds]  # inputs by the role of a graph, in running order
 
 
 def check_reads(spec: ModelSpec, task: str) -> None:
     """Raise InputError for a model that reads no texts."""
     if not reads_tokens(next(iter(spec.stacks.values()))):
-        raise InputError(f"texts are for a model that reads them; this one is for {task}")
+        raise InputError(f"texts need a model that reads texts; this one is for {task}")
 
 
 def rows_of(files: BundleFiles, items: Sequence[Item], stack: TextStackSpec) -> list[list[int]]:
-    """Rows of ids, cut to what the stack reads.
+    """Rows of ids, truncated to the limit of the stack.
 
-    Raises InputError for a row without tokens, or with ids that the model does not know.
+    Raises InputError for a row without tokens, or with ids beyond the vocabulary.
     """
     rows = [encoding.ids for encoding in files.text.encode(items, stack.limit)]
     return as_rows(rows, stack.embedding.vocab_size)
@@ -47,7 +47,7 @@ def alone(items: Sequence[Item]) -> list[str]:
 def sources_and_targets(
     files: BundleFiles, encoder: TextStackSpec, decoder: TextStackSpec, items: Sequence[Item]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """The encoder's input and the decoder's: the second text of a line, or its only one."""
+    """The encoder's inputs and the decoder's: the second text of a line, or its only one."""
     pairs = [(item, item) if isinstance(item, str) else item for item in items]
     sources = rows_of(files, [first for first, _ in pairs], encoder)
     targets = rows_of(files, [second for _, second in pairs], decoder)
@@ -57,10 +57,10 @@ def sources_and_targets(
 
 
 def batches(bundle: LoadedBundle, spec: ModelSpec, items: Sequence[Item], budget: int) -> list[Batch]:
-    """The texts in batches of at most `budget` tokens, or of one text; what is too long is cut.
+    """The texts in batches of at most `budget` tokens, or of one text; long texts are truncated.
 
-    A decoder behind an encoder is given no hidden states here. Raises InputError for texts that the model
-    does not read, BundleError without a tokenizer.
+    A decoder behind an encoder gets no hidden states here. Raises InputError for texts that the model does
+    not read, BundleError without a tokenizer.
     """
     if not spec.generates:
         encodings = encode(bundle, items, truncate=True)
@@ -97,7 +97,7 @@ def _pairs(sources: list[list[int]], targets: list[list[int]], places: list[int]
 
 
 def _first_step(bundle: LoadedBundle, ids: np.ndarray) -> Feeds:
-    """Whole rows (B,S) of which nothing is past."""
+    """The inputs of rows (B,S) without a past."""
     result = {INPUT_IDS: ids, ATTENTION_MASK: np.ones_like(ids), POSITION_IDS: np.zeros_like(ids)}
     result[POSITION_IDS] += np.arange(ids.shape[1])
     for port in bundle.manifest.hub[roles.MODEL].inputs:
@@ -108,7 +108,7 @@ def _first_step(bundle: LoadedBundle, ids: np.ndarray) -> Feeds:
 
 
 def _alike(lengths: Sequence[tuple[int, ...]], budget: int) -> Iterator[list[int]]:
-    """Places of rows of the same lengths, of at most `budget` tokens or one row alone."""
+    """Indices of rows of equal length, in batches of at most `budget` tokens or of one row."""
     by_length: dict[tuple[int, ...], list[int]] = {}
     for place, length in enumerate(lengths):
         by_length.setdefault(length, []).append(place)

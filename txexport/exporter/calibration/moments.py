@@ -1,7 +1,7 @@
 """Second moments of the inputs of products over texts: H = X^T X of the vectors X that a matrix multiplies.
 
-The texts are read by the graphs of a float32 bundle for other clients, which are flat, as often as moments of
-so many products fit into memory at a time.
+A float32 bundle for other clients, whose graphs are flat, reads the texts; it reads them again for each group
+of products whose moments fit into memory.
 """
 
 import hashlib
@@ -27,18 +27,18 @@ from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.session import Session
 from txexport.spec import ModelSpec
 
-MEMORY = 1 << 30  # bytes of moments, and of what a batch gives, at a time
-BATCH_TOKENS = 1024  # of one batch
-SUFFIX = "_inputs"  # of the graphs that give the inputs of products too
+MEMORY = 1 << 30  # bytes of moments, and of a batch's outputs, at a time
+BATCH_TOKENS = 1024  # tokens of a batch
+SUFFIX = "_inputs"  # suffix of graphs that also output the inputs of products
 
-Place: TypeAlias = tuple[str, str]  # the role of a graph, and a value in it
-Sources: TypeAlias = tuple[Place, ...]  # all that one matrix multiplies
-Tell: TypeAlias = Callable[[float], None]  # the share that is done
+Place: TypeAlias = tuple[str, str]  # the role of a graph, and the name of a value
+Sources: TypeAlias = tuple[Place, ...]  # all inputs of products with one matrix
+Tell: TypeAlias = Callable[[float], None]  # receives the share that is done
 
 
 @dataclass(frozen=True)
 class Moments:
-    """H (in,in) of what some matrices multiply, those called `names`, over so many vectors."""
+    """H (in,in) of the inputs of the matrices called `names`, over that number of vectors, `rows`."""
 
     names: list[str]
     numbers: np.ndarray
@@ -46,10 +46,10 @@ class Moments:
 
 
 class Reading:
-    """Texts that the bundle in `folder` reads, which is of float32 and for other clients.
+    """Texts that a float32 bundle for other clients in `folder` reads.
 
-    `keys` are equal for names of parameters that are one matrix; only these are looked for. `tokens` is how
-    many the texts are. Raises InputError for texts that the model does not read.
+    `keys` are equal for names of parameters that are one matrix; only these are traced. `tokens` is the
+    number of tokens. Raises InputError for texts that the model does not read.
     """
 
     def __init__(self, folder: Path, spec: ModelSpec, items: Sequence[Item], keys: Mapping[str, Hashable]):
@@ -59,9 +59,9 @@ class Reading:
         self._matrices = _products(folder, self.manifest, [*self.batches[0]], keys)
 
     def moments(self, tell: Tell) -> Iterator[Moments]:
-        """Of all matrices that the texts reach.
+        """Yield the moments of all matrices that the texts reach.
 
-        `tell` is told the share that is done; half of it is reading, the other what is made of the moments.
+        `tell` receives the share that is done; half of it is reading, the other half the use of the moments.
         """
         groups = [*_groups(self._matrices)]
         for number, group in enumerate(groups):
@@ -74,7 +74,7 @@ class Reading:
                 read(1 + done / len(group))
 
     def _read(self, group: Mapping[Sources, "_Matrices"], tell: Tell) -> Iterator[Moments]:
-        """The moments of a group."""
+        """The moments of a group of products."""
         sums = {sources: np.zeros((one.inputs, one.inputs), np.float32) for sources, one in group.items()}
         rows = dict.fromkeys(group, 0)
         sessions = self._sessions({place for sources in group for place in sources})
@@ -90,14 +90,14 @@ class Reading:
             yield Moments(one.names, sums.pop(sources), rows[sources])
 
     def _sessions(self, places: set[Place]) -> dict[str, Session | None]:
-        """The graphs that give those values, in the order in which they run; None where inputs are all."""
+        """Sessions of the graphs that output those values, in running order; None if all are inputs."""
         order = [*self.batches[0]]
         last = max(order.index(role) for role, _ in places)
         result: dict[str, Session | None] = {}
         for role in order[: last + 1]:
             model = onnx.load(self.folder / self.manifest.hub[role].file, load_external_data=False)
-            given = {port.name for port in model.graph.input}
-            wanted = {value for of, value in places if of == role} - given
+            inputs = {port.name for port in model.graph.input}
+            wanted = {value for of, value in places if of == role} - inputs
             wanted |= {LAST_HIDDEN_STATE} if role == roles.ENCODER else set()
             del model.graph.output[:]
             for name in sorted(wanted):
@@ -124,8 +124,8 @@ class _Matrices:
 def _products(
     folder: Path, manifest: Manifest, order: Sequence[str], keys: Mapping[str, Hashable]
 ) -> dict[Sources, _Matrices]:
-    """The matrices by all that they multiply, in the order in which graphs come to them."""
-    places: dict[Hashable, list[Place]] = defaultdict(list)
+    """The matrices by all inputs that they multiply, in the order of the graphs."""
+    values: dict[Hashable, list[Place]] = defaultdict(list)
     inputs: dict[Hashable, int] = {}
     for role in order:
         model = onnx.load(folder / manifest.hub[role].file, load_external_data=False)
@@ -133,17 +133,17 @@ def _products(
         for node in model.graph.node:
             if node.op_type == "MatMul" and node.input[1] in shapes and node.input[1] in keys:
                 key = keys[node.input[1]]
-                places[key].append((role, node.input[0]))
+                values[key].append((role, node.input[0]))
                 inputs[key] = shapes[node.input[1]][0]
     result: dict[Sources, _Matrices] = {}
-    for key, of in places.items():
+    for key, of in values.items():
         names = [name for name, one in keys.items() if one == key]
         result.setdefault(tuple(of), _Matrices([], inputs[key])).names.extend(names)
     return result
 
 
 def _groups(matrices: Mapping[Sources, _Matrices]) -> Iterator[dict[Sources, _Matrices]]:
-    """Those whose moments are held at a time."""
+    """Groups whose moments fit into memory together."""
     group: dict[Sources, _Matrices] = {}
     held = 0
     for sources, one in matrices.items():
@@ -164,6 +164,6 @@ def _run(sessions: Mapping[str, Session | None], batch: Batch) -> dict[Place, np
         feeds = dict(batch[role])
         if role == roles.DECODER:
             feeds[ENCODER_HIDDEN_STATES] = values[roles.ENCODER, LAST_HIDDEN_STATE]
-        found = {} if session is None else session.run({name: feeds[name] for name in session.inputs})
-        values |= {(role, name): array for name, array in (feeds | found).items()}
+        outputs = {} if session is None else session.run({name: feeds[name] for name in session.inputs})
+        values |= {(role, name): array for name, array in (feeds | outputs).items()}
     return values

@@ -1,4 +1,4 @@
-"""One page with all it needs inside: no other file, no network, light and dark, for a desk or a phone."""
+"""A self-contained page: no other file, no network, light and dark, for a desktop or a phone."""
 
 import json
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from txexport.support.printable import clean
 
 HERE = Path(__file__).parent
 STYLE, SCRIPT = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-ALLOWED = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"  # and nothing from afar
+ALLOWED = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"  # no network
 
 
 def render(document: Mapping[str, Any]) -> str:
-    """The page of a document as `txexport attention --json` gives it."""
+    """The page of a document from `txexport attention --json`."""
     source = document["text"]
     text = clean(source if isinstance(source, str) else " / ".join(source))
-    # Within a script an end tag ends it wherever it stands, so no < is left in what comes from outside.
+    # An end tag anywhere in a script ends it, so every < in data from outside is escaped.
     data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
     return f"""<!doctype html>
 <html lang="en">

@@ -1,4 +1,4 @@
-"""Architectures: every file of this folder has one, its ARCHITECTURE."""
+"""Architectures: each file of this folder defines one, its ARCHITECTURE."""
 
 import pkgutil
 from importlib import import_module

@@ -8,7 +8,7 @@ from txexport.spec import HeadSpec, MaskedAttentionSpec, TextStackSpec
 
 
 def logits(head: HeadSpec, decoder: TextStackSpec, length: str) -> tuple[Port, ...]:
-    """Scores of the vocabulary for `length` tokens a row."""
+    """Vocabulary scores of `length` tokens a row."""
     hidden = (names.BATCH_SIZE, length, decoder.hidden_size)
     return head_of(head).ports(head, hidden, decoder.embedding.vocab_size)
 
@@ -36,7 +36,7 @@ def layer_ports(
     outputs: tuple[str, ...],
     source: int | str | None = None,
 ) -> list[Port]:
-    """Those of a decoder's layers, whose weights are of as many keys as its cache has."""
+    """The ports of every layer of a decoder; attention weights cover all keys of its cache."""
     present = [port for port in signature.outputs if cache_names.is_present(port.name)]
     keys = next((port.shape[2] for port in present if not cache_names.is_cross(port.name)), stacks.TOKENS[1])
     return stacks.layer_ports(decoder, name, outputs, stacks.TOKENS, keys, source)

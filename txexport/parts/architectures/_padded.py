@@ -13,10 +13,10 @@ Case = SignalCase | EncoderCase | DualEncoderCase | DecoderCase | GreedyCase | S
 
 @dataclass(frozen=True)
 class Texts:
-    """The rows that a model's originals take: ids of padding and of a mark that ends each row.
+    """The padding id and the mark, the id that ends each row, that an original model requires.
 
-    Not `alone` are rows whose vector is of another place without the padding. Each row is read as several
-    `choices`, or once.
+    `alone` is True if a row's vector is the same without padding. Each row is read once, or several times as
+    `choices`.
     """
 
     pad_token_id: int | None
@@ -26,7 +26,7 @@ class Texts:
 
 
 def padded_cases(encoder: StackSpec, head: HeadSpec, view: View, texts: Texts) -> Iterator[Case]:
-    """Every case of an encoder that reads its whole input at once."""
+    """The cases of an encoder that reads its whole input at once."""
     if not isinstance(encoder, TextStackSpec):
         yield from input_of(encoder).cases(encoder)
         return

@@ -1,4 +1,4 @@
-"""A decoder alone: one graph over a cache of past keys and values."""
+"""A decoder without an encoder: one graph over a cache of past keys and values."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -24,13 +24,13 @@ class Decoder:
     spec = DecoderSpec
 
     def roles(self, spec: DecoderSpec) -> tuple[str, ...]:
-        """The model alone."""
+        """The one graph."""
         return (roles.MODEL,)
 
     def signatures(self, spec: DecoderSpec, contract: Contract) -> dict[str, Signature]:
-        """New tokens and past keys and values in, scores and present ones out."""
+        """Inputs are new tokens and past keys and values, outputs scores and present keys and values."""
         if contract.cache is None:
-            raise SpecError("DecoderSpec: a decoder alone generates, so its graph has a cache")
+            raise SpecError("DecoderSpec: a decoder generates, so its graph needs a contract with a cache")
         before, after = contract.lengths
         past = _cached.own(spec.decoder, cache_names.PAST, None, before)
         present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
@@ -43,11 +43,11 @@ class Decoder:
     def layer_ports(
         self, spec: DecoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
     ) -> list[Port]:
-        """Those of the one stack."""
+        """The ports of every layer of the stack."""
         return _cached.layer_ports(spec.decoder, None, signature, outputs)
 
     def stages(self, spec: DecoderSpec, contract: Contract) -> list[Stage]:
-        """Each step reads the prompt, or the tokens that follow."""
+        """One stage, which runs at each step: for the prompt, and then for the tokens after it."""
         facts = replace(input_of(spec.decoder).facts(spec.decoder.embedding), limit="decoder")
         alternative = [roles.MODEL] if contract.role == roles.SHARED else []
         return [

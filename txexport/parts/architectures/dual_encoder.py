@@ -1,4 +1,4 @@
-"""Two encoders whose vectors of texts and images are compared (Radford et al. 2021, 2.3)."""
+"""Dual encoders: vectors of texts and images are compared (Radford et al. 2021, 2.3)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,16 +21,16 @@ TEXTS, IMAGES = names.TEXT_BATCH_SIZE, names.IMAGE_BATCH_SIZE
 
 
 class DualEncoder:
-    """A graph a tower and one that compares their vectors, or one of all for other clients."""
+    """A graph for each encoder and one that compares their vectors; a single graph for other clients."""
 
     spec = DualEncoderSpec
 
     def roles(self, spec: DualEncoderSpec) -> tuple[str, ...]:
-        """Texts, images, and the comparison of their vectors."""
+        """The text encoder, the image encoder, and the comparison of their vectors."""
         return roles.TEXT, roles.VISION, roles.SIMILARITY
 
     def signatures(self, spec: DualEncoderSpec, contract: Contract) -> dict[str, Signature]:
-        """Inputs of each tower, their vectors, and how well each text fits each image."""
+        """Inputs of each encoder, their vectors, and the similarity of each text and each image."""
         check_no_cache(spec, contract)
         batch = names.BATCH_SIZE
         towers = {
@@ -57,7 +57,7 @@ class DualEncoder:
     def layer_ports(
         self, spec: DualEncoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
     ) -> list[Port]:
-        """Those of texts, of images, or of both in one graph."""
+        """The ports of every layer of the text encoder, the image encoder, or both in one graph."""
         ports: list[Port] = []
         towers = ((roles.TEXT, names.TEXT, TEXTS), (roles.VISION, names.VISION, IMAGES))
         for tower, name, rows in towers:
@@ -68,7 +68,7 @@ class DualEncoder:
         return ports
 
     def stages(self, spec: DualEncoderSpec, contract: Contract) -> list[Stage]:
-        """The towers, and the comparison of their vectors or one graph of all."""
+        """Both encoders and the comparison of their vectors, or one graph of all three."""
         towers = [roles.TEXT, roles.VISION]
         vision = input_of(spec.vision).facts(spec.vision.embedding)
         text = replace(
@@ -101,7 +101,7 @@ class DualEncoder:
         return {"text": spec.text.limit}
 
     def parameters(self, spec: DualEncoderSpec) -> Shapes:
-        """Both encoders with their projections or pool, and the scale and bias of their products."""
+        """Both encoders with their projections or pool, and the scale and bias of the similarities."""
         shapes = under("text", stacks.parameters(spec.text))
         shapes |= under("text_projection", linear(spec.text.hidden_size, spec.size, spec.text_bias))
         shapes |= under("vision", stacks.parameters(spec.vision))
@@ -120,7 +120,7 @@ class DualEncoder:
         """None: nothing is generated."""
 
     def readouts(self, spec: DualEncoderSpec, stack: str) -> tuple[Readout, ...]:
-        """The projection or pool of each tower, and behind the second the comparison of both."""
+        """The projection or pool of each encoder, and after the second one the comparison of both."""
         note = f"{spec.size:,} numbers"
         if stack == names.TEXT:
             return (Readout("text_projection", note),)
@@ -133,7 +133,10 @@ class DualEncoder:
         return None
 
     def cases(self, spec: DualEncoderSpec, view: View) -> Iterator[DualEncoderCase]:
-        """One, three and nine texts, one, two and nine images; padding on the right has the ending id."""
+        """Batches of one, three and nine texts with one, two and nine images; texts are padded on the right.
+
+        Padding has the id that ends a text.
+        """
         random = np.random.default_rng(0)
         vocab_size, longest = spec.text.embedding.vocab_size, view.longest(spec.text)
         mark = vocab_size - 1 if spec.eos_token_id is None else spec.eos_token_id
@@ -153,7 +156,7 @@ class DualEncoder:
             yield DualEncoderCase(name, ids, mask.astype(np.int64), pixels, _alone(spec))
 
     def text_case(self, spec: DualEncoderSpec, batch: EncoderCase) -> DualEncoderCase:
-        """The batch beside two images."""
+        """The batch of texts with two images."""
         pixels = np.stack(input_of(spec.vision).rows(spec.vision, np.random.default_rng(0), [1, 1]))
         return DualEncoderCase(batch.name, batch.input_ids, batch.attention_mask, pixels, batch.alone)
 

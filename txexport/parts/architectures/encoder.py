@@ -1,4 +1,4 @@
-"""An encoder under a head: one graph, which reads its whole input at once."""
+"""An encoder with a head: one graph, which reads its whole input at once."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ class Encoder:
     spec = EncoderSpec
 
     def roles(self, spec: EncoderSpec) -> tuple[str, ...]:
-        """The model alone."""
+        """The one graph."""
         return (roles.MODEL,)
 
     def signatures(self, spec: EncoderSpec, contract: Contract) -> dict[str, Signature]:
@@ -73,7 +73,7 @@ class Encoder:
     def layer_ports(
         self, spec: EncoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
     ) -> list[Port]:
-        """Those of the one stack."""
+        """The ports of every layer of the stack."""
         shape = stacks.hidden_shape(spec.encoder, stacks.TOKENS)
         return stacks.layer_ports(spec.encoder, None, outputs, shape, shape[1])
 
@@ -129,9 +129,9 @@ class Encoder:
 
 
 def check_no_cache(spec: object, contract: Contract) -> None:
-    """Raise SpecError for a contract with a cache, other than the one for other clients."""
+    """Raise SpecError for a contract with a cache, except the one for other clients."""
     if contract.role == roles.SHARED:
-        raise SpecError(f"{type(spec).__name__}: a shared buffer is of a decoder alone")
+        raise SpecError(f"{type(spec).__name__}: a shared buffer needs a decoder without an encoder")
     if contract.cache is not None and not contract.hub:
         raise SpecError(f"{type(spec).__name__}: nothing is generated, so no graph has a cache")
 

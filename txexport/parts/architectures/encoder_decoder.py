@@ -25,22 +25,24 @@ ENCODER_WORDS, DECODER_WORDS = (f"{stack}.embedding.word.weight" for stack in ("
 
 
 class EncoderDecoder:
-    """Two stacks; keys and values of the encoder's hidden states serve every step of the decoder."""
+    """Two stacks; the keys and values of the encoder's output are computed once and serve every step."""
 
     spec = EncoderDecoderSpec
 
     def roles(self, spec: EncoderDecoderSpec) -> tuple[str, ...]:
-        """An encoder and a decoder, or one graph of both where nothing is generated."""
+        """An encoder and a decoder, or one graph of both if nothing is generated."""
         return (roles.ENCODER, roles.DECODER) if spec.generates else (roles.MODEL,)
 
     def signatures(self, spec: EncoderDecoderSpec, contract: Contract) -> dict[str, Signature]:
-        """The encoder gives keys and values to the decoder, or of the hub hidden states alone."""
+        """The encoder outputs keys and values for the decoder; for other clients, hidden states only."""
         if not spec.generates:
             return self._one_graph(spec, contract)
         if contract.role == roles.SHARED:
-            raise SpecError("EncoderDecoderSpec: a shared buffer is of a decoder alone")
+            raise SpecError("EncoderDecoderSpec: a shared buffer needs a decoder without an encoder")
         if contract.cache is None:
-            raise SpecError("EncoderDecoderSpec: the decoder generates, so its graph has a cache")
+            raise SpecError(
+                "EncoderDecoderSpec: the decoder generates, so its graph needs a contract with a cache"
+            )
         later = self._step(spec, contract)
         inputs = input_of(spec.encoder).ports(spec.encoder, SOURCE)
         hidden = floats(
@@ -66,14 +68,14 @@ class EncoderDecoder:
         }
 
     def _one_graph(self, spec: EncoderDecoderSpec, contract: Contract) -> dict[str, Signature]:
-        """Both stacks read the same tokens, and the head labels what the decoder makes of them."""
+        """Both stacks read the same tokens, and the head labels the decoder's hidden states."""
         check_no_cache(spec, contract)
         shape = (*stacks.TOKENS, spec.decoder.hidden_size)
         outputs = head_of(spec.head).ports(spec.head, shape, spec.vocab_size)
         return {roles.MODEL: Signature(input_of(spec.encoder).ports(spec.encoder, stacks.TOKENS), outputs)}
 
     def _step(self, spec: EncoderDecoderSpec, contract: Contract) -> Signature:
-        """The decoder's step: layer by layer its own keys and values, then those of the encoder."""
+        """The decoder's step: for each layer its own keys and values, then those of the encoder's output."""
         before, after = contract.lengths
         past = _cached.own(spec.decoder, cache_names.PAST, cache_names.DECODER, before)
         past += self._cross(spec, cache_names.PAST)
@@ -84,7 +86,7 @@ class EncoderDecoder:
         )
 
     def _cross(self, spec: EncoderDecoderSpec, kind: str) -> list[Port]:
-        """The keys and values of the encoder's hidden states, of `kind` cache_names.PAST or PRESENT."""
+        """The keys and values of the encoder's output, of `kind` cache_names.PAST or PRESENT."""
         length = stacks.hidden_shape(spec.encoder, SOURCE)[1]
         ports = []
         for layer, block in enumerate(spec.decoder.layers):
@@ -94,14 +96,14 @@ class EncoderDecoder:
         return ports
 
     def _source_mask(self, spec: EncoderDecoderSpec) -> tuple[Port, ...]:
-        """The mask of an encoder's tokens; a signal has no padding."""
+        """The padding mask of an encoder's tokens; a signal has none."""
         tokens = input_of(spec.encoder).reads_tokens
         return (ints(names.ENCODER_ATTENTION_MASK, *SOURCE),) if tokens else ()
 
     def layer_ports(
         self, spec: EncoderDecoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
     ) -> list[Port]:
-        """Those of the encoder, of the decoder, or of both in one graph."""
+        """The ports of every layer of the encoder, the decoder, or both in one graph."""
         shape = stacks.hidden_shape(spec.encoder, SOURCE if spec.generates else stacks.TOKENS)
         ports: list[Port] = []
         if role in (roles.MODEL, roles.ENCODER):
@@ -111,9 +113,9 @@ class EncoderDecoder:
         return ports
 
     def stages(self, spec: EncoderDecoderSpec, contract: Contract) -> list[Stage]:
-        """The encoder once, then the decoder's steps; other clients have two graphs of it, or one of both.
+        """The encoder once, then the decoder's steps; other clients have two decoder graphs, or a merged one.
 
-        The first of these two graphs computes the keys and values of the encoder's hidden states.
+        The first of the two graphs computes the keys and values of the encoder's output.
         """
         graphs = self.signatures(spec, contract)
         source = replace(input_of(spec.encoder).facts(spec.encoder.embedding), limit="encoder")
@@ -141,11 +143,11 @@ class EncoderDecoder:
         return stages
 
     def limits(self, spec: EncoderDecoderSpec) -> dict[str, int | None]:
-        """The longest sequences of both."""
+        """The longest sequences of both stacks."""
         return {"encoder": spec.encoder.limit, "decoder": spec.decoder.limit}
 
     def parameters(self, spec: EncoderDecoderSpec) -> Shapes:
-        """Both stacks, the keys and values that the decoder has of the encoder, and the head."""
+        """Both stacks, the projections of the encoder's output to keys and values, and the head."""
         shapes = under("encoder", stacks.parameters(spec.encoder))
         if spec.projected:
             projection = linear(spec.encoder.hidden_size, spec.decoder.hidden_size, True)
@@ -168,7 +170,7 @@ class EncoderDecoder:
         return Decoding("decoder", "encoder") if spec.generates else None
 
     def readouts(self, spec: EncoderDecoderSpec, stack: str) -> tuple[Readout, ...]:
-        """Of the encoder the keys and values for the decoder, of the decoder the head."""
+        """For the encoder, the keys and values for the decoder; for the decoder, the head."""
         if stack == "decoder":
             embedding = self.shared(spec).get(DECODER_WORDS, DECODER_WORDS)
             return (_readouts.head(spec.head, spec.vocab_size, embedding),)
@@ -181,7 +183,7 @@ class EncoderDecoder:
         return None
 
     def cases(self, spec: EncoderDecoderSpec, view: View) -> Iterator[Case]:
-        """Sources, and the decoder's steps after each; or padded batches where nothing is generated."""
+        """Sources with the decoder's steps after each; or padded batches if nothing is generated."""
         if not spec.generates:
             yield from padded_cases(
                 spec.encoder, spec.head, view, Texts(spec.head.pad_token_id, spec.head.eos_token_id)
@@ -213,10 +215,10 @@ def _by_layer(ports: Iterable[Port]) -> list[Port]:
 
 
 def _merged(first: Signature, later: Signature) -> Signature:
-    """The inputs of both and BRANCH, the outputs of the first.
+    """The inputs of both graphs and BRANCH, and the outputs of the first graph.
 
-    Before the first step a client gives an empty past, of whatever shape it makes of config.json: heads and
-    their size are as open as lengths.
+    Before the first step a client passes an empty past, whose shape it derives from config.json: heads and
+    their size are symbolic, as lengths are.
     """
     past, present = [], []
     for port in later.inputs:

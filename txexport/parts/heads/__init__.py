@@ -1,4 +1,4 @@
-"""Heads of stacks: every file of this folder has one, its HEAD."""
+"""Heads of stacks: each file of this folder defines one, its HEAD."""
 
 import pkgutil
 from importlib import import_module

@@ -1,11 +1,11 @@
-"""Parameters and description of the heads that project: all but none."""
+"""Parameters and description of the heads with a projection: all but `none`."""
 
 from txexport.spec import HeadSpec
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
 def projection(head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
-    """Transform and projection to the vocabulary or the labels; a tied projection adds nothing."""
+    """Transform and projection to the vocabulary or the labels; a tied projection has no parameters."""
     shapes: Shapes = {}
     outputs, inner = head.labels or vocab_size, head.projection_size(hidden_size)
     if not head.tied:

@@ -16,7 +16,7 @@ class CausalLM:
     per_sequence = False
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
-        """logits (B,L,V), where `hidden` has the L positions asked for."""
+        """logits (B,L,V), for the L scored positions of `hidden`."""
         return (floats(names.LOGITS, *hidden[:-1], vocab_size),)
 
     def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:

@@ -9,7 +9,7 @@ from txexport.spec.shapes import Shapes
 
 
 class Choices:
-    """One score a choice."""
+    """One score for each choice."""
 
     kind = HeadKind.CHOICES
     component = "sequence"

@@ -1,4 +1,4 @@
-"""Inputs of stacks: every file of this folder has one, its INPUT."""
+"""Inputs of stacks: each file of this folder defines one, its INPUT."""
 
 import pkgutil
 from importlib import import_module
@@ -19,7 +19,7 @@ def input_of(stack: StackSpec) -> Input:
 
 
 def file_of(stack: StackSpec) -> str:
-    """The file of a stack's input here, in txmodels/inputs and in txgraphs/inputs."""
+    """The file name of a stack's input in this folder, in txmodels/inputs and in txgraphs/inputs."""
     return FILE_OF_SPEC[type(stack.embedding)]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from txexport.parts.part import SignalCase
 from txexport.spec import SignalStackSpec
 
-LARGEST = 9  # signals of the largest batch
+LARGEST = 9  # the largest batch
 
 
 def noise(stack: SignalStackSpec, random: np.random.Generator, count: int) -> list[np.ndarray]:
@@ -18,7 +18,7 @@ def noise(stack: SignalStackSpec, random: np.random.Generator, count: int) -> li
 def signal_cases(
     stack: SignalStackSpec, sizes: Sequence[tuple[str, tuple[int, ...]]] = (), seed: int = 0
 ) -> Iterator[SignalCase]:
-    """Batches of 1, 3 and 9 signals, one of zeros, and batches of the named `sizes`."""
+    """Batches of 1, 3 and 9 signals, one signal of zeros, and batches of the named `sizes`."""
     random, shape = np.random.default_rng(seed), stack.embedding.shape
     signals = random.standard_normal((3, *shape), np.float32)
     yield SignalCase("one", signals[:1])

@@ -53,7 +53,7 @@ class LogMel:
         return ("position.weight",)
 
     def operations(self, embedding: LogMelSpec) -> int:
-        """The first convolution over 3 frames and the second over 3 of its outputs."""
+        """The operations of both convolutions, each with a kernel of 3."""
         weights = 2 * embedding.num_mel_bins + embedding.hidden_size
         return 2 * embedding.length * embedding.hidden_size * 3 * weights
 
@@ -65,7 +65,7 @@ class LogMel:
         return [size, f"{embedding.length:,} fixed positions"]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
-        """As many signals of random numbers as there are lengths."""
+        """Random signals, one for each length."""
         return noise(stack, random, len(lengths))
 
     def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:

@@ -1,4 +1,4 @@
-"""Images, cut into square patches (Dosovitskiy et al. 2021, 3.1)."""
+"""Images in square patches (Dosovitskiy et al. 2021, 3.1)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,14 +22,14 @@ class Patches:
     tables = ("tokens.0.weight", "tokens.1.weight", "registers.weight", "position.weight")
 
     def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
-        """pixel_values, of any height and width where positions are interpolated."""
+        """pixel_values, of any height and width if positions are interpolated."""
         embedding = stack.embedding
         assert isinstance(embedding, PatchSpec)
         size = (names.HEIGHT, names.WIDTH) if embedding.any_size else embedding.image_size
         return (floats(names.PIXEL_VALUES, rows[0], embedding.channels, *size),)
 
     def length(self, embedding: PatchSpec, tokens: int | str) -> int | str:
-        """One vector a patch, a learned token and a register."""
+        """One vector for each patch, learned token and register."""
         return names.SEQUENCE_LENGTH if embedding.any_size else embedding.length
 
     def vectors(self, embedding: PatchSpec, tokens: int) -> int:
@@ -37,7 +37,7 @@ class Patches:
         return embedding.length
 
     def facts(self, embedding: PatchSpec) -> GraphFacts:
-        """The learned tokens and registers before the patches."""
+        """The number of learned tokens and registers before the patches."""
         return GraphFacts(prefix_tokens=embedding.tokens + embedding.registers)
 
     def parameters(self, embedding: PatchSpec) -> Shapes:
@@ -69,16 +69,16 @@ class Patches:
         size = f"{height} x {width} pixels in squares of {patches.patch_size}"
         registers = [f"{patches.registers} registers"] if patches.registers else []
         if not patches.positioned:
-            return [size, *registers, "positions by rotation, of any size"]
+            return [size, *registers, "2-D RoPE, any size"]
         fitted = ", interpolated for other sizes" * patches.any_size
         return [size, *registers, f"{patches.positions:,} learned positions{fitted}"]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
-        """As many signals of random numbers as there are lengths."""
+        """Random signals, one for each length."""
         return noise(stack, random, len(lengths))
 
     def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:
-        """Batches of images, one of them black; where any size is read, two oblong sizes too."""
+        """Batches of images, one of them black; two oblong sizes too if any size is read."""
         embedding = stack.patches
         side, (height, width) = embedding.patch_size, embedding.image_size
         sizes = [

@@ -1,4 +1,4 @@
-"""Spectrograms, cut into square patches that overlap (Gong et al. 2021, 2.1)."""
+"""Spectrograms in overlapping square patches (Gong et al. 2021, 2.1)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -66,7 +66,7 @@ class Spectrogram:
         return [size, squares, f"{embedding.length:,} learned positions"]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
-        """As many signals of random numbers as there are lengths."""
+        """Random signals, one for each length."""
         return noise(stack, random, len(lengths))
 
     def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:

@@ -1,4 +1,4 @@
-"""Token ids, with a mask of padding, types of tokens and a mask of global tokens where the stack has them."""
+"""Token ids, with a padding mask, and token types and a mask of global tokens if the stack reads them."""
 
 from collections.abc import Iterator, Sequence
 from typing import assert_never
@@ -32,7 +32,7 @@ class Tokens:
     tables = ("position.weight", "segment.weight", "task.weight")
 
     def ports(self, stack: TextStackSpec, rows: Shape) -> tuple[Port, ...]:
-        """input_ids and attention_mask, and the others that the stack reads, all of shape `rows`."""
+        """input_ids, attention_mask and the other inputs of the stack, all of shape `rows`."""
         inputs = [names.INPUT_IDS, names.ATTENTION_MASK]
         inputs += [names.TOKEN_TYPE_IDS] * (stack.token_types > 1)
         inputs += [names.GLOBAL_ATTENTION_MASK] * stack.global_tokens
@@ -47,11 +47,11 @@ class Tokens:
         return tokens
 
     def facts(self, embedding: EmbeddingSpec) -> GraphFacts:
-        """The vocabulary, and the id of padding where positions skip it."""
+        """The vocabulary, and the padding id if positions skip padding."""
         return GraphFacts(embedding.vocab_size, pad_token_id=embedding.position.pad_token_id)
 
     def parameters(self, embedding: EmbeddingSpec) -> Shapes:
-        """Tables of words, positions and segments, the norm, and the projection of narrower tables."""
+        """Tables of words, positions and token types, the norm, and the projection of factored embeddings."""
         size = embedding.table_size
         shapes: Shapes = {"word.weight": (embedding.vocab_size, embedding.word_size)}
         if embedding.position.table:
@@ -68,7 +68,7 @@ class Tokens:
         return shapes
 
     def fixed(self, embedding: EmbeddingSpec) -> tuple[str, ...]:
-        """The positions, where they are sinusoids."""
+        """The positions, if they are sinusoids."""
         return ("position.weight",) if embedding.position.kind == PositionKind.FIXED else ()
 
     def operations(self, embedding: EmbeddingSpec) -> int:
@@ -76,11 +76,11 @@ class Tokens:
         return 0
 
     def summary(self, stack: TextStackSpec) -> list[str]:
-        """Vocabulary, narrower word vectors, segments, positions."""
+        """Vocabulary, size of factored word embeddings, token types, positions."""
         embedding = stack.embedding
         return [
             f"vocabulary {embedding.vocab_size:,}",
-            *([f"word vectors of {embedding.factored_size:,}"] if embedding.factored_size else []),
+            *([f"word embeddings of {embedding.factored_size:,}"] if embedding.factored_size else []),
             *([f"{embedding.type_vocab_size} segments"] if embedding.type_vocab_size > 1 else []),
             _positions(stack),
         ]
@@ -91,7 +91,7 @@ class Tokens:
         return [random.integers(0, vocab_size, length).tolist() for length in lengths]
 
     def cases(self, stack: TextStackSpec) -> Iterator[SignalCase]:
-        """None: the cases of texts are their architecture's."""
+        """None: the architecture has the cases of texts."""
         return iter(())
 
 
@@ -110,7 +110,7 @@ def _relative_positions(stack: TextStackSpec) -> str:
         case SinusoidVectorsSpec():
             return "sinusoids of relative positions"
         case AlibiSpec() | RoundedAlibiSpec():
-            return "linear biases of distance"
+            return "ALiBi"
         case None:
             kinds = [block.attention for block in stack.blocks]
             rotary = any(isinstance(kind, MaskedAttentionSpec) and kind.rotary is not None for kind in kinds)

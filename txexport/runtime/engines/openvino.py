@@ -33,7 +33,7 @@ from txexport.runtime.engines.computed import Arrays, Compute, Computed
 from txexport.runtime.session import Session
 from txexport.support import telemetry
 
-with telemetry.openvino_untold():
+with telemetry.openvino_without_telemetry():
     import openvino
 
     from txexport.runtime.engines.openvino_logits import pick_logits

@@ -84,9 +84,9 @@ class _Search:
             candidates.sort(key=lambda pair: -pair[0])
             order = np.array([score for score, _ in candidates[: self.width + 1]])
             nearest = min(nearest, float(-np.diff(order).max(initial=-np.inf)))
-            kept = candidates[: self.width]
-            self.beams = [beam for _, beam in kept]
-            self.scores |= {tuple(beam): float(score) for score, beam in kept}
+            best = candidates[: self.width]
+            self.beams = [beam for _, beam in best]
+            self.scores |= {tuple(beam): float(score) for score, beam in best}
         return nearest
 
     def known(self, tokens: list[int]) -> float:

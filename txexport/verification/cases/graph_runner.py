@@ -43,7 +43,7 @@ class GraphRunner:
 
 
 def runner_of(bundle: LoadedBundle) -> GraphRunner:
-    """The runner of a bundle as it is; errors of a graph have the graph's file as a note."""
+    """The runner of an unmodified bundle; errors of a graph have the graph's file as a note."""
 
     def run(role: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         try:

@@ -1,4 +1,4 @@
-"""Which cases apply to a bundle, and which of them are wanted."""
+"""Selection of the cases that apply to a bundle."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
 from txexport.verification.checks import PROCESSORS, Reach
 
-# What one pass of the longest case may cost; two cores take half a minute for it.
+# The limit of one pass of the longest case; two cores take half a minute for it.
 OPERATIONS = 5e12
 SCORES = 2 << 30  # bytes
-KEPT = 4  # copies of every layer's weights: what came out, what should have, and both in float64
+KEPT = 4  # copies of every layer's weights: the bundle's, the reference's, and both in float64
 
-# A handful for every change of a model, in seconds: padding on each side, rows of several lengths, chunks,
-# cached steps, and so every output. The longest sequences are left to the full run.
+# A few cases to run in seconds after every change of a model: padding on each side, ragged rows, chunks,
+# cached steps, and so every output. The full run includes the longest sequences.
 QUICK = frozenset(
     {
         *CHECKS,
@@ -47,8 +47,8 @@ QUICK = frozenset(
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A case and the function of `runs` that tries it, or, where it does not apply, why."""
+class PlannedCase:
+    """A case and the function of `runs` that runs it, or the reason why it does not apply."""
 
     name: str
     case: Any = None
@@ -63,37 +63,39 @@ RUNS: dict[type, Callable[..., list[runs.Outcome]]] = {
 }
 
 
-def planned(case: Any) -> Planned:
-    """The case with the function that tries it."""
+def planned(case: Any) -> PlannedCase:
+    """The case with the function that runs it."""
     if isinstance(case, Skipped):
-        return Planned(case.name, skipped=case.reason)
+        return PlannedCase(case.name, skipped=case.reason)
     if isinstance(case, EncoderCase):
-        return Planned(case.name, case, runs.run_choices if case.choices else runs.run_encoder)
+        return PlannedCase(case.name, case, runs.run_choices if case.choices else runs.run_encoder)
     if isinstance(case, GreedyCase):
-        return Planned(case.name, case, run_beams if case.beam_search else runs.run_greedy)
-    return Planned(case.name, case, RUNS[type(case)])
+        return PlannedCase(case.name, case, run_beams if case.beam_search else runs.run_greedy)
+    return PlannedCase(case.name, case, RUNS[type(case)])
 
 
-def plan(spec: ModelSpec, *, static: bool, outputs: Collection[str] = (), hub: bool = False) -> list[Planned]:
+def plan(
+    spec: ModelSpec, *, static: bool, outputs: Collection[str] = (), hub: bool = False
+) -> list[PlannedCase]:
     """Every case for a model of that spec, with a static cache or not, in the order of a report.
 
-    Where `outputs` of every layer are kept, sequences are as long as memory for them allows. Graphs of the
-    `hub` have longer sequences, by the long factors of LongRoPE, where ours end.
+    With `outputs` of every layer, sequences are shorter, so that these fit into memory. Graphs of the `hub`
+    have the long factors of LongRoPE, and so longer sequences than ours.
     """
-    kept = KEPT if ATTENTIONS in outputs else 0
+    weight_copies = KEPT if ATTENTIONS in outputs else 0
     view = View(
         static,
         hub,
-        lambda stack: _longest(spec, stack, kept),
-        lambda length, stack: _affordable(spec, length, kept * stack.num_layers),
+        lambda stack: _longest(spec, stack, weight_copies),
+        lambda length, stack: _affordable(spec, length, weight_copies * stack.num_layers),
     )
     return [planned(case) for case in architecture_of(spec).cases(spec, view)]
 
 
 def _longest(spec: ModelSpec, stack: StackSpec, kept: int) -> int:
-    """Tokens of the longest case: the model's limit, or what of it a machine computes in reasonable time.
+    """Tokens of the longest case: the model's limit, or as many as a machine computes in reasonable time.
 
-    In any case beyond a window, so that it is seen to hide something.
+    It always exceeds a sliding window, so that the window has an effect.
     """
     windows = [block.attention.window for block in stack.blocks if block.attention.window is not None]
     least = max(seeded.LONGEST, max(windows, default=0) + 2)
@@ -106,25 +108,25 @@ def _longest(spec: ModelSpec, stack: StackSpec, kept: int) -> int:
 
 
 def _affordable(spec: ModelSpec, length: int, kept: int) -> bool:
-    """Whether one pass over that many tokens, with all its scores written out, is a matter of seconds.
+    """Tell whether one pass over `length` tokens takes seconds and its score matrices fit into memory.
 
-    `kept` is how many layers' scores are held at once, where it is not one layer's.
+    `kept` is the number of layers whose scores are kept at once, 0 for one layer.
     """
     operations = sum(one.total for one in flops.prefill(spec, length).values())
     return operations <= OPERATIONS and flops.scores_bytes(spec, length) * max(1, kept) <= SCORES
 
 
-def computed(planned: Sequence[Planned]) -> list[Planned]:
-    """The cases that compare what graphs compute, without those of our own way to choose tokens."""
+def computed(planned: Sequence[PlannedCase]) -> list[PlannedCase]:
+    """The cases that compare outputs of graphs, without those of generation."""
     return [one for one in planned if one.run is not None and not isinstance(one.case, GreedyCase)]
 
 
-def reach(spec: ModelSpec, cases: Sequence[Planned]) -> Reach:
-    """How far the cases look: rows of a batch, and tokens of a row, of a decoder's source too."""
-    longest = [*architecture_of(spec).limits(spec).values()]
-    limits = {"tokens": longest[-1 if spec.generates else 0]}
-    if spec.generates and len(longest) > 1:
-        limits["source tokens"] = longest[0]
+def reach(spec: ModelSpec, cases: Sequence[PlannedCase]) -> Reach:
+    """The largest batch and the longest row of the cases, and the longest source of a decoder."""
+    stack_limits = [*architecture_of(spec).limits(spec).values()]
+    limits = {"tokens": stack_limits[-1 if spec.generates else 0]}
+    if spec.generates and len(stack_limits) > 1:
+        limits["source tokens"] = stack_limits[0]
     result: dict[str, int] = {}
     for case in cases:
         for name, number in _sizes(case.case).items():
@@ -149,12 +151,11 @@ def _sizes(case: Any) -> dict[str, int]:
 
 
 def select(
-    planned: Sequence[Planned], wanted: str | Sequence[str], contents: Iterable[str] = CHECKS
+    planned: Sequence[PlannedCase], wanted: str | Sequence[str], contents: Iterable[str] = CHECKS
 ) -> set[str]:
-    """The names that `wanted` means: "full", "quick", or names themselves; `contents` are of what is no case.
+    """The names of the cases that `wanted` selects: "full", "quick", or names; `contents` are other checks.
 
-    Raises InputError for a name that no case has, with those that are like it, and where none of the named
-    cases applies.
+    Raises InputError for a name without a case, with similar names, and if none of the named cases applies.
     """
     known = dict.fromkeys(contents) | {case.name: case.skipped for case in planned}
     known |= {case.name: None for case in planned if case.run is not None}

@@ -24,7 +24,7 @@ from txexport.runtime.preprocessing.text import Item, as_items, as_rows, pad
 from txexport.runtime.preprocessing.text_file import read
 from txexport.spec import ModelSpec, TextStackSpec
 from txexport.verification.cases import runs
-from txexport.verification.cases.plan import Planned, planned
+from txexport.verification.cases.plan import PlannedCase, planned
 
 SENTENCES = (
     "The cat sat on the mat, and the dog lay on the rug.",
@@ -39,17 +39,17 @@ NEW_TOKENS = 12
 
 def plan_texts(
     files: BundleFiles, manifest: Manifest, spec: ModelSpec, file: str | Path | None
-) -> list[Planned]:
-    """The cases of a built-in handful of sentences, and of the lines of `file`; none where no texts go in.
+) -> list[PlannedCase]:
+    """The cases of some built-in sentences, and of the lines of `file`; none for a model without texts.
 
-    A tokenizer that is not there, or gives ids that the model does not know, is no failure of the sentences,
-    which are then skipped; one that cannot be read is. Raises BundleError for it where `file` needs it,
-    InputError where `file` cannot serve as texts, OSError where it cannot be read.
+    If the tokenizer is missing, or gives ids beyond the vocabulary, the sentences are skipped; if it cannot
+    be read, they fail. Raises BundleError for such a tokenizer if `file` needs it, InputError if `file`
+    cannot serve as texts, OSError if it cannot be read.
     """
     reader = next(iter(spec.stacks.values()))
     if not reads_tokens(reader):
         if file is not None:
-            raise InputError(f"texts are for a model that reads them; this one is for {manifest.task}")
+            raise InputError(f"texts need a model that reads texts; this one is for {manifest.task}")
         return []
     if (files.folder / "tokenizer.json").exists():
         try:
@@ -57,11 +57,11 @@ def plan_texts(
         except BundleError as error:
             if file is not None:
                 raise
-            return [Planned(BUILT_IN, run=partial(_unreadable, error))]
+            return [PlannedCase(BUILT_IN, run=partial(_unreadable, error))]
     try:
         result = list(_cases(files, manifest, spec, reader, as_items(SENTENCES), BUILT_IN))
     except (InputError, BundleError) as error:
-        result = [Planned(BUILT_IN, skipped=str(error))]
+        result = [PlannedCase(BUILT_IN, skipped=str(error))]
     if file is None:
         return result
     lines = read(Path(file))
@@ -83,7 +83,7 @@ def _cases(
     reader: TextStackSpec,
     items: Sequence[Item],
     name: str,
-) -> Iterator[Planned]:
+) -> Iterator[PlannedCase]:
     """`reader` is the stack that reads the texts first."""
     if not spec.generates:
         yield _of_encoder(files, manifest, spec, reader, items, name)
@@ -108,7 +108,7 @@ def _of_encoder(
     reader: TextStackSpec,
     items: Sequence[Item],
     name: str,
-) -> Planned:
+) -> PlannedCase:
     encodings = files.text.encode(items, text_limit(manifest))
     as_rows([encoding.ids for encoding in encodings], reader.embedding.vocab_size)
     check_marks(manifest, encodings)

@@ -90,7 +90,7 @@ def reports(name: str, request: ClientRequest, progress: Naming) -> Iterator[Cas
 def reports_of_started(
     name: str, forward: Forward, request: ClientRequest, progress: Naming = lambda case: None
 ) -> Iterator[CaseReport]:
-    """The same for a client that has started."""
+    """As `reports`, for a client that has started."""
     view = request.manifest.for_others
     lacking: dict[str, None] = {}
     for planned in plan(request.spec, static=False):
@@ -106,7 +106,7 @@ def reports_of_started(
             checks = partial(_checks, run, forward, loaded, original, case, lacking)
             yield attempt(case.name, reference, checks, f"{CLIENT}{name}", HUB)
     if lacking:
-        reason = f"{name} gives no {', '.join(lacking)}"
+        reason = f"{name} returns no {', '.join(lacking)}"
         for reference in request.references:
             yield CaseReport(OUTPUTS, reference, skipped=reason, runtime=f"{CLIENT}{name}", graphs=HUB)
 

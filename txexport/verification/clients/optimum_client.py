@@ -60,7 +60,7 @@ def pipelines(
     settings: dict[str, Any],
     checkpoint: str,
 ) -> dict[str, Any]:
-    """`answer` of optimum's pipeline with the bundle, and `expected` of transformers' with the checkpoint."""
+    """`answer`, by optimum's pipeline with the bundle; `expected`, by transformers' with the checkpoint."""
     return {
         "answer": ort.pipeline(task, model=str(bundle), accelerator="ort")(inputs, **settings),
         "expected": transformers.pipeline(task, model=checkpoint)(inputs, **settings),  # type: ignore[call-overload]

@@ -62,7 +62,7 @@ def compare_with_bundle(a: Path, b: Path, options: CompareOptions, progress: Cas
         if not names or INPUTS_AND_OUTPUTS in names
         else []
     )
-    chosen: list[plan.Planned] = []
+    chosen: list[plan.PlannedCase] = []
     if names != [INPUTS_AND_OUTPUTS]:
         selected = plan.select(
             planned, [name for name in names if name != INPUTS_AND_OUTPUTS] or options.cases
@@ -94,7 +94,7 @@ def _check_inputs(loaded: LoadedBundle, reference: "Bundled | Exported") -> None
         tasks = f"{loaded.folder} is for {loaded.manifest.task}, {reference.name} for"
         raise InputError(f"{tasks} {reference.runner.manifest.task}")
     if loaded.manifest.cache is not None and not loaded.is_encoder_decoder:
-        return  # what a decoder is given follows from its cache
+        return  # the inputs of a decoder depend on its cache
     ours = input_names(loaded.manifest)
     message = one_sided(str(loaded.folder), ours, reference.name, reference.inputs, "takes")
     if message:
@@ -135,7 +135,7 @@ class _Pair:
             raise AssertionError(self.one_sided)
         return [TensorCheck(name, 1, 0.0, 0.0) for name in sorted(self.common)]
 
-    def cases(self, planned: "list[plan.Planned]", progress: CaseProgress | None) -> Iterator[CaseReport]:
+    def cases(self, planned: "list[plan.PlannedCase]", progress: CaseProgress | None) -> Iterator[CaseReport]:
         """The report of each case."""
         for case in planned:
             if case.run is None:
@@ -145,7 +145,7 @@ class _Pair:
                 progress(case.name)
             yield attempt(case.name, self.reference.name, partial(self.run, case))
 
-    def run(self, planned: "plan.Planned") -> list[TensorCheck]:
+    def run(self, planned: "plan.PlannedCase") -> list[TensorCheck]:
         """The checks of one case; padded batches are padded for the reference too."""
         case, runner = planned.case, runner_of(self.loaded)
         if isinstance(case, EncoderCase):

@@ -225,16 +225,16 @@ def _command(a: ModelOrPath, b: ModelOrPath, options: CompareOptions) -> list[st
     """The command that repeats the comparison; empty if a shell cannot name the models."""
     if not all(isinstance(model, str | Path) for model in (a, b, *options.inputs)):
         return []
-    words = ["txexport", "compare", label(a), label(b)]
+    arguments = ["txexport", "compare", label(a), label(b)]
     for file in options.inputs:
-        words += ["--inputs", str(file)]
+        arguments += ["--inputs", str(file)]
     for option, named in (("--match", options.match), ("--dim", options.choices.dims)):
         for name, value in named.items():
-            words += [option, f"{name}={value}"]
+            arguments += [option, f"{name}={value}"]
     for name, (low, high) in options.choices.ranges.items():
-        words += ["--range", f"{name}={low}:{high}"]
+        arguments += ["--range", f"{name}={low}:{high}"]
     for option, values in (("--output", options.outputs), ("--length", options.choices.lengths)):
         for value in values:
-            words += [option, str(value)]
-    words += ["--tolerance", f"{options.tolerance!r}"] if options.tolerance is not None else []
-    return words + (["--device", options.device] if options.device != "cpu" else [])
+            arguments += [option, str(value)]
+    arguments += ["--tolerance", f"{options.tolerance!r}"] if options.tolerance is not None else []
+    return arguments + (["--device", options.device] if options.device != "cpu" else [])

@@ -33,9 +33,9 @@ def merged(a: Side, b: Side) -> dict[str, Port]:
     """
     ours = {name for name in a.inputs if not b.takes(name)}
     theirs = {name for name in b.inputs if not a.takes(name)}
-    alone = one_sided(a.name, ours, b.name, theirs, "takes")
-    if alone:
-        raise InputError(f"the inputs do not match: {alone}; --match A_NAME=B_NAME matches two")
+    message = one_sided(a.name, ours, b.name, theirs, "takes")
+    if message:
+        raise InputError(f"the inputs do not match: {message}; --match A_NAME=B_NAME matches two")
     result = {}
     for name in [*a.inputs, *(name for name in b.inputs if name not in a.inputs)]:
         ports = [port for port in (a.inputs.get(name), b.inputs.get(name)) if port is not None]
@@ -125,9 +125,9 @@ class Pair:
     def names(self, feed: Feed) -> list[TensorCheck]:
         """Raise AssertionError for an output of one side alone, unless outputs were named."""
         ours, theirs = self._run(feed)
-        alone = one_sided_outputs(self.a.name, ours, self.b.name, theirs)
-        if alone and not self.outputs:
-            raise AssertionError(alone)
+        message = one_sided_outputs(self.a.name, ours, self.b.name, theirs)
+        if message and not self.outputs:
+            raise AssertionError(message)
         return [TensorCheck(name, 1, 0.0, 0.0) for name in self._common(ours, theirs)]
 
     def case(self, feed: Feed) -> list[TensorCheck]:

@@ -12,7 +12,7 @@ from txexport.errors import UnsupportedError
 from txexport.formats import NumberFormat
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.cases.plan import Planned
+from txexport.verification.cases.plan import PlannedCase
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.layers.expand import Place, Point
@@ -59,7 +59,7 @@ class Probe:
                 self.refused.append(str(error))
         return result
 
-    def through(self, planned: Sequence[Planned]) -> list[Planned]:
+    def through(self, planned: Sequence[PlannedCase]) -> list[PlannedCase]:
         """The cases, each of which is probed after it has run."""
         return [
             case

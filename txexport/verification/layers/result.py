@@ -150,7 +150,7 @@ class LayerReport:
         if drifted is None:
             return f"{names} components compared, each within its budget"
         return (
-            f"{names} components compared, each within its budget alone; together they are beyond it from"
+            f"{names} components compared, each within its budget by itself; together they exceed it from"
             f" {drifted.where}, {drifted.what} on: {digits(drifted.accumulated or 0.0)}"
         )
 
@@ -179,8 +179,8 @@ class LayerReport:
         for check in self.checks:
             values = dataclasses.asdict(check)
             values |= {name: _finite(values[name]) for name in ("error", "accumulated")}
-            places = {"stack": check.stack, "layer": check.layer, "part": check.part}
-            checks.append(values | places | {"ok": check.ok, "drifted": check.drifted})
+            place = {"stack": check.stack, "layer": check.layer, "part": check.part}
+            checks.append(values | place | {"ok": check.ok, "drifted": check.drifted})
         first = None if self.first is None else self.checks.index(self.first)
         return {"skipped": self.skipped, "first": first, "checks": checks}
 

@@ -118,7 +118,7 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
 
 
 def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
-    """The outputs of an encoder, or of both towers, by the names of their graphs."""
+    """The outputs of an encoder, or of both encoders, by the names of their graphs."""
     if isinstance(model, DualEncoderModel):
         return model.compare(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())

@@ -42,7 +42,7 @@ def originals_of(
         except TxexportError as error:
             if name != "torch.onnx" or len(kinds) == 1:
                 raise
-            originals[name] = str(error)  # no failure where it is one of several
+            originals[name] = str(error)  # no failure if it is one of several
         except Exception as error:  # of a library that refuses the checkpoint
             raise UnsupportedError(
                 f"reference '{name}' could not be created from {checkpoint.folder}: {first_line(error)}"

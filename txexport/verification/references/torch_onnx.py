@@ -49,8 +49,9 @@ class _Traced(nn.Module):
 class TorchOnnxReference:
     """The twin in ONNX Runtime, exported by torch.onnx.export.
 
-    An encoder, or both towers, with all outputs; a decoder in one pass from an empty cache, in one graph
-    with its encoder where it has one. Raises UnsupportedError with the exporter's reason if it fails.
+    An encoder, or both encoders of a dual encoder, with all outputs; a decoder in one pass from an empty
+    cache, in one graph with its encoder if it has one. Raises UnsupportedError with the exporter's reason if
+    it fails.
     """
 
     name = "torch.onnx"
@@ -102,7 +103,7 @@ def _traced(model: Transformer | DualEncoderModel) -> tuple[Callable[..., dict[s
 
 
 def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
-    """A batch of texts, or with `choices` of three texts a row."""
+    """A batch of texts, or with `choices` of three texts for each row."""
     size = (BATCH, 3, TOKENS) if choices else (BATCH, TOKENS)
     axes = dict.fromkeys(range(len(size)), Dim.DYNAMIC)
     return {

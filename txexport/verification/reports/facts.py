@@ -1,4 +1,4 @@
-"""The facts of a report in one line of text: what was compared, and how near it is, or the first failure."""
+"""The facts of a report in one line: what was compared, the bound of errors, or the first failure."""
 
 from txexport.verification import counts
 from txexport.verification.bounds import RELATIVE
@@ -33,7 +33,7 @@ def facts_line(report: Report) -> str:
 
 
 def unproved_reasons(report: Report) -> list[str]:
-    """Why the calibrated integers of each dtype are not proved, and what would prove them."""
+    """The reason why the calibrated integers of a dtype are not proved, with the remedy, by dtype."""
     return [_calibration(report, dtype) for dtype in report.unproved]
 
 
@@ -44,7 +44,7 @@ def _first_failure(report: Report) -> str:
     if report.verdict == EXACT_BUT_LOSES:
         text = f"{first.graphs} {first.summary}; every number is right"
     blameless = report.layers is not None and report.layers.checks and not report.layers.beyond
-    return f"{text}; yet no component is beyond its budget alone" if blameless else text
+    return f"{text}; yet each component by itself is within its budget" if blameless else text
 
 
 def _notes(report: Report) -> list[str]:

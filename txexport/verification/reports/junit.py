@@ -23,15 +23,15 @@ def render(reports: Report | Sequence[Report]) -> str:
 
 
 def _suite(report: Report) -> Element:
-    words = ["error" if _unproved(report, case) else outcome(case) for case in report.cases]
+    outcomes = ["error" if _unproved(report, case) else outcome(case) for case in report.cases]
     suite = Element(
         "testsuite",
         {
             "name": clean(report.bundle),
-            "tests": str(len(words)),
-            "failures": str(words.count("FAILED")),
-            "errors": str(words.count("error")),
-            "skipped": str(words.count("skipped")),
+            "tests": str(len(outcomes)),
+            "failures": str(outcomes.count("FAILED")),
+            "errors": str(outcomes.count("error")),
+            "skipped": str(outcomes.count("skipped")),
             "time": f"{sum(case.seconds for case in report.cases):.3f}",
             **({"timestamp": report.created} if report.created else {}),
         },

@@ -18,19 +18,19 @@ def repeat_command(report: Report, case: CaseReport) -> str:
     """The command that runs one case again; empty if no command can."""
     if report.compared:
         return shlex.join([*report.command, "--case", case.name]) if report.command else ""
-    words = ["txexport", "verify", report.bundle, *_cases(case)]
-    words += ["--reference", case.reference] if case.reference != CHECKPOINT else []
+    arguments = ["txexport", "verify", report.bundle, *_cases(case)]
+    arguments += ["--reference", case.reference] if case.reference != CHECKPOINT else []
     if case.runtime is not None and case.runtime.startswith(CLIENT):
-        words += ["--client", case.runtime.removeprefix(CLIENT)]
+        arguments += ["--client", case.runtime.removeprefix(CLIENT)]
     elif case.runtime not in (None, RUNTIME):
-        words += ["--runtime", str(case.runtime)]
-    words += ["--texts", report.texts] if report.texts is not None else []
-    words += ["--source", report.source] if report.source is not None else []
-    words += ["--adapter", report.adapter] if report.adapter is not None else []
-    words += ["--allow-edited"] if report.edited is not None else []
+        arguments += ["--runtime", str(case.runtime)]
+    arguments += ["--texts", report.texts] if report.texts is not None else []
+    arguments += ["--source", report.source] if report.source is not None else []
+    arguments += ["--adapter", report.adapter] if report.adapter is not None else []
+    arguments += ["--allow-edited"] if report.edited is not None else []
     takes_device = (case.runtime or RUNTIME).startswith(RUNTIME)
-    words += ["--device", report.device] if report.device != "cpu" and takes_device else []
-    return shlex.join(words)
+    arguments += ["--device", report.device] if report.device != "cpu" and takes_device else []
+    return shlex.join(arguments)
 
 
 def _cases(case: CaseReport) -> list[str]:

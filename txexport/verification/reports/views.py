@@ -24,7 +24,7 @@ def reference_of(case: CaseReport) -> str:
 
 
 def reference_and_runtime(report: Report, case: CaseReport) -> str:
-    """The same, with the runtime if the report has several."""
+    """As `reference_of`, with the runtime if the report has several."""
     runtime = f" on {case.runtime}" if case.runtime and report.runtimes[1:] else ""
     return f"{reference_of(case)}{runtime}"
 
