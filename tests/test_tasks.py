@@ -81,6 +81,7 @@ def test_the_plainest_task_of_a_head_reads_texts():
         HeadKind.CHOICES: "multiple-choice",
         HeadKind.TOKENS: "token-classification",
         HeadKind.SPANS: "question-answering",
+        HeadKind.CTC: "automatic-speech-recognition",
     }
 
 

@@ -58,7 +58,7 @@ def test_an_output_that_a_client_does_not_give_is_said(bundle_of, monkeypatch):
     assert report.ok, facts_line(report)
     own = [case for case in report.cases if case.runtime == "client optimum"]
     assert {check.output for case in own for check in case.checks} == {"last_hidden_state"}
-    assert [case.skipped for case in own if case.skipped] == ["optimum gives no pooler_output"]
+    assert [case.skipped for case in own if case.skipped] == ["optimum returns no pooler_output"]
 
 
 @pytest.mark.parametrize("client", ["optimum", "js", "genai"])

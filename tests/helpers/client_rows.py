@@ -114,6 +114,8 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
     if row.model_type == "audio-spectrogram-transformer":
         sizes = tiny_checkpoint.AST["max_length"], tiny_checkpoint.AST["num_mel_bins"]
         return {"input_values": noise.standard_normal((batch, *sizes), np.float32)}
+    if row.model_type == "wav2vec2":
+        return {"input_values": noise.standard_normal((batch, 999), np.float32)}
     if row.model_type == "clip":
         inputs = padded((batch, size))
         for text, length in zip(inputs["input_ids"], LENGTHS, strict=True):

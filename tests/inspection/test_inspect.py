@@ -32,6 +32,7 @@ from txexport.inspection.graph_stats import FunctionFacts, read_graph
 ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100, "olmo": 48, "whisper": 48}
 ELSEWHERE |= {"deberta": 48, "dinov3_vit": 48 - 48}  # the latter leaves out biases, and counts such a token
 ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "xlnet": -48}
+ELSEWHERE |= {"wav2vec2": -(48 + 6)}  # what training masks with, and the norms of a normalised weight
 # Before a decoder, an encoder's pooler, and all token types but the first, in both.
 ELSEWHERE |= {"encoder-decoder": -(48 * 49 + 2 * 48), "vision-encoder-decoder": -48 * 49}
 BARTS = ("bart", "blenderbot", "blenderbot-small", "mbart", "marian", "pegasus", "plbart")

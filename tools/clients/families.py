@@ -86,8 +86,8 @@ def refusal(
     judges: dict[str, Any],
 ) -> str | None:
     """The reason why a client does not run a bundle, in a line, or None where all outputs are right."""
-    if name in ALONE and row.task not in (GENERATE, HEAR):
-        return f"it runs no {row.task}"
+    if name in ALONE and (row.task not in (GENERATE, HEAR) or None in row.caches):
+        return f"it runs no {row.task}" + " by CTC" * (row.task == HEAR)
     if name in ALONE and row.task == HEAR:
         return _transcribed(client, row, checkpoint, folder)
     manifest = bundle.read(folder)

@@ -23,7 +23,7 @@ DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vecto
 OLD_WEIGHTS = "weights.safetensors"  # of bundles up to format 4
 READ = re.compile(  # what a loaded bundle looks for by itself
     r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|preprocessor_config|processor_config"
-    r"|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
+    r"|vocab|added_tokens|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
     rf"|{CHAT_TEMPLATES}/[^/]+\.jinja"
     r"|.+/(config\.json|dense\.npz)"
 )

@@ -33,10 +33,11 @@ EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # the default is bfloat16 on proces
 
 @cache
 def load(bundle: Path, task: str) -> Any:
-    """The model."""
-    has_three = task in ("text2text-generation", "automatic-speech-recognition")
-    files = THREE_GRAPHS if has_three else ONE_GRAPH
-    return CLASSES[task].from_pretrained(bundle, from_onnx=True, ov_config=EXACT, **files)
+    """The model; one that recognises speech in one graph has a CTC head."""
+    has_one = (bundle / "onnx/model.onnx").is_file()
+    ctc = task == "automatic-speech-recognition" and has_one
+    kind, files = intel.OVModelForCTC if ctc else CLASSES[task], ONE_GRAPH if has_one else THREE_GRAPHS
+    return kind.from_pretrained(bundle, from_onnx=True, ov_config=EXACT, **files)
 
 
 def forward(bundle: Path, task: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -29,8 +29,10 @@ CLASSES = {
 
 @cache
 def load(bundle: Path, task: str, **loading: Any) -> Any:
-    """The model."""
-    return CLASSES[task].from_pretrained(str(bundle), **loading)
+    """The model; one that recognises speech in one graph has a CTC head."""
+    ctc = task == "automatic-speech-recognition" and (bundle / "onnx/model.onnx").is_file()
+    kind = ort.ORTModelForCTC if ctc else CLASSES[task]
+    return kind.from_pretrained(str(bundle), **loading)
 
 
 def forward(bundle: Path, task: str, arrays: dict[str, np.ndarray], **loading: Any) -> dict[str, np.ndarray]:
