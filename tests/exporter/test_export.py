@@ -276,7 +276,7 @@ def test_a_config_keeps_what_it_says_whatever_its_letters(checkpoint_of, tmp_pat
 
 
 def test_unknown_opset(checkpoint_of, tmp_path):
-    with pytest.raises(InputError, match="opset 16 is not known; expected 17 to 24"):
+    with pytest.raises(InputError, match="opset 16 is not supported; expected 17 to 24"):
         export(checkpoint_of("gpt2"), tmp_path / "out", opset=16)
 
 

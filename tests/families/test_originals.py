@@ -241,7 +241,9 @@ def test_cross_encoders_score_as_they_ask(labels, config, tmp_path):
 def test_a_model_of_several_labels_ranks_nothing(tmp_path):
     txexport.export(crossed(tmp_path / "in", 3), tmp_path / "out")
     model = txexport.load(tmp_path / "out", device="cpu")
-    with pytest.raises(InputError, match=r"has 3 labels \(LABEL_0, LABEL_1, LABEL_2\), and one that"):
+    with pytest.raises(
+        InputError, match=r"has 3 labels \(LABEL_0, LABEL_1, LABEL_2\), and ranking needs a model with one"
+    ):
         model.rerank("far", ["the cat"])
 
 

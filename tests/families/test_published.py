@@ -171,7 +171,7 @@ REFUSED = [
     (a_new, {"rope_scaling": {"type": "ntk", "factor": 8.0, "mixed_b": 0.6}}, "mixed_b=0.6"),
     (a_new, {"rope_scaling": {"type": "dynamic", "factor": 8.0}}, "type='dynamic'"),
     (a_new, {"rope_scaling": {"type": "ntk", "factor": 0.5}}, "'factor' of rope_scaling is 0.5"),
-    (a_new, NTK | {"hidden_size": 0}, "a head is 0 wide"),
+    (a_new, NTK | {"hidden_size": 0}, "the head size is 0"),
     (a_new, {"logn_attention_scale": True}, "logn_attention_scale=True"),
     (a_new, {"position_embedding_type": "absolute"}, "position_embedding_type='absolute'"),
     (a_new, {"layer_norm_type": "rms_norm"}, "layer_norm_type='rms_norm'"),

@@ -213,10 +213,8 @@ CONTRADICTIONS = {
     ),
     "a masked LM reads tokens": lambda: EncoderSpec(VISION, MASKED_LM),
     "beside one that scores sequences": lambda: EncoderSpec(encoder=VISION, distilled=True),
-    "the mean is of what a dense layer gives": lambda: dataclasses.replace(
-        LABELS, pick=Pick.MEAN_AFTER_DENSE
-    ),
-    "two vectors side by side": lambda: dataclasses.replace(
+    "takes the mean after a dense layer": lambda: dataclasses.replace(LABELS, pick=Pick.MEAN_AFTER_DENSE),
+    "its two concatenated vectors are projected": lambda: dataclasses.replace(
         LABELS, pick=Pick.FIRST_AND_MEAN, activation=Activation.TANH
     ),
     "VectorSpec: 'last' of the id None": lambda: VectorSpec(Pick.LAST),

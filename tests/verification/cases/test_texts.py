@@ -141,7 +141,7 @@ WRONG = [
     ("bert", b"a\tb\tc\n", "has 3 parts, expected a text, or two and a tab between them"),
     ("bert", b"\xff\xfe", "lines.txt is not UTF-8: byte 0"),
     ("gpt2", b"a\tb\n", "a decoder takes one text per line, without a tab"),
-    ("vit", b"a\n", "texts are for a model that reads them; this one is for image-feature-extraction"),
+    ("vit", b"a\n", "texts need a model that reads texts; this one is for image-feature-extraction"),
 ]
 
 
