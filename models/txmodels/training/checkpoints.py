@@ -13,6 +13,7 @@ from txexport import families
 from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.stored import FLOATS
+from txexport.checkpoints.weight_map import normalised
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import Resolved, _composed
 from txexport.spec import Cache
@@ -127,10 +128,20 @@ def _renamed(
     floats = [name for name, tensor in checkpoint.tensors.items() if tensor.dtype in FLOATS]
     stored = {name: checkpoint.read(name).copy() for name in floats}
     for parameter, weight in resolved.weights.items():
+        if parameter not in own:  # shared with another parameter
+            continue
+        numbers = own[parameter].numpy()
+        if weight.norms:
+            _store_normalised(stored[weight.tensors[0]], stored[weight.norms], numbers)
+            continue
         for name in weight.tensors:
-            if parameter in own:  # shared with another parameter
-                weight.take.paste(weight.take.own(stored[name]), own[parameter].numpy())
-        if weight.norms and parameter in own:
-            slices = tuple(range(own[parameter].ndim - 1))
-            stored[weight.norms][...] = own[parameter].norm(dim=slices, keepdim=True).numpy()
+            weight.take.paste(weight.take.own(stored[name]), numbers)
     return {name: torch.from_numpy(array) for name, array in stored.items()}
+
+
+def _store_normalised(direction: np.ndarray, norms: np.ndarray, weight: np.ndarray) -> None:
+    """Store a weight (...,K) as its direction and norms, unless those stored are of that weight."""
+    if not np.array_equal(normalised(direction, norms), weight):
+        direction[...] = weight
+        slices = tuple(range(weight.ndim - 1))
+        norms[...] = np.sqrt(np.square(weight).sum(axis=slices)).reshape(norms.shape)
