@@ -92,7 +92,7 @@ def test_a_cache_under_a_name_that_nobody_knows_is_red(model_type, of_every_laye
     monkeypatch.setattr(transformers_loading, "CACHE_NAMES", ("nobody's",))
     report = verify(out, reference="transformers", cases=["one token, then steps"])
     assert not report.ok
-    assert "parameter nobody's" in facts_line(report) or "gives no keys and values" in facts_line(report)
+    assert "parameter nobody's" in facts_line(report) or "returns no keys and values" in facts_line(report)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_either_spelling_of_a_cache_is_found(name):
     assert transformers_loading.cache_parameter(forward) == name
     kept = np.zeros(1)
     assert transformers_loading.cache_of({"logits": None, name: kept}) is kept
-    with pytest.raises(AssertionError, match="gives no keys and values, but logits"):
+    with pytest.raises(AssertionError, match="returns no keys and values, but logits"):
         transformers_loading.cache_of({"logits": None})
 
 
