@@ -114,7 +114,6 @@ _ROWS = {  # by name, without "Tokenizer"
         aliases="Bart LED Longformer Mvp",
     ),
     "T5": _row("- </s> <unk> - <pad> - -", "mt5 t5"),
-    "Wav2Vec2CTC": _row("<s> </s> <unk> - <pad> - -", "wav2vec2"),
     "Whisper": _row(GPT2, "whisper"),
     "XGLM": _row("<s> </s> <unk> </s> <pad> <s> -", "xglm"),
     "XLMRoberta": _row(ROBERTA, "gte jina_embeddings_v3 xlm-roberta"),
@@ -138,7 +137,7 @@ _ROWS = {  # by name, without "Tokenizer"
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
 Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Parakeet Perceiver
 Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T Siglip2 Speech2Text SpeechT5 Splinter
-Tipsv2 Udop VideoPrism Vits Wav2Vec2PhonemeCTC XLM"""
+Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax mistral mixtral
 modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe stablelm umt5 xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
