@@ -117,6 +117,7 @@ def test_wrong_types_in_txexport_json_are_told(values, told, copy):
         ({"source": "smell"}, "takes input_ids from 'smell', which no earlier stage has"),
         ({"source": "model.logits"}, "takes input_ids from 'model.logits', which no earlier stage has"),
         ({"facts": {"vocab_size": -1}}, "which do not fit its inputs"),
+        ({"facts": {"vocab_size": 40, "least_samples": -1}}, "which do not fit its inputs"),
         ({"facts": {}}, "which do not fit its inputs"),
         ({"facts": {"vocab_size": "40"}}, "vocab_size is '40', expected a whole number"),
         ({"facts": {"vocab_size": True}}, "vocab_size is True, expected a whole number"),

@@ -50,7 +50,7 @@ def _part_rounded(nodes: Iterable[ir.Node]) -> None:
 
 
 def _repeat(node: ir.Node, number: int, mine: dict[ir.Value, ir.Value], before: ir.Node) -> None:
-    """A copy of a node, whose inputs are those in `mine` if they are there, to which its output is added."""
+    """A copy of a node. Its inputs are replaced by those in `mine`, and its output is added there."""
     value = node.outputs[0]
     name = f"{before.name}_{number}/{value.name}"
     mine[value] = ir.Value(name=name, type=value.type, shape=value.shape)

@@ -39,7 +39,8 @@ def decoder(
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder.
 
     `embed` gives the vectors of the new tokens at their positions. With logits_indices (B,L), over a static
-    cache, the last layer computes of those tokens alone what is not kept: x is (B,L,W).
+    cache, the last layer writes the keys and values of all tokens, and computes the rest for those indices
+    only: x is (B,L,W).
     """
     inputs = _with_ids(graph, inputs)
     input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}

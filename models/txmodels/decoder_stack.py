@@ -41,8 +41,8 @@ class Decoder(Stack):
         positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
         position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
-        what layers give. With logits_indices (B,L), over a static cache, the last layer computes of those
-        tokens alone what is not kept: last_hidden_state is (B,L,W).
+        what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
+        values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
         """
         given = given or Given()
         if self.static:

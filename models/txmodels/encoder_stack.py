@@ -51,7 +51,7 @@ class Encoder(Stack):
         return y
 
     def mask(self, window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
-        """Who may attend to whom (B,1,S,S) in layers with that window."""
+        """The attention mask (B,1,S,S) of layers with that window."""
         if self.spec.causal:
             return causal_mask(window, attention_mask, input_ids, order)
         if window is not None:

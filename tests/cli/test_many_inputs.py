@@ -85,7 +85,7 @@ def test_stride_is_advised_where_it_helps(bundle_of):
 
 @pytest.mark.parametrize("limit", [4, 6, 16])
 def test_the_stride_that_is_advised_leaves_room(limit, bundle_of, tmp_path):
-    """Where tokenizer_config.json truncates texts so short that windows could not share 16 tokens."""
+    """For a tokenizer_config.json that truncates texts so short that windows could not share 16 tokens."""
     tagger = shutil.copytree(
         bundle_of(next(row for row in ROWS if (row.model_type, row.task) == ("bert", TAG))), tmp_path / "b"
     )

@@ -1,4 +1,4 @@
-"""Where an original reads its files in a special way, a bundle has its numbers, or is refused."""
+"""Originals that read their files in a special way: a bundle has their numbers, or is refused."""
 
 import json
 import shutil
@@ -78,7 +78,7 @@ def test_t5_without_a_meaning_is_refused(config, said, copy_of, tmp_path):
 
 @pytest.mark.parametrize("model_type", families.names())
 def test_other_names_of_values_are_those_of_transformers(model_type):
-    """Where config.json has both, the alias wins: a reader of one alone exports another model."""
+    """If config.json has both, the alias wins: a reader of one alone exports another model."""
     theirs = transformers.CONFIG_MAPPING[model_type].attribute_map
     assert getattr(families.module(model_type), "ALIASES", {}) == theirs
 

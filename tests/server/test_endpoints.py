@@ -13,6 +13,7 @@ import tiny_tokenizers
 import transformers
 from helpers.row import Row
 from helpers.serving import running
+from helpers.speech import recordings, save_recogniser
 from PIL import Image
 
 from txexport.exporter import export
@@ -85,6 +86,30 @@ def test_a_sound_is_written_down(checkpoint_of, tmp_path):
             f"{address}/v1/audio/transcriptions", content=b"x", headers={"content-type": "a/b"}
         )
         assert refused.status_code == 400
+
+
+def test_a_ctc_model_is_served_too(tmp_path):
+    save_recogniser(tmp_path / "checkpoint")
+    export(tmp_path / "checkpoint", tmp_path / "ctc", only="native")
+    limits = Limits(cache_tokens=4096, max_new_tokens=50, max_waiting=9, max_body=10**6, timeout=60)
+    with running({"ctc": tmp_path / "ctc"}, limits) as (address, served):
+        transcriptions = openai.OpenAI(
+            base_url=f"{address}/v1", api_key="any", max_retries=0
+        ).audio.transcriptions
+        texts = []
+        for number, sound in enumerate(recordings()[2:4]):
+            path = tmp_path / f"{number}.wav"
+            with wave.open(str(path), "wb") as file:
+                file.setparams((1, 2, 16_000, 0, "NONE", ""))
+                file.writeframes((sound * 2**14).astype("<i2").tobytes())
+            answer = transcriptions.create(model="ctc", file=path)
+            assert answer.text == served["ctc"].model.transcribe(path)
+            texts.append(transcriptions.create(model="ctc", file=path, response_format="text"))
+            assert texts[-1].strip() == answer.text
+        assert len({*texts}) == 2
+        for options, message in (({"file": b"RIFF"}, "sound"), ({"language": "en"}, "language is an option")):
+            with pytest.raises(openai.BadRequestError, match=message):
+                transcriptions.create(**{"model": "ctc", "file": path} | options)
 
 
 def test_every_method_is_served_by_its_arguments(server, model_of):

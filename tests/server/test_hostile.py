@@ -100,7 +100,7 @@ def test_a_new_connection_finds_room_whoever_holds_the_others(folders, begun):
 
 
 def test_who_is_being_answered_keeps_the_connection(folders, monkeypatch):
-    """Where all are in use, a new one is refused."""
+    """A new one is refused while all are in use."""
     one = {"python-completer": folders["python-completer"]}
     with running(one, most=3) as (address, served), contextlib.ExitStack() as stack:
         batch = served["python-completer"].generation.batch

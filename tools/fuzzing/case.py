@@ -108,12 +108,13 @@ def _model(folder: Path) -> "txexport.Model":
 TEXTS = ["the cat sat on the mat", "Anna lives in Paris"]
 PIXELS = np.arange(20 * 25 * 3, dtype=np.uint8).reshape(20, 25, 3)
 SOUND = np.sin(np.arange(3000) / 7) / 2
+NEW_TOKENS: dict[str, Any] = {"max_new_tokens": 4}
 
 
 # The call of each task's method, with plain arguments.
 ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "generate": lambda model: model.generate(TEXTS, max_new_tokens=4),
-    "transcribe": lambda model: model.transcribe(SOUND, max_new_tokens=4),
+    "transcribe": lambda model: model.transcribe(SOUND, **NEW_TOKENS if model.manifest.cache else {}),
     "image_to_text": lambda model: model.image_to_text(PIXELS, max_new_tokens=4),
     "embed": lambda model: model.embed(TEXTS, pooling=None if model.pooling else "mean"),
     "classify": lambda model: model.classify(TEXTS),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import string
 import struct
 from pathlib import Path
 
@@ -62,6 +63,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "speech": ("whisper", "WhisperForConditionalGeneration", "byte_level", {"max_source_positions": 50}),
     "captions": ("vision-encoder-decoder", "VisionEncoderDecoderModel", "byte_level", {}),
     "noises": ("audio-spectrogram-transformer", "ASTForAudioClassification", None, {"num_labels": 7}),
+    "letters": ("wav2vec2", "Wav2Vec2ForCTC", None, {}),
     "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
     "towers": (
         "clip",
@@ -158,6 +160,11 @@ def _beside(folder: Path, model_type: str) -> None:
         transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
     elif model_type == "audio-spectrogram-transformer":
         transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33).save_pretrained(folder)
+    elif model_type == "wav2vec2":
+        texts = ("<pad>", "<s>", "</s>", "<unk>", "|", *string.ascii_uppercase)
+        (folder / "vocab.json").write_text(json.dumps({text: number for number, text in enumerate(texts)}))
+        transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json")).save_pretrained(folder)
+        transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder)
     elif model_type == "whisper":
         transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(folder)
         (folder / "generation_config.json").write_text(json.dumps(SPEECH), encoding="utf-8")

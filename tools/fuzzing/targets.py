@@ -172,6 +172,14 @@ def processor(case: Case) -> None:
     case.try_checkpoint(folder)
 
 
+def recogniser(case: Case) -> None:
+    """The vocabulary, settings and config.json of a model with a CTC head."""
+    folder = case.copy("checkpoints/letters")
+    names = ("vocab.json", "tokenizer_config.json", "preprocessor_config.json", "config.json")
+    case.change(folder / case.random.choice(names), json_values.change)
+    case.try_checkpoint(folder)
+
+
 CHAT_OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"continue_final_message": True},
@@ -324,6 +332,7 @@ TARGETS = {
     "gguf": Target(gguf_file, 3),
     "tokenizer": Target(tokenizer, 3),
     "vocabulary": Target(vocabulary, 2),
+    "ctc": Target(recogniser, 2),
     "generation-config": Target(generation_config, 2),
     "processor": Target(processor, 2),
     "chat-template": Target(chat_template, 2),

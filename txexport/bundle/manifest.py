@@ -61,7 +61,7 @@ class ExportOptions:
     - `inline`: our graphs have no functions.
     - `only`: "native" if only our graphs were written, "hub" if only those for other clients, None for both.
     - `single_file`: weights are inside the graph.
-    - `client`: the client whose layout the graphs for others have, if it differs from a hub's.
+    - `client`: the client that the hub graphs are laid out for; None is the common layout.
     - `dtypes`: the dtypes of the bundle by name; the first is the default.
     - `keep`: patterns of names of parameters that stay float32 in all dtypes.
     - `calibrated`: the texts of a calibration, by dtype.

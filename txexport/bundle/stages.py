@@ -79,7 +79,8 @@ def _check_inputs(stage: Stage, graph: GraphFile, known: set[str]) -> None:
 def _check_facts(stage: Stage, files: Mapping[str, GraphFile], limits: Mapping[str, int | None]) -> None:
     """Raise ValueError for facts that the graph cannot have."""
     facts, outputs = stage.facts, [port.name for port in files[stage.role].outputs]
-    numbers = (facts.vocab_size, facts.prefix_tokens, facts.pad_token_id or 0, facts.eos_token_id or 0)
+    tokens = (facts.pad_token_id or 0, facts.eos_token_id or 0)
+    numbers = (facts.vocab_size, facts.prefix_tokens, facts.least_samples, *tokens)
     if min(numbers) < 0 or bool(facts.vocab_size) != (stage.ids_source is not None):
         raise ValueError(f"stage {stage.role} has {facts}, which do not fit its inputs")
     if facts.limit is not None and facts.limit not in limits:

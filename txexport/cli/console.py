@@ -21,7 +21,7 @@ class Console(console.Console):
             self.width = ENDLESS
 
     def on_broken_pipe(self) -> None:
-        """Raise again the BrokenPipeError in whose handler this is called."""
+        """Re-raise the BrokenPipeError that is being handled."""
         raise
 
 

@@ -165,6 +165,17 @@ class Config:
             raise CheckpointError(f"{self.path}: '{key}' is {shortened(values)}, expected finite numbers")
         return values
 
+    def integers(self, key: str) -> list[int]:
+        """A list of whole numbers from 1."""
+        values = self._get(key, list, None)
+        if not all(
+            isinstance(item, int) and type(item) is not bool and 1 <= item <= LONGEST for item in values
+        ):
+            raise CheckpointError(
+                f"{self.path}: '{key}' is {shortened(values)}, expected whole numbers from 1"
+            )
+        return values
+
     def activation(self, key: str, default: str | None = None) -> Activation:
         """An activation by its name in transformers."""
         name = self.text(key, default)

@@ -1,6 +1,7 @@
 """wav2vec 2.0 (Baevski et al. 2020): convolutions over a waveform, normalised over time, before BERT."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.errors import CheckpointError
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     AttentionSpec,
@@ -33,8 +34,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     feed_forward = FeedForwardSpec(
         width, config.integer("intermediate_size"), config.activation("hidden_act", "gelu")
     )
-    sizes = (map(int, config.numbers(name)) for name in ("conv_dim", "conv_kernel", "conv_stride"))
-    convolutions = tuple(ConvolutionSpec(*numbers) for numbers in zip(*sizes, strict=True))
+    convolutions = _convolutions(config)
     sound = WaveformSpec(
         width,
         convolutions,
@@ -49,6 +49,18 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     stack = SignalStackSpec(sound, (block,), config.count("num_hidden_layers"))
     head = HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=config.integer("vocab_size"))
     return EncoderSpec(encoder=stack, head=head)
+
+
+def _convolutions(config: Config) -> tuple[ConvolutionSpec, ...]:
+    """The convolutions over the waveform, in order."""
+    lists = [config.integers(name) for name in ("conv_dim", "conv_kernel", "conv_stride")]
+    counts = [len(numbers) for numbers in lists]
+    if min(counts) < 1 or len({*counts}) > 1:
+        raise CheckpointError(
+            f"{config.path}: conv_dim, conv_kernel and conv_stride have {counts} numbers, expected one each "
+            "for every convolution"
+        )
+    return tuple(ConvolutionSpec(*numbers) for numbers in zip(*lists, strict=True))
 
 
 def table(spec: EncoderSpec) -> Table:

@@ -79,7 +79,7 @@ def lost(
     original: "Reference",
     budgets: Mapping[str, float],
 ) -> list[TensorCheck]:
-    """The losses of each output over all cases: a check for each measure, whose error is the mean loss."""
+    """The mean losses of each output over all cases: a check for each measure."""
     shares: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
     for case in planned:
         assert case.run is not None

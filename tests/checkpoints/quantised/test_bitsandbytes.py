@@ -140,7 +140,7 @@ def test_every_part_counts(made, mutant):
 @pytest.mark.parametrize("kind", ["nf4", "fp4"])
 @pytest.mark.parametrize("nested", [False, True])
 def test_its_own_library_writes_the_same(made, kind, nested):
-    """Where it is installed: its own packed tensors are read as it unpacks them."""
+    """Tensors packed by the library are read as it unpacks them."""
     functional = pytest.importorskip("bitsandbytes").functional
     torch.manual_seed(0)
     weight = torch.randn(64, 64)

@@ -249,7 +249,7 @@ WRITTEN = [(4, "group", True), (4, "group", False), (8, "channel", True), (4, "c
 
 @pytest.mark.parametrize(("bits", "strategy", "symmetric"), WRITTEN)
 def test_its_own_library_writes_the_same(made, bits, strategy, symmetric):
-    """Where it is installed: its packed tensors are read as it unpacks them, but for bfloat16 rounding."""
+    """Tensors packed by the library are read as it unpacks them, but for bfloat16 rounding."""
     pytest.importorskip("compressed_tensors")
     from compressed_tensors.compressors import PackedQuantizationCompressor
     from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme

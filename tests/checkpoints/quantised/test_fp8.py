@@ -111,7 +111,7 @@ def test_damage_is_named(made, damage):
 
 
 def test_transformers_makes_the_same_of_them(made):
-    """Where block sizes divide evenly, which it requires."""
+    """For block sizes that divide the matrix, as the library requires."""
     from transformers.integrations.finegrained_fp8 import Fp8Dequantize
 
     folder, _ = made(float8(32, 16), SETTINGS)

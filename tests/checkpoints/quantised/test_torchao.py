@@ -88,7 +88,7 @@ def test_a_type_is_asked_for(made):
 
 @pytest.mark.parametrize("kind", ["Int8WeightOnlyConfig", DYNAMIC])
 def test_its_own_library_writes_the_same(llama, tmp_path, kind):
-    """Where it is installed, as transformers saves what it quantised."""
+    """As transformers saves a model that the library quantised."""
     quantization = pytest.importorskip("torchao.quantization")
     import transformers
 

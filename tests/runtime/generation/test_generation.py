@@ -154,7 +154,7 @@ def test_prompts_in_chunks_give_the_same(cache, model_of, monkeypatch):
 
 
 def test_a_prompt_is_read_over_no_more_slots_than_it_has_filled(model_of, monkeypatch):
-    """Attention takes its time by a cache's slots, filled or not."""
+    """The time of attention depends on the number of slots, filled or empty."""
     model, slots = model_of("gpt2", "static"), []
     step = StaticCache.step
 

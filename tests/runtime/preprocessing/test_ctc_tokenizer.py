@@ -65,6 +65,21 @@ def test_a_language_of_several(tmp_path):
             "'X' is not supported",
         ),
         ("tokenizer_config.json", {"pad_token": None}, BundleError, "pad_token is None, expected a token"),
+        (
+            "added_tokens.json",
+            {"a": [1]},
+            BundleError,
+            r"added_tokens.json: 'a' is \[1\], expected a token id",
+        ),
+        ("tokenizer_config.json", {"added_tokens_decoder": [1]}, BundleError, "expected an object"),
+        (
+            "tokenizer_config.json",
+            {"added_tokens_decoder": {"x": "y"}},
+            BundleError,
+            "has 'x', expected token",
+        ),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"9" * 5000: "y"}}, BundleError, "has '999"),
+        ("tokenizer_config.json", {"target_lang": [1]}, BundleError, r"of the target_lang \[1\]"),
         ("tokenizer_config.json", {"do_lower_case": 3}, BundleError, "do_lower_case is 3, expected true or"),
         (
             "tokenizer_config.json",

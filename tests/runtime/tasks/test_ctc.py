@@ -1,13 +1,16 @@
 """Transcripts of CTC models, beside transformers' pipeline."""
 
+import json
 import wave
 
 import numpy as np
 import pytest
 import transformers
+from click.testing import CliRunner
 from helpers.speech import recordings, save_recogniser
 
 import txexport
+from txexport.cli.main import main
 from txexport.errors import InputError
 
 
@@ -41,6 +44,32 @@ def test_a_file_of_another_rate_is_resampled(case, tmp_path):
     assert expected.shape == (1, 18_000)
     np.testing.assert_array_equal(model.audio.features(tmp_path / "sound.wav"), expected)
     assert model.transcribe(tmp_path / "sound.wav")
+
+
+def test_the_command_prints_the_same_texts(case, tmp_path):
+    _, model = case
+    files = []
+    for number, sound in enumerate(recordings()[2:5]):
+        files.append(tmp_path / f"{number}.wav")
+        with wave.open(str(files[-1]), "wb") as file:
+            file.setparams((1, 2, 16_000, 0, "NONE", ""))
+            file.writeframes((sound * 2**14).astype("<i2").tobytes())
+    command = ["transcribe", str(model.folder), *map(str, files), "--json"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    texts = [json.loads(line)["text"] for line in result.stdout.splitlines()]
+    assert texts == model.transcribe(files)
+    assert len({*texts}) == 3
+    result = CliRunner().invoke(main, [*command, "--language", "en"])
+    assert result.exit_code == 2
+    assert "language is an option of models that generate text" in result.output
+
+
+def test_it_generates_and_streams_nothing(case):
+    _, model = case
+    for call in (model.generate, lambda sound: list(model.stream(sound))):
+        with pytest.raises(InputError, match=r"\(use transcribe\); generate needs an export with --task"):
+            call(recordings()[2])
 
 
 def test_bad_inputs_are_named(case):

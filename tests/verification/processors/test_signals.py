@@ -7,9 +7,10 @@ import pytest
 import tiny_checkpoint
 import transformers
 from helpers.bundle_edits import relist
+from helpers.speech import save_recogniser
 
 import txexport
-from txexport.verification.checks import IMAGE_PROCESSOR, SOUND_PROCESSOR
+from txexport.verification.checks import CTC_TOKENIZER, IMAGE_PROCESSOR, SOUND_PROCESSOR
 
 FILE = "preprocessor_config.json"
 # A model type, its processor with settings of a small model, its case, and an edit that another would have.
@@ -25,6 +26,7 @@ ROWS = {
         SOUND_PROCESSOR,
         {"mean": -4.0},
     ),
+    "wav2vec2": ("Wav2Vec2FeatureExtractor", {}, SOUND_PROCESSOR, {"do_normalize": False}),
 }
 
 
@@ -52,6 +54,21 @@ def test_equal_and_not(exported):
         .replace("AssertionError: ", "")
         .startswith(("pixel values of an image of mode ", "features of "))
     )
+
+
+def test_the_vocabulary_of_a_ctc_head(tmp_path):
+    save_recogniser(tmp_path / "source")
+    out = tmp_path / "out"
+    txexport.export(tmp_path / "source", out, only="native")
+    report = txexport.verify(out, reference="twin", cases=[CTC_TOKENIZER])
+    [case] = report.cases
+    assert report.ok
+    assert case.checks[0].elements > 60
+    vocabulary = json.loads((out / "vocab.json").read_text())
+    vocabulary |= {"A": vocabulary["B"], "B": vocabulary["A"]}
+    (out / "vocab.json").write_text(json.dumps(vocabulary))
+    [case] = txexport.verify(relist(out), reference="twin", cases=[CTC_TOKENIZER]).failed
+    assert case.exception.startswith("AssertionError: text of ")
 
 
 def test_without_settings_it_is_not_tried(exported):

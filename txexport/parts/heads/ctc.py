@@ -1,27 +1,14 @@
 """Connectionist temporal classification (Graves et al. 2006)."""
 
-from txexport.contracts import names
-from txexport.contracts.contract import Port, floats
-from txexport.parts.heads._projection import note, projection
-from txexport.parts.part import Shape
+from txexport.parts.heads._projection import note
+from txexport.parts.heads.tokens import Tokens
 from txexport.spec import HeadKind, HeadSpec
-from txexport.spec.shapes import Shapes
 
 
-class CTC:
-    """Scores of the vocabulary and the blank for every vector."""
+class CTC(Tokens):
+    """Scores of the vocabulary and the blank for every vector: the head of tokens."""
 
     kind = HeadKind.CTC
-    component = "tokens"
-    per_sequence = False
-
-    def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
-        """logits (B,S,vocabulary)."""
-        return (floats(names.LOGITS, *hidden[:-1], head.labels),)
-
-    def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
-        """Transform and projection."""
-        return projection(head, hidden_size, vocab_size)
 
     def note(self, head: HeadSpec, vocab_size: int) -> str:
         """Kind, number of scores."""

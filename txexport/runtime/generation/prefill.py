@@ -15,7 +15,7 @@ CAPACITY = 64  # smallest cache, in tokens
 def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache | DynamicCache, np.ndarray]:
     """A cache that has read the prompts, and the logits (B,V) of each one's last token.
 
-    Attention takes its time by the slots of a cache, filled or not, so that these grow with what is read.
+    The time of attention depends on the number of slots, filled or empty, so they grow with the prompt.
     """
     prompts = request.decoder_input_ids
     total = max(len(prompt) + new for prompt, new in zip(prompts, limits, strict=True))

@@ -8,8 +8,9 @@ from typing import Any
 from txexport.bundle import read_json
 from txexport.errors import BundleError, UnsupportedError, shown
 from txexport.runtime.preprocessing.decoding import Cleaning
+from txexport.support.arguments import is_whole
 
-VOCABULARY = "vocab.json"
+VOCABULARY, ADDED = "vocab.json", "added_tokens.json"
 SETTINGS = "tokenizer_config.json"
 KIND = "Wav2Vec2CTCTokenizer"
 # The defaults of Wav2Vec2CTCTokenizer.
@@ -39,10 +40,12 @@ class CTCTokenizer:
         self.lower, tidy = (_flag(settings, name) for name in FLAGS)
         self.cleaning = Cleaning(tidy, times=False)
         self.tokens = _vocabulary(folder, settings.get("target_lang"))
-        for text, number in read_json(folder / "added_tokens.json", missing={}).items():
+        for number, text in _by_id(read_json(folder / ADDED, missing={}), ADDED).items():
             self.tokens.setdefault(number, text)
-        for number, token in settings.get("added_tokens_decoder", {}).items():
-            self.tokens.setdefault(int(number), _text(number, token))
+        for key, token in _object(settings, "added_tokens_decoder").items():
+            if not (key.isdecimal() and len(key) < 11):
+                raise BundleError(f"{SETTINGS}: added_tokens_decoder has {shown(key)}, expected token ids")
+            self.tokens.setdefault(int(key), _text(key, token))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the likeliest token ids (S) of a sound's vectors."""
@@ -56,13 +59,26 @@ def _vocabulary(folder: Path, language: Any) -> dict[int, str]:
     """Tokens by id, of one `language` where each has a vocabulary."""
     values = read_json(folder / VOCABULARY)
     if language is not None:
-        if not isinstance(values.get(language), dict):
+        if not isinstance(language, str) or not isinstance(values.get(language), dict):
             raise BundleError(f"{VOCABULARY} has no vocabulary of the target_lang {shown(language)}")
         values = values[language]
+    return _by_id(values, VOCABULARY)
+
+
+def _by_id(values: Mapping[str, Any], file: str) -> dict[int, str]:
+    """The tokens of a file by id."""
     for text, number in values.items():
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise BundleError(f"{VOCABULARY}: {shown(text)} is {shown(number)}, expected a token id")
+        if not is_whole(number, 0):
+            raise BundleError(f"{file}: {shown(text)} is {shown(number)}, expected a token id")
     return {number: text for text, number in values.items()}
+
+
+def _object(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A setting that is an object; empty if it is missing."""
+    value = settings.get(name) or {}
+    if not isinstance(value, Mapping):
+        raise BundleError(f"{SETTINGS}: {name} is {shown(value)}, expected an object")
+    return value
 
 
 def _text(name: str, value: Any) -> str:

@@ -6,6 +6,12 @@ from txexport.bundle import read_json
 from txexport.errors import BundleError, UnsupportedError
 
 ALONE = "preprocessor_config.json"
+# The feature extractor of a model type, in transformers, if the file names no class.
+OF_MODEL = {
+    "audio-spectrogram-transformer": "ASTFeatureExtractor",
+    "wav2vec2": "Wav2Vec2FeatureExtractor",
+    "whisper": "WhisperFeatureExtractor",
+}
 TOGETHER = "processor_config.json"  # transformers 5 writes all of a model's processors into this one
 
 
@@ -21,6 +27,15 @@ def read_settings(folder: Path, part: str) -> dict:
     if not isinstance(settings, dict):
         raise BundleError(f"{folder / TOGETHER}: {part} is a {type(settings).__name__}, expected an object")
     return settings
+
+
+def extractor_settings(folder: Path) -> dict:
+    """The settings of the feature extractor, with the class that config.json implies if they name none."""
+    settings = read_settings(folder, "feature_extractor")
+    if settings.get("feature_extractor_type") is not None:
+        return settings
+    model_type = read_json(folder / "config.json", missing={}).get("model_type")
+    return settings | {"feature_extractor_type": OF_MODEL.get(str(model_type))}
 
 
 def check_kind(settings: dict, kind: str) -> None:

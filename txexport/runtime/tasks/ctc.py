@@ -6,7 +6,7 @@ from typing import Any
 from txexport.contracts import roles
 from txexport.contracts.names import LOGITS
 from txexport.errors import InputError
-from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.audio import SINGLE
 from txexport.runtime.preprocessing.ctc_tokenizer import CTCTokenizer
 from txexport.runtime.preprocessing.text import as_list
@@ -18,10 +18,9 @@ from txexport.support.progress import Progress, counting
 def transcribe(bundle: LoadedBundle, sounds: Any, progress: Progress | None = None) -> str | list[str]:
     """The transcript of a sound, or of each of several: the likeliest token of every vector.
 
-    Each sound is read alone: without a mask, padding would change its text. Raises InputError for what is no
-    sound, and for one that is too short.
+    Each sound is read alone: without a mask, padding would change its text. Raises InputError for an
+    invalid sound, and for one that is too short.
     """
-    check_task(bundle, "transcribe")
     sources: Sequence = [sounds] if isinstance(sounds, SINGLE) else as_list(sounds)
     session, tell = bundle.sessions[roles.MODEL], counting(progress)
     extractor, tokenizer = extractor_of(bundle, session), CTCTokenizer(bundle.files.folder)

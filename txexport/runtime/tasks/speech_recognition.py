@@ -1,4 +1,4 @@
-"""Speech recognition with Whisper, and the first tokens of its decoder (Radford et al. 2022, 2.3)."""
+"""Speech recognition: Whisper, with the first tokens of its decoder (Radford et al. 2022, 2.3), and CTC."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -83,8 +83,9 @@ def transcribe(
     Sounds are those that `Model.audio` takes, at most as long as the model reads at once. `options` are
     `task`; `language`, a code such as "fr", by default the checkpoint's or else detected by the model; and
     those of `generate`, except that max_length counts new tokens only, as in transformers for speech. Sounds
-    are read batch by batch; each counts as many tokens as the encoder outputs. Raises InputError for an
-    invalid task, language or sound.
+    are read batch by batch; each counts as many tokens as the encoder outputs. A model with a CTC head has no
+    options, and reads sounds of any length one by one. Raises InputError for an invalid task, language or
+    sound.
     """
     check_place(first_place)
     check_task(bundle, "transcribe")

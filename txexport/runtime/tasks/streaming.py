@@ -9,7 +9,7 @@ from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.prompts import chat_input_ids, inputs_of, target_option
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.preprocessing.pieces import Pieces
@@ -41,6 +41,7 @@ def stream_many(
     errors as there; num_return_sequences must be 1.
     """
     if bundle.prompt_kind == SOUND:
+        check_task(bundle, "generate")
         refuse_languages(src_lang, tgt_lang)
         request = speech_recognition.request(bundle, prompts, logits_processor=logits_processor, **options)
     elif bundle.prompt_kind == IMAGE:

@@ -12,7 +12,7 @@ from txexport.runtime.generation.prompts import Prompts, chat_input_ids, inputs_
 from txexport.runtime.generation.requests import LogitsProcessor, check_place, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.generation.search import Generated
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.tasks import speech_recognition
@@ -58,6 +58,7 @@ def generate(
         "progress": progress,
     }
     if bundle.prompt_kind == SOUND:
+        check_task(bundle, "generate")
         refuse_languages(src_lang, tgt_lang)
         return speech_recognition.transcribe(bundle, prompts, **options)
     if bundle.prompt_kind == IMAGE:

@@ -34,9 +34,9 @@ EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # the default is bfloat16 on proces
 @cache
 def load(bundle: Path, task: str) -> Any:
     """The model; one that recognises speech in one graph has a CTC head."""
-    has_one = (bundle / "onnx/model.onnx").is_file()
-    ctc = task == "automatic-speech-recognition" and has_one
-    kind, files = intel.OVModelForCTC if ctc else CLASSES[task], ONE_GRAPH if has_one else THREE_GRAPHS
+    ctc = task == "automatic-speech-recognition" and not any(bundle.glob("onnx/encoder_model*.onnx"))
+    has_three = task in ("text2text-generation", "automatic-speech-recognition") and not ctc
+    kind, files = intel.OVModelForCTC if ctc else CLASSES[task], THREE_GRAPHS if has_three else ONE_GRAPH
     return kind.from_pretrained(bundle, from_onnx=True, ov_config=EXACT, **files)
 
 

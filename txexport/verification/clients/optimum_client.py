@@ -30,7 +30,7 @@ CLASSES = {
 @cache
 def load(bundle: Path, task: str, **loading: Any) -> Any:
     """The model; one that recognises speech in one graph has a CTC head."""
-    ctc = task == "automatic-speech-recognition" and (bundle / "onnx/model.onnx").is_file()
+    ctc = task == "automatic-speech-recognition" and not any(bundle.glob("onnx/encoder_model*.onnx"))
     kind = ort.ORTModelForCTC if ctc else CLASSES[task]
     return kind.from_pretrained(str(bundle), **loading)
 

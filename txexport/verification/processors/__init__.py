@@ -20,7 +20,6 @@ from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
-from txexport.tasks import served_row
 from txexport.verification.checks import (
     CHAT_TEMPLATE,
     CTC_TOKENIZER,
@@ -30,6 +29,7 @@ from txexport.verification.checks import (
     TensorCheck,
 )
 from txexport.verification.processors import chat, ctc_tokenizer, signals, tokenizer
+from txexport.verification.processors.original import task_of
 
 
 class Check(Protocol):
@@ -44,13 +44,13 @@ class Check(Protocol):
 
 def _chats(manifest: Manifest) -> bool:
     """True if a bundle answers conversations: it generates, and reads tokens alone."""
-    row = served_row(manifest.task, generates=manifest.cache is not None)
+    row = task_of(manifest)
     return row is not None and row.methods[0] == "generate"
 
 
 def _recognises(manifest: Manifest) -> bool:
     """True if a bundle recognises speech without generating text: by a CTC head."""
-    row = served_row(manifest.task, generates=manifest.cache is not None)
+    row = task_of(manifest)
     return row is not None and row.methods[0] == "transcribe" and not row.caches
 
 

@@ -9,10 +9,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
+from txexport.bundle.manifest import Manifest
 from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import first_line, is_failure, shown
+from txexport.tasks import Task, served_row
 from txexport.verification.checks import SkipError, TensorCheck
+
+
+def task_of(manifest: Manifest) -> Task | None:
+    """The row of a bundle's task; None for an unknown task."""
+    return served_row(manifest.task, generates=manifest.cache is not None)
 
 
 def equal(what: str, count: int) -> TensorCheck:

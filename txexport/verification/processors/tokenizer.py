@@ -14,9 +14,8 @@ from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, Text
 from txexport.runtime.preprocessing.text_length import UNLIMITED, sentence_settings
 from txexport.runtime.preprocessing.token_types import gives_types
-from txexport.tasks import served_row
 from txexport.verification.checks import SkipError, TensorCheck
-from txexport.verification.processors.original import differs, equal, original
+from txexport.verification.processors.original import differs, equal, original, task_of
 from txexport.verification.processors.texts import SEED, pairs, texts
 
 LENGTHS = (9, 17)  # that texts are truncated to; the first if `quick`
@@ -44,7 +43,7 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     with original("AutoTokenizer", checkpoint, manifest.model_type) as theirs:
         _check_reads(theirs)
         seeded = _texts(ours, theirs, quick)
-        row, checks = served_row(manifest.task, generates=manifest.cache is not None), []
+        row, checks = task_of(manifest), []
         methods = set() if row is None else {*row.methods}
         if not WRITERS & methods:
             checks += [*_encoded(ours, theirs, seeded, quick), _limit(files, folder, theirs)]

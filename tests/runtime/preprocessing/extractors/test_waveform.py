@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 import transformers
 from helpers.speech import recordings
+from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_MAPPING_NAMES
 
 from txexport.errors import BundleError, UnsupportedError
 from txexport.runtime.preprocessing.extractors import read_extractor
+from txexport.runtime.preprocessing.preprocessor import OF_MODEL
+
+SETTINGS = [{}, {"do_normalize": False}, {"sampling_rate": 8000}, {"return_attention_mask": True}]
 
 
-@pytest.mark.parametrize("settings", [{}, {"do_normalize": False}, {"sampling_rate": 8000}], ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_samples_equal_the_original(settings, tmp_path):
     original = transformers.Wav2Vec2FeatureExtractor(**settings)
     original.save_pretrained(tmp_path)
@@ -25,7 +29,6 @@ def test_samples_equal_the_original(settings, tmp_path):
 @pytest.mark.parametrize(
     ("values", "kind", "message"),
     [
-        ({"return_attention_mask": True}, UnsupportedError, "return_attention_mask True is not supported"),
         ({"padding_side": "left"}, UnsupportedError, "padding_side 'left' is not supported"),
         ({"feature_size": 2}, UnsupportedError, "feature_size 2 is not supported"),
         ({"sampling_rate": 0}, BundleError, "sampling_rate is 0 and do_normalize True, expected"),
@@ -44,3 +47,18 @@ def test_settings_that_are_refused(values, kind, message, tmp_path):
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
     with pytest.raises(kind, match=message):
         read_extractor(tmp_path)
+
+
+@pytest.mark.parametrize("model_type", OF_MODEL)
+def test_a_file_without_a_class_is_of_the_model_type(model_type, tmp_path):
+    """As files of the first releases are; transformers reads the class from config.json."""
+    kind = FEATURE_EXTRACTOR_MAPPING_NAMES[model_type]
+    getattr(transformers, kind)().save_pretrained(tmp_path)
+    file = tmp_path / "preprocessor_config.json"
+    settings = json.loads(file.read_text())
+    assert settings.pop("feature_extractor_type") == kind == read_extractor(tmp_path).kind
+    file.write_text(json.dumps(settings))
+    with pytest.raises(UnsupportedError, match="feature extractor None is not supported"):
+        read_extractor(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    assert read_extractor(tmp_path).kind == kind

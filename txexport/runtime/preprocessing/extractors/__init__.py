@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from txexport.errors import UnsupportedError
+from txexport.errors import UnsupportedError, shown
 from txexport.runtime.preprocessing.audio import Source
-from txexport.runtime.preprocessing.preprocessor import read_settings
+from txexport.runtime.preprocessing.preprocessor import extractor_settings
 
 
 class Extractor(Protocol):
@@ -33,8 +33,8 @@ class Extractor(Protocol):
         """The input (B,...) float32 of one sound or several.
 
         A sound is the path of a WAV file, or an array (N,) of floats between -1 and 1 at `rate` Hz, by
-        default the extractor's. Other rates are resampled. Raises InputError for what is no sound, and for
-        one that is too long unless `truncate` cuts it; None is for callers that offer no choice.
+        default the extractor's. Other rates are resampled. Raises InputError for an invalid sound and, unless
+        `truncate` cuts it, for one that is too long; with None, the message does not name `truncate`.
         """
 
 
@@ -50,8 +50,8 @@ def read_extractor(folder: Path) -> Extractor:
 
     Raises BundleError for settings that are missing or damaged, UnsupportedError for another class.
     """
-    kind = read_settings(folder, "feature_extractor").get("feature_extractor_type")
-    if kind not in _extractors():
-        expected = ", ".join(_extractors())
-        raise UnsupportedError(f"feature extractor {kind} is not supported; expected one of {expected}")
+    kind = extractor_settings(folder)["feature_extractor_type"]
+    if not isinstance(kind, str) or kind not in _extractors():
+        name, expected = kind if isinstance(kind, str) else shown(kind), ", ".join(_extractors())
+        raise UnsupportedError(f"feature extractor {name} is not supported; expected one of {expected}")
     return _extractors()[kind](folder)

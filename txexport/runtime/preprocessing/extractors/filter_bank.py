@@ -11,7 +11,7 @@ from txexport.contracts.names import INPUT_VALUES
 from txexport.errors import BundleError, InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.audio import FASTEST, Source, as_sounds, read_sound
-from txexport.runtime.preprocessing.preprocessor import check_kind, read_settings
+from txexport.runtime.preprocessing.preprocessor import check_kind, extractor_settings
 from txexport.support.arguments import is_whole
 
 # The defaults of ASTFeatureExtractor, and its constants.
@@ -33,7 +33,7 @@ class FilterBank:
     port, rank = INPUT_VALUES, 3
 
     def __init__(self, folder: Path):
-        settings = read_settings(folder, "feature_extractor")
+        settings = extractor_settings(folder)
         check_kind(settings, self.kind)
         counts = {name: _or(settings.get(name), default) for name, default in COUNTS.items()}
         for name, value in counts.items():

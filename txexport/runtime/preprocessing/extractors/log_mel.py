@@ -12,7 +12,7 @@ from txexport.contracts.names import INPUT_FEATURES
 from txexport.errors import BundleError, UnsupportedError, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.audio import FASTEST, Source, as_sounds, read_sound
-from txexport.runtime.preprocessing.preprocessor import check_kind, read_settings
+from txexport.runtime.preprocessing.preprocessor import check_kind, extractor_settings
 
 # The defaults of WhisperFeatureExtractor.
 DEFAULTS: dict[str, Any] = {
@@ -43,7 +43,7 @@ class Audio:
     port, rank = INPUT_FEATURES, 3
 
     def __init__(self, folder: Path):
-        settings = read_settings(folder, "feature_extractor")
+        settings = extractor_settings(folder)
         check_kind(settings, self.kind)
         options = DEFAULTS | {name: settings[name] for name in DEFAULTS if settings.get(name) is not None}
         for name in COUNTS:
@@ -88,7 +88,7 @@ class Audio:
 
         A sound is the path of a WAV file, or an array (N,) of floats between -1 and 1 at `rate` Hz, which is
         the model's unless given. Other rates are resampled.
-        Raises InputError for what is no sound, and unless `truncate` cuts it, for one that is too long; None
+        Raises InputError for an invalid sound, and unless `truncate` cuts it, for one that is too long; None
         is for callers that leave no choice.
         """
         sounds = as_sounds(sounds)

@@ -9,12 +9,12 @@ import numpy as np
 from txexport.contracts.names import INPUT_VALUES
 from txexport.errors import BundleError, InputError, UnsupportedError, shown
 from txexport.runtime.preprocessing.audio import FASTEST, Source, as_sounds, read_sound
-from txexport.runtime.preprocessing.preprocessor import check_kind, read_settings
+from txexport.runtime.preprocessing.preprocessor import check_kind, extractor_settings
 from txexport.support.arguments import is_whole
 
 # The defaults of Wav2Vec2FeatureExtractor.
 DEFAULTS: dict[str, Any] = {"sampling_rate": 16000, "do_normalize": True}
-ONLY = {"feature_size": 1, "padding_side": "right", "return_attention_mask": False}  # the supported values
+ONLY = {"feature_size": 1, "padding_side": "right"}  # the supported values
 EPSILON = 1e-7  # added to the variance
 
 
@@ -28,7 +28,7 @@ class Waveform:
     port, rank = INPUT_VALUES, 2
 
     def __init__(self, folder: Path):
-        settings = read_settings(folder, "feature_extractor")
+        settings = extractor_settings(folder)
         check_kind(settings, self.kind)
         for name, value in ONLY.items():
             if settings.get(name) not in (None, value):
@@ -46,8 +46,8 @@ class Waveform:
     ) -> np.ndarray:
         """input_values (B,N) float32 of one sound or several of one length.
 
-        A sound is as of Extractor.features; any length is read. Raises InputError for what is no sound, and
-        for sounds of several lengths: the model has no mask, so that padding would change its output.
+        Sounds are those of Extractor.features, of any length. Raises InputError for an invalid sound, and for
+        sounds of several lengths: the model has no mask, so padding would change its output.
         """
         rows = [self._row(read_sound(source, self.rate, rate, None)) for source in as_sounds(sounds)]
         lengths = sorted({row.size for row in rows})
