@@ -84,8 +84,8 @@ def transcribe(
     `task`; `language`, a code such as "fr", by default the checkpoint's or else detected by the model; and
     those of `generate`, except that max_length counts new tokens only, as in transformers for speech. Sounds
     are read batch by batch; each counts as many tokens as the encoder outputs. A model with a CTC head has no
-    options, and reads sounds of any length one by one. Raises InputError for an invalid task, language or
-    sound.
+    options, and reads sounds one by one, each in one piece. Raises InputError for an invalid task, language
+    or sound.
     """
     check_place(first_place)
     check_task(bundle, "transcribe")
