@@ -20,6 +20,8 @@ EXTRAS = {  # the extra that installs each imported library; see CONTRIBUTING.md
     "huggingface_hub": "hub",
     "jinja2": "chat",
     "PIL": "image",
+    "soundfile": "audio",
+    "soxr": "audio",
     "llguidance": "constrained",
     "openvino": "openvino",
     "pyarrow": "spark",
