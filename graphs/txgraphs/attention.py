@@ -9,6 +9,7 @@ from txgraphs._component import Body, component
 from txgraphs.linear import linear
 from txgraphs.norm import norm
 from txgraphs.position import asked
+from txgraphs.relative_gate import relative_gate
 from txgraphs.scaled_dot_product_attention import filled_mix, scale_of, scaled_dot_product_attention
 
 
@@ -35,11 +36,15 @@ def attention(
     mask: ir.Value | None,
     cos: ir.Value | None,
     sin: ir.Value | None,
+    **bias: ir.Value,
 ) -> tuple[ir.Value, ...]:
     """Attention of a sequence over itself (Vaswani et al. 2017, 3.2).
 
     x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and where `weighted` weights (B,N,S,S).
+    A gated attention reads a bias, `relative` (1,N,S,S).
     """
+    if spec.gated:
+        mask = relative_gate(spec, g / "gate", x, bias["relative"], mask)  # (B, N, S, S)
     q = _heads(spec, g, "q", x, cos, sin)  # (B, N, S, H)
     k, v = _heads(spec, g, "k", x, cos, sin), _values(spec, g, x)  # (B, K, S, H)
     heads, *weights = scaled_dot_product_attention(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)

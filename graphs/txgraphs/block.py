@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from txexport.contracts import names
 from txexport.spec import (
+    AdapterSpec,
     AttentionSpec,
     BlockSpec,
     Cache,
@@ -170,4 +171,12 @@ def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
     y = g.op.Add(attended, fed)  # (B, S, W)
     if spec.placement.after:
         y = norm(spec.norm, g / "feed_forward_norm", y)
+    return y if spec.adapter is None else adapter(spec.adapter, g / "adapter", y)
+
+
+@component("y")
+def adapter(spec: AdapterSpec, g: Body, x: ir.Value) -> ir.Value:
+    """A norm and a small network in a residual (Houlsby et al. 2019, 2.1): x (B,S,W) -> y (B,S,W)."""
+    small = feed_forward(spec.feed_forward, g / "feed_forward", norm(spec.norm, g / "norm", x))
+    y = g.op.Add(x, small)  # (B, S, W)
     return y

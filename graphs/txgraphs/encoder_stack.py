@@ -1,15 +1,25 @@
 """Encoders: stacks that read a whole sequence, image or sound at once."""
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 
 from txexport.contracts import names
-from txexport.spec import AlibiSpec, BlockSpec, RoundedAlibiSpec, SignalStackSpec, TextStackSpec
+from txexport.spec import (
+    AlibiSpec,
+    BlockSpec,
+    RelativeSpec,
+    RoundedAlibiSpec,
+    SignalStackSpec,
+    TextStackSpec,
+)
 from txgraphs._graph import Graph
 from txgraphs._nodes import Place
 from txgraphs.block import encoder_block
+from txgraphs.conformer_block import conformer_block, distance_context
 from txgraphs.inputs import signal_embedding
 from txgraphs.mask import causal_mask, near_mask, padding_mask
-from txgraphs.position import patch_rotation, positions, token_positions
+from txgraphs.position import patch_rotation, positions, relative_bias, rotation, token_positions
 from txgraphs.stack import (
     Given,
     Masks,
@@ -59,24 +69,50 @@ def encoder(
 
 
 def signal_encoder(
-    spec: SignalStackSpec, graph: Graph, signal: ir.Value, given: Given, stack: str = "encoder"
-) -> ir.Value:
-    """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder."""
+    spec: SignalStackSpec, graph: Graph, inputs: dict[str, ir.Value], given: Given, stack: str = "encoder"
+) -> tuple[ir.Value, ir.Value | None]:
+    """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder.
+
+    `inputs` are the signal, and the attention_mask of a masked stack -> last_hidden_state (B,S,W), and its
+    mask (B,S), None where the stack is not masked.
+    """
+    signal, *masks = inputs.values()
     context: Values = {"mask": None, "cos": None, "sin": None}
-    if spec.rotary is not None:
-        turning = patch_rotation(spec.patches, spec.rotary, graph.dtype)
+    rotary, patches = spec.rotary, spec.patches
+    if rotary is not None and patches is not None:
+        turning = patch_rotation(patches, rotary, graph.dtype)
         context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
-    x = signal_embedding(spec, graph / f"{stack}.embedding", signal)  # (B, S, W)
+    x, vectors = signal_embedding(spec, graph / f"{stack}.embedding", signal, *masks)  # (B, S, W), (B, S)
+    if vectors is not None:
+        context["mask"] = graph.call(padding_mask, vectors, x, name="mask")  # (B, 1, S, S)
+    if rotary is not None and patches is None:
+        start = graph.op.Expand(graph.constant("start", [0]), graph.op.Shape(x, start=0, end=1))  # (B)
+        order = graph.call(positions, x, start, name="order")  # (B, S)
+        turning = rotation(rotary, graph.dtype)
+        context["cos"], context["sin"] = graph.call(turning, order, name="rotation")  # (B, S, R)
+    if isinstance(spec.relative, RelativeSpec):
+        order = graph.call(positions, x, graph.constant("start", [0]), name="order")  # (1, S)
+        context["relative"] = relative_bias(spec.relative, graph / f"{stack}.relative", order, order)
+    distances = distance_context(spec, graph, x)
     for layer, block in enumerate(spec.layers):
+        if block.convolution is not None:
+            context = {"attention_mask": vectors, "mask": context["mask"]} | distances[block]
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
-    return final_normed(spec, graph, stack, x, given)
+    return final_normed(spec, graph, stack, x, given), vectors
 
 
 def _through(
-    block: BlockSpec, place: Place, x: ir.Value, context: dict[str, ir.Value | None], given: Given
+    block: BlockSpec,
+    place: Place,
+    x: ir.Value,
+    context: dict[str, ir.Value | None],
+    given: Given,
 ) -> ir.Value:
     """x (B,S,W) -> what an encoder's layer makes of it (B,S,W)."""
     given.hidden(x)
-    x, *weights = encoder_block(block, given.weighted, place, x, **context)
+    build: Callable[..., tuple[ir.Value, ...]] = encoder_block
+    if block.convolution is not None:
+        build = conformer_block
+    x, *weights = build(block, given.weighted, place, x, **context)
     given.weights(*weights)
     return x

@@ -26,6 +26,7 @@ def sinusoid_vectors(spec: SinusoidVectorsSpec, dtype: ir.DataType) -> OnnxFunct
     """
     numbers = onnx.numpy_helper.from_array(np.array(spec.frequencies, np.float32))
     clamped, most, least = spec.clamp is not None, spec.clamp or 0, -(spec.clamp or 0)
+    interleaved, shape = spec.interleaved, [1, -1, 2 * len(spec.frequencies)]
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)
@@ -37,7 +38,14 @@ def sinusoid_vectors(spec: SinusoidVectorsSpec, dtype: ir.DataType) -> OnnxFunct
         if clamped:
             distances = op.Min(op.Max(distances, op.Constant(value_int=least)), op.Constant(value_int=most))
         angles = op.Cast(op.Unsqueeze(distances, column), to=1) * op.Constant(value=numbers)  # (P, W / 2)
-        vectors = op.Unsqueeze(op.Concat(op.Sin(angles), op.Cos(angles), axis=1), op.Constant(value_ints=[0]))
+        if interleaved:
+            last = op.Constant(value_ints=[2])
+            pairs = op.Concat(op.Unsqueeze(op.Sin(angles), last), op.Unsqueeze(op.Cos(angles), last), axis=2)
+            vectors = op.Reshape(pairs, op.Constant(value_ints=shape))
+        else:
+            vectors = op.Unsqueeze(
+                op.Concat(op.Sin(angles), op.Cos(angles), axis=1), op.Constant(value_ints=[0])
+            )
         if narrow:
             vectors = op.Cast(vectors, to=kind)  # (1, P, W)
         places = op.Unsqueeze(tokens, column) - tokens + (length - one)  # (S, S)
@@ -61,34 +69,36 @@ def transformer_xl_attention(
     weighted: bool,
     g: Body,
     x: ir.Value,
-    mask: ir.Value,
+    mask: ir.Value | None,
     vectors: ir.Value,
     of_query: ir.Value,
-    apart: ir.Value,
+    apart: ir.Value | None = None,
 ) -> tuple[ir.Value, ...]:
     """Attention of contents to contents, distances (Dai et al. 2019, 3.3) and segments (Yang et al. 2019).
 
     x (B,S,W), mask and apart (B,1,S,S), distances (1,P,W), of_query (S,S) as `sinusoid_vectors` gives them
     -> y (B,S,W), and where `weighted` weights (B,N,S,S).
     """
-    op, scale, q = g.op, spec.scale, linear(False, g / "q", x)
+    op, scale, q = g.op, spec.scale, linear(spec.bias, g / "q", x)
     heads = op.Constant(value_ints=[0, 0, spec.num_heads, -1])
     contents = g.call(split, op.Add(q, g.weight("content_bias")), heads)  # (B, N, S, H)
-    k = g.call(split, linear(False, g / "k", x), heads)
-    v = g.call(split, linear(False, g / "v", x), heads)
+    k = g.call(split, linear(spec.bias, g / "k", x), heads)
+    v = g.call(split, linear(spec.bias, g / "v", x), heads)
     distances = g.call(split, linear(False, g / "k_position", vectors), heads)  # (1, N, P, H)
     placed = g.call(split, op.Add(q, g.weight("position_bias")), heads)
     related = g.call(at_places, placed, distances, of_query, scale=scale)  # (B, N, S, S)
-    rows = op.Unsqueeze(g.weight("segment.weight"), op.Constant(value_ints=[0]))
-    segments = g.call(split, rows, heads)  # (1, N, 2, H)
-    segmented = g.call(split, op.Add(q, g.weight("segment_bias")), heads)
-    both = g.call(scores, segmented, segments, scale=scale)  # (B, N, S, 2)
-    same = op.Gather(both, op.Constant(value_ints=[0]), axis=3, name="same")  # (B, N, S, 1)
-    other = op.Gather(both, op.Constant(value_ints=[1]), axis=3, name="other")
-    bias = g.call(biased_mask, op.Add(related, op.Where(apart, other, same)), mask)  # (B, N, S, S)
+    if apart is not None:
+        rows = op.Unsqueeze(g.weight("segment.weight"), op.Constant(value_ints=[0]))
+        segments = g.call(split, rows, heads)  # (1, N, 2, H)
+        segmented = g.call(split, op.Add(q, g.weight("segment_bias")), heads)
+        both = g.call(scores, segmented, segments, scale=scale)  # (B, N, S, 2)
+        same = op.Gather(both, op.Constant(value_ints=[0]), axis=3, name="same")  # (B, N, S, 1)
+        other = op.Gather(both, op.Constant(value_ints=[1]), axis=3, name="other")
+        related = op.Add(related, op.Where(apart, other, same))
+    bias = related if mask is None else g.call(biased_mask, related, mask)  # (B, N, S, S)
     if not weighted:
         mixed = g.call(merge, g.call(biased_mix, contents, k, v, bias, scale=scale), name="mixed")
-        return (linear(False, g / "o", mixed),)  # (B, S, W)
+        return (linear(spec.bias, g / "o", mixed),)  # (B, S, W)
     weights = op.Softmax(op.Add(g.call(scores, contents, k, scale=scale), bias), axis=-1, name="weights")
-    y = linear(False, g / "o", g.call(merge, g.call(weighted_sum, weights, v), name="mixed"))
+    y = linear(spec.bias, g / "o", g.call(merge, g.call(weighted_sum, weights, v), name="mixed"))
     return y, weights

@@ -7,6 +7,7 @@ from txexport.spec import AttentionSpec, Cache
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 from txmodels.position import asked
+from txmodels.relative_gate import RelativeGate
 from txmodels.scaled_dot_product_attention import (
     attention_weights,
     scaled_dot_product_attention,
@@ -70,11 +71,23 @@ class Attention(nn.Module):
             self.q_norm = Norm(spec.q_norm)
             self.k_norm = Norm(spec.k_norm)
         self.sinks = nn.Parameter(torch.zeros(spec.num_heads)) if spec.sinks else None
+        if spec.gated:
+            self.gate = RelativeGate(spec)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, cos: Tensor | None, sin: Tensor | None
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        cos: Tensor | None,
+        sin: Tensor | None,
+        relative: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and weights (B,N,S,S)."""
+        """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and weights (B,N,S,S).
+
+        A gated attention reads the bias `relative` (1,N,S,S).
+        """
+        if relative is not None:
+            mask = self.gate(x, relative, mask)  # (B, N, S, S)
         q = self._heads("q", x, cos, sin)  # (B, N, S, H)
         k, v = self._heads("k", x, cos, sin), self._values(x)  # (B, K, S, H)
         heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)

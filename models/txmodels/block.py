@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from txexport.contracts import names
 from txexport.spec import (
+    AdapterSpec,
     AttentionSpec,
     BlockSpec,
     Cache,
@@ -71,6 +72,19 @@ class _Scale(nn.Module):
         return x * self.weight
 
 
+class Adapter(nn.Module):
+    """A norm and a small network in a residual (Houlsby et al. 2019, 2.1)."""
+
+    def __init__(self, spec: AdapterSpec):
+        super().__init__()
+        self.norm, self.feed_forward = Norm(spec.norm), FeedForward(spec.feed_forward)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,S,W) -> y (B,S,W)."""
+        y: Tensor = x + self.feed_forward(self.norm(x))
+        return y
+
+
 class _Block(nn.Module):
     """The sublayers that every block has, in its norms and its scale."""
 
@@ -93,6 +107,8 @@ class _Block(nn.Module):
             self.feed_forward_post_norm = Norm(spec.norm)
         if spec.layer_scale:
             self.feed_forward_scale = _Scale(spec.attention.hidden_size)
+        if spec.adapter is not None:
+            self.adapter = Adapter(spec.adapter)
 
     def _before_attention(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> the input of attention (B,S,W)."""
@@ -146,7 +162,7 @@ class _Block(nn.Module):
         y = attended + fed  # (B, S, W)
         if self.spec.placement.after:
             y = self.feed_forward_norm(y)
-        return y
+        return y if self.spec.adapter is None else self.adapter(y)
 
 
 class EncoderBlock(_Block):

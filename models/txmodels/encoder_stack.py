@@ -1,14 +1,27 @@
 """Encoders: stacks that read a whole sequence, image or sound at once."""
 
+import torch
 from torch import Tensor, nn
 
-from txexport.spec import AlibiSpec, RoundedAlibiSpec, SignalStackSpec, TextStackSpec
+from txexport.spec import (
+    AlibiSpec,
+    BlockSpec,
+    RelativeSpec,
+    RoundedAlibiSpec,
+    SignalStackSpec,
+    TextStackSpec,
+)
 from txmodels.block import EncoderBlock
+from txmodels.conformer_block import ConformerBlock, distance_context
 from txmodels.inputs import signal_embedding
 from txmodels.mask import causal_mask, near_mask, padding_mask
 from txmodels.norm import Norm
-from txmodels.position import patch_rotation, positions, token_positions
+from txmodels.position import RelativeBias, patch_rotation, positions, rotation, token_positions
 from txmodels.stack import Given, Stack, Values, layer_context
+
+
+def _block(spec: BlockSpec, weighted: bool) -> nn.Module:
+    return EncoderBlock(spec, weighted) if spec.convolution is None else ConformerBlock(spec, weighted)
 
 
 class Encoder(Stack):
@@ -66,22 +79,42 @@ class SignalEncoder(nn.Module):
         super().__init__()
         self.spec = spec
         self.embedding = signal_embedding(spec)
-        self.layers = nn.ModuleList(EncoderBlock(block, weighted) for block in spec.layers)
+        self.layers = nn.ModuleList(_block(block, weighted) for block in spec.layers)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
+        if isinstance(spec.relative, RelativeSpec):
+            self.relative = RelativeBias(spec.relative, spec.blocks[0].attention.num_heads)
 
-    def forward(self, signal: Tensor, given: Given | None = None) -> Tensor:
-        """Pixels (B,channels,height,width) or a spectrogram (B,bands,frames) -> last_hidden_state (B,S,W).
+    def forward(
+        self, signal: Tensor, attention_mask: Tensor | None = None, given: Given | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Pixels (B,channels,height,width) or a sound -> last_hidden_state (B,S,W), and its mask (B,S).
 
-        `given` is filled with what layers give.
+        A masked stack reads the attention_mask of its signal; others return None as the mask. `given` is
+        filled with what layers give.
         """
-        given, cos, sin = given or Given(), None, None
-        if self.spec.rotary is not None:
-            cos, sin = patch_rotation(self.spec.patches, self.spec.rotary, signal)  # (B, S, R)
-        x = self.embedding(signal)  # (B, S, W)
-        for layer in self.layers:
+        given, cos, sin, vectors, mask = given or Given(), None, None, None, None
+        rotary, patches = self.spec.rotary, self.spec.patches
+        if rotary is not None and patches is not None:
+            cos, sin = patch_rotation(patches, rotary, signal)  # (B, S, R)
+        if self.spec.masked:
+            x, vectors = self.embedding(signal, attention_mask)  # (B, S, W), (B, S)
+            mask = padding_mask(vectors, x)  # (B, 1, S, S)
+        else:
+            x = self.embedding(signal)  # (B, S, W)
+        if rotary is not None and patches is None:
+            cos, sin = rotation(rotary, positions(x, x.new_zeros(x.shape[0], dtype=torch.long)))  # (B, S, R)
+        context: Values = {"mask": mask, "cos": cos, "sin": sin}
+        if isinstance(self.spec.relative, RelativeSpec):
+            order = torch.arange(x.shape[1], device=x.device)[None]  # (1, S)
+            context["relative"] = self.relative(order, order)  # (1, N, S, S)
+        distances = distance_context(self.spec, x)
+        for block, layer in zip(self.spec.layers, self.layers, strict=True):
             given.hidden(x)
-            x, *weights = layer(x, mask=None, cos=cos, sin=sin)
+            if block.convolution is not None:
+                x, *weights = layer(x, vectors, mask=mask, **distances[block])
+            else:
+                x, *weights = layer(x, **context)
             given.weights(*weights)
         y: Tensor = self.final_norm(x)
         given.last(x, y)
-        return y
+        return y, vectors

@@ -24,7 +24,10 @@ def sinusoid_vectors(spec: SinusoidVectorsSpec, input_ids: Tensor) -> tuple[Tens
         distances = distances.clamp(-spec.clamp, spec.clamp)
     frequencies = torch.tensor(spec.frequencies, device=input_ids.device)
     angles = distances[:, None].float() * frequencies  # (P, W / 2)
-    vectors = torch.cat([angles.sin(), angles.cos()], dim=1)[None]  # (1, P, W)
+    if spec.interleaved:
+        vectors = torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[None]  # (1, P, W)
+    else:
+        vectors = torch.cat([angles.sin(), angles.cos()], dim=1)[None]
     places = tokens[:, None] - tokens + (length - 1)  # (S, S)
     of_query = tokens[:, None] * (2 * length - 1) + places
     return vectors, of_query
@@ -46,18 +49,19 @@ class TransformerXLAttention(nn.Module):
         super().__init__()
         self.spec, self.weighted = spec, weighted
         inner = spec.num_heads * spec.head_dim
-        self.q = Linear(spec.hidden_size, inner, bias=False)
-        self.k = Linear(spec.hidden_size, inner, bias=False)
-        self.v = Linear(spec.hidden_size, inner, bias=False)
+        self.q = Linear(spec.hidden_size, inner, spec.bias)
+        self.k = Linear(spec.hidden_size, inner, spec.bias)
+        self.v = Linear(spec.hidden_size, inner, spec.bias)
         self.k_position = Linear(spec.hidden_size, inner, bias=False)
-        self.o = Linear(inner, spec.hidden_size, bias=False)
+        self.o = Linear(inner, spec.hidden_size, spec.bias)
         self.content_bias = nn.Parameter(torch.zeros(inner))
         self.position_bias = nn.Parameter(torch.zeros(inner))
-        self.segment_bias = nn.Parameter(torch.zeros(inner))
-        self.segment = nn.Embedding(2, inner)
+        if spec.segmented:
+            self.segment_bias = nn.Parameter(torch.zeros(inner))
+            self.segment = nn.Embedding(2, inner)
 
     def forward(
-        self, x: Tensor, mask: Tensor, vectors: Tensor, of_query: Tensor, apart: Tensor
+        self, x: Tensor, mask: Tensor | None, vectors: Tensor, of_query: Tensor, apart: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask and apart (B,1,S,S), distances (1,P,W) -> y (B,S,W), and weights (B,N,S,S).
 
@@ -69,10 +73,12 @@ class TransformerXLAttention(nn.Module):
         v = split(self.v(x), heads)
         distances = split(self.k_position(vectors), heads)  # (1, N, P, H)
         related = at_places(split(q + self.position_bias, heads), distances, of_query, scale)  # (B, N, S, S)
-        segments = split(self.segment.weight[None], heads)  # (1, N, 2, H)
-        both = split(q + self.segment_bias, heads) @ (segments * scale).mT  # (B, N, S, 2)
-        same, other = both[..., :1], both[..., 1:]  # (B, N, S, 1)
-        bias = biased_mask(related + torch.where(apart, other, same), mask)  # (B, N, S, S)
+        if apart is not None:
+            segments = split(self.segment.weight[None], heads)  # (1, N, 2, H)
+            both = split(q + self.segment_bias, heads) @ (segments * scale).mT  # (B, N, S, 2)
+            same, other = both[..., :1], both[..., 1:]  # (B, N, S, 1)
+            related = related + torch.where(apart, other, same)
+        bias = related if mask is None else biased_mask(related, mask)  # (B, N, S, S)
         if not self.weighted:
             mixed = merge(F.scaled_dot_product_attention(contents, k, v, bias, scale=scale))  # (B, S, N*H)
             y: Tensor = self.o(mixed)  # (B, S, W)

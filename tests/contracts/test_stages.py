@@ -16,7 +16,7 @@ ORDER = {
     "clip": [("text_model", "once"), ("vision_model", "once"), ("similarity_model", "once")],
     "gpt2": [("model", "step")],
     "t5": ENCODER_DECODER,
-    "whisper": ENCODER_DECODER,
+    "whisper": [*ENCODER_DECODER, ("alignment_model", "after")],
 }
 
 

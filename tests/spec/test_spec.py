@@ -16,10 +16,14 @@ from txexport import parts
 from txexport.errors import SpecError
 from txexport.spec import (
     Activation,
+    AdapterSpec,
     AlibiSpec,
     AttentionPoolSpec,
     AttentionSpec,
+    BatchNormSpec,
     BlockSpec,
+    ConvolutionModuleSpec,
+    ConvolutionNorm,
     ConvolutionSpec,
     DecoderSpec,
     DisentangledAttentionSpec,
@@ -29,6 +33,7 @@ from txexport.spec import (
     EncoderSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    FramesSpec,
     HeadKind,
     HeadSpec,
     LatentAttentionSpec,
@@ -42,18 +47,22 @@ from txexport.spec import (
     Pick,
     PositionKind,
     PositionSpec,
+    RelativeKeyAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
     RotarySpec,
+    RotatedInputAttentionSpec,
     RoundedAlibiSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
     SpectrogramSpec,
     StridedAttentionSpec,
+    SubsampledSpec,
     TextStackSpec,
     TransformerXLAttentionSpec,
     VectorSpec,
     WaveformSpec,
+    WaveformStemSpec,
 )
 from txexport.spec.serialization import TYPES, from_dict, to_dict
 
@@ -83,6 +92,17 @@ WAVEFORM = WaveformSpec(
     position_kernel=4,
     position_groups=3,
 )
+STEM = WaveformStemSpec(12, (ConvolutionSpec(7, 4, 3), ConvolutionSpec(12, 3, 2)), Activation.GELU)
+TURNED = SignalStackSpec(STEM, (dataclasses.replace(WHOLE, attention=TURNING),), 2)
+MODULE = ConvolutionModuleSpec(12, 5, Activation.SILU, NORM, causal=True)
+BATCHED = ConvolutionModuleSpec(12, 3, Activation.SILU, batch_norm=BatchNormSpec(12, 1e-5), bias=True)
+CONVOLVED = dataclasses.replace(BLOCK, placement=NormPlacement.PRE, convolution=MODULE)
+KEYED = dataclasses.replace(CONVOLVED, attention=RelativeKeyAttentionSpec(12, 3, 4, 6, 2))
+ROTATED = dataclasses.replace(CONVOLVED, attention=RotatedInputAttentionSpec(12, 3, ROTARY))
+DISTANT = dataclasses.replace(
+    CONVOLVED, attention=TransformerXLAttentionSpec(12, 3, 4, segmented=False), convolution=BATCHED
+)
+SIX = (1.0, 0.5, 0.2, 0.1, 0.05, 0.01)
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 NARROW = BlockSpec(
     dataclasses.replace(SELF, hidden_size=10, unmasked=True),
@@ -158,9 +178,53 @@ CONTRADICTIONS = {
     "SpectrogramSpec: time_stride is 0": lambda: SpectrogramSpec(12, 7, 9, 4, 2, 0),
     "convolutions is .., expected one or more": lambda: dataclasses.replace(WAVEFORM, convolutions=()),
     "position_groups 5": lambda: dataclasses.replace(WAVEFORM, position_groups=5),
-    "norm and final_norm are of size 12 and 12, expected 5 and 12": lambda: dataclasses.replace(
-        WAVEFORM, norm=NORM
+    "AdapterSpec: norm is 5 wide, feed_forward 12": lambda: AdapterSpec(NormSpec(5, 1e-5), FEED),
+    "2 position_layers with position_norm none, expected layer": lambda: dataclasses.replace(
+        WAVEFORM, position_layers=2
     ),
+    "WaveformSpec: norm is of size 12, expected 5": lambda: dataclasses.replace(WAVEFORM, norm=NORM),
+    "final_norm is of size 5, expected 12": lambda: dataclasses.replace(
+        WAVEFORM, final_norm=NormSpec(5, 1e-5)
+    ),
+    "attention is unmasked over a masked signal": lambda: SignalStackSpec(
+        dataclasses.replace(WAVEFORM, masked=True), (WHOLE,), 2
+    ),
+    "ConvolutionModuleSpec: kernel is 4": lambda: dataclasses.replace(MODULE, kernel=4),
+    r"norm and batch_norm of sizes \[\], expected one of them": lambda: dataclasses.replace(
+        MODULE, norm=None
+    ),
+    r"norm and batch_norm of sizes \[12, 12\]": lambda: dataclasses.replace(BATCHED, norm=NORM),
+    "BatchNormSpec: eps is 0": lambda: BatchNormSpec(12, 0),
+    "RelativeKeyAttentionSpec without a convolution": lambda: dataclasses.replace(KEYED, convolution=None),
+    "convolution with AttentionSpec, FeedForwardSpec, placement 'post'": lambda: dataclasses.replace(
+        CONVOLVED, placement=NormPlacement.POST
+    ),
+    "convolution with AttentionSpec, ExpertsSpec": lambda: dataclasses.replace(
+        CONVOLVED, feed_forward=EXPERTS
+    ),
+    "convolution with DisentangledAttentionSpec": lambda: dataclasses.replace(
+        CONVOLVED, attention=DisentangledAttentionSpec(12, 3, 4)
+    ),
+    "ConvolutionModuleSpec is 10 wide, attention 12": lambda: dataclasses.replace(
+        CONVOLVED, convolution=ConvolutionModuleSpec(10, 5, Activation.SILU, NormSpec(10, 1e-5))
+    ),
+    "a block has a convolution, expected None over texts": lambda: TextStackSpec(EMBEDDING, (CONVOLVED,), 2),
+    "relative is None for TransformerXLAttentionSpec": lambda: SignalStackSpec(
+        FramesSpec(12, 5, NormSpec(5, 1e-5)), (DISTANT,), 2
+    ),
+    "relative is given for RelativeKeyAttentionSpec": lambda: SignalStackSpec(
+        FramesSpec(12, 5, NormSpec(5, 1e-5)), (KEYED,), 2, relative=SinusoidVectorsSpec(SIX)
+    ),
+    "SignalStackSpec: 5 frequencies make vectors of 10 numbers": lambda: SignalStackSpec(
+        FramesSpec(12, 5, NormSpec(5, 1e-5)), (DISTANT,), 2, relative=SinusoidVectorsSpec(SIX[1:])
+    ),
+    "left is -1 and right 2": lambda: RelativeKeyAttentionSpec(12, 3, 4, -1, 2),
+    "RotatedInputAttentionSpec: 3 heads over 12 numbers and 1 frequencies": lambda: RotatedInputAttentionSpec(
+        12, 3, RotarySpec((1.0,))
+    ),
+    "FramesSpec: norm is 12 wide, the frames 5": lambda: FramesSpec(12, 5, NORM),
+    "SubsampledSpec: kernel is 2": lambda: SubsampledSpec(12, 8, 3, 2, kernel=2),
+    "SubsampledSpec: layers is 0": lambda: SubsampledSpec(12, 8, 3, 0),
     "ConvolutionSpec: stride is 0": lambda: ConvolutionSpec(5, 3, 0),
     "antialias is True": lambda: PatchSpec(12, (9, 9), 5, antialias=True),
     "PatchSpec: registers is -1": lambda: PatchSpec(12, (9, 9), 5, registers=-1),
@@ -184,6 +248,13 @@ CONTRADICTIONS = {
     "positioned=False; expected one": lambda: dataclasses.replace(
         VISION, embedding=dataclasses.replace(VISION.embedding, positioned=False)
     ),
+    "settings over WaveformStemSpec with positioned=False": lambda: dataclasses.replace(
+        TURNED, blocks=(WHOLE,)
+    ),
+    "convolutions have .7. channels; expected": lambda: dataclasses.replace(
+        STEM, convolutions=(ConvolutionSpec(7, 4, 3),)
+    ),
+    "convolutions have .. channels; expected": lambda: dataclasses.replace(STEM, convolutions=()),
     "2 different rotary settings": lambda: dataclasses.replace(
         VISION, blocks=(WHOLE, dataclasses.replace(WHOLE, attention=TURNING))
     ),
@@ -470,6 +541,27 @@ MODELS = {
     ),
     "recognised speech": EncoderSpec(
         encoder=SignalStackSpec(WAVEFORM, (WHOLE,), 2),
+        head=HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=9),
+    ),
+    "recognised speech, masked": EncoderSpec(
+        encoder=SignalStackSpec(
+            dataclasses.replace(
+                WAVEFORM, masked=True, convolution_norm=ConvolutionNorm.LAYER, norm=None, final_norm=None
+            ),
+            (dataclasses.replace(BLOCK, adapter=AdapterSpec(NORM, FEED)),),
+            2,
+            final_norm=NORM,
+        ),
+        head=HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=9),
+    ),
+    "Conformer": EncoderSpec(
+        encoder=SignalStackSpec(FramesSpec(12, 5, NormSpec(5, 1e-5)), (KEYED, ROTATED, CONVOLVED), 3),
+        head=HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=9),
+    ),
+    "Conformer of distances": EncoderSpec(
+        encoder=SignalStackSpec(
+            SubsampledSpec(12, 8, 3, 2, scale=2.5), (DISTANT,), 2, relative=SinusoidVectorsSpec(SIX)
+        ),
         head=HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=9),
     ),
     "sum of all layers": EncoderSpec(

@@ -19,6 +19,7 @@ import txgraphs.heads.masked_lm
 import txgraphs.heads.pick
 import txgraphs.heads.sequence
 import txgraphs.heads.spans
+import txgraphs.heads.speaker
 import txgraphs.heads.tokens
 import txgraphs.heads.vectors
 import txgraphs.inputs.log_mel
@@ -26,6 +27,7 @@ import txgraphs.inputs.patches
 import txgraphs.inputs.spectrogram
 import txgraphs.inputs.tokens
 import txgraphs.inputs.waveform
+import txgraphs.inputs.waveform_stem
 import txgraphs.layer_sum
 import txgraphs.linear
 import txgraphs.mask
@@ -43,6 +45,7 @@ import txmodels.heads.masked_lm
 import txmodels.heads.pick
 import txmodels.heads.sequence
 import txmodels.heads.spans
+import txmodels.heads.speaker
 import txmodels.heads.tokens
 import txmodels.heads.vectors
 import txmodels.inputs.log_mel
@@ -50,6 +53,7 @@ import txmodels.inputs.patches
 import txmodels.inputs.spectrogram
 import txmodels.inputs.tokens
 import txmodels.inputs.waveform
+import txmodels.inputs.waveform_stem
 import txmodels.layer_sum
 import txmodels.linear
 import txmodels.mask
@@ -67,11 +71,13 @@ from txexport.parts.heads import head_of
 from txexport.parts.inputs import OF_SPEC
 from txexport.spec import (
     Activation,
+    AdapterSpec,
     AlibiSpec,
     AttentionPoolSpec,
     AttentionSpec,
     BlockSpec,
     Cache,
+    ConvolutionNorm,
     ConvolutionSpec,
     EmbeddingSpec,
     ExpertsSpec,
@@ -85,13 +91,16 @@ from txexport.spec import (
     PatchSpec,
     Pick,
     PositionKind,
+    PositionNorm,
     PositionSpec,
     RelativeSpec,
     RotarySpec,
     RoundedAlibiSpec,
     SpectrogramSpec,
+    TimeDelaySpec,
     VectorSpec,
     WaveformSpec,
+    WaveformStemSpec,
     parameters,
 )
 
@@ -862,6 +871,70 @@ def test_waveform_embedding(kind, kernel, bias):
         assert outputs[0].shape == (B, length, W)
 
 
+@pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
+def test_waveform_stem(kind):
+    """The norm is over channels and time, so a vector depends on the whole waveform."""
+    convolutions = ConvolutionSpec(5, 7, 4), ConvolutionSpec(10, 3, 2), ConvolutionSpec(W, 2, 2)
+    spec = WaveformStemSpec(W, convolutions, kind, norm_eps=1e-3)
+    module = txmodels.inputs.waveform_stem.WaveformStem(spec)
+    function = partial(txgraphs.inputs.waveform_stem.waveform_stem, spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
+    for samples, length in ((spec.least, 1), (61, 3), (90, 5)):
+        assert spec.vectors(samples) == length
+        signals = random(B, samples)
+        outputs = check(module, function, signals)
+        assert outputs[0].shape == (B, length, W)
+    louder = torch.cat([signals[:, :45], signals[:, 45:] * 100], dim=1)  # beyond the first vector's samples
+    assert not torch.equal(module(louder)[:, 0], module(signals)[:, 0])
+
+
+@pytest.mark.parametrize("normed", [False, True])
+@pytest.mark.parametrize("kind", ConvolutionNorm)
+def test_masked_waveform_embedding(kind, normed):
+    convolutions = ConvolutionSpec(5, 4, 3), ConvolutionSpec(7, 2, 2)
+    norms = (NormSpec(7, 1e-5), NormSpec(W, 1e-5)) if normed else (None, None)
+    spec = WaveformSpec(W, convolutions, Activation.GELU, *norms, 4, 2, convolution_norm=kind, masked=True)
+    module = txmodels.inputs.waveform.WaveformEmbedding(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
+
+    def function(place, signal, attention_mask):
+        return txgraphs.inputs.waveform.waveform_embedding(spec, place, signal, attention_mask=attention_mask)
+
+    for lengths in ([25, 10, 12], [13, 40, 61], [70, 70, 70]):
+        mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+        x, vectors = check(module, function, random(B, max(lengths)), mask)
+        assert vectors.sum(1).tolist() == [spec.vectors(length) for length in lengths]
+        assert x.shape == (*vectors.shape, W)
+
+
+def test_adapter():
+    spec = AdapterSpec(NORM, FeedForwardSpec(W, 5, Activation.RELU))
+    module = txmodels.block.Adapter(spec)
+    check(module, partial(txgraphs.block.adapter, spec), random(B, S, W))
+
+
+@pytest.mark.parametrize("kernel", [4, 5])
+@pytest.mark.parametrize(
+    ("kind", "layers"), [(PositionNorm.BATCH, 1), (PositionNorm.LAYER, 1), (PositionNorm.LAYER, 3)]
+)
+def test_normed_positions_of_a_waveform(kind, layers, kernel):
+    norms, convolutions = (NormSpec(7, 1e-5), NormSpec(W, 1e-5)), (ConvolutionSpec(7, 4, 3),)
+    spec = WaveformSpec(
+        W,
+        convolutions,
+        Activation.GELU,
+        *norms,
+        position_kernel=kernel,
+        position_groups=2,
+        position_norm=kind,
+        position_layers=layers,
+    )
+    module = txmodels.inputs.waveform.WaveformEmbedding(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == OF_SPEC[type(spec)].parameters(spec)
+    outputs = check(module, partial(txgraphs.inputs.waveform.waveform_embedding, spec), random(B, 61))
+    assert outputs[0].shape == (B, spec.vectors(61), W)
+
+
 PICKS = {
     "first": (None, [0, 0, 0]),
     "last": (9, [2, 0, 4]),
@@ -978,6 +1051,25 @@ def test_token_head(transform, bias):
     module = txmodels.heads.tokens.TokenHead(spec, W)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
     check(module, partial(txgraphs.heads.tokens.token_head, spec), random(B, S, W))
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize(("kernels", "dilations"), [((5, 3, 1), (1, 2, 1)), ((1, 2), (1, 3))])
+def test_speaker_head(kernels, dilations, masked):
+    """Of rows that end at their last vector, and of rows that end before."""
+    delay = TimeDelaySpec((6, 8, 7)[: len(kernels)], kernels, dilations, vector_size=9)
+    spec = HeadSpec(HeadKind.SPEAKER, tied=False, bias=True, labels=4, time_delay=delay)
+    module = txmodels.heads.speaker.SpeakerHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
+    mask = (torch.arange(14) < torch.tensor([[14], [9], [8]])).long() if masked else ABSENT
+    x = random(3, 14, W)
+    check(module, partial(txgraphs.heads.speaker.speaker_head, spec), x, mask)
+    if masked:  # vectors of padding count only where the layers reach them
+        changed = x.clone()
+        reached = 9 + delay.lost - (sum(kernels) - len(kernels))
+        changed[1, reached:] += 1
+        assert reached < 14
+        assert torch.equal(module(x, mask)[1], module(changed, mask)[1])
 
 
 @pytest.mark.parametrize("bias", [True, False])

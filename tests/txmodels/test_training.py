@@ -194,6 +194,10 @@ def test_metrics():
     assert metrics.exact_match(["x", "y"], ["x", "z"]) == 0.5
     assert metrics.token_f1("The cat, sat.", "a cat stood") == 0.5
     assert metrics.token_f1("the", "") == 1.0
+    references, transcripts = ["one two three", "four"], ["one too three", "before four"]
+    assert metrics.word_error_rate(references, transcripts) == 2 / 4
+    assert metrics.character_error_rate(references, transcripts) == (1 + 7) / 17
+    assert metrics.character_error_rate(["ab"], [""]) == 1
     assert metrics.perplexity([math.log(0.5), math.log(0.125)]) == pytest.approx(4)
 
 
@@ -239,8 +243,9 @@ def test_a_checkpoint_saved_like_another_is_the_same(family, tmp_path):
     model = checkpoints.load(tmp_path / "one")
     checkpoints.save(model, tmp_path / "two", like=tmp_path / "one")
     one, two = Checkpoint(tmp_path / "one"), Checkpoint(tmp_path / "two")
-    assert one.tensors.keys() == two.tensors.keys()
-    for name in one.tensors:
+    numbers = {name for name, tensor in one.tensors.items() if tensor.dtype in checkpoints.FLOATS}
+    assert numbers == two.tensors.keys()  # a batch norm counts its batches in integers
+    for name in numbers:
         bound = 2.5e-7 if family in LESS_ONE else 0
         np.testing.assert_allclose(one.read(name), two.read(name), rtol=0, atol=bound)
     with torch.no_grad():
@@ -251,7 +256,7 @@ def test_a_checkpoint_saved_like_another_is_the_same(family, tmp_path):
     again = dict(checkpoints.load(tmp_path / "two").named_parameters())
     for name, parameter in model.named_parameters():
         np.testing.assert_allclose(again[name].detach(), parameter.detach(), atol=3e-7)
-    assert any(not np.array_equal(one.read(name), moved.read(name)) for name in one.tensors)
+    assert any(not np.array_equal(one.read(name), moved.read(name)) for name in numbers)
 
 
 def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):

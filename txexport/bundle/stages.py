@@ -28,7 +28,8 @@ def stages_of(spec: ModelSpec, options: ExportOptions) -> dict[str, list[Stage]]
 def with_native_roles(manifest: Manifest) -> Manifest:
     """A manifest whose hub graphs have the roles, inputs and stages of native ones with its cache."""
     spec = from_dict(ModelSpec, manifest.spec)
-    return replace(manifest, stages={"native": [], "hub": stages(spec, of_cache(manifest.cache))})
+    known = [stage for stage in stages(spec, of_cache(manifest.cache)) if stage.role in manifest.hub]
+    return replace(manifest, stages={"native": [], "hub": known})
 
 
 def _among(stage: Stage, written: Iterable[str]) -> Stage:
@@ -80,7 +81,8 @@ def _check_facts(stage: Stage, files: Mapping[str, GraphFile], limits: Mapping[s
     """Raise ValueError for facts that the graph cannot have."""
     facts, outputs = stage.facts, [port.name for port in files[stage.role].outputs]
     tokens = (facts.pad_token_id or 0, facts.eos_token_id or 0)
-    numbers = (facts.vocab_size, facts.prefix_tokens, facts.least_samples, *tokens)
+    samples = (facts.least_samples, facts.vector_stride, facts.filter_width)
+    numbers = (facts.vocab_size, facts.prefix_tokens, *samples, *tokens)
     if min(numbers) < 0 or bool(facts.vocab_size) != (stage.ids_source is not None):
         raise ValueError(f"stage {stage.role} has {facts}, which do not fit its inputs")
     if facts.limit is not None and facts.limit not in limits:

@@ -20,7 +20,7 @@ USE_CACHE_BRANCH = "use_cache_branch"  # (1): whether there is a past
 
 # Inputs of signals
 PIXEL_VALUES = "pixel_values"  # (B,channels,height,width)
-INPUT_FEATURES = "input_features"  # (B,bands,frames)
+INPUT_FEATURES = "input_features"  # (B,bands,frames), or (B,frames,bands) with a mask
 INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 
 # Outputs
@@ -35,8 +35,10 @@ CLS_LOGITS = "cls_logits"  # (B,labels)
 DISTILLATION_LOGITS = "distillation_logits"  # (B,labels)
 TEXT_EMBEDS = "text_embeds"  # (T,W)
 IMAGE_EMBEDS = "image_embeds"  # (I,W)
+EMBEDDINGS = "embeddings"  # (B,D): a speaker's vector
 LOGITS_PER_TEXT = "logits_per_text"  # (T,I)
 LOGITS_PER_IMAGE = "logits_per_image"  # (I,T)
+ALIGNMENT_WEIGHTS = "alignment_weights"  # (B,A,S,E): cross-attention of the A heads that align tokens
 
 # Outputs beside those of a task, one for every layer, by `of_layer`
 HIDDEN_STATES = "hidden_states"  # (B,S,W): the input of the first layer, then the output of each
@@ -62,6 +64,7 @@ NUM_HEADS, HEAD_DIM = "num_heads", "head_dim"  # of a graph that takes any
 NUM_CHOICES = "num_choices"
 HEIGHT, WIDTH = "height", "width"
 NUM_SAMPLES = "num_samples"
+NUM_FRAMES = "num_frames"
 TEXT_BATCH_SIZE = "text_batch_size"
 IMAGE_BATCH_SIZE = "image_batch_size"
 

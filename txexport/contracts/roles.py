@@ -10,6 +10,7 @@ DECODER = "decoder_model"
 TEXT = "text_model"
 VISION = "vision_model"
 SIMILARITY = "similarity_model"
+ALIGNMENT = "alignment_model"  # the weights by which tokens get times in a sound
 
 # Other tools write the decoder of an encoder-decoder twice, without and with a past, or merge the two.
 DECODER_WITH_PAST = "decoder_with_past_model"
@@ -34,6 +35,7 @@ NATIVE = {
     TEXT: "text",
     VISION: "vision",
     SIMILARITY: "similarity",
+    ALIGNMENT: "alignment",
 }
 
 

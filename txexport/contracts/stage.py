@@ -9,6 +9,7 @@ from txexport.contracts.contract import Port
 
 ONCE: Literal["once"] = "once"
 STEP: Literal["step"] = "step"
+AFTER: Literal["after"] = "after"
 
 # Sources of inputs. Any other is "ROLE.NAME": an output or an input of the stage ROLE, which runs before.
 TOKENS = "tokens"  # the caller's token ids
@@ -47,8 +48,8 @@ class GraphFacts:
     `pad_token_id` is the id that has no position of its own. Every text must contain `eos_token_id`, whose
     vector the head reads. `prefix_tokens` are the hidden states before the patches of an image. `vector` is
     the output that is the embedding of a sequence, if the graph pools it itself and not by BERT's pooler.
-    With `sigmoid_scores`, each pair of a text and an image has a probability of its own. A waveform has at
-    least `least_samples`.
+    With `sigmoid_scores`, each pair of a text and an image has a probability of its own. A sound has
+    `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them.
     """
 
     vocab_size: int = 0
@@ -60,19 +61,22 @@ class GraphFacts:
     vector: str | None = None
     sigmoid_scores: bool = False
     least_samples: int = 0
+    vector_stride: int = 0
+    filter_width: int = 0
 
 
 @dataclass(frozen=True)
 class Stage:
     """A graph of a model, in the order in which they run.
 
-    It runs `once` for each prompt or input, or at every `step` of generation. `inputs` has the source of each
+    It runs `once` for each prompt or input, at every `step` of generation, or `after` it over all tokens,
+    which is optional. `inputs` has the source of each
     input: one of SOURCES, or "ROLE.NAME" for an output or an input of an earlier stage. A client may run it
     `instead_of` other stages, which it includes.
     """
 
     role: str
-    when: Literal["once", "step"]
+    when: Literal["once", "step", "after"]
     inputs: dict[str, str]
     facts: GraphFacts = GraphFacts()
     instead_of: list[str] = field(default_factory=list)

@@ -17,10 +17,16 @@ Sources = Sequence[list[int] | np.ndarray]  # rows of tokens, or signals
 
 @dataclass(frozen=True)
 class SignalCase:
-    """A batch of images (B,channels,height,width) or spectrograms (B,bands,frames) or (B,frames,bands)."""
+    """A batch of images (B,channels,height,width), of spectrograms, or of waveforms (B,samples).
+
+    `mask` is the attention mask, for a stack that reads one; `real` (B,S) is then true for the vectors of the
+    signal, and false for those of padding.
+    """
 
     name: str
     signals: np.ndarray
+    mask: np.ndarray | None = None
+    real: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -118,8 +124,8 @@ class Input(Protocol):
     def rows(self, stack: Any, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """Random rows of tokens of these lengths, or one signal for each length."""
 
-    def cases(self, stack: Any) -> Iterator[SignalCase]:
-        """Batches of signals for an encoder without a decoder."""
+    def cases(self, stack: Any, vectors: int) -> Iterator[SignalCase]:
+        """Batches of signals for an encoder alone, each row of `vectors` or more if any size can be."""
 
 
 class Head(Protocol):

@@ -4,7 +4,7 @@ from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Shape
-from txexport.spec import RelativeSpec, RelativeVectorsSpec, SinusoidVectorsSpec, StackSpec, TextStackSpec
+from txexport.spec import RelativeSpec, RelativeVectorsSpec, SinusoidVectorsSpec, StackSpec
 from txexport.spec.parameters import block
 from txexport.spec.shapes import Shapes, norm, under
 
@@ -45,12 +45,12 @@ def layer_ports(
 def parameters(stack: StackSpec) -> Shapes:
     """Embedding, relative bias, layers, final norm."""
     shapes = under("embedding", input_of(stack).parameters(stack.embedding))
-    match stack:
-        case TextStackSpec(relative=RelativeSpec(buckets=buckets, every_layer=several)):
+    match stack.relative:
+        case RelativeSpec(buckets=buckets, every_layer=several):
             tables = [f"relative.{layer}" for layer in range(stack.num_layers)] if several else ["relative"]
             for table in tables:
                 shapes[f"{table}.weight"] = (buckets, stack.blocks[0].attention.num_heads)
-        case TextStackSpec(relative=RelativeVectorsSpec() as relative):
+        case RelativeVectorsSpec() as relative:
             shapes |= under("relative", _relative_vectors(relative, stack.hidden_size))
     for layer, kind in enumerate(stack.layers):
         shapes |= under(f"layers.{layer}", block(kind))
@@ -61,8 +61,8 @@ def parameters(stack: StackSpec) -> Shapes:
 
 def relative_vectors(stack: StackSpec, length: int) -> int:
     """The number of vectors of relative positions that attention multiplies with; 0 without any."""
-    match stack:
-        case TextStackSpec(relative=RelativeVectorsSpec() | SinusoidVectorsSpec() as relative):
+    match stack.relative:
+        case RelativeVectorsSpec() | SinusoidVectorsSpec() as relative:
             return relative.vectors(length)
     return 0
 

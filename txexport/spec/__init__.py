@@ -5,6 +5,7 @@ independent of checkpoints, weights and graphs.
 """
 
 from txexport.spec.attention import AttentionSpec
+from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
@@ -20,25 +21,30 @@ from txexport.spec.efficient_attention import (
 )
 from txexport.spec.embedding import EmbeddingSpec, PositionSpec
 from txexport.spec.encoder import EncoderSpec
-from txexport.spec.encoder_decoder import EncoderDecoderSpec
+from txexport.spec.encoder_decoder import AlignmentSpec, EncoderDecoderSpec
 from txexport.spec.enums import (
     Activation,
     Architecture,
     Cache,
+    ConvolutionNorm,
     HeadKind,
     NormKind,
     NormPlacement,
     Pick,
     PositionKind,
+    PositionNorm,
 )
-from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
+from txexport.spec.frames import FramesSpec
+from txexport.spec.head import AttentionPoolSpec, HeadSpec, TimeDelaySpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
-from txexport.spec.layer import BlockSpec, ExpertsSpec, FeedForwardSpec
+from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.relative_attention import (
     DisentangledAttentionSpec,
     PositionedAttentionSpec,
+    RelativeKeyAttentionSpec,
+    RotatedInputAttentionSpec,
     TransformerXLAttentionSpec,
 )
 from txexport.spec.relative_position import (
@@ -52,17 +58,24 @@ from txexport.spec.relative_position import (
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
+from txexport.spec.waveform_stem import WaveformStemSpec
 
 __all__ = [
     "LONGEST_DISTANCE",
     "Activation",
+    "AdapterSpec",
     "AlibiSpec",
+    "AlignmentSpec",
     "Architecture",
     "AttentionPoolSpec",
     "AttentionSpec",
+    "BatchNormSpec",
     "BlockSpec",
     "Cache",
+    "ConvolutionModuleSpec",
+    "ConvolutionNorm",
     "ConvolutionSpec",
     "DecoderSpec",
     "DisentangledAttentionSpec",
@@ -73,6 +86,7 @@ __all__ = [
     "ExpertsSpec",
     "Factored",
     "FeedForwardSpec",
+    "FramesSpec",
     "HeadKind",
     "HeadSpec",
     "LatentAttentionSpec",
@@ -90,11 +104,14 @@ __all__ = [
     "PerformerAttentionSpec",
     "Pick",
     "PositionKind",
+    "PositionNorm",
     "PositionSpec",
     "PositionedAttentionSpec",
+    "RelativeKeyAttentionSpec",
     "RelativeSpec",
     "RelativeVectorsSpec",
     "RotarySpec",
+    "RotatedInputAttentionSpec",
     "RoundedAlibiSpec",
     "Sharing",
     "SignalStackSpec",
@@ -103,8 +120,11 @@ __all__ = [
     "SpectrogramSpec",
     "StackSpec",
     "StridedAttentionSpec",
+    "SubsampledSpec",
     "TextStackSpec",
+    "TimeDelaySpec",
     "TransformerXLAttentionSpec",
     "VectorSpec",
     "WaveformSpec",
+    "WaveformStemSpec",
 ]

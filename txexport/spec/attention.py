@@ -21,7 +21,8 @@ class AttentionSpec:
     [-clip, clip] before the rotation.
     Scores s become softcap * tanh(s / softcap). Where it `has_position_bias`, the mask is numbers to add to
     the scores; where it is `unmasked`, every query sees every key, without a mask. With `sinks`, the softmax
-    of each query head has one more score, a learned attention sink without a value.
+    of each query head has one more score, a learned attention sink without a value. A `gated`
+    bias is multiplied by a gate of each query and head, and the mask is of pairs (Chen et al. 2022, 3.1).
     """
 
     hidden_size: int
@@ -43,6 +44,7 @@ class AttentionSpec:
     clip: float | None = None
     sinks: bool = False
     source_size: int | None = None
+    gated: bool = False
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
@@ -92,6 +94,12 @@ class AttentionSpec:
             raise SpecError(
                 f"AttentionSpec: rotated_norm with head_norm={self.head_norm}, rotary={self.rotary}, "
                 f"joint_norm={self.joint_norm}; expected a norm of each head and a rotation, or False"
+            )
+        if self.gated and (not self.has_position_bias or self.hidden_size % self.num_heads or self.causal):
+            raise SpecError(
+                f"AttentionSpec: gated with has_position_bias={self.has_position_bias}, "
+                f"causal={self.causal} and {self.num_heads} heads of a hidden_size of {self.hidden_size}; "
+                "expected True, False and a number of heads that divides it, or gated=False"
             )
         if self.num_heads % self.num_kv_heads:
             raise SpecError(

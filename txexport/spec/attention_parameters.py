@@ -8,6 +8,8 @@ from txexport.spec import (
     LatentAttentionSpec,
     MaskedAttentionSpec,
     PositionedAttentionSpec,
+    RelativeKeyAttentionSpec,
+    RotatedInputAttentionSpec,
     SparseAttentionSpec,
     TransformerXLAttentionSpec,
 )
@@ -23,6 +25,8 @@ from txexport.spec.efficient_attention import (
 )
 from txexport.spec.shapes import Shapes, linear, norm, under
 
+GATES = 8  # numbers of each query and head that its two gates are summed from
+
 
 def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> Shapes:
     """The parameters of attention of any kind."""
@@ -35,6 +39,10 @@ def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttent
             return disentangled_attention(spec)
         case TransformerXLAttentionSpec():
             return transformer_xl_attention(spec)
+        case RelativeKeyAttentionSpec():
+            return relative_key_attention(spec)
+        case RotatedInputAttentionSpec():
+            return rotated_input_attention(spec)
         case LocalAttentionSpec():
             return local_attention(spec)
         case StridedAttentionSpec():
@@ -64,6 +72,9 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
     if spec.sinks:
         shapes["sinks"] = (spec.num_heads,)
+    if spec.gated:
+        shapes |= under("gate.project", linear(spec.hidden_size // spec.num_heads, GATES, True))
+        shapes["gate.constant"] = (1, spec.num_heads, 1, 1)
     return shapes
 
 
@@ -99,18 +110,32 @@ def disentangled_attention(spec: DisentangledAttentionSpec) -> Shapes:
 def transformer_xl_attention(spec: TransformerXLAttentionSpec) -> Shapes:
     """The biases of queries, projections of contents and of distances, and the vectors of segments."""
     inner = spec.num_heads * spec.head_dim
-    inputs = linear(spec.hidden_size, inner, False)
-    return {
-        "content_bias": (inner,),
-        "position_bias": (inner,),
-        "segment_bias": (inner,),
+    inputs = linear(spec.hidden_size, inner, spec.bias)
+    shapes: Shapes = {"content_bias": (inner,), "position_bias": (inner,)}
+    if spec.segmented:
+        shapes["segment_bias"] = (inner,)
+    shapes |= {
         **under("q", inputs),
         **under("k", inputs),
         **under("v", inputs),
-        **under("k_position", inputs),
-        **under("o", linear(inner, spec.hidden_size, False)),
-        "segment.weight": (2, inner),
+        **under("k_position", linear(spec.hidden_size, inner, False)),
+        **under("o", linear(inner, spec.hidden_size, spec.bias)),
     }
+    return shapes | ({"segment.weight": (2, inner)} if spec.segmented else {})
+
+
+def relative_key_attention(spec: RelativeKeyAttentionSpec) -> Shapes:
+    """As dense attention's, and the vectors of distances."""
+    inner = spec.num_heads * spec.head_dim
+    inputs, output = linear(spec.hidden_size, inner, True), linear(inner, spec.hidden_size, True)
+    shapes = under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", output)
+    return shapes | {"distance.weight": (spec.distances, spec.head_dim)}
+
+
+def rotated_input_attention(spec: RotatedInputAttentionSpec) -> Shapes:
+    """As dense attention's."""
+    inputs = linear(spec.hidden_size, spec.hidden_size, True)
+    return under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", inputs)
 
 
 def local_attention(spec: LocalAttentionSpec) -> Shapes:

@@ -17,6 +17,7 @@ class DecoderSpec:
     head: HeadSpec
 
     architecture: ClassVar[Architecture] = Architecture.DECODER
+    alignment: ClassVar[None] = None
     generates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -32,6 +32,7 @@ class DualEncoderSpec:
     sigmoid_scores: bool = field(default=False, metadata={"stored": "scored_alone"})
 
     architecture: ClassVar[Architecture] = Architecture.DUAL_ENCODER
+    alignment: ClassVar[None] = None
     generates: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -9,6 +9,8 @@ from txexport.spec.head import HeadSpec, VectorSpec, check_tied
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
 
+SUMMED = (HeadKind.SEQUENCE, HeadKind.TOKENS, HeadKind.SPEAKER)  # heads that read a sum of layers
+
 
 @dataclass(frozen=True)
 class EncoderSpec:
@@ -29,6 +31,7 @@ class EncoderSpec:
     layer_sum: bool = False
 
     architecture: ClassVar[Architecture] = Architecture.ENCODER
+    alignment: ClassVar[None] = None
     generates: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -50,12 +53,12 @@ class EncoderSpec:
                 f"EncoderSpec: a distilled head stands beside one that scores sequences; head.kind is "
                 f"'{self.head.kind}', expected '{HeadKind.SEQUENCE}', or distilled=False"
             )
-        labels = self.head.kind == HeadKind.SEQUENCE and not self.distilled
+        labels = self.head.kind in SUMMED and not self.distilled
         if self.layer_sum and (isinstance(self.encoder, TextStackSpec) or not labels):
             raise SpecError(
                 f"EncoderSpec: layer_sum is True under a head of kind '{self.head.kind}' over "
                 f"{type(self.encoder.embedding).__name__}, distilled={self.distilled}; the sum is of an "
-                f"image's or a sound's layers, for one head of kind '{HeadKind.SEQUENCE}': expected False"
+                f"image's or a sound's layers, for one head of kind {', '.join(SUMMED)}: expected False"
             )
         own = self.encoder.embedding.registers if isinstance(self.encoder.embedding, PatchSpec) else 0
         if self.head.pick == Pick.FIRST_AND_MEAN and self.head.registers != own:
@@ -66,6 +69,12 @@ class EncoderSpec:
             raise SpecError(
                 f"EncoderSpec: '{Pick.GLOBAL_AVERAGE}' reads no mask, but a text may be padded; expected "
                 f"'{Pick.MEAN}'"
+            )
+        masked = isinstance(self.encoder, TextStackSpec) or self.encoder.masked
+        if self.head.pick == Pick.MEAN and not masked:
+            raise SpecError(
+                f"EncoderSpec: '{Pick.MEAN}' reads a mask, but the signal has none; expected "
+                f"'{Pick.GLOBAL_AVERAGE}'"
             )
         if self.vector is not None:
             self._check_vector(self.vector)

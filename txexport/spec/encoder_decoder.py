@@ -11,13 +11,37 @@ from txexport.spec.stack import StackSpec, TextStackSpec
 
 
 @dataclass(frozen=True)
+class AlignmentSpec:
+    """The heads of cross-attention that align a decoder's tokens with a sound, as (layer, head).
+
+    A median filter of `filter_width` frames smooths their weights. If `for_others`, other clients read them
+    from the weights of every layer.
+    """
+
+    heads: tuple[tuple[int, int], ...]
+    filter_width: int = 7
+    for_others: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.heads or len(set(self.heads)) != len(self.heads):
+            raise SpecError(f"AlignmentSpec: heads are {self.heads}, expected one or more, each once")
+        if self.filter_width < 1 or self.filter_width % 2 == 0:
+            raise SpecError(f"AlignmentSpec: filter_width is {self.filter_width}, expected an odd number")
+
+    @property
+    def num_layers(self) -> int:
+        """The number of layers up to the last one with such a head."""
+        return 1 + max(layer for layer, _ in self.heads)
+
+
+@dataclass(frozen=True)
 class EncoderDecoderSpec:
     """A decoder with cross-attention to the output of an encoder.
 
     With `shared_embedding`, both have one token embedding. Cross-attention reads the encoder's vectors,
     `projected` to the decoder's width first or as they are. With a `decoder_start_token_id`, the decoder
     generates nothing: it reads the encoder's input shifted right, after that token, and the head classifies
-    its output (Lewis et al. 2020, 3.1).
+    its output (Lewis et al. 2020, 3.1). With an `alignment`, tokens have times in the sound that is encoded.
     """
 
     encoder: StackSpec
@@ -26,6 +50,7 @@ class EncoderDecoderSpec:
     shared_embedding: bool = False
     decoder_start_token_id: int | None = None
     projected: bool = False
+    alignment: AlignmentSpec | None = None
 
     architecture: ClassVar[Architecture] = Architecture.ENCODER_DECODER
 
@@ -39,6 +64,7 @@ class EncoderDecoderSpec:
         if self.encoder.has_cross_attention:
             raise SpecError("EncoderDecoderSpec: an encoder has nothing to cross-attend to")
         self._check_source()
+        self._check_alignment()
         if self.generates:
             check_causal_lm(self, self.head, self.decoder)
         elif not isinstance(self.encoder, TextStackSpec) or self.head.kind not in (
@@ -74,6 +100,18 @@ class EncoderDecoderSpec:
                 raise SpecError(
                     f"EncoderDecoderSpec: keys and values are made of {cross.key_value_size} numbers, but a "
                     f"vector given has {given}; expected source_size={given}, or projected=True"
+                )
+
+    def _check_alignment(self) -> None:
+        """Raise SpecError for heads of alignment that the decoder lacks."""
+        for layer, head in () if self.alignment is None else self.alignment.heads:
+            cross = (
+                self.decoder.layers[layer].cross_attention if 0 <= layer < self.decoder.num_layers else None
+            )
+            if cross is None or not 0 <= head < cross.num_heads or not self.generates:
+                raise SpecError(
+                    f"EncoderDecoderSpec: alignment has head {head} of layer {layer}, expected one of the "
+                    f"{self.decoder.num_layers} layers of a decoder that generates"
                 )
 
     @property

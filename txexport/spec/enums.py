@@ -66,6 +66,7 @@ class HeadKind(StrEnum):
     CHOICES = "choices"  # the same, one label, over several sequences
     TOKENS = "tokens"  # every token: labels
     CTC = "ctc"  # every vector of a sound: the vocabulary and a blank; Graves et al. 2006
+    SPEAKER = "speaker"  # a vector of a speaker; Snyder et al. 2018
     SPANS = "spans"  # every token: how well a span starts and ends there
 
 
@@ -85,6 +86,21 @@ class Pick(StrEnum):
     FIRST_EOS = "first_eos"  # the first token with the id eos_token_id; Radford et al. 2021, 2.4
     ARGMAX_ID = "argmax_id"  # the token with the highest id, which is the end of text in the first CLIP
     FINAL = "final"  # the last position, padding or not: texts are padded to one length; Zhai et al. 2023
+
+
+class ConvolutionNorm(StrEnum):
+    """The norm of the convolutions over a waveform (Baevski et al. 2020, 2 and 4.2)."""
+
+    GROUP = "group"  # of the first alone: each channel over time
+    LAYER = "layer"  # of each: each vector over its channels
+
+
+class PositionNorm(StrEnum):
+    """The norm of the convolutions that give the positions of a waveform's vectors."""
+
+    NONE = "none"
+    BATCH = "batch"  # of the input, by statistics of the training data; Boito et al. 2024
+    LAYER = "layer"  # of each output, without weights; Baevski et al. 2022
 
 
 class Architecture(StrEnum):

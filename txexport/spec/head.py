@@ -11,6 +11,42 @@ from txexport.spec.stack import TextStackSpec
 
 
 @dataclass(frozen=True)
+class TimeDelaySpec:
+    """The TDNN of x-vectors: time-delay layers over a sound, and their vector (Snyder et al. 2018, 2.1).
+
+    Vectors are projected to the first of the `sizes`. The layer i reads `kernels[i]` vectors, `dilations[i]`
+    apart, and outputs `sizes[i]` numbers. Mean and standard deviation over time are projected to
+    `vector_size`.
+    """
+
+    sizes: tuple[int, ...]
+    kernels: tuple[int, ...]
+    dilations: tuple[int, ...]
+    vector_size: int
+
+    def __post_init__(self) -> None:
+        positive(self, "vector_size")
+        lists = (self.sizes, self.kernels, self.dilations)
+        counts = [len(numbers) for numbers in lists]
+        if min(counts) < 1 or len({*counts}) > 1 or min(map(min, lists)) < 1:
+            raise SpecError(
+                f"TimeDelaySpec: sizes, kernels and dilations are {lists}, expected one of each for every "
+                "layer, all 1 or more"
+            )
+
+    @property
+    def lost(self) -> int:
+        """The number of vectors by which the layers' output is shorter than their input."""
+        pairs = zip(self.kernels, self.dilations, strict=True)
+        return sum((kernel - 1) * dilation for kernel, dilation in pairs)
+
+    @property
+    def least(self) -> int:
+        """The least number of vectors: a standard deviation needs two outputs."""
+        return self.lost + 2
+
+
+@dataclass(frozen=True)
 class HeadSpec:
     """Scores of the vocabulary, or of `labels`; a causal LM's hidden states are multiplied by `scale` first.
 
@@ -21,7 +57,8 @@ class HeadSpec:
     softcap * tanh(s / softcap). FIRST_TWO may have a norm without a dense layer. FIRST_AND_MEAN excludes the
     `registers` vectors after the first from its mean, GLOBAL_AVERAGE the first `registers` vectors. With a
     `factored_size`, vectors are projected to that width first: a causal LM's without a bias, to the width of
-    the token embedding that it is tied to, a sequence's with a `factored_bias` or without.
+    the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
+    is made by `time_delay`, and its scores are as many as `labels`.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -39,9 +76,15 @@ class HeadSpec:
     registers: int = 0
     factored_size: int | None = None
     factored_bias: bool = False
+    time_delay: TimeDelaySpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
+        if (self.time_delay is not None) != (self.kind == HeadKind.SPEAKER):
+            raise SpecError(
+                f"HeadSpec: time_delay is {self.time_delay} in a head of kind '{self.kind}'; expected one "
+                f"with '{HeadKind.SPEAKER}', and None with another"
+            )
         labelled = self.kind not in (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
         if labelled != (self.labels > 0) or (labelled and self.tied):
             expected = "1 or more, and tied=False" if labelled else "0"
@@ -136,6 +179,16 @@ class HeadSpec:
         if self.registers:
             return self.registers
         return self.pad_token_id if self.eos_token_id is None else self.eos_token_id
+
+    @property
+    def least(self) -> int:
+        """The least number of vectors that it reads."""
+        return 1 if self.time_delay is None else self.time_delay.least
+
+    @property
+    def counts_vectors(self) -> bool:
+        """True where the originals read a sound's vectors up to their number, whichever the mask names."""
+        return self.pick == Pick.MEAN or self.time_delay is not None
 
     @property
     def scores_sequence(self) -> bool:

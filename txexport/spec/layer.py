@@ -4,11 +4,16 @@ from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
+from txexport.spec.convolution_module import ConvolutionModuleSpec
 from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import Activation, NormPlacement
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.norm import NormSpec
-from txexport.spec.relative_attention import PositionedAttentionSpec
+from txexport.spec.relative_attention import (
+    CONFORMER_ONLY,
+    PositionedAttentionSpec,
+    TransformerXLAttentionSpec,
+)
 
 
 @dataclass(frozen=True)
@@ -116,11 +121,33 @@ class ExpertsSpec:
 
 
 @dataclass(frozen=True)
+class AdapterSpec:
+    """A norm and a small network after a layer, in a residual of their own (Houlsby et al. 2019, 2.1)."""
+
+    norm: NormSpec
+    feed_forward: FeedForwardSpec
+
+    def __post_init__(self) -> None:
+        if self.norm.size != self.hidden_size:
+            raise SpecError(f"AdapterSpec: norm is {self.norm.size} wide, feed_forward {self.hidden_size}")
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of a token."""
+        return self.feed_forward.hidden_size
+
+
+@dataclass(frozen=True)
 class BlockSpec:
     """One layer: self-attention, optional cross-attention over an encoder, and the feed-forward network.
 
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
-    each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number.
+    each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number. An
+    `adapter` follows the layer.
+
+    With a `convolution`, it is a layer of a Conformer (Gulati et al. 2020, 2.4): half the output of a
+    feed-forward network is added, that of attention, that of the convolution, and half that of another
+    network of the same sizes. Each reads the output of a norm, and one more norm follows the last.
     """
 
     attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
@@ -131,11 +158,14 @@ class BlockSpec:
     skip_attention_norm: bool = False
     layer_scale: bool = False
     residual_scale: float = 1.0
+    adapter: AdapterSpec | None = None
+    convolution: ConvolutionModuleSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "residual_scale")
+        self._check_conformer()
         width = self.attention.hidden_size
-        for part in (self.feed_forward, self.cross_attention):
+        for part in (self.feed_forward, self.cross_attention, self.adapter, self.convolution):
             if part is not None and part.hidden_size != width:
                 raise SpecError(
                     f"BlockSpec: {type(part).__name__} is {part.hidden_size} wide, attention {width}"
@@ -156,6 +186,31 @@ class BlockSpec:
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
                 f"{'a' if crossed else 'no'} cross attention; a mixture of experts needs a plain "
                 f"pre-norm or post-norm block: expected '{plain[0]}' or '{plain[1]}', False and none"
+            )
+
+    def _check_conformer(self) -> None:
+        """Raise SpecError where the block has parts that a Conformer's has not, or the reverse."""
+        kind = type(self.attention).__name__
+        if self.convolution is None:
+            if isinstance(self.attention, CONFORMER_ONLY):
+                raise SpecError(
+                    f"BlockSpec: {kind} without a convolution; no architecture but a Conformer has it"
+                )
+            return
+        known = (AttentionSpec, TransformerXLAttentionSpec, *CONFORMER_ONLY)
+        switches = self.skip_attention_norm, self.layer_scale, self.residual_scale != 1
+        if (
+            not isinstance(self.attention, known)
+            or not isinstance(self.feed_forward, FeedForwardSpec)
+            or self.placement != NormPlacement.PRE
+            or self.cross_attention is not None
+            or self.adapter is not None
+            or any(switches)
+        ):
+            raise SpecError(
+                f"BlockSpec: convolution with {kind}, {type(self.feed_forward).__name__}, placement "
+                f"'{self.placement}', skip_attention_norm, layer_scale or residual_scale; expected one of "
+                f"{', '.join(one.__name__ for one in known)}, FeedForwardSpec, '{NormPlacement.PRE}', none"
             )
 
     def _check_cross(self, cross: AttentionSpec) -> None:
@@ -201,6 +256,15 @@ class BlockSpec:
                 f"BlockSpec: placement is '{self.placement}', but no architecture combines it with cross "
                 f"attention; expected '{NormPlacement.PRE}' or '{NormPlacement.POST}'"
             )
+
+    @property
+    def sublayers(self) -> tuple[str, ...]:
+        """The names of its sublayers, in order."""
+        if self.convolution is not None:
+            return ("feed_forward", "attention", "convolution", "last_feed_forward")
+        crossed = ("cross_attention",) if self.cross_attention is not None else ()
+        adapted = ("adapter",) if self.adapter is not None else ()
+        return ("attention", *crossed, "feed_forward", *adapted)
 
     @property
     def dense(self) -> AttentionSpec:

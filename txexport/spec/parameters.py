@@ -5,7 +5,13 @@ A matrix is (out, in), as PyTorch keeps it.
 
 from typing import assert_never
 
-from txexport.spec import BlockSpec, ExpertsSpec, FeedForwardSpec, NormPlacement
+from txexport.spec import (
+    BlockSpec,
+    ConvolutionModuleSpec,
+    ExpertsSpec,
+    FeedForwardSpec,
+    NormPlacement,
+)
 from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.shapes import Shapes, linear, norm, under
 
@@ -44,8 +50,38 @@ def experts(spec: ExpertsSpec) -> Shapes:
     return shapes
 
 
+def convolution_module(spec: ConvolutionModuleSpec) -> Shapes:
+    """The projection to values and gates, the depthwise convolution, its norm, and the projection."""
+    width = spec.hidden_size
+    shapes = under("pointwise_in", linear(width, 2 * width, spec.bias))
+    shapes["depthwise.weight"] = (width, 1, spec.kernel)
+    if spec.bias:
+        shapes["depthwise.bias"] = (width,)
+    if spec.batch_norm is not None:
+        shapes |= {f"depthwise_norm.{name}": (width,) for name in ("weight", "bias", "mean", "variance")}
+    if spec.norm is not None:
+        shapes |= under("depthwise_norm", norm(spec.norm))
+    return shapes | under("pointwise_out", linear(width, width, spec.bias))
+
+
+def conformer_block(spec: BlockSpec, convolution: ConvolutionModuleSpec) -> Shapes:
+    """One layer: each sublayer with its norm, and the last norm."""
+    sublayers = {
+        "feed_forward": feed_forward(spec.feed_forward),
+        "attention": attention(spec.attention),
+        "convolution": convolution_module(convolution),
+        "last_feed_forward": feed_forward(spec.feed_forward),
+    }
+    shapes: Shapes = {}
+    for name, inner in sublayers.items():
+        shapes |= under(f"{name}_norm", norm(spec.norm)) | under(name, inner)
+    return shapes | under("final_norm", norm(spec.norm))
+
+
 def block(spec: BlockSpec) -> Shapes:
     """One layer: each sublayer with its norms and its scale."""
+    if spec.convolution is not None:
+        return conformer_block(spec, spec.convolution)
     sandwich = spec.placement == NormPlacement.SANDWICH
     scale: Shapes = {"weight": (spec.attention.hidden_size,)} if spec.layer_scale else {}
     shapes = under("attention", attention(spec.attention))
@@ -62,4 +98,7 @@ def block(spec: BlockSpec) -> Shapes:
     if sandwich:
         shapes |= under("feed_forward_post_norm", norm(spec.norm))
     shapes |= under("feed_forward_scale", scale)
+    if spec.adapter is not None:
+        shapes |= under("adapter.norm", norm(spec.adapter.norm))
+        shapes |= under("adapter.feed_forward", dense_feed_forward(spec.adapter.feed_forward))
     return shapes

@@ -97,11 +97,13 @@ class RelativeVectorsSpec:
 class SinusoidVectorsSpec:
     """Vectors of how far a query stands after a key, for attention to project (Dai et al. 2019, 3.3).
 
-    Distance d, held within -clamp and clamp, is the sines of d * frequencies and then their cosines.
+    Distance d, held within -clamp and clamp, is the sines of d * frequencies and then their cosines; or, if
+    `interleaved`, the sine and the cosine of each.
     """
 
     frequencies: tuple[float, ...]
     clamp: int | None = None
+    interleaved: bool = False
 
     def __post_init__(self) -> None:
         if not self.frequencies:

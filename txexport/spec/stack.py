@@ -7,6 +7,7 @@ from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
+from txexport.spec.frames import FramesSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.relative_attention import DisentangledAttentionSpec, TransformerXLAttentionSpec
@@ -19,7 +20,9 @@ from txexport.spec.relative_position import (
 )
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
+from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.waveform import WaveformSpec
+from txexport.spec.waveform_stem import WaveformStemSpec
 
 VectorsSpec = RelativeVectorsSpec | SinusoidVectorsSpec
 # Kinds of attention that read vectors of relative positions, and the kind of vectors.
@@ -62,6 +65,8 @@ class TextStackSpec:
                         f"TextStackSpec: {kind_name} with {type(self.relative).__name__}; expected "
                         f"{kind.__name__} with {read.__name__}, or neither"
                     )
+            if block.convolution is not None:
+                raise SpecError("TextStackSpec: a block has a convolution, expected None over texts")
             if (block.cross_attention is None) != (first.cross_attention is None):
                 count = sum(block.cross_attention is not None for block in self.blocks)
                 raise SpecError(
@@ -137,12 +142,25 @@ class TextStackSpec:
 
 @dataclass(frozen=True)
 class SignalStackSpec:
-    """As TextStackSpec, with bidirectional attention over the embeddings of an image or a sound."""
+    """As TextStackSpec, with bidirectional attention over the embeddings of an image or a sound.
 
-    embedding: PatchSpec | LogMelSpec | SpectrogramSpec | WaveformSpec
+    RoPE rotates patches by their rows and columns, and vectors of a sound by their order. `relative` are the
+    vectors of distances that Transformer-XL attention projects, or the bias that gated attention adds.
+    """
+
+    embedding: (
+        PatchSpec
+        | LogMelSpec
+        | SpectrogramSpec
+        | WaveformSpec
+        | WaveformStemSpec
+        | FramesSpec
+        | SubsampledSpec
+    )
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     final_norm: NormSpec | None = None
+    relative: RelativeSpec | SinusoidVectorsSpec | None = None
 
     causal: ClassVar[bool] = False
     has_cross_attention: ClassVar[bool] = False
@@ -150,36 +168,93 @@ class SignalStackSpec:
 
     def __post_init__(self) -> None:
         _check_layers(self)
-        kinds = [block.attention for block in self.blocks]
-        if any(kind.causal or kind.has_position_bias or kind.token_masks or kind.window for kind in kinds):
+        kinds = [block.attention for block in self.blocks if block.convolution is None]
+        if any(kind.causal or kind.token_masks or kind.window for kind in kinds):
             raise SpecError(
-                "SignalStackSpec: attention is causal or has a position bias, token masks or a window; "
-                "expected none of them over images and sounds"
+                "SignalStackSpec: attention is causal or has token masks or a window; expected none of them "
+                "over images and sounds"
             )
-        if self.rotary is not None and (len(self.rotary.frequencies) % 2 or self.rotary.scale != 1):
+        patched = isinstance(self.embedding, PatchSpec)
+        if (
+            self.rotary is not None
+            and patched
+            and (len(self.rotary.frequencies) % 2 or self.rotary.scale != 1)
+        ):
             raise SpecError(
                 f"SignalStackSpec: {len(self.rotary.frequencies)} frequencies and scale {self.rotary.scale}; "
                 "half of them rotate by a patch's row, half by its column: expected an even number, and 1"
             )
-        bare = isinstance(self.embedding, PatchSpec) and not self.embedding.positioned
+        if self.masked and any(isinstance(kind, AttentionSpec) and kind.unmasked for kind in kinds):
+            raise SpecError("SignalStackSpec: attention is unmasked over a masked signal; expected False")
+        if isinstance(self.embedding, PatchSpec):
+            bare = not self.embedding.positioned
+        else:
+            bare = isinstance(self.embedding, WaveformStemSpec)
         rotations = {kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)}
         if len(rotations) > 1 or bare != (self.rotary is not None):
             raise SpecError(
                 f"SignalStackSpec: {len(rotations)} different rotary settings over "
                 f"{type(self.embedding).__name__} with positioned={not bare}; expected one for all layers if "
-                "patches have no position embedding, and None otherwise"
+                "the embedding has no positions, and None otherwise"
+            )
+        self._check_gates()
+        self._check_conformer()
+
+    def _check_gates(self) -> None:
+        """Raise SpecError unless a bias of relative positions fits the attention of every block."""
+        table = isinstance(self.relative, RelativeSpec)
+        for block in self.blocks:
+            kind = block.attention
+            gated = isinstance(kind, AttentionSpec) and kind.gated
+            biased = isinstance(kind, AttentionSpec) and kind.has_position_bias
+            if gated != table or biased != table:
+                raise SpecError(
+                    f"SignalStackSpec: has_position_bias is {biased}, gated {gated} and relative "
+                    f"{self.relative}; expected both exactly if relative is a RelativeSpec: over signals, "
+                    "biases are gated"
+                )
+        if not isinstance(self.relative, RelativeSpec):
+            return
+        if self.relative.every_layer or not self.relative.bidirectional:
+            raise SpecError(
+                f"SignalStackSpec: relative is {self.relative}, expected one table of both directions"
+            )
+
+    def _check_conformer(self) -> None:
+        """Raise SpecError unless distances fit the attention of blocks with a convolution."""
+        for block in self.blocks:
+            projected = isinstance(block.attention, TransformerXLAttentionSpec)
+            segmented = isinstance(block.attention, TransformerXLAttentionSpec) and block.attention.segmented
+            if projected != isinstance(self.relative, SinusoidVectorsSpec) or segmented:
+                stated = "None" if self.relative is None else "given"
+                raise SpecError(
+                    f"SignalStackSpec: relative is {stated} for {type(block.attention).__name__}; expected "
+                    "it exactly for TransformerXLAttentionSpec with segmented=False"
+                )
+        if not isinstance(self.relative, SinusoidVectorsSpec):
+            return
+        if 2 * len(self.relative.frequencies) != self.hidden_size:
+            raise SpecError(
+                f"SignalStackSpec: {len(self.relative.frequencies)} frequencies make vectors of "
+                f"{2 * len(self.relative.frequencies)} numbers, but the stack is {self.hidden_size} wide"
             )
 
     @property
     def rotary(self) -> RotarySpec | None:
-        """The rotation by rows and columns of patches; None where positions are added."""
-        return self.blocks[0].dense.rotary
+        """The rotation by position; None where positions are added."""
+        first = self.blocks[0]
+        return first.dense.rotary if first.convolution is None else None
 
     @property
-    def patches(self) -> PatchSpec:
-        """The embedding of patches, whose rows and columns give the positions of 2-D RoPE."""
-        assert isinstance(self.embedding, PatchSpec)
-        return self.embedding
+    def masked(self) -> bool:
+        """True where the stack reads an attention mask beside its signal."""
+        sounds = WaveformSpec | FramesSpec | SubsampledSpec
+        return isinstance(self.embedding, sounds) and self.embedding.masked
+
+    @property
+    def patches(self) -> PatchSpec | None:
+        """The embedding of patches, whose rows and columns are positions of 2-D RoPE; None over sounds."""
+        return self.embedding if isinstance(self.embedding, PatchSpec) else None
 
     @property
     def hidden_size(self) -> int:

@@ -1,9 +1,11 @@
 """Waveforms through convolutions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from txexport.errors import SpecError, positive
-from txexport.spec.enums import Activation
+from txexport.spec.enums import Activation, ConvolutionNorm, PositionNorm
 from txexport.spec.norm import NormSpec
 
 RATE = 16_000  # Hz, at which costs are counted
@@ -22,33 +24,58 @@ class ConvolutionSpec:
         positive(self, "size", "kernel", "stride")
 
 
+def samples_of(convolutions: Sequence[ConvolutionSpec], vectors: int) -> int:
+    """The least number of samples that this number of `vectors` is computed from."""
+    for convolution in reversed(convolutions):
+        vectors = (vectors - 1) * convolution.stride + convolution.kernel
+    return vectors
+
+
+def vectors_of(convolutions: Sequence[ConvolutionSpec], samples: int) -> int:
+    """The number of vectors of a waveform of `samples`."""
+    for convolution in convolutions:
+        samples = (samples - convolution.kernel) // convolution.stride + 1
+    return samples
+
+
 @dataclass(frozen=True)
 class WaveformSpec:
     """The feature encoder and the positions of wav2vec 2.0 (Baevski et al. 2020, 2).
 
-    The output of the first of the `convolutions` is normalised over time, each channel alone; `bias` is for
-    all of them. `norm` and a projection to `hidden_size` follow. The positions are a grouped convolution over
-    the projected vectors, with kernels of `position_kernel` vectors; they are added, and `final_norm`
-    follows. `activation` is that of every convolution.
+    The outputs of the `convolutions` are normalised as `convolution_norm` says; `bias` is for all of them.
+    `norm`, if there is one, and a projection to `hidden_size` follow. The positions, unless `position_kernel`
+    is None, are `position_layers` grouped convolutions over the projected vectors, with kernels of that many
+    vectors, normalised as `position_norm` says; they are added, and `final_norm` follows, if there is one.
+    `activation` is that of every convolution. Where waveforms are `masked`, vectors of padding are zeros when
+    the positions are computed, and no vector attends to them.
     """
 
     hidden_size: int
     convolutions: tuple[ConvolutionSpec, ...]
     activation: Activation
-    norm: NormSpec
-    final_norm: NormSpec
-    position_kernel: int
+    norm: NormSpec | None
+    final_norm: NormSpec | None
+    position_kernel: int | None
     position_groups: int
     bias: bool = False
+    convolution_norm: ConvolutionNorm = ConvolutionNorm.GROUP
+    masked: bool = False
+    position_norm: PositionNorm = PositionNorm.NONE
+    position_layers: int = 1
 
     def __post_init__(self) -> None:
-        positive(self, "hidden_size", "position_kernel", "position_groups")
+        positioned = ["position_kernel"] * (self.position_kernel is not None)
+        positive(self, "hidden_size", "position_groups", "position_layers", *positioned)
         if not self.convolutions:
             raise SpecError("WaveformSpec: convolutions is (), expected one or more")
-        if self.norm.size != self.convolutions[-1].size or self.final_norm.size != self.hidden_size:
+        for name, size in (("norm", self.convolutions[-1].size), ("final_norm", self.hidden_size)):
+            norm = getattr(self, name)
+            if norm is not None and norm.size != size:
+                raise SpecError(f"WaveformSpec: {name} is of size {norm.size}, expected {size}")
+        if self.position_layers > 1 and self.position_norm != PositionNorm.LAYER:
             raise SpecError(
-                f"WaveformSpec: norm and final_norm are of size {self.norm.size} and {self.final_norm.size}, "
-                f"expected {self.convolutions[-1].size} and {self.hidden_size}"
+                f"WaveformSpec: {self.position_layers} position_layers with position_norm "
+                f"{self.position_norm}, expected {PositionNorm.LAYER}"
             )
         if self.hidden_size % self.position_groups:
             raise SpecError(
@@ -59,16 +86,20 @@ class WaveformSpec:
     @property
     def least(self) -> int:
         """The number of samples that one vector is computed from."""
-        samples = 1
-        for convolution in reversed(self.convolutions):
-            samples = (samples - 1) * convolution.stride + convolution.kernel
-        return samples
+        return self.samples(1)
+
+    def samples(self, vectors: int) -> int:
+        """The least number of samples that this number of `vectors` is computed from."""
+        return samples_of(self.convolutions, vectors)
+
+    @property
+    def stride(self) -> int:
+        """The number of samples from a vector to the next."""
+        return prod(convolution.stride for convolution in self.convolutions)
 
     def vectors(self, samples: int) -> int:
         """The number of vectors of a waveform."""
-        for convolution in self.convolutions:
-            samples = (samples - convolution.kernel) // convolution.stride + 1
-        return samples
+        return vectors_of(self.convolutions, samples)
 
     @property
     def length(self) -> int:

@@ -22,8 +22,8 @@ def layers_of(spec: ModelSpec, graph: Graph, stack: StackSpec, name: str | None)
 
 
 def add_layers(graph: Graph, given: Given) -> None:
-    """Add the outputs of layers; values that are read further keep their names."""
-    for name in sorted(given.values, key=[*graph.promised].index):
+    """Add the promised outputs of layers; values that are read further keep their names."""
+    for name in [name for name in graph.promised if name in given.values]:
         graph.add_outputs({name: graph.op.Identity(given.values[name])})
 
 

@@ -101,7 +101,8 @@ def _text_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Valu
 def _image_embeds(spec: DualEncoderSpec, graph: Graph, inputs: Values) -> ir.Value:
     """pixel_values (I,channels,height,width) -> image_embeds (I,W)."""
     layers = layers_of(spec, graph, spec.vision, names.VISION)
-    x = signal_encoder(spec.vision, graph, inputs[names.PIXEL_VALUES], layers, "vision")
+    pixels = {names.PIXEL_VALUES: inputs[names.PIXEL_VALUES]}
+    x, _ = signal_encoder(spec.vision, graph, pixels, layers, "vision")
     add_layers(graph, layers)
     return image_vectors(spec, graph, x)
 

@@ -22,11 +22,10 @@ def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new:
     inputs = graph.declare(signatures[roles.MODEL])
     layers = layers_of(spec, graph, spec.encoder, None)
     if isinstance(spec.encoder, SignalStackSpec):
-        (signal,) = inputs.values()
-        x = signal_encoder(spec.encoder, graph, signal, layers)
+        x, mask = signal_encoder(spec.encoder, graph, inputs, layers)
         if layers.states is not None:
             x = layer_sum(graph / "layer_sum", layers.states)
-        _head_outputs(spec, graph, x, {})
+        _head_outputs(spec, graph, x, {} if mask is None else {names.ATTENTION_MASK: mask})
     elif spec.head.kind == HeadKind.CHOICES:
         rows, shape = _choices(graph, inputs)
         x = encoder(spec.encoder, graph, rows, layers)

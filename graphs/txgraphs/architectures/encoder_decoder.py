@@ -1,5 +1,6 @@
 """An encoder and a decoder that attends to it: two graphs, or one if the decoder does not generate."""
 
+from dataclasses import replace
 from functools import partial
 
 import onnx_ir as ir
@@ -37,7 +38,10 @@ def encoder_decoder_models(
         for role in (roles.DECODER, roles.DECODER_MERGED):
             graphs[role] = _hub_decoder(spec, role, signatures, new)
         later = roles.DECODER_WITH_PAST
-    return {**graphs, later: _decoder(spec, cache, later, signatures, new)}
+    graphs[later] = _decoder(spec, cache, later, signatures, new)
+    if roles.ALIGNMENT in signatures:
+        graphs[roles.ALIGNMENT] = _alignment(spec, signatures, new)
+    return graphs
 
 
 def _encoder(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:
@@ -46,8 +50,7 @@ def _encoder(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Gr
     inputs = graph.declare(signatures[roles.ENCODER])
     layers = layers_of(spec, graph, spec.encoder, names.ENCODER)
     if isinstance(spec.encoder, SignalStackSpec):
-        (signal,) = inputs.values()
-        x = signal_encoder(spec.encoder, graph, signal, layers)
+        x, _ = signal_encoder(spec.encoder, graph, inputs, layers)
     else:
         x = encoder(spec.encoder, graph, inputs, layers)
     graph.add_outputs({names.LAST_HIDDEN_STATE: x})
@@ -133,6 +136,30 @@ def _decoder(spec: EncoderDecoderSpec, cache: Cache, role: str, signatures: Sign
     for layer, pair in enumerate(present):
         graph.add_outputs(named(cache_names.present(layer, cache_names.DECODER), pair))
     add_layers(graph, layers)
+    return graph
+
+
+def _alignment(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:
+    """input_ids (B,S), the encoder's keys and values -> cross-attention of the alignment's heads (B,A,S,E).
+
+    One pass over all tokens of a sequence, as far as the last layer with such a head.
+    """
+    assert spec.alignment is not None
+    graph = new(roles.ALIGNMENT)
+    inputs = graph.declare(signatures[roles.ALIGNMENT])
+    stack = replace(spec.decoder, num_layers=spec.alignment.num_layers, final_norm=None)
+    cross = [
+        pair_of(inputs, cache_names.past(layer, cache_names.ENCODER)) for layer in range(stack.num_layers)
+    ]
+    past = _no_past(spec, graph, cross[0][0])
+    layers = Given([names.ATTENTIONS], names.DECODER)
+    embed = partial(embedded, stack, graph, "decoder", inputs)
+    decoder(stack, Cache.DYNAMIC, graph, inputs, past, cross, layers, embed)
+    op, heads = graph.op, []
+    for layer, head in spec.alignment.heads:
+        weights = layers.values[names.of_layer(names.CROSS_ATTENTIONS, layer)]  # (B, N, S, E)
+        heads.append(op.Gather(weights, graph.constant(f"head_{head}", [head]), axis=1))
+    graph.add_outputs({names.ALIGNMENT_WEIGHTS: op.Concat(*heads, axis=1)})
     return graph
 
 

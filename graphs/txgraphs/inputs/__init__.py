@@ -4,14 +4,18 @@ from importlib import import_module
 
 import onnx_ir as ir
 
+from txexport.contracts.names import ATTENTION_MASK
 from txexport.parts.inputs import file_of
 from txexport.spec import SignalStackSpec
 from txgraphs._nodes import Place
 
 
-def signal_embedding(stack: SignalStackSpec, place: Place, signal: ir.Value) -> ir.Value:
-    """Embed an image or a sound as vectors (B,S,W)."""
-    vectors: ir.Value = import_module(f"{__name__}.{file_of(stack)}").embedding(
-        stack.embedding, place, signal
-    )
-    return vectors
+def signal_embedding(
+    stack: SignalStackSpec, place: Place, signal: ir.Value, attention_mask: ir.Value | None = None
+) -> tuple[ir.Value, ir.Value | None]:
+    """Embed an image or a sound as vectors (B,S,W); their mask (B,S) where the stack is masked."""
+    embedding = import_module(f"{__name__}.{file_of(stack)}").embedding
+    masks = {ATTENTION_MASK: attention_mask} if stack.masked else {}
+    result = embedding(stack.embedding, place, signal, **masks)
+    x, *mask = result if isinstance(result, tuple) else (result,)
+    return x, mask[0] if mask else None

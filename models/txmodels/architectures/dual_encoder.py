@@ -68,7 +68,7 @@ class DualEncoderModel(nn.Module):
     def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
         """pixel_values (I,channels,height,width) -> image_embeds (I,size), and the outputs of layers."""
         layers = layers_of(self.spec, self.outputs, self.spec.vision, names.VISION)
-        x = self.vision(pixel_values, layers)  # (I, S, W)
+        x, _ = self.vision(pixel_values, given=layers)  # (I, S, W)
         if self.spec.vision_pool is None:
             vectors = self.vision_projection(pick(Pick.FIRST, None, x, None, None))  # (I, size)
         else:

@@ -56,13 +56,13 @@ class EncoderModel(nn.Module):
         x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask, layers)
         return self._outputs(x, input_ids, attention_mask) | layers.values
 
-    def encode_signal(self, signal: Tensor) -> dict[str, Tensor]:
-        """Pixels or a spectrogram -> the outputs of the graph, by name."""
+    def encode_signal(self, signal: Tensor, attention_mask: Tensor | None = None) -> dict[str, Tensor]:
+        """Pixels or a sound, with its mask if the stack is masked -> the outputs of the graph, by name."""
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, None)
-        x = self.encoder(signal, layers)
+        x, mask = self.encoder(signal, attention_mask, layers)
         if layers.states is not None:
             x = self.layer_sum(layers.states)
-        return self._outputs(x, None, None) | layers.values
+        return self._outputs(x, None, mask) | layers.values
 
     def _outputs(
         self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None

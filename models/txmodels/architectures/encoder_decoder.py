@@ -19,7 +19,10 @@ from txmodels.linear import Linear
 
 
 class EncoderDecoderModel(nn.Module):
-    """Two stacks and the head; `outputs` of every layer are returned too, as a contract has them."""
+    """Two stacks and the head; `outputs` of every layer are returned too, as a contract has them.
+
+    With an alignment, so are the weights of the decoder's attention, and those of the heads that align.
+    """
 
     def __init__(self, spec: EncoderDecoderSpec, cache: Cache, outputs: Collection[str] = ()):
         super().__init__()
@@ -32,6 +35,7 @@ class EncoderDecoderModel(nn.Module):
             self.cross_projection = Linear(spec.encoder.hidden_size, width)
         crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
         self.cross = nn.ModuleList(map(CrossKeyValue, crossed))
+        weighted = weighted or spec.alignment is not None
         self.decoder = Decoder(spec.decoder, cache if spec.generates else Cache.DYNAMIC, weighted)
         if spec.shared_embedding and isinstance(self.encoder, Encoder):
             self.decoder.embedding.word = self.encoder.embedding.word
@@ -56,7 +60,8 @@ class EncoderDecoderModel(nn.Module):
     def encode_signal(self, signal: Tensor) -> dict[str, Tensor]:
         """Pixels or a spectrogram -> the outputs of the encoder's graph, by name."""
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, names.ENCODER)
-        return self._hidden_states(self.encoder(signal, layers)) | layers.values
+        x, _ = self.encoder(signal, given=layers)
+        return self._hidden_states(x) | layers.values
 
     def _hidden_states(self, x: Tensor) -> dict[str, Tensor]:
         """The encoder's x (B,S,W), and its keys and values for the decoder."""
@@ -97,9 +102,21 @@ class EncoderDecoderModel(nn.Module):
 
         Only the head reads logits_indices: with an encoder, new tokens come one by one.
         """
-        layers = layers_of(self.spec, self.outputs, self.spec.decoder, names.DECODER)
+        weights = () if self.spec.alignment is None else (names.ATTENTIONS,)
+        layers = layers_of(self.spec, self.outputs.union(weights), self.spec.decoder, names.DECODER)
         x, present = self.decoder(input_ids, past, given=layers, **inputs)
-        return self.head(x, logits_indices, self.decoder.token_embedding), present, layers.values
+        logits = self.head(x, logits_indices, self.decoder.token_embedding)
+        return logits, present, layers.values | self._alignment(layers.values)
+
+    def _alignment(self, layers: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Weights of every layer (B,N,S,E) -> those of the alignment's heads (B,A,S,E), by name."""
+        if self.spec.alignment is None:
+            return {}
+        heads = [
+            layers[names.of_layer(names.CROSS_ATTENTIONS, layer)][:, head]
+            for layer, head in self.spec.alignment.heads
+        ]
+        return {names.ALIGNMENT_WEIGHTS: torch.stack(heads, dim=1)}
 
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
         """An empty cache: zeros (B,K,capacity,H) for each layer."""

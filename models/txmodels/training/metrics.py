@@ -40,6 +40,32 @@ def _words(text: str) -> list[str]:
     return re.sub(r"\b(a|an|the)\b", " ", plain).split()
 
 
+def word_error_rate(references: Sequence[str], transcripts: Sequence[str]) -> float:
+    """Substituted, omitted and inserted words of transcripts per word of their references."""
+    return _error_rate([text.split() for text in references], [text.split() for text in transcripts])
+
+
+def character_error_rate(references: Sequence[str], transcripts: Sequence[str]) -> float:
+    """Substituted, omitted and inserted characters of transcripts per character of their references."""
+    return _error_rate(references, transcripts)
+
+
+def _error_rate(references: Sequence[Sequence[str]], transcripts: Sequence[Sequence[str]]) -> float:
+    edits = sum(_edits(*pair) for pair in zip(references, transcripts, strict=True))
+    return edits / sum(map(len, references))
+
+
+def _edits(reference: Sequence[str], transcript: Sequence[str]) -> int:
+    """The least number of substitutions, omissions and insertions (Levenshtein 1966)."""
+    row = list(range(len(transcript) + 1))
+    for i, expected in enumerate(reference, start=1):
+        diagonal, row[0] = row[0], i
+        for j, actual in enumerate(transcript, start=1):
+            substituted = diagonal + (expected != actual)
+            diagonal, row[j] = row[j], min(substituted, row[j] + 1, row[j - 1] + 1)
+    return row[-1]
+
+
 def perplexity(log_probabilities: Sequence[float]) -> float:
     """exp of the mean negative log-likelihood per token."""
     return math.exp(-sum(log_probabilities) / len(log_probabilities))

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from txexport.parts.cases import DecoderCase, DualEncoderCase, EncoderCase, GreedyCase, encoder_cases
 from txexport.parts.inputs import input_of
 from txexport.parts.part import SignalCase, Skipped, View
@@ -28,7 +30,13 @@ class Texts:
 def padded_cases(encoder: StackSpec, head: HeadSpec, view: View, texts: Texts) -> Iterator[Case]:
     """The cases of an encoder that reads its whole input at once."""
     if not isinstance(encoder, TextStackSpec):
-        yield from input_of(encoder).cases(encoder)
+        for case in input_of(encoder).cases(encoder, head.least):
+            scattered = case.mask is not None and (np.diff(case.mask, axis=1) > 0).any()
+            if scattered and head.counts_vectors:
+                reason = "the original counts the vectors of a row, and so takes its padding to be at the end"
+                yield Skipped(case.name, reason)
+            else:
+                yield case
         return
     embedding = encoder.embedding
     for batch in encoder_cases(

@@ -81,6 +81,8 @@ class Encoder:
         """One graph, which runs once."""
         facts, vector = input_of(spec.encoder).facts(spec.encoder.embedding), spec.vector
         facts = replace(facts, limit="encoder", eos_token_id=spec.head.eos_token_id)
+        longer = (spec.head.least - 1) * facts.vector_stride
+        facts = replace(facts, least_samples=facts.least_samples + longer)
         if vector is not None:
             facts = replace(facts, vector=vector_name(spec), pads_to_limit=vector.pick == Pick.FINAL)
         return [

@@ -6,7 +6,7 @@ from dataclasses import replace
 from txexport.contracts import cache_names, names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats, ints
 from txexport.contracts.ecosystem import BRANCH
-from txexport.contracts.stage import GENERATED, ONCE, STEP, Stage, sources_of
+from txexport.contracts.stage import AFTER, GENERATED, ONCE, STEP, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _cached, _readouts
@@ -30,8 +30,11 @@ class EncoderDecoder:
     spec = EncoderDecoderSpec
 
     def roles(self, spec: EncoderDecoderSpec) -> tuple[str, ...]:
-        """An encoder and a decoder, or one graph of both if nothing is generated."""
-        return (roles.ENCODER, roles.DECODER) if spec.generates else (roles.MODEL,)
+        """An encoder, a decoder, and the graph that aligns tokens; or one graph if nothing is generated."""
+        if not spec.generates:
+            return (roles.MODEL,)
+        aligned = () if spec.alignment is None else (roles.ALIGNMENT,)
+        return (roles.ENCODER, roles.DECODER, *aligned)
 
     def signatures(self, spec: EncoderDecoderSpec, contract: Contract) -> dict[str, Signature]:
         """The encoder outputs keys and values for the decoder; for other clients, hidden states only."""
@@ -50,14 +53,18 @@ class EncoderDecoder:
         )
         cross = self._cross(spec, cache_names.PRESENT)
         if not contract.hub:
-            return {roles.ENCODER: Signature(inputs, (hidden, *cross)), roles.DECODER: later}
+            graphs = {roles.ENCODER: Signature(inputs, (hidden, *cross)), roles.DECODER: later}
+            return graphs if spec.alignment is None else graphs | {roles.ALIGNMENT: self._alignment(spec)}
         present = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, names.SEQUENCE_LENGTH)
         states = floats(names.ENCODER_HIDDEN_STATES, *hidden.shape)
+        weights = self._cross_attentions(spec, contract)
+        later = replace(later, outputs=(*later.outputs, *weights))
         first = Signature(
             (*contract.step_after_encoder, states, *self._source_mask(spec)),
             (
                 *_cached.logits(spec.head, spec.decoder, names.SEQUENCE_LENGTH),
                 *_by_layer([*present, *cross]),
+                *weights,
             ),
         )
         return {
@@ -95,6 +102,27 @@ class EncoderDecoder:
                 ports += _cached.pair(both, block.cross_attention, length)
         return ports
 
+    def _cross_attentions(self, spec: EncoderDecoderSpec, contract: Contract) -> list[Port]:
+        """The weights of every layer, by which other clients align tokens, unless the contract has them."""
+        if spec.alignment is None or not spec.alignment.for_others or names.ATTENTIONS in contract.outputs:
+            return []
+        length = stacks.hidden_shape(spec.encoder, SOURCE)[1]
+        every = stacks.layer_ports(spec.decoder, None, (names.ATTENTIONS,), stacks.TOKENS, "", length)
+        return [port for port in every if port.name.startswith(names.CROSS_ATTENTIONS)]
+
+    def _alignment(self, spec: EncoderDecoderSpec) -> Signature:
+        """All tokens, and the encoder's keys and values -> the weights of the heads that align tokens."""
+        assert spec.alignment is not None
+        past = [
+            port
+            for port in self._cross(spec, cache_names.PAST)
+            if cache_names.layer_of(port.name) < spec.alignment.num_layers
+        ]
+        length = stacks.hidden_shape(spec.encoder, SOURCE)[1]
+        shape = (names.BATCH_SIZE, len(spec.alignment.heads), names.SEQUENCE_LENGTH, length)
+        weights = floats(names.ALIGNMENT_WEIGHTS, *shape)
+        return Signature((ints(names.INPUT_IDS, *stacks.TOKENS), *past), (weights,))
+
     def _source_mask(self, spec: EncoderDecoderSpec) -> tuple[Port, ...]:
         """The padding mask of an encoder's tokens; a signal has none."""
         tokens = input_of(spec.encoder).reads_tokens
@@ -106,6 +134,8 @@ class EncoderDecoder:
         """The ports of every layer of the encoder, the decoder, or both in one graph."""
         shape = stacks.hidden_shape(spec.encoder, SOURCE if spec.generates else stacks.TOKENS)
         ports: list[Port] = []
+        if role == roles.ALIGNMENT:
+            return ports
         if role in (roles.MODEL, roles.ENCODER):
             ports += stacks.layer_ports(spec.encoder, names.ENCODER, outputs, shape, shape[1])
         if role != roles.ENCODER:
@@ -139,6 +169,10 @@ class EncoderDecoder:
             sources = sources_of(one.inputs, earlier if merged else earlier | cross)
             when = ONCE if contract.hub and role == roles.DECODER else STEP
             both = [roles.DECODER, roles.DECODER_WITH_PAST] if merged else []
+            if role == roles.ALIGNMENT and spec.alignment is not None:
+                facts = replace(target, filter_width=spec.alignment.filter_width)
+                stages.append(Stage(role, AFTER, sources, facts))
+                continue
             stages.append(Stage(role, when, sources, target, both))
         return stages
 

@@ -65,6 +65,7 @@ class Patches:
     def summary(self, stack: SignalStackSpec) -> list[str]:
         """Size of the image and its patches, registers, positions."""
         patches = stack.patches
+        assert patches is not None
         height, width = patches.image_size
         size = f"{height} x {width} pixels in squares of {patches.patch_size}"
         registers = [f"{patches.registers} registers"] if patches.registers else []
@@ -77,9 +78,10 @@ class Patches:
         """Random signals, one for each length."""
         return noise(stack, random, len(lengths))
 
-    def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:
+    def cases(self, stack: SignalStackSpec, vectors: int) -> Iterator[SignalCase]:
         """Batches of images, one of them black; two oblong sizes too if any size is read."""
         embedding = stack.patches
+        assert embedding is not None
         side, (height, width) = embedding.patch_size, embedding.image_size
         sizes = [
             ("two of 3 by 2 patches", (2, embedding.channels, 3 * side + 1, 2 * side)),

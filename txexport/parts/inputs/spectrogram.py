@@ -69,7 +69,7 @@ class Spectrogram:
         """Random signals, one for each length."""
         return noise(stack, random, len(lengths))
 
-    def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:
+    def cases(self, stack: SignalStackSpec, vectors: int) -> Iterator[SignalCase]:
         """Batches of spectrograms, one of silence."""
         return signal_cases(stack)
 

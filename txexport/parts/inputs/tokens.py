@@ -90,7 +90,7 @@ class Tokens:
         vocab_size = stack.embedding.vocab_size
         return [random.integers(0, vocab_size, length).tolist() for length in lengths]
 
-    def cases(self, stack: TextStackSpec) -> Iterator[SignalCase]:
+    def cases(self, stack: TextStackSpec, vectors: int) -> Iterator[SignalCase]:
         """None: the architecture has the cases of texts."""
         return iter(())
 

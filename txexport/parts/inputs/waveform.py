@@ -5,24 +5,26 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from txexport.contracts import names
-from txexport.contracts.contract import Port, floats
+from txexport.contracts.contract import Port, floats, ints
 from txexport.contracts.stage import GraphFacts
 from txexport.parts.part import Shape, SignalCase, Sources
-from txexport.spec import SignalStackSpec, WaveformSpec
+from txexport.spec import ConvolutionNorm, PositionNorm, SignalStackSpec, WaveformSpec
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
 class Waveform:
-    """Samples (B,samples), of any number, without a mask."""
+    """Samples (B,samples), of any number."""
 
     spec = WaveformSpec
     reads_tokens = False
-    last_state_before_norm = False
+    last_state_before_norm = True
     tables = ()
 
     def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
-        """input_values."""
-        return (floats(names.INPUT_VALUES, rows[0], names.NUM_SAMPLES),)
+        """input_values, and attention_mask where the stack is masked."""
+        shape = rows[0], names.NUM_SAMPLES
+        signal = floats(names.INPUT_VALUES, *shape)
+        return (signal, ints(names.ATTENTION_MASK, *shape)) if stack.masked else (signal,)
 
     def length(self, embedding: WaveformSpec, tokens: int | str) -> int | str:
         """Any number of vectors."""
@@ -33,11 +35,11 @@ class Waveform:
         return embedding.length
 
     def facts(self, embedding: WaveformSpec) -> GraphFacts:
-        """The least number of samples."""
-        return GraphFacts(least_samples=embedding.least)
+        """The least number of samples, and those from a vector to the next."""
+        return GraphFacts(least_samples=embedding.least, vector_stride=embedding.stride)
 
     def parameters(self, embedding: WaveformSpec) -> Shapes:
-        """Convolutions, the first one's norm, the projection and its norm, positions, the final norm."""
+        """Convolutions and their norms, the projection and its norm, positions, the final norm."""
         shapes: Shapes = {}
         channels, width = 1, embedding.hidden_size
         for number, convolution in enumerate(embedding.convolutions):
@@ -45,12 +47,36 @@ class Waveform:
             if embedding.bias:
                 shapes[f"convolutions.{number}.bias"] = (convolution.size,)
             channels = convolution.size
-        first = embedding.convolutions[0].size
-        shapes |= {"channel_norm.weight": (first,), "channel_norm.bias": (first,)}
-        shapes |= under("norm", norm(embedding.norm)) | under("project", linear(channels, width, True))
-        shapes["position.weight"] = (width, width // embedding.position_groups, embedding.position_kernel)
-        shapes["position.bias"] = (width,)
-        return shapes | under("final_norm", norm(embedding.final_norm))
+        shapes |= self._convolution_norms(embedding)
+        if embedding.norm is not None:
+            shapes |= under("norm", norm(embedding.norm))
+        shapes |= under("project", linear(channels, width, True))
+        shapes |= self._positions(embedding)
+        return shapes | (under("final_norm", norm(embedding.final_norm)) if embedding.final_norm else {})
+
+    def _convolution_norms(self, embedding: WaveformSpec) -> Shapes:
+        sizes = [convolution.size for convolution in embedding.convolutions]
+        if embedding.convolution_norm == ConvolutionNorm.GROUP:
+            return {"channel_norm.weight": (sizes[0],), "channel_norm.bias": (sizes[0],)}
+        return {
+            f"convolution_norms.{number}.{part}": (size,)
+            for number, size in enumerate(sizes)
+            for part in ("weight", "bias")
+        }
+
+    def _positions(self, embedding: WaveformSpec) -> Shapes:
+        width, group = embedding.hidden_size, embedding.hidden_size // embedding.position_groups
+        if embedding.position_kernel is None:
+            return {}
+        one: Shapes = {"weight": (width, group, embedding.position_kernel), "bias": (width,)}
+        if embedding.position_norm == PositionNorm.LAYER:
+            layers = range(embedding.position_layers)
+            return {
+                name: shape for layer in layers for name, shape in under(f"positions.{layer}", one).items()
+            }
+        if embedding.position_norm == PositionNorm.BATCH:
+            one |= {f"norm.{part}": (width,) for part in ("weight", "bias", "mean", "variance")}
+        return under("position", one)
 
     def fixed(self, embedding: WaveformSpec) -> tuple[str, ...]:
         """None: all are learned."""
@@ -64,18 +90,21 @@ class Waveform:
             products += length * convolution.size * channels * convolution.kernel
             channels = convolution.size
         width, group = embedding.hidden_size, embedding.hidden_size // embedding.position_groups
-        return 2 * (products + length * width * (channels + group * embedding.position_kernel))
+        kernel = embedding.position_kernel or 0
+        positions = group * kernel * embedding.position_layers
+        return 2 * (products + length * width * (channels + positions))
 
     def summary(self, stack: SignalStackSpec) -> list[str]:
         """Convolutions, samples of a vector, positions."""
         embedding = stack.embedding
         assert isinstance(embedding, WaveformSpec)
-        stride = 1
-        for convolution in embedding.convolutions:
-            stride *= convolution.stride
         count = f"a waveform through {len(embedding.convolutions)} convolutions"
-        kernel = embedding.position_kernel
-        return [count, f"a vector every {stride:,} samples", f"positions by a convolution of {kernel}"]
+        every, kernel = f"a vector every {embedding.stride:,} samples", embedding.position_kernel
+        if kernel is None:
+            return [count, every]
+        layers = embedding.position_layers
+        convolutions = f"{layers} convolutions" if layers > 1 else "a convolution"
+        return [count, every, f"positions by {convolutions} of {kernel}"]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """Waveforms of random numbers, of that number of vectors and one more."""
@@ -83,24 +112,39 @@ class Waveform:
         least = stack.embedding.least
         return [random.standard_normal(least * (1 + length), np.float32) for length in lengths]
 
-    def cases(self, stack: SignalStackSpec) -> Iterator[SignalCase]:
-        """Batches of several lengths: one vector, odd numbers of samples, ragged rows, nine rows, silence.
+    def cases(self, stack: SignalStackSpec, vectors: int) -> Iterator[SignalCase]:
+        """Batches of several lengths: the shortest, odd numbers of samples, ragged rows, nine rows, silence.
 
         Shorter rows are padded with zeros on the right, as the original's extractor does.
         """
-        assert isinstance(stack.embedding, WaveformSpec)
-        random, least = np.random.default_rng(0), stack.embedding.least
+        embedding = stack.embedding
+        assert isinstance(embedding, WaveformSpec)
+        random, least = np.random.default_rng(0), embedding.least
+        more = embedding.samples(vectors) - least  # in every row
         for name, lengths in (
-            ("one vector", [least]),
+            ("one vector" if vectors == 1 else f"{vectors} vectors", [least]),
             ("one", [5 * least + 1]),
             ("three", [8 * least] * 3),
             ("three ragged rows padded with zeros", [3 * least, 9 * least + 3, least]),
-            ("one longer than the positions' kernel", [least * (stack.embedding.position_kernel + 7)]),
+            ("one longer than the positions' kernel", [least * ((embedding.position_kernel or 0) + 7)]),
             ("nine", [2 * least + row for row in range(9)]),
         ):
-            signals = random.standard_normal((len(lengths), max(lengths)), np.float32)
-            yield SignalCase(name, signals * (np.arange(max(lengths)) < np.array(lengths)[:, None]))
-        yield SignalCase("one of zeros", np.zeros((1, 4 * least), np.float32))
+            longer = [more + length for length in lengths]
+            signals = random.standard_normal((len(longer), max(longer)), np.float32)
+            yield _case(name, embedding, signals, longer)
+        length = more + 4 * least
+        yield _case("one of zeros", embedding, np.zeros((1, length), np.float32), [length])
+
+
+def _case(name: str, embedding: WaveformSpec, signals: np.ndarray, lengths: Sequence[int]) -> SignalCase:
+    """The case of signals (B,samples) that end after `lengths`, with zeros there."""
+    mask = np.arange(signals.shape[1]) < np.array(lengths)[:, None]
+    signals = signals * mask
+    if not embedding.masked:
+        return SignalCase(name, signals)
+    vectors = np.array([embedding.vectors(length) for length in lengths])
+    real = np.arange(embedding.vectors(signals.shape[1])) < vectors[:, None]
+    return SignalCase(name, signals, mask.astype(np.int64), real)
 
 
 INPUT = Waveform()
