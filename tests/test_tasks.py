@@ -82,6 +82,7 @@ def test_the_plainest_task_of_a_head_reads_texts():
         HeadKind.TOKENS: "token-classification",
         HeadKind.SPANS: "question-answering",
         HeadKind.CTC: "automatic-speech-recognition",
+        HeadKind.SPEAKER: "audio-xvector",
     }
 
 

@@ -62,6 +62,20 @@ WAV2VEC2 = {
     **{"conv_dim": [16, 20, 24], "conv_kernel": [10, 3, 2], "conv_stride": [5, 2, 2], "vocab_size": 32},
     **{"num_feat_extract_layers": 3, "num_conv_pos_embeddings": 6, "num_conv_pos_embedding_groups": 4},
 }
+DATA2VEC_AUDIO = WAV2VEC2 | {"num_conv_pos_embeddings": 2, "conv_pos_kernel_size": 5}
+WAV2VEC2_BERT = {
+    **{"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 100},
+    **{"feature_projection_input_dim": 22, "conv_depthwise_kernel_size": 5, "vocab_size": 32},
+    **{"left_max_position_embeddings": 6, "right_max_position_embeddings": 3},
+}
+PARAKEET = {
+    "vocab_size": 32,
+    "pad_token_id": 31,
+    "encoder_config": {
+        **{"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 100},
+        **{"conv_kernel_size": 5, "subsampling_conv_channels": 10, "num_mel_bins": 16},
+    },
+}
 LLAMA = BERT | IDS | {"num_attention_heads": 6, "num_key_value_heads": 2}
 PHIMOE = {"num_local_experts": 5, "attention_bias": True, "lm_head_bias": True, "router_jitter_noise": 0.2}
 XLNET = {"vocab_size": VOCAB, "d_model": 48, "n_layer": 2, "n_head": 3, "d_inner": 100, "pad_token_id": 1}
@@ -209,6 +223,18 @@ WHISPER = BART | {
     "max_target_positions": 40,
     "decoder_start_token_id": 3,
 }
+MOONSHINE = {
+    "vocab_size": VOCAB,
+    "hidden_size": 48,
+    "intermediate_size": 100,
+    "encoder_num_hidden_layers": 2,
+    "decoder_num_hidden_layers": 3,
+    "encoder_num_attention_heads": 3,
+    "decoder_num_attention_heads": 3,
+    "max_position_embeddings": 40,
+    "decoder_start_token_id": 3,
+    **IDS,
+}
 VIT = {
     "hidden_size": 48,
     "num_hidden_layers": 2,
@@ -340,8 +366,20 @@ FAMILIES = {
     "blenderbot": ("BlenderbotForConditionalGeneration", BART | {"encoder_no_repeat_ngram_size": 0}),
     "m2m_100": ("M2M100ForConditionalGeneration", BART),
     "whisper": ("WhisperForConditionalGeneration", WHISPER),
+    "moonshine": ("MoonshineForConditionalGeneration", MOONSHINE),
     "audio-spectrogram-transformer": ("ASTForAudioClassification", AST),
     "wav2vec2": ("Wav2Vec2ForCTC", WAV2VEC2),
+    "wavlm": ("WavLMForCTC", WAV2VEC2 | {"num_buckets": 8, "max_bucket_distance": 20}),
+    "hubert": ("HubertForCTC", WAV2VEC2),
+    "data2vec-audio": ("Data2VecAudioForCTC", DATA2VEC_AUDIO),
+    "unispeech": ("UniSpeechForCTC", WAV2VEC2),
+    "unispeech-sat": ("UniSpeechSatForCTC", WAV2VEC2),
+    "parakeet_ctc": ("ParakeetForCTC", PARAKEET),
+    "wav2vec2-conformer": (
+        "Wav2Vec2ConformerForCTC",
+        WAV2VEC2 | {"conv_depthwise_kernel_size": 5, "position_embeddings_type": "relative"},
+    ),
+    "wav2vec2-bert": ("Wav2Vec2BertForCTC", WAV2VEC2_BERT),
     "vit": ("ViTModel", VIT),
     "deit": ("DeiTModel", VIT),
     "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
@@ -386,6 +424,8 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith("weight")
             tensor.copy_(1 + 0.3 * noise if is_scale else spread * noise)
+            if name.endswith("running_var"):
+                tensor.copy_(1 + noise**2)
     return model
 
 

@@ -154,6 +154,23 @@ RESIZED = tiny_checkpoint.VIT | {"model_type": "dinov2", "mlp_ratio": 2}
 SINUSOIDAL = {"model_type": "trocr", "use_learned_position_embeddings": False}
 SEEN = tiny_checkpoint.CAPTIONS["decoder"] | {"cross_attention_hidden_size": 36}
 UNSUPPORTED = [
+    ("moonshine", {"decoder_num_attention_heads": 4}, "decoder_num_attention_heads=4"),
+    ("moonshine", {"encoder_num_key_value_heads": 1}, "encoder_num_key_value_heads=1"),
+    ("moonshine", {"head_dim": 10}, "head_dim=10"),
+    ("wav2vec2-bert", {"add_adapter": True}, "add_adapter=True"),
+    ("wav2vec2-bert", {"position_embeddings_type": "rotary"}, "position_embeddings_type 'rotary'"),
+    ("wav2vec2-conformer", {"add_adapter": True}, "add_adapter=True"),
+    ("wav2vec2-conformer", {"position_embeddings_type": "shaw"}, "position_embeddings_type 'shaw'"),
+    (
+        "parakeet_ctc",
+        {"encoder_config": tiny_checkpoint.PARAKEET["encoder_config"] | {"num_mel_bins": 15}},
+        "num_mel_bins=15 is not supported; expected",
+    ),
+    (
+        "parakeet_ctc",
+        {"encoder_config": tiny_checkpoint.PARAKEET["encoder_config"] | {"subsampling_factor": 0}},
+        "subsampling_factor is 0",
+    ),
     ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
     ("bert", {"is_decoder": True}, "is_decoder=True"),
     ("bert", {"hidden_act": "mish"}, "hidden_act 'mish'"),

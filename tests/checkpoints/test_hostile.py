@@ -8,6 +8,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import tiny_checkpoint
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -57,6 +58,7 @@ def resolve(folder: Path):
     return families.resolve(Checkpoint(folder))
 
 
+PARAKEET = tiny_checkpoint.PARAKEET["encoder_config"]
 MANY = [
     (
         "bert",
@@ -80,6 +82,11 @@ MANY = [
     ("wav2vec2", {key: [] for key in ("conv_dim", "conv_kernel", "conv_stride")}, "have [0, 0, 0] numbers"),
     ("wav2vec2", {"conv_dim": [16.5, 20, 24]}, "'conv_dim' is [16.5, 20, 24], expected whole numbers from 1"),
     ("wav2vec2", {"conv_stride": [5, 2, 0]}, "'conv_stride' is [5, 2, 0], expected whole numbers from 1"),
+    ("wav2vec2-bert", {"num_hidden_layers": LARGEST}, "'num_hidden_layers' is 2147483647"),
+    ("wav2vec2-bert", {"left_max_position_embeddings": -1}, "left is -1 and right 3, expected 0 or more"),
+    ("wav2vec2-bert", {"conv_depthwise_kernel_size": 4}, "kernel is 4, expected an odd number"),
+    ("wav2vec2-conformer", {"hidden_size": 2**30, "num_attention_heads": 2}, "width is 1073741824"),
+    ("parakeet_ctc", {"encoder_config": PARAKEET | {"subsampling_factor": 2**30}}, "expected a multiple of"),
     ("mixtral", {"num_local_experts": LARGEST}, "'num_local_experts' is 2147483647"),
     ("bloom", {"hidden_size": 2**30, "n_head": 2**30}, "width is 1073741824, but no tensor is wider than"),
     ("mpt", {"d_model": 2**30, "n_heads": 2**29}, "width is 1073741824"),

@@ -10,7 +10,7 @@ from documentation.tables import shown
 from helpers.project import ROOT
 from helpers.rows import ROWS
 
-from txexport import bundle
+from txexport import bundle, export
 from txexport.cli.main import main
 from txexport.exporter import known_clients
 
@@ -43,6 +43,19 @@ def test_export_names_the_clients_that_run_the_model(family, words, checkpoint_o
     out = tmp_path / "out"
     result = CliRunner().invoke(main, ["export", str(checkpoint_of(family)), str(out), "--only", "hub"])
     assert result.stdout.endswith(f"{words}\n")
+
+
+def test_optimum_runs_no_ctc_head_with_a_mask(checkpoint_of, tmp_path):
+    """Its ORTModelForCTC gives input_values alone."""
+    clients = {}
+    for row in ROWS:
+        if row.architecture == "Wav2Vec2ForCTC" and row.variant in ("", "layer norm, masked"):
+            export(checkpoint_of(row), tmp_path / str(len(clients)), only="hub")
+            clients[row.variant] = known_clients.running(bundle.read(tmp_path / str(len(clients))))
+    assert clients == {
+        "": ["OpenVINO", "optimum", "transformers.js"],
+        "layer norm, masked": ["OpenVINO", "transformers.js"],
+    }
 
 
 def test_a_layout_for_one_client_is_for_that_one(bundle_of):

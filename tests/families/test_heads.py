@@ -26,8 +26,18 @@ UNREAD = {
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",
     ("wav2vec2", "feature-extraction"): "hidden states of sounds, which no task gives",
-    ("wav2vec2", "audio-classification"): "labels of a recording of any length, whose mean no head takes yet",
     ("wav2vec2", "pretraining"): "contrastive vectors, which training alone reads",
+    ("wavlm", "feature-extraction"): "hidden states of sounds, which no task gives",
+    ("moonshine", "feature-extraction"): "the decoder's hidden states, which no task gives",
+    ("wav2vec2-conformer", "feature-extraction"): "hidden states of sounds, which no task gives",
+    ("wav2vec2-conformer", "pretraining"): "contrastive vectors, which training alone reads",
+    ("wav2vec2-bert", "feature-extraction"): "hidden states of sounds, which no task gives",
+    ("unispeech", "pretraining"): "contrastive vectors, which training alone reads",
+    ("unispeech-sat", "pretraining"): "contrastive vectors, which training alone reads",
+    **{
+        (name, "feature-extraction"): "hidden states of sounds, which no task gives"
+        for name in ("hubert", "data2vec-audio", "unispeech", "unispeech-sat")
+    },
     **{("opt", task): BY_MASK for task in ("text-classification", "question-answering")},
     **{("mpt", task): COUNTED for task in ("text-classification", *LABELLED)},
     **{

@@ -12,6 +12,8 @@ import transformers
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
+from helpers.speech import MOONSHINE
+
 SPEECH = ["<|endoftext|>", "<|startoftranscript|>", "<|notimestamps|>", "<|0.00|>", "<|0.02|>"]
 SIDE, SECOND = 30, 16_000  # an image's pixels, an audio's samples
 
@@ -83,6 +85,7 @@ PROCESSORS = {
     "whisper": lambda: transformers.WhisperFeatureExtractor(
         feature_size=tiny_checkpoint.WHISPER["num_mel_bins"], chunk_length=1
     ),
+    "moonshine": lambda: transformers.Wav2Vec2FeatureExtractor(**MOONSHINE),
     "vit": lambda: transformers.ViTImageProcessor(size=EDGES),
     "clip": lambda: transformers.CLIPImageProcessor(size={"shortest_edge": SIDE}, crop_size=EDGES),
 }

@@ -36,6 +36,15 @@ SEQ2SEQ = ("t5", "bart", "marian")
 DECODERS = ("gpt2", "llama", "qwen2")
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 TOKENIZERS = {"bert": tiny_tokenizers.wordpiece, "clip": tiny_tokenizers.clip}
+WAVEFORMS = (
+    "wav2vec2",
+    "wavlm",
+    "hubert",
+    "data2vec-audio",
+    "unispeech",
+    "unispeech-sat",
+    "wav2vec2-conformer",
+)
 MEL_BINS, POSITIONS = 80, 1500  # Whisper's: onnxruntime-genai accepts 3000 frames only
 WHISPER = Row(
     "whisper",
@@ -73,6 +82,10 @@ def save_checkpoint(row: Row, folder: Path) -> None:
         (folder / "preprocessor_config.json").write_text(json.dumps(IMAGE_PROCESSOR), encoding="utf-8")
         (folder / "tokenizer.json").unlink()
         return
+    if row.task == HEAR and row.model_type == "whisper":  # so that decoders also give cross_attentions
+        path = folder / "generation_config.json"
+        written = json.loads(path.read_text(encoding="utf-8")) | {"alignment_heads": [[0, 1], [1, 0]]}
+        path.write_text(json.dumps(written), encoding="utf-8")
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 38, **SPECIAL}
     if row.task not in (GENERATE, HEAR):
         TOKENIZERS.get(row.model_type, tiny_tokenizers.byte_level)().save_pretrained(folder)
@@ -102,6 +115,15 @@ def padded(shape: tuple[int, ...], left: bool = False) -> dict[str, np.ndarray]:
     return {"input_ids": ids, "attention_mask": mask}
 
 
+def waveforms(row: Row, samples: np.ndarray) -> dict[str, np.ndarray]:
+    """Samples (B,N), with the mask of a row that ends sooner if the model reads one."""
+    if not (row.model_type == "data2vec-audio" or row.config.get("feat_extract_norm") == "layer"):
+        return {"input_values": samples}
+    mask = np.ones(samples.shape, np.int64)
+    mask[-1, samples.shape[1] // 2 :] = 0
+    return {"input_values": samples * mask.astype(np.float32), "attention_mask": mask}
+
+
 def forward_inputs(row: Row) -> dict[str, np.ndarray]:
     """Inputs of one pass: a padded batch of two texts of unequal length, or two images or sounds."""
     batch, size = len(LENGTHS), max(LENGTHS)
@@ -114,8 +136,18 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
     if row.model_type == "audio-spectrogram-transformer":
         sizes = tiny_checkpoint.AST["max_length"], tiny_checkpoint.AST["num_mel_bins"]
         return {"input_values": noise.standard_normal((batch, *sizes), np.float32)}
-    if row.model_type == "wav2vec2":
-        return {"input_values": noise.standard_normal((batch, 999), np.float32)}
+    if row.model_type == "moonshine":
+        sounds = noise.standard_normal((batch, 3001), np.float32)
+        return {"input_values": sounds, "decoder_input_ids": ids_of((batch, 5))}
+    if row.model_type in WAVEFORMS:
+        return waveforms(row, noise.standard_normal((batch, 999), np.float32))
+    if row.model_type == "parakeet_ctc":
+        frames, mask = noise.standard_normal((batch, 100, 16), np.float32), np.ones((batch, 100), np.int64)
+        mask[1, 61:] = 0
+        return {"input_features": frames, "attention_mask": mask}
+    if row.model_type == "wav2vec2-bert":
+        frames = noise.standard_normal((batch, size, 22), np.float32)
+        return {"input_features": frames, "attention_mask": padded((batch, size))["attention_mask"]}
     if row.model_type == "clip":
         inputs = padded((batch, size))
         for text, length in zip(inputs["input_ids"], LENGTHS, strict=True):
@@ -191,7 +223,7 @@ def assert_steps(
 def generate_inputs(row: Row) -> dict[str, np.ndarray]:
     """A batch for `generate`: decoder prompts are left-padded."""
     if row.task == HEAR:
-        return {"input_features": forward_inputs(row)["input_features"]}
+        return {name: array for name, array in forward_inputs(row).items() if name.startswith("input_")}
     if row.task == DESCRIBE:
         return {"pixel_values": forward_inputs(row)["pixel_values"]}
     return padded((len(LENGTHS), max(LENGTHS)), left=row.task == GENERATE)

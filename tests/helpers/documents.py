@@ -23,6 +23,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from helpers.project import ROOT
+from helpers.speaking_stand_ins import recordings
 from helpers.stand_ins import STAND_INS
 from txexport.cli.main import main
 
@@ -87,9 +88,9 @@ def sessions(text: str) -> list[tuple[str, str]]:
 class Reader:
     """Runs the examples of pages, each page in a folder of its own under `root`.
 
-    The folder contains models/ and small checkpoints in place of the published ones that the page names, so
-    a page creates what it uses. A command that an earlier page ran is not repeated: its output is the same,
-    and what it exported is copied to this page's folder.
+    The folder contains models/, small checkpoints in place of the published ones that the page names, and the
+    recordings of the page on speech, so a page creates what it uses. A command that an earlier page ran is
+    not repeated: its output is the same, and what it exported is copied to this page's folder.
     """
 
     root: Path
@@ -135,6 +136,8 @@ class Reader:
         for name, save in STAND_INS.items():
             if f" export {name} " in text:
                 save(folder / name)
+        if "talk.wav" in text:
+            recordings(folder)
         with contextlib.chdir(folder):
             return self._answered(blocks(text))
 

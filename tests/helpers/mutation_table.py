@@ -6,18 +6,45 @@ import onnx
 
 from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
+from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_families as family
 from helpers.encoder_rows import NORMED
-from helpers.row import FEATURES, SOUNDS, Row
+from helpers.row import FEATURES, HEAR, SOUNDS, SPEAKER, TIME_DELAYS, Row
 
 Mutate = Callable[[onnx.ModelProto], None]
 
 # Rows that differ from the usual checkpoint of a family.
+LAYER_NORM = {"feat_extract_norm": "layer"}
+STABLE = LAYER_NORM | {"do_stable_layer_norm": True}
+BATCH_NORM = {"conv_pos_batch_norm": True, "feat_proj_layer_norm": False}
 SUMMED = {"num_labels": 5, "classifier_proj_size": 26, "use_weighted_layer_sum": True}
 OTHERS: dict[str, Row] = {
     "jina_bert": Row("jina_bert", "JinaBertModel", FEATURES),
     "jina_bert, normed": Row("jina_bert", "JinaBertModel", FEATURES, "normed queries", NORMED),
     "nomic_bert_moe": Row("nomic_bert_moe", "NomicBertModel", FEATURES),
+    "wav2vec2, masked": Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "layer norm, masked", LAYER_NORM),
+    "speaker": Row("wav2vec2", "Wav2Vec2ForXVector", SPEAKER, "masked", LAYER_NORM | TIME_DELAYS),
+    "hubert, batch norm": Row(
+        "hubert", "HubertForCTC", HEAR, "batch norm of positions, masked", LAYER_NORM | BATCH_NORM
+    ),
+    "unispeech, masked": Row("unispeech", "UniSpeechForCTC", HEAR, "stable layer norm, masked", STABLE),
+    "wav2vec2, adapters": Row(
+        "wav2vec2", "Wav2Vec2ForCTC", HEAR, "attention adapters, masked", STABLE | {"adapter_attn_dim": 7}
+    ),
+    "wav2vec2-conformer, masked": Row(
+        "wav2vec2-conformer",
+        "Wav2Vec2ConformerForCTC",
+        HEAR,
+        "layer norm, masked",
+        {"feat_extract_norm": "layer"},
+    ),
+    "wav2vec2-conformer, rotary": Row(
+        "wav2vec2-conformer",
+        "Wav2Vec2ConformerForCTC",
+        HEAR,
+        "rotary",
+        {"position_embeddings_type": "rotary"},
+    ),
     "whisper, labels": Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
 }
 
@@ -228,6 +255,105 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.places_one_later,
         family.unnormalised_channels,
         common.drop_bias,
+    ),
+    ("wav2vec2-conformer, masked", None, "model"): (
+        common.ignore_mask,
+        common.drop_bias,
+        conformer.later_vectors,
+        conformer.rows_one_later,
+        conformer.sines_before_cosines,
+        conformer.drop_mean,
+        family.padding_not_zeroed,
+    ),
+    ("wav2vec2-conformer, rotary", None, "model"): (
+        common.drop_bias,
+        conformer.unrotated_inputs,
+        conformer.rotated_values,
+        conformer.rotated_twice,
+    ),
+    ("parakeet_ctc", None, "model"): (
+        common.ignore_mask,
+        common.drop_bias,
+        conformer.convolve_padding,
+        conformer.later_vectors,
+        conformer.whole_feed_forward,
+        conformer.rows_one_later,
+        conformer.sines_before_cosines,
+        conformer.subsample_padding,
+        conformer.unscaled_frames,
+        conformer.drop_mean,
+    ),
+    ("wav2vec2-bert", None, "model"): (
+        common.ignore_mask,
+        common.drop_bias,
+        conformer.convolve_padding,
+        conformer.later_vectors,
+        conformer.swapped_gates,
+        conformer.whole_feed_forward,
+        conformer.drop_last_norm,
+        conformer.keys_one_later,
+        conformer.distances_reversed,
+        conformer.clipped_earlier,
+        conformer.frames_not_zeroed,
+    ),
+    ("wav2vec2, masked", None, "model"): (
+        common.ignore_mask,
+        family.padding_not_zeroed,
+        family.one_vector_more,
+        family.unnormalised_vectors,
+        family.drop_sound_places,
+        family.places_one_later,
+    ),
+    ("moonshine", "static", "encoder_model"): (
+        family.unnormalised_stem,
+        family.stem_of_each_channel,
+        family.linear_stem,
+        family.halves_rotated,
+        common.truncated_rotary,
+    ),
+    ("moonshine", "static", "decoder_model"): (
+        family.halves_rotated,
+        common.keys_not_turned,
+        common.truncated_rotary,
+        common.swap_gate_and_up,
+        common.stale_cross_cache,
+        common.larger_epsilon,
+    ),
+    ("wavlm", None, "model"): (
+        family.ungated,
+        family.gate_without_reset,
+        family.one_direction,
+    ),
+    ("speaker", None, "model"): (
+        family.deviation_of_all,
+        family.one_vector_twice,
+        family.variances_of_a_speaker,
+        family.lost_vectors_counted,
+    ),
+    ("wav2vec2, adapters", None, "model"): (
+        family.drop_adapter,
+        common.ignore_mask,
+    ),
+    ("hubert, batch norm", None, "model"): (
+        common.ignore_mask,
+        family.padding_not_zeroed,
+        family.drop_batch_norm,
+        family.places_one_later,
+    ),
+    ("data2vec-audio", None, "model"): (
+        common.ignore_mask,
+        family.padding_not_zeroed,
+        family.one_vector_more,
+        family.drop_norm_of_places,
+        family.places_one_later,
+    ),
+    ("unispeech-sat", None, "model"): (
+        family.unnormalised_channels,
+        family.drop_sound_places,
+    ),
+    ("unispeech, masked", None, "model"): (
+        common.ignore_mask,
+        family.padding_not_zeroed,
     ),
     ("whisper, labels", None, "model"): (
         checkpoint.last_layer_alone,

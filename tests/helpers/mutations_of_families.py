@@ -263,6 +263,111 @@ def unnormalised_channels(model):
     become(norm, "Identity", norm.input[0])
 
 
+def padding_not_zeroed(model):
+    """Positions of a sound computed from its padding too."""
+    zeroed = node(function(model, "waveform_embedding"), "Where")
+    become(zeroed, "Identity", zeroed.input[1])
+
+
+def one_vector_more(model):
+    """A vector of padding that counts as one of the sound."""
+    compared = node(function(model, "waveform_embedding"), "Less")
+    become(compared, "LessOrEqual", *compared.input)
+
+
+def unnormalised_vectors(model):
+    """A convolution of a sound whose vectors are not normalised."""
+    norm = node(function(model, "waveform_embedding"), "norm", 1)
+    become(norm, "Identity", norm.input[0])
+
+
+def unnormalised_stem(model):
+    """The stem of a sound without its norm over channels and time."""
+    norm = node(function(model, "waveform_stem"), "InstanceNormalization")
+    become(norm, "Identity", norm.input[0])
+
+
+def stem_of_each_channel(model):
+    """The stem of a sound with a norm of each channel, over time alone."""
+    body = function(model, "waveform_stem")
+    norm = node(body, "InstanceNormalization")
+    become(norm, "MeanVarianceNormalization", node(body, "Reshape").input[0], axes=[2])
+
+
+def linear_stem(model):
+    """The stem of a sound without its tanh."""
+    tanh = node(function(model, "waveform_stem"), "Tanh")
+    become(tanh, "Identity", tanh.input[0])
+
+
+def halves_rotated(model):
+    """Halves of a head rotated, where RoPE is interleaved."""
+    for body in model.functions:
+        for rotated in body.node:
+            if rotated.op_type == "RotaryEmbedding":
+                set_attribute(rotated, "interleaved", 0)
+
+
+def ungated(model):
+    """Relative positions without their gates."""
+    gated = node(function(model, "relative_gate"), "Mul", -1)
+    become(gated, "Identity", gated.input[1])
+
+
+def gate_without_reset(model):
+    """The second gate of relative positions always open."""
+    reset = node(function(model, "relative_gate"), "Mul", 0)
+    become(reset, "Identity", reset.input[1])
+
+
+def one_direction(model):
+    """Distances to later vectors as those to earlier ones."""
+    directed = node(function(model, "relative_bias"), "Add")
+    become(directed, "Identity", directed.input[0])
+
+
+def deviation_of_all(model):
+    """A speaker's standard deviation divided by the number of vectors, not one less."""
+    rest = node(function(model, "speaker_head"), "Sub", -1)
+    become(rest, "Identity", rest.input[0])
+
+
+def one_vector_twice(model):
+    """A time-delay layer that reads one vector twice."""
+    joined = node(function(model, "speaker_head"), "Concat", 1)
+    joined.input[1] = joined.input[0]
+
+
+def variances_of_a_speaker(model):
+    """A speaker's variances in place of standard deviations."""
+    root = node(function(model, "speaker_head"), "Sqrt")
+    become(root, "Identity", root.input[0])
+
+
+def lost_vectors_counted(model):
+    """As many vectors of a speaker as its layers read, not as they output."""
+    rows = node(function(model, "speaker_head"), "Sub")
+    become(rows, "Identity", rows.input[0])
+
+
+def drop_adapter(model):
+    """A layer without its adapter."""
+    adapted = node(function(model, "adapter"), "Add")
+    become(adapted, "Identity", adapted.input[0])
+
+
+def drop_batch_norm(model):
+    """Positions of a sound computed from vectors that are not normalised."""
+    norm = node(function(model, "batch_norm"), "BatchNormalization")
+    become(norm, "Identity", norm.input[0])
+
+
+def drop_norm_of_places(model):
+    """Convolutions that give positions of a sound, without their norms."""
+    norm = node(function(model, "convolutional_position"), "LayerNormalization")
+    become(norm, "Identity", norm.input[0])
+
+
 def other_token_first(model):
     """Distillation token and CLS exchanged."""
     joined = node(function(model, "spectrogram_embedding"), "Concat", 1)

@@ -1,13 +1,14 @@
 """A row: one tiny checkpoint to verify, and the usual rows of an encoder and of a decoder."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from txexport import families
 
 FEATURES, FILL, NEXT = "feature-extraction", "fill-mask", "next-sentence-prediction"
 CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question-answering"
 CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
-SOUNDS = "audio-classification"
+SOUNDS, FRAMES, SPEAKER = "audio-classification", "audio-frame-classification", "audio-xvector"
 SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
 HEAR, DESCRIBE = "automatic-speech-recognition", "image-to-text"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
@@ -40,6 +41,10 @@ class Row:
 
 
 LABELS = {"num_labels": 5}
+TIME_DELAYS = {
+    **{"tdnn_dim": [16, 20, 18], "tdnn_kernel": [3, 2, 1], "tdnn_dilation": [1, 2, 1]},
+    **{"xvector_output_dim": 14, "num_labels": 5},
+}
 UNTIED, TIED = {"tie_word_embeddings": False}, {"tie_word_embeddings": True}
 
 
@@ -53,6 +58,23 @@ def encoder(model_type: str, name: str, choices: bool = True) -> list[Row]:
         Row(model_type, f"{name}ForTokenClassification", TAG, "5 labels", LABELS),
         Row(model_type, f"{name}ForQuestionAnswering", ANSWER),
         *([Row(model_type, f"{name}ForMultipleChoice", CHOOSE)] if choices else []),
+    ]
+
+
+def sound_heads(
+    model_type: str, name: str, *, speakers: bool = True, slow: bool = True, **config: Any
+) -> list[Row]:
+    """Labels of recordings and of vectors, and vectors of speakers, of a stack and of a sum of its layers."""
+    projected, summed = {"classifier_proj_size": 12}, {"use_weighted_layer_sum": True}
+    classes = (
+        (f"{name}ForSequenceClassification", SOUNDS, LABELS | projected),
+        (f"{name}ForAudioFrameClassification", FRAMES, LABELS),
+        (f"{name}ForXVector", SPEAKER, TIME_DELAYS),
+    )[: 3 if speakers else 1]
+    return [
+        Row(model_type, architecture, task, variant, config | sizes | change, slow)
+        for architecture, task, sizes in classes
+        for variant, change in (("", {}), ("sum of all layers", summed))
     ]
 
 

@@ -21,8 +21,10 @@ from helpers.row import (
     PRETRAIN,
     SEE,
     SOUNDS,
+    SPEAKER,
     TAG,
     TIED,
+    TIME_DELAYS,
     TRANSLATE,
     UNTIED,
     Row,
@@ -30,6 +32,7 @@ from helpers.row import (
     encoder,
     heads,
     labelled,
+    sound_heads,
 )
 from helpers.row import CHOOSE as CHOOSE
 
@@ -406,14 +409,34 @@ OBLONG = {"image_size": [18, 31]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
 
 BIASED = {"conv_bias": True, "num_conv_pos_embeddings": 5, "feat_extract_activation": "relu"}
+LAYER_NORM = {"feat_extract_norm": "layer"}
+STABLE = LAYER_NORM | {"do_stable_layer_norm": True}
+BATCH_NORM = {"conv_pos_batch_norm": True, "feat_proj_layer_norm": False}
+EVEN = {"conv_bias": True, "conv_pos_kernel_size": 4, "feat_extract_activation": "relu"}
+DISTANCES = {"position_embeddings_type": "relative"}
+BARE_PARAKEET = {
+    "encoder_config": {
+        **{"attention_bias": False, "convolution_bias": False, "scale_input": False},
+        **{"hidden_act": "relu", "subsampling_factor": 4},
+    }
+}
+ROTARY = {"position_embeddings_type": "rotary"}
+WITHOUT_POSITIONS = {"position_embeddings_type": None, "hidden_act": "relu"}
+UNPOSITIONED = {"position_embeddings_type": None}
 PROJECTED = {"classifier_proj_size": 26}
 SUMMED = LABELS | PROJECTED | {"use_weighted_layer_sum": True, "encoder_layers": 3}
+PADDED_HEADS = {
+    **{"tie_word_embeddings": False, "attention_bias": True, "pad_head_dim_to_multiple_of": 12},
+    **{"partial_rotary_factor": 0.5, "encoder_hidden_act": "relu", "decoder_hidden_act": "gelu"},
+}
 
 OTHERS = [
     Row("whisper", "WhisperForConditionalGeneration", HEAR),
     Row("whisper", "WhisperForConditionalGeneration", HEAR, "scaled, relu", SCALED | RELU, slow=True),
     Row("whisper", "WhisperForAudioClassification", SOUNDS, "5 labels", LABELS | PROJECTED),
     Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
+    Row("moonshine", "MoonshineForConditionalGeneration", HEAR),
+    Row("moonshine", "MoonshineForConditionalGeneration", HEAR, "untied, biases, padded heads", PADDED_HEADS),
     Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE),
     Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE, "narrower decoder, untied", NARROWER),
     Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE, "RoBERTa", ROBERTAS, slow=True),
@@ -431,6 +454,45 @@ OTHERS = [
     Row("audio-spectrogram-transformer", "ASTForAudioClassification", SOUNDS, "no biases, relu", UNBIASED),
     Row("wav2vec2", "Wav2Vec2ForCTC", HEAR),
     Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "biases, odd kernel, relu", BIASED),
+    Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "layer norm, masked", LAYER_NORM),
+    Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "stable layer norm, masked, odd kernel", STABLE | BIASED),
+    *sound_heads("wav2vec2", "Wav2Vec2", slow=False),
+    Row("wav2vec2", "Wav2Vec2ForSequenceClassification", SOUNDS, "masked", LAYER_NORM | LABELS),
+    Row("wav2vec2", "Wav2Vec2ForXVector", SPEAKER, "masked", LAYER_NORM | TIME_DELAYS),
+    Row("wavlm", "WavLMForCTC", HEAR),
+    Row("wavlm", "WavLMForCTC", HEAR, "stable layer norm, masked", STABLE),
+    *sound_heads("wavlm", "WavLM"),
+    Row("hubert", "HubertForCTC", HEAR),
+    Row("hubert", "HubertForCTC", HEAR, "stable layer norm, masked", STABLE),
+    Row("hubert", "HubertForCTC", HEAR, "batch norm of positions, masked", LAYER_NORM | BATCH_NORM),
+    *sound_heads("hubert", "Hubert", speakers=False),
+    *sound_heads("data2vec-audio", "Data2VecAudio"),
+    *sound_heads("unispeech", "UniSpeech", speakers=False),
+    *sound_heads("unispeech-sat", "UniSpeechSat"),
+    Row("data2vec-audio", "Data2VecAudioForCTC", HEAR),
+    Row("data2vec-audio", "Data2VecAudioForCTC", HEAR, "biases, even kernel, relu", EVEN),
+    Row("unispeech", "UniSpeechForCTC", HEAR, "stable layer norm, masked", STABLE),
+    Row("unispeech-sat", "UniSpeechSatForCTC", HEAR),
+    Row("unispeech-sat", "UniSpeechSatForCTC", HEAR, "stable layer norm, masked", STABLE),
+    Row("wav2vec2-conformer", "Wav2Vec2ConformerForCTC", HEAR),
+    Row("wav2vec2-conformer", "Wav2Vec2ConformerForCTC", HEAR, "layer norm, masked", LAYER_NORM),
+    Row("wav2vec2-conformer", "Wav2Vec2ConformerForCTC", HEAR, "rotary, masked", ROTARY | LAYER_NORM),
+    Row("wav2vec2-conformer", "Wav2Vec2ConformerForCTC", HEAR, "rotary", ROTARY),
+    Row("wav2vec2-conformer", "Wav2Vec2ConformerForCTC", HEAR, "no positions, relu", WITHOUT_POSITIONS),
+    *sound_heads("wav2vec2-conformer", "Wav2Vec2Conformer"),
+    *sound_heads("wav2vec2-bert", "Wav2Vec2Bert"),
+    Row("parakeet_ctc", "ParakeetForCTC", HEAR),
+    Row("parakeet_ctc", "ParakeetForCTC", HEAR, "no biases, unscaled, relu", BARE_PARAKEET),
+    Row("wav2vec2-bert", "Wav2Vec2BertForCTC", HEAR),
+    Row(
+        "wav2vec2-bert",
+        "Wav2Vec2BertForCTC",
+        HEAR,
+        "sinusoids of distances, relu",
+        DISTANCES | {"hidden_act": "relu"},
+    ),
+    Row("wav2vec2-bert", "Wav2Vec2BertForCTC", HEAR, "no positions", UNPOSITIONED),
+    Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "attention adapters, masked", STABLE | {"adapter_attn_dim": 7}),
     Row("vit", "ViTModel", SEE),
     Row("vit", "ViTModel", SEE, "oblong, no biases", OBLONG | {"qkv_bias": False}),
     Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS),

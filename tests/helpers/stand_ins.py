@@ -1,6 +1,7 @@
 """Small checkpoints under the names of published ones that a page uses.
 
-The output of the first two is meaningless, so pages do not show it. The third has memorised one conversation.
+The output of the first two is meaningless, so pages do not show it. The third has memorised one conversation,
+the fourth some recordings.
 """
 
 import json
@@ -12,6 +13,8 @@ import tiny_tokenizers
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from helpers import speaking_stand_ins
 
 LENGTH = 1024  # tokens
 MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -113,4 +116,5 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
     "ms-marco-MiniLM-L6-v2": reranker,
     "distilbert-base-cased-distilled-squad": reader,
     "Qwen2.5-1.5B-Instruct": assistant,
+    "whisper-small": speaking_stand_ins.whisper,
 }

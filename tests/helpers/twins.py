@@ -19,13 +19,15 @@ DTYPES = {torch.int64: ir.DataType.INT64, torch.float32: ir.DataType.FLOAT, torc
 
 
 def seeded(module: torch.nn.Module) -> torch.nn.Module:
-    """`module` with random parameters, no norm scale of 1 and no bias of 0."""
+    """`module` with random parameters, no norm scale of 1 and no bias of 0; variances are positive."""
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             is_scale = parameter.ndim == 1 and name.endswith("weight")
             parameter.copy_(1 + 0.3 * noise if is_scale else 0.2 * noise)
+            if name.endswith("variance"):
+                parameter.copy_(1 + noise**2)
     return module.eval()
 
 

@@ -113,6 +113,7 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("deit", "image-classification"),
         ("dinov2", "image-classification"),
         ("whisper", "automatic-speech-recognition"),
+        ("moonshine", "automatic-speech-recognition"),
         ("audio-spectrogram-transformer", "audio-classification"),
         ("whisper", "audio-classification"),
     ],

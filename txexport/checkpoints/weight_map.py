@@ -19,9 +19,10 @@ class Take:
     `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
     along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
     `groups`, one head's parts before the next head's, from each group; where they lie `along_inputs`, one
-    along `in`. Numbers stored with a `leading_axis` have one of size 1 before ours, those with
-    `no_leading_axis` lack ours. `plus` is added to every number. Where so many `experts` keep theirs in one
-    tensor, along an axis before all others, it is that of number `expert`, and all else is said of its part.
+    along `in`. Numbers stored with a `leading_axis` have one of size 1 before ours, those with a
+    `trailing_axis` one after ours, those with `no_leading_axis` lack ours. `plus` is added to every number.
+    Where so many `experts` keep theirs in one tensor, along an axis before all others, it is that of number
+    `expert`, and all else is said of its part.
     The last axis is stored in two, one of so many `heads` and one of each head's numbers.
     `norms` is the tensor of a normalised weight's norms, one for each index of its last axis, and `source`
     its direction (Salimans and Kingma 2016, 2.1).
@@ -38,6 +39,7 @@ class Take:
     along_inputs: bool = False
     leading_axis: bool = False
     no_leading_axis: bool = False
+    trailing_axis: bool = False
     plus: float = 0.0
     expert: int = 0
     experts: int = 0
@@ -56,6 +58,7 @@ class Take:
         stored = (1, *stored) if self.leading_axis else stored
         if self.heads:
             stored = (*stored[:-1], self.heads, stored[-1] // self.heads)
+        stored = (*stored, 1) if self.trailing_axis else stored
         return (self.experts, *stored) if self.experts else stored
 
     @property
@@ -102,6 +105,7 @@ class Take:
             self.along_inputs,
             self.leading_axis,
             self.no_leading_axis,
+            self.trailing_axis,
             self.plus,
             self.heads,
         )
@@ -116,6 +120,8 @@ class Take:
         """The stored tensor with the axes of the parameter, in our order; a view."""
         if self.heads:
             stored = stored.reshape(*stored.shape[:-2], -1)
+        if self.trailing_axis:
+            stored = stored[..., 0]
         if self.leading_axis:
             stored = stored[0]
         if self.no_leading_axis:

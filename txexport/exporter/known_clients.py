@@ -6,6 +6,7 @@ from pathlib import Path
 
 from txexport.bundle.manifest import Manifest
 from txexport.contracts import roles
+from txexport.contracts.names import ATTENTION_MASK, INPUT_VALUES
 
 DATA = Path(__file__).with_name("clients.json")
 NAMES = {
@@ -33,6 +34,9 @@ def running(manifest: Manifest) -> list[str] | None:
     known = _families().get(manifest.model_type, {}).get(manifest.task)
     if known is None:
         return None
+    inputs = {port.name for graph in manifest.hub.values() for port in graph.inputs}
+    if {INPUT_VALUES, ATTENTION_MASK} <= inputs and manifest.task == "automatic-speech-recognition":
+        known = [name for name in known if name != "optimum"]  # its class for CTC gives no attention_mask
     only_openvino = manifest.form.client == roles.OPENVINO
     return [
         shown for name, shown in NAMES.items() if name in known and (not only_openvino or name == "openvino")

@@ -86,6 +86,7 @@ HYPHENATED = {
     "audio_spectrogram_transformer": "audio-spectrogram-transformer",
     "bert_generation": "bert-generation",
     "blenderbot_small": "blenderbot-small",
+    "data2vec_audio": "data2vec-audio",
     "data2vec_text": "data2vec-text",
     "deberta_v2": "deberta-v2",
     "encoder_decoder": "encoder-decoder",
@@ -93,7 +94,10 @@ HYPHENATED = {
     "modernbert_decoder": "modernbert-decoder",
     "openai_gpt": "openai-gpt",
     "roberta_prelayernorm": "roberta-prelayernorm",
+    "unispeech_sat": "unispeech-sat",
     "vision_encoder_decoder": "vision-encoder-decoder",
+    "wav2vec2_bert": "wav2vec2-bert",
+    "wav2vec2_conformer": "wav2vec2-conformer",
     "xlm_roberta": "xlm-roberta",
     "xlm_roberta_xl": "xlm-roberta-xl",
 }

@@ -1,54 +1,101 @@
-"""wav2vec 2.0 (Baevski et al. 2020): convolutions over a waveform, normalised over time, before BERT."""
+"""wav2vec 2.0 (Baevski et al. 2020): convolutions over a waveform before BERT, or before a pre-norm stack."""
 
+from dataclasses import replace
+
+from txexport.checkpoints.checkpoint import read_json
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.errors import CheckpointError
-from txexport.families._config import Config, TensorNames
+from txexport.errors import CheckpointError, UnsupportedError
+from txexport.families import _sound_heads
+from txexport.families._config import Config, TensorNames, shortened
 from txexport.spec import (
+    Activation,
+    AdapterSpec,
     AttentionSpec,
     BlockSpec,
+    ConvolutionNorm,
     ConvolutionSpec,
     EncoderSpec,
     FeedForwardSpec,
-    HeadKind,
-    HeadSpec,
     NormPlacement,
     NormSpec,
     SignalStackSpec,
     WaveformSpec,
 )
 
-TASKS = {"automatic-speech-recognition": ("Wav2Vec2ForCTC",)}
+WITHOUT_HEAD = "hidden states of sounds, which no task gives"
+TASKS = _sound_heads.tasks("Wav2Vec2")
+REFUSED = {"Wav2Vec2Model": WITHOUT_HEAD}
 
 CONVOLUTION = "encoder.pos_conv_embed.conv"
 NORMS, DIRECTION = (f".parametrizations.weight.original{number}" for number in range(2))
-NAMING = Naming("wav2vec2.", {".weight_g": NORMS, ".weight_v": DIRECTION})
+RENAMED = {".weight_g": NORMS, ".weight_v": DIRECTION}
+NAMING = Naming("wav2vec2.", RENAMED)
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    config.expect(feat_extract_norm="group", do_stable_layer_norm=False, add_adapter=False)
-    config.expect(adapter_attn_dim=None)
-    width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    norm = NormSpec(width, config.number("layer_norm_eps", 1e-5))
-    attention = AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=False, unmasked=True)
+    config.expect(add_adapter=False)
+    return model(config, task, embedding(config))
+
+
+def model(config: Config, task: str, sound: WaveformSpec) -> EncoderSpec:
+    """Blocks with biases over a waveform, post-norm or "stable", which is pre-norm, under a task's head."""
+    width, heads = sound.hidden_size, config.integer("num_attention_heads")
+    norm, stable = _norm(config), config.flag("do_stable_layer_norm", False)
+    head_dim = config.head_dim(width, heads)
+    attention = AttentionSpec(width, heads, heads, head_dim, causal=False, unmasked=not sound.masked)
     feed_forward = FeedForwardSpec(
         width, config.integer("intermediate_size"), config.activation("hidden_act", "gelu")
     )
+    block = BlockSpec(attention, feed_forward, norm, NormPlacement.PRE if stable else NormPlacement.POST)
+    if stable and config.values.get("adapter_attn_dim") is not None:
+        small = FeedForwardSpec(width, config.integer("adapter_attn_dim"), Activation.RELU)
+        block = replace(block, adapter=AdapterSpec(NormSpec(width, 1e-5), small))
+    layers = config.count("num_hidden_layers")
+    stack = SignalStackSpec(sound, (block,), layers, final_norm=norm if stable else None)
+    return _sound_heads.model(config, task, stack)
+
+
+def embedding(config: Config) -> WaveformSpec:
+    """Convolutions over a waveform, and the positions."""
+    norm, stable = _norm(config), config.flag("do_stable_layer_norm", False)
+    kind = config.text("feat_extract_norm", ConvolutionNorm.GROUP)
+    if kind not in [*ConvolutionNorm]:
+        raise UnsupportedError(
+            f"{config.path}: feat_extract_norm={shortened(kind)} is not supported; expected one of "
+            f"{', '.join(ConvolutionNorm)}"
+        )
     convolutions = _convolutions(config)
-    sound = WaveformSpec(
-        width,
+    return WaveformSpec(
+        norm.size,
         convolutions,
         config.activation("feat_extract_activation", "gelu"),
         norm=NormSpec(convolutions[-1].size, norm.eps),
-        final_norm=norm,
+        final_norm=None if stable else norm,
         position_kernel=config.integer("num_conv_pos_embeddings", 128),
         position_groups=config.integer("num_conv_pos_embedding_groups", 16),
         bias=config.flag("conv_bias", False),
+        convolution_norm=ConvolutionNorm(kind),
+        masked=_masked(config, kind == ConvolutionNorm.LAYER),
     )
-    block = BlockSpec(attention, feed_forward, norm, NormPlacement.POST)
-    stack = SignalStackSpec(sound, (block,), config.count("num_hidden_layers"))
-    head = HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=config.integer("vocab_size"))
-    return EncoderSpec(encoder=stack, head=head)
+
+
+def _norm(config: Config) -> NormSpec:
+    """The norm of hidden states."""
+    return NormSpec(config.integer("hidden_size"), config.number("layer_norm_eps", 1e-5))
+
+
+def _masked(config: Config, default: bool) -> bool:
+    """True where the checkpoint's feature extractor gives a mask; `default` where it has no file of one."""
+    processor, extractor = (
+        config.path.parent / name for name in ("processor_config.json", "preprocessor_config.json")
+    )
+    settings = read_json(processor).get("feature_extractor") if processor.is_file() else None
+    if not settings and extractor.is_file():
+        settings = read_json(extractor)
+    if not isinstance(settings, dict) or not settings:
+        return default
+    return settings.get("return_attention_mask") is True
 
 
 def _convolutions(config: Config) -> tuple[ConvolutionSpec, ...]:
@@ -65,12 +112,20 @@ def _convolutions(config: Config) -> tuple[ConvolutionSpec, ...]:
 
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    embedding, layer = spec.encoder.embedding, "encoder.layers.{i}"
-    assert isinstance(embedding, WaveformSpec)
+    return Table(rules(spec), NAMING, _sound_heads.UNUSED)
+
+
+def rules(spec: EncoderSpec) -> Rules:
+    """Rules for the parameters of every family of this kind."""
+    sound, layer = spec.encoder.embedding, "encoder.layers.{i}"
+    assert isinstance(sound, WaveformSpec)
     rules: Rules = {
         f"encoder.embedding.convolutions.{number}.*": f"feature_extractor.conv_layers.{number}.conv.*"
-        for number in range(len(embedding.convolutions))
+        for number in range(len(sound.convolutions))
     }
+    for number in range(len(sound.convolutions)):
+        layer_norm = f"feature_extractor.conv_layers.{number}.layer_norm.*"
+        rules[f"encoder.embedding.convolution_norms.{number}.*"] = layer_norm
     rules |= {
         "encoder.embedding.channel_norm.*": "feature_extractor.conv_layers.0.layer_norm.*",
         "encoder.embedding.norm.*": "feature_projection.layer_norm.*",
@@ -78,12 +133,16 @@ def table(spec: EncoderSpec) -> Table:
         "encoder.embedding.position.weight": Take(CONVOLUTION + DIRECTION, norms=CONVOLUTION + NORMS),
         "encoder.embedding.position.bias": f"{CONVOLUTION}.bias",
         "encoder.embedding.final_norm.*": "encoder.layer_norm.*",
+        "encoder.final_norm.*": "encoder.layer_norm.*",
         **{f"{layer}.attention.{part}.*": f"{layer}.attention.{part}_proj.*" for part in "qkv"},
         f"{layer}.attention.o.*": f"{layer}.attention.out_proj.*",
         f"{layer}.attention_norm.*": f"{layer}.layer_norm.*",
         f"{layer}.feed_forward.up.*": f"{layer}.feed_forward.intermediate_dense.*",
         f"{layer}.feed_forward.down.*": f"{layer}.feed_forward.output_dense.*",
         f"{layer}.feed_forward_norm.*": f"{layer}.final_layer_norm.*",
-        "head.*": "lm_head.*",
+        **_sound_heads.rules(spec),
+        f"{layer}.adapter.norm.*": f"{layer}.adapter_layer.norm.*",
+        f"{layer}.adapter.feed_forward.up.*": f"{layer}.adapter_layer.linear_1.*",
+        f"{layer}.adapter.feed_forward.down.*": f"{layer}.adapter_layer.linear_2.*",
     }
-    return Table(rules, NAMING, drop=("masked_spec_embed",))
+    return rules

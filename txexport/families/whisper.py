@@ -1,12 +1,15 @@
 """Whisper (Radford et al. 2022): log-mel encoder with BART's decoder, or with a classification head."""
 
 from dataclasses import replace
+from typing import Any
 
+from txexport.checkpoints.checkpoint import read_json
 from txexport.checkpoints.weight_map import Rules, Table, Take, zeros
 from txexport.families import bart
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     Activation,
+    AlignmentSpec,
     BlockSpec,
     EncoderDecoderSpec,
     EncoderSpec,
@@ -18,6 +21,7 @@ from txexport.spec import (
     PositionKind,
     PositionSpec,
     SignalStackSpec,
+    TextStackSpec,
 )
 
 TASKS = {
@@ -46,7 +50,33 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Encoder
         return EncoderSpec(encoder, _labels(config), layer_sum=config.flag("use_weighted_layer_sum", False))
     decoder = bart.stack_spec(config, "decoder", NormPlacement.PRE, position, normed=False)
     head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", True))
-    return EncoderDecoderSpec(encoder, replace(decoder, blocks=_unmasked(decoder.blocks)), head)
+    decoder = replace(decoder, blocks=_unmasked(decoder.blocks))
+    return EncoderDecoderSpec(encoder, decoder, head, alignment=_alignment(config, decoder))
+
+
+def _alignment(config: Config, decoder: TextStackSpec) -> AlignmentSpec:
+    """The heads in generation_config.json; else all of the second half of the layers, as OpenAI's code does.
+
+    A distilled model may still name heads of its teacher, which it lacks.
+    """
+    path = config.path.with_name("generation_config.json")
+    named = read_json(path).get("alignment_heads") if path.is_file() else None
+    known = [[layer, head] for layer, block in enumerate(decoder.layers) for head in _heads(block)]
+    width = config.integer("median_filter_width", 7)
+    if isinstance(named, list) and named and all(_is_pair(pair) and pair in known for pair in named):
+        distinct = dict.fromkeys((layer, head) for layer, head in named)
+        return AlignmentSpec(tuple(distinct), width, for_others=True)
+    later = [(layer, head) for layer, head in known if layer >= decoder.num_layers // 2]
+    return AlignmentSpec(tuple(later), width)
+
+
+def _heads(block: BlockSpec) -> range:
+    """The heads of a block's cross-attention."""
+    return range(0 if block.cross_attention is None else block.cross_attention.num_heads)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and [type(item) for item in value] == [int, int]
 
 
 def _labels(config: Config) -> HeadSpec:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from txexport.inspection import flops
 from txexport.inspection.attention_operations import cached
 from txexport.inspection.parameter_count import learned
-from txexport.inspection.summary import feed_forward, heads
+from txexport.inspection.summary import convolution, feed_forward, heads
 from txexport.parts import architecture_of, input_of
 from txexport.spec import BlockSpec, ModelSpec, NormPlacement
 
@@ -92,14 +92,10 @@ class _Stack:
     def _group(self, block: BlockSpec, numbers: list[int]) -> LayerGroup:
         owners = [f"{self.name}.layers.{number}" for number in numbers]
         sublayers = []
-        for name in flops.SUBLAYERS:
-            if getattr(block, name) is not None:
-                sublayer_owners = [f"{owner}.{name}" for owner in owners]
-                sublayers.append(
-                    self._part(
-                        name, sublayer_owners, _note(block, name), self._cache(block, name) * len(numbers)
-                    )
-                )
+        for name in block.sublayers:
+            sublayer_owners = [f"{owner}.{name}" for owner in owners]
+            cache = self._cache(block, name) * len(numbers)
+            sublayers.append(self._part(name, sublayer_owners, _note(block, name), cache))
         every = sum(self.sizes[one] for owner in owners for one in self._under(owner))
         norms = CostPart("norms", block.norm.kind, every - sum(part.parameters for part in sublayers), 0, 0)
         switches = block.skip_attention_norm, block.layer_scale, block.residual_scale
@@ -107,9 +103,10 @@ class _Stack:
 
     def _cache(self, block: BlockSpec, name: str) -> int:
         """Bytes of keys and values that one layer keeps."""
-        decoding, kind = flops.decoding_of(self.spec), getattr(block, name)
-        if decoding is None or self.name != decoding.decoder or name == "feed_forward":
+        decoding = flops.decoding_of(self.spec)
+        if decoding is None or self.name != decoding.decoder or name in ("feed_forward", "adapter"):
             return 0
+        kind = getattr(block, name)
         cross = name == "cross_attention"
         size = flops.source_tokens(self.spec, decoding, self.length) if cross else self.length
         return flops.NUMBER * cached(kind) * size * self.batch
@@ -126,8 +123,14 @@ class _Stack:
 
 
 def _note(block: BlockSpec, name: str) -> str:
-    if name == "feed_forward":
+    if name == "convolution":
+        assert block.convolution is not None
+        return convolution(block.convolution)
+    if name in ("feed_forward", "last_feed_forward"):
         return feed_forward(block.feed_forward)
+    if name == "adapter":
+        assert block.adapter is not None
+        return feed_forward(block.adapter.feed_forward)
     if name == "cross_attention":
         assert block.cross_attention is not None
         return f"to the encoder, {heads(block.cross_attention)}"

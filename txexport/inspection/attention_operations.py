@@ -19,6 +19,8 @@ from txexport.spec import (
     MaskedAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
+    RelativeKeyAttentionSpec,
+    RotatedInputAttentionSpec,
     SparseAttentionSpec,
     StackSpec,
     StridedAttentionSpec,
@@ -53,6 +55,8 @@ def pairs(spec: Attention, length: int) -> int:
             | LatentAttentionSpec()
             | DisentangledAttentionSpec()
             | TransformerXLAttentionSpec()
+            | RelativeKeyAttentionSpec()
+            | RotatedInputAttentionSpec()
             | LowRankAttentionSpec()
         ):
             return _in_window(spec.window, spec.causal, length)
@@ -78,6 +82,8 @@ def relative(stack: StackSpec, block: BlockSpec, length: int) -> tuple[int, int]
     """Operations with relative positions in a layer: for each row, and once for all rows."""
     kind = block.attention
     match kind:
+        case RelativeKeyAttentionSpec():
+            return 2 * kind.num_heads * kind.head_dim * kind.distances * length, 0
         case DisentangledAttentionSpec():
             products = kind.terms
         case TransformerXLAttentionSpec():

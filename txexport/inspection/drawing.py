@@ -22,6 +22,7 @@ NORM, GAP = 20, 12
 TITLES = {
     "cross_attention": "cross-attention",
     "feed_forward": "feed-forward",
+    "last_feed_forward": "feed-forward",
     "final_norm": "final norm",
     "next_sentence": "next-sentence head",
     "distilled": "distilled head",

@@ -18,7 +18,6 @@ from txexport.spec import AttentionPoolSpec, BlockSpec, ModelSpec, StackSpec
 NUMBER = FLOAT.bits // 8  # bytes of a number of keys, values and scores
 # Matrices not multiplied with tokens: relative positions, and features, which `pairs` counts.
 OTHERS = ("_position.weight", ".features.weight")
-SUBLAYERS = ("attention", "cross_attention", "feed_forward")
 
 
 @dataclass(frozen=True)
@@ -115,13 +114,15 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
     result = {f"{name}.embedding": 2 * size * _matrices(spec, f"{name}.embedding.project") + embedding}
     shared: dict[str, int] = {}
     for layer, block in enumerate(stack.layers):
-        owners = {part: f"{name}.layers.{layer}.{part}" for part in SUBLAYERS if getattr(block, part)}
+        owners = {part: f"{name}.layers.{layer}.{part}" for part in block.sublayers}
         result |= {owner: 2 * size * _matrices(spec, owner) for owner in owners.values()}
         attention = _attention_of_step(block, length, source) if decodes else _attention(block, size)
         for part, operations in attention.items():
             result[owners[part]] += operations
         row, shared[owners["attention"]] = relative(stack, block, size)
         result[owners["attention"]] += row
+        if block.convolution is not None:
+            result[owners["convolution"]] += size * block.convolution.operations
     result |= _by_readout(spec, name, size)
     return {owner: batch * work + shared.get(owner, 0) for owner, work in result.items()}
 
@@ -167,6 +168,8 @@ def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
     readouts = architecture_of(spec).readouts(spec, name)
     matrices = 2 * size * _weights(spec, name) + input_of(stack).operations(stack.embedding)
     matrices += sum(_read_out(spec, readout, size) for readout in readouts if readout.for_decoder)
+    convolutions = [block.convolution for block in stack.layers if block.convolution is not None]
+    matrices += sum(size * convolution.operations for convolution in convolutions)
     head = sum(_read_out(spec, readout, size) for readout in readouts if not readout.for_decoder)
     attention = sum(sum(_attention(block, size).values()) for block in stack.layers)
     positions = [relative(stack, block, size) for block in stack.layers]

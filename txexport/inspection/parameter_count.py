@@ -18,6 +18,7 @@ COMPONENTS = (
     "cross_attention",
     "feed_forward",
     "experts",
+    "convolution",
     "norms",
     "pooler",
     "head",
@@ -33,12 +34,12 @@ class Parameters:
     """Learned numbers, each once however often it is used.
 
     `components` add up to `total`. Norms and learned scales are "norms" wherever a stack has them, a relative
-    bias is "attention", a router is "experts"; a head tied to the embedding counts there, its own norm in
-    "head". `active` are those that one token uses, with the chosen experts only. `effective` counts shared
-    ones again in every layer that has them. `fixed` are numbers of tables that nothing learns, in none of the
-    others. `rule_of_thumb` is 12 d² n for n layers of width d (Kaplan et al. 2020, 2.1) summed over the
-    stacks, 4 for attention and 8 for a feed-forward network of 4 d; `share` is `without_embeddings` in units
-    of it.
+    bias is "attention", a router is "experts", an adapter "feed_forward"; a head tied to the embedding counts
+    there, its own norm in "head". `active` are those that one token uses, with the chosen experts only.
+    `effective` counts shared ones again in every layer that has them. `fixed` are numbers of tables that
+    nothing learns, in none of the others. `rule_of_thumb` is 12 d² n for n layers of width d (Kaplan et al.
+    2020, 2.1) summed over the stacks, 4 for attention and 8 for a feed-forward network of 4 d; `share` is
+    `without_embeddings` in units of it.
     """
 
     components: dict[str, int]
@@ -92,6 +93,10 @@ def component(spec: ModelSpec, name: str) -> str:
     _, sublayer, inner, *_ = rest
     if sublayer == "feed_forward" and inner in ("router", "experts", "shared", "shared_router"):
         return "experts"
+    if sublayer == "last_feed_forward":
+        return "feed_forward"
+    if sublayer == "adapter":
+        return inner if inner == "feed_forward" else "norms"
     return sublayer if sublayer in COMPONENTS and not inner.endswith("_norm") else "norms"
 
 

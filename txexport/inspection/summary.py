@@ -7,6 +7,7 @@ from typing import assert_never
 from txexport.parts import input_of
 from txexport.spec import (
     AttentionSpec,
+    ConvolutionModuleSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -18,6 +19,8 @@ from txexport.spec import (
     MaskedAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
+    RelativeKeyAttentionSpec,
+    RotatedInputAttentionSpec,
     SparseAttentionSpec,
     StackSpec,
     StridedAttentionSpec,
@@ -33,6 +36,7 @@ def outline(spec: StackSpec) -> str:
         _each(heads(block.attention) for block in blocks),
         *(["attention to the encoder"] if spec.has_cross_attention else []),
         _each(feed_forward(block.feed_forward) for block in blocks),
+        *_convolutions(spec),
         *input_of(spec).summary(spec),
         _each(f"{block.placement}-norm ({block.norm.kind})" for block in blocks),
         *_windows(spec),
@@ -56,6 +60,10 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return f"{heads} (Disentangled)"
         case TransformerXLAttentionSpec():
             return f"{heads} (Transformer-XL)"
+        case RelativeKeyAttentionSpec():
+            return f"{heads} (distances from -{spec.left} to {spec.right})"
+        case RotatedInputAttentionSpec():
+            return f"{heads} (rotated inputs)"
         case LocalAttentionSpec():
             return f"{heads} (Local)"
         case StridedAttentionSpec():
@@ -83,6 +91,16 @@ def feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> str:
             return f"{spec.top_k} of {spec.num_experts} experts, each {feed_forward(spec.expert)}{shared}"
         case _:
             assert_never(spec)
+
+
+def convolution(spec: ConvolutionModuleSpec) -> str:
+    """Kernel and activation."""
+    return f"{'causal ' * spec.causal}convolution of {spec.kernel} ({spec.activation})"
+
+
+def _convolutions(spec: StackSpec) -> list[str]:
+    kinds = [block.convolution for block in spec.blocks if block.convolution is not None]
+    return [_each(map(convolution, kinds))] if kinds else []
 
 
 def _windows(spec: StackSpec) -> list[str]:

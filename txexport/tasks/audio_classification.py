@@ -1,9 +1,18 @@
-"""Audio classification."""
+"""Labels of recordings and of their vectors, and vectors of speakers."""
 
 from txexport.spec import Architecture, HeadKind
-from txexport.tasks.task import LABELS, Method, Task
+from txexport.tasks.task import LABELS, VECTOR, Method, Task
 
-METHODS = (Method("classify_audio", ("sound",), "labels", LABELS),)
+METHODS = (
+    Method("classify_audio", ("sound",), "labels", LABELS),
+    Method(
+        "diarize",
+        ("sound",),
+        "turns",
+        "array<struct<label:string,score:double,start:double,end:double>>",
+    ),
+    Method("embed_speaker", ("sound",), "embedding", VECTOR),
+)
 ROWS = (
     Task(
         "audio-classification",
@@ -11,5 +20,19 @@ ROWS = (
         HeadKind.SEQUENCE,
         "AutoModelForAudioClassification",
         ("classify_audio",),
+    ),
+    Task(
+        "audio-frame-classification",
+        (Architecture.ENCODER,),
+        HeadKind.TOKENS,
+        "AutoModelForAudioFrameClassification",
+        ("diarize",),
+    ),
+    Task(
+        "audio-xvector",
+        (Architecture.ENCODER,),
+        HeadKind.SPEAKER,
+        "AutoModelForAudioXVector",
+        ("embed_speaker",),
     ),
 )

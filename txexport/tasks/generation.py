@@ -1,7 +1,7 @@
 """Generation of text from texts, speech and images, and recognition of speech without generation."""
 
 from txexport.spec import Architecture, HeadKind
-from txexport.tasks.task import CACHED, Method, Task
+from txexport.tasks.task import CACHED, TRANSCRIPT, Method, Task
 
 STREAMS = ("stream", "score", "chat")
 
@@ -14,6 +14,7 @@ METHODS = (
         "string",
         first_place=True,
         endpoint="/v1/audio/transcriptions",
+        timed_type=TRANSCRIPT,
     ),
     Method("image_to_text", ("image",), "generated", "string", first_place=True),
 )

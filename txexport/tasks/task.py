@@ -8,6 +8,8 @@ from txexport.contracts import DYNAMIC, ONE_PASS, STATIC, Contract
 from txexport.spec import Architecture, HeadKind
 
 CACHED = (STATIC, DYNAMIC)
+TIMED = "array<struct<start:double,end:double,text:string>>"
+TRANSCRIPT = f"struct<text:string,segments:{TIMED},words:{TIMED},language:string>"
 VECTOR, LABELS = "array<float>", "array<struct<label:string,score:double>>"
 
 
@@ -61,10 +63,10 @@ class Method:
     """A method of Model as batches, the command line and the server call it.
 
     `inputs` are the arguments with one value for each input; the method takes a list of each. `answer` is the
-    name of an answer's column and `sql_type` its type in SQL. With `pairs`, an input may be a pair of texts.
-    With `first_place`, the method takes the position of the first input, on which sampling depends. A method
-    with an `endpoint` has that path on the server, the others have /v1/tasks/NAME. With `crossed`, each text
-    of one argument is read with each of another.
+    name of an answer's column and `sql_type` its type in SQL, or with the option `timestamps` `timed_type`.
+    With `pairs`, an input may be a pair of texts. With `first_place`, the method takes the position of the
+    first input, on which sampling depends. A method with an `endpoint` has that path on the server, the
+    others have /v1/tasks/NAME. With `crossed`, each text of one argument is read with each of another.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Method:
     first_place: bool = False
     endpoint: str | None = None
     crossed: bool = False
+    timed_type: str | None = None
 
     @property
     def command(self) -> str:

@@ -27,6 +27,9 @@ PAIRS = [("the cat sat", "on the mat"), ("who", "the dog did, on the rug"), ("a"
 SOUNDS_AND_IMAGES = ("whisper", "vit", "deit", "dinov2", "dinov2_with_registers")
 SOUNDS_AND_IMAGES += "dinov3_vit", "clip_vision_model", "siglip_vision_model", "vision-encoder-decoder"
 SOUNDS_AND_IMAGES += "audio-spectrogram-transformer", "wav2vec2"
+SOUNDS_AND_IMAGES += ("moonshine",)
+SOUNDS_AND_IMAGES += "hubert", "data2vec-audio", "unispeech", "unispeech-sat", "wav2vec2-bert", "parakeet_ctc"
+SOUNDS_AND_IMAGES += "wav2vec2-conformer", "wavlm"
 HEADS = [
     Row("bert", "BertForQuestionAnswering", ANSWER),
     Row("bert", "BertForMultipleChoice", CHOOSE),

@@ -1,0 +1,21 @@
+"""UniSpeech-SAT (Chen et al. 2022): wav2vec 2.0, trained to tell speakers apart."""
+
+from txexport.checkpoints.weight_map import Naming, Table
+from txexport.families import _sound_heads, wav2vec2
+from txexport.families._config import Config, TensorNames
+from txexport.spec import EncoderSpec
+
+TASKS = _sound_heads.tasks("UniSpeechSat")
+REFUSED = {"UniSpeechSatModel": wav2vec2.WITHOUT_HEAD}
+
+NAMING = Naming("unispeech_sat.", wav2vec2.RENAMED)
+
+
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
+    """The architecture that config.json describes."""
+    return wav2vec2.model(config, task, wav2vec2.embedding(config))
+
+
+def table(spec: EncoderSpec) -> Table:
+    """Map parameters to the tensor names of transformers."""
+    return Table(wav2vec2.rules(spec), NAMING, _sound_heads.UNUSED)
