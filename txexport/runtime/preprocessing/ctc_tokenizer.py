@@ -1,6 +1,6 @@
 """Texts of CTC's token ids, as Wav2Vec2CTCTokenizer of transformers decodes them; S vectors of a sound."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,51 @@ class CTCTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the likeliest token ids (S) of a sound's vectors."""
-        texts = [text for text, _ in groupby(self.tokens.get(number, self.unknown) for number in ids)]
-        spaced = [self.space if text == self.delimiter else text for text in texts if text != self.blank]
-        text = "".join(spaced).strip()
+        return self.join([[text for text, _start, _end in self._characters(ids)]])
+
+    def words(self, ids: Sequence[int]) -> list[tuple[str, int, int]]:
+        """The words of the same ids, each with its first vector and the one after its last.
+
+        As in the original, words are neither in lower case nor cleaned up.
+        """
+        groups = groupby(self._characters(ids), key=lambda character: character[0] == self.space)
+        runs = [list(group) for is_space, group in groups if not is_space]
+        return [("".join(text for text, _, _ in run), run[0][1], run[-1][2]) for run in runs]
+
+    def settled(self, ids: Sequence[int], by_word: bool) -> int:
+        """The number of ids, from the first, whose characters further ids cannot change.
+
+        They end before the last space. Without a space they end before the last character, or with `by_word`
+        before the first; without characters all are settled.
+        """
+        characters = self._characters(ids)
+        spaces = [start for text, start, _ in characters if text == self.space]
+        if spaces:
+            return spaces[-1]
+        if not characters:
+            return len(ids)
+        return characters[0 if by_word else -1][1]
+
+    def raw(self, ids: Sequence[int]) -> str:
+        """The text of token ids before it is stripped and cleaned up."""
+        return "".join(text for text, _start, _end in self._characters(ids))
+
+    def join(self, parts: Iterable[Sequence[str]]) -> str:
+        """The text of words by their characters, cleaned up as the checkpoint's settings say."""
+        return self.cleaned(self.space.join("".join(word) for word in parts).strip())
+
+    def cleaned(self, text: str) -> str:
+        """A text in lower case and cleaned up, if the checkpoint's settings say so."""
         return self.cleaning.clean(text.lower() if self.lower else text)
+
+    def _characters(self, ids: Sequence[int]) -> list[tuple[str, int, int]]:
+        """Characters, each with its first vector and the one after its last: equal ones in a row are one."""
+        characters, end = [], 0
+        for text, group in groupby(self.tokens.get(number, self.unknown) for number in ids):
+            start, end = end, end + len(list(group))
+            if text != self.blank:
+                characters.append((self.space if text == self.delimiter else text, start, end))
+        return characters
 
 
 def _vocabulary(folder: Path, language: Any) -> dict[int, str]:

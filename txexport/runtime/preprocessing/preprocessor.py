@@ -9,7 +9,13 @@ ALONE = "preprocessor_config.json"
 # The feature extractor of a model type, in transformers, if the file names no class.
 OF_MODEL = {
     "audio-spectrogram-transformer": "ASTFeatureExtractor",
+    "data2vec-audio": "Wav2Vec2FeatureExtractor",
+    "hubert": "Wav2Vec2FeatureExtractor",
+    "moonshine": "Wav2Vec2FeatureExtractor",
+    "unispeech": "Wav2Vec2FeatureExtractor",
+    "unispeech-sat": "Wav2Vec2FeatureExtractor",
     "wav2vec2": "Wav2Vec2FeatureExtractor",
+    "parakeet_ctc": "ParakeetFeatureExtractor",
     "whisper": "WhisperFeatureExtractor",
 }
 TOGETHER = "processor_config.json"  # transformers 5 writes all of a model's processors into this one

@@ -26,6 +26,23 @@ def test_samples_equal_the_original(settings, tmp_path):
         np.testing.assert_array_equal(extractor.features(sound), expected)
 
 
+@pytest.mark.parametrize("settings", [{}, {"do_normalize": False}, {"padding_value": -1.5}], ids=str)
+def test_batches_with_a_mask_equal_the_original(settings, tmp_path):
+    original = transformers.Wav2Vec2FeatureExtractor(return_attention_mask=True, **settings)
+    original.save_pretrained(tmp_path)
+    extractor = read_extractor(tmp_path)
+    for sounds in (recordings(), recordings()[:1], recordings()[3:6]):
+        expected = original(sounds, sampling_rate=16_000, padding=True, return_tensors="np")
+        inputs = extractor.inputs(sounds)
+        assert {name: array.dtype for name, array in inputs.items()} == {
+            "input_values": np.float32,
+            "attention_mask": np.int64,
+        }
+        for name, array in inputs.items():
+            np.testing.assert_array_equal(array, expected[name])
+        np.testing.assert_array_equal(extractor.features(sounds), inputs["input_values"])
+
+
 @pytest.mark.parametrize(
     ("values", "kind", "message"),
     [
@@ -33,6 +50,9 @@ def test_samples_equal_the_original(settings, tmp_path):
         ({"feature_size": 2}, UnsupportedError, "feature_size 2 is not supported"),
         ({"sampling_rate": 0}, BundleError, "sampling_rate is 0 and do_normalize True, expected"),
         ({"do_normalize": 1}, BundleError, "do_normalize 1, expected"),
+        ({"return_attention_mask": 3}, BundleError, "return_attention_mask is 3, expected true or false"),
+        ({"padding_value": "0"}, BundleError, "padding_value is '0', expected a number"),
+        ({"padding_value": 1e99}, BundleError, "padding_value is 1e\\+99, expected a number"),
         (
             {"feature_extractor_type": "Other"},
             UnsupportedError,

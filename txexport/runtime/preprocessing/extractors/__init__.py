@@ -18,12 +18,20 @@ from txexport.runtime.preprocessing.preprocessor import extractor_settings
 
 
 class Extractor(Protocol):
-    """A feature extractor at `rate` Hz, which makes the graph's input `port` of `rank` dimensions."""
+    """A feature extractor at `rate` Hz, which makes the graph's input `port` of `rank` dimensions.
+
+    The input has a sample or a frame for every `hop` samples of a sound, which has `least` samples or more.
+
+    One that is `masked` also makes the attention mask of the samples.
+    """
 
     kind: str  # the class in transformers
     port: str
     rank: int
+    masked: bool
     rate: int
+    hop: int
+    least: int
 
     def __init__(self, folder: Path): ...
 
@@ -32,10 +40,15 @@ class Extractor(Protocol):
     ) -> np.ndarray:
         """The input (B,...) float32 of one sound or several.
 
-        A sound is the path of a WAV file, or an array (N,) of floats between -1 and 1 at `rate` Hz, by
+        A sound is the path of a sound file, or an array (N,) of floats between -1 and 1 at `rate` Hz, by
         default the extractor's. Other rates are resampled. Raises InputError for an invalid sound and, unless
         `truncate` cuts it, for one that is too long; with None, the message does not name `truncate`.
         """
+
+    def inputs(
+        self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool | None = None
+    ) -> dict[str, np.ndarray]:
+        """The features of sounds by their `port`, and where they are `masked` attention_mask (B,N) int64."""
 
 
 @cache

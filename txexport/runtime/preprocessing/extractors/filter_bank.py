@@ -31,6 +31,8 @@ class FilterBank:
 
     kind = "ASTFeatureExtractor"
     port, rank = INPUT_VALUES, 3
+    hop, least = HOP, WINDOW
+    masked = False
 
     def __init__(self, folder: Path):
         settings = extractor_settings(folder)
@@ -72,6 +74,12 @@ class FilterBank:
         memory.check(f"{len(sounds):,} sounds", len(sounds) * self.length * self.bands * 4)
         return np.stack([self._row(read_sound(source, self.rate, rate, None), truncate) for source in sounds])
 
+    def inputs(
+        self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool | None = None
+    ) -> dict[str, np.ndarray]:
+        """The features of sounds by the name of the graph's input."""
+        return {self.port: self.features(sounds, rate, truncate)}
+
     def _row(self, samples: np.ndarray, truncate: bool | None) -> np.ndarray:
         """The features (F,M) of samples (N,); logarithms rounded to float32 before they are normalised."""
         longest = WINDOW + HOP * self.length - 1
@@ -84,16 +92,21 @@ class FilterBank:
                 f"a sound is {samples.size / self.rate:.2f} s long, expected at most "
                 f"{longest / self.rate:.2f} s; shorten it, or cut it with truncate=True (--truncate)"
             )
-        frames = sliding_window_view(samples[:longest].astype(np.float64), WINDOW)[::HOP]
-        frames = frames - frames.mean(axis=1, keepdims=True)
-        emphasised = frames - PREEMPHASIS * np.pad(frames[:, :-1], ((0, 0), (1, 0)), mode="edge")
-        emphasised[:, 0] = frames[:, 0] * (1 - PREEMPHASIS)
-        spectrum = np.fft.rfft(emphasised * self.window, FFT).astype(np.complex64)
-        power = np.abs(spectrum, dtype=np.float64) ** 2  # (F, FFT // 2 + 1)
-        bands = np.log(np.maximum(power @ self.filters, FLOOR)).astype(np.float32)
+        bands = log_bands(samples[:longest].astype(np.float64), self.window, self.filters)
         padded = np.zeros((self.length, self.bands), np.float32)
         padded[: len(bands)] = bands
         return (padded - np.float32(self.mean)) / np.float32(self.scale) if self.normalize else padded
+
+
+def log_bands(samples: np.ndarray, window: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """The logarithms of mel bands (F,M) float32 of samples (N,) float64, at least one window of them."""
+    frames = sliding_window_view(samples, WINDOW)[::HOP]
+    frames = frames - frames.mean(axis=1, keepdims=True)
+    emphasised = frames - PREEMPHASIS * np.pad(frames[:, :-1], ((0, 0), (1, 0)), mode="edge")
+    emphasised[:, 0] = frames[:, 0] * (1 - PREEMPHASIS)
+    spectrum = np.fft.rfft(emphasised * window, FFT).astype(np.complex64)
+    power = np.abs(spectrum, dtype=np.float64) ** 2  # (F, FFT // 2 + 1)
+    return np.log(np.maximum(power @ filters, FLOOR)).astype(np.float32)
 
 
 def mel_filters(bands: int, rate: int) -> np.ndarray:
