@@ -23,11 +23,11 @@ from txexport.errors import BundleError, InputError
 from txexport.runtime import memory
 from txexport.runtime.arrays import read_npz
 from txexport.runtime.generation.kv_cache import StaticCache
-from txexport.runtime.preprocessing.audio import resample
 from txexport.runtime.preprocessing.extractors.log_mel import Audio
 from txexport.runtime.preprocessing.images import Images
+from txexport.runtime.preprocessing.resampling import sinc_resample
 from txexport.runtime.session import Session
-from txexport.runtime.tasks.speech_recognition import Speech
+from txexport.runtime.tasks.whisper.special_tokens import SpecialTokens
 from txexport.runtime.vectors.pooling import read_pooling
 
 PROCESSOR = "preprocessor_config.json"
@@ -75,6 +75,10 @@ OPTIONS = [
     (
         {"logits_processor": lambda rows, scores: None},
         r"logits_processor gave NoneType, expected an array of floats \(1, 311\)",
+    ),
+    (
+        {"logits_processor": lambda rows, scores: np.full_like(scores, -np.inf)},
+        "options rule out every token; choose fewer of them",
     ),
     (
         {"logits_processor": lambda rows, scores: scores[0]},
@@ -319,12 +323,12 @@ def sound(tmp_path):
 
 
 LIES = [
-    (24, "<I", 2**32 - 1, "a rate is 4294967295, expected a whole number of Hz, from 1 to 384000"),
+    (24, "<I", 2**32 - 1, "a rate is 4294967295, expected a whole number of Hz, from 1000 to 384000"),
     (40, "<I", 2**32 - 2, "sound.wav is cut short: 200 of 4294967294 bytes"),
     (16, "<I", 2**32 - 1, "sound.wav is not a PCM WAV file"),
     (16, "<I", 15, "sound.wav is not a PCM WAV file"),
     (22, "<H", 0, "sound.wav is not a PCM WAV file"),
-    (34, "<H", 0, "sound.wav is not a PCM WAV file"),
+    (34, "<H", 0, "sound.wav has 0 bits in 2 bytes"),
     (34, "<H", 65535, "sound.wav "),
 ]
 
@@ -344,7 +348,7 @@ def test_a_rate_without_a_simple_ratio(little):
     with pytest.raises(
         InputError, match="a rate of 383999 Hz is no simple ratio to 16000; convert the sound"
     ):
-        little(resample, np.zeros(383999, np.float32), 383999, 16000)
+        little(sinc_resample, np.zeros(383999, np.float32), 383999, 16000)
 
 
 @pytest.mark.parametrize(
@@ -496,7 +500,7 @@ def test_json_of_great_depth(text, tmp_path):
 def test_settings_of_speech(values, tmp_path):
     (tmp_path / "generation_config.json").write_text(json.dumps(values))
     with pytest.raises(BundleError, match=r"^generation_config.json: "):
-        Speech(tmp_path).check(300)
+        SpecialTokens(tmp_path).check(300)
 
 
 @pytest.mark.parametrize(
@@ -579,7 +583,10 @@ def without_processors(model):
                 model.bundle.files.images = SimpleNamespace(pixels=partial(zeros, shape))
             if name in ("input_values", "input_features"):
                 features = partial(zeros, shape)
-                extractor = SimpleNamespace(features=features, port=name, rank=len(port.shape))
+                inputs = partial(zeros_by_name, name, shape)
+                extractor = SimpleNamespace(
+                    features=features, inputs=inputs, hop=160, port=name, rank=len(port.shape), masked=False
+                )
                 model.bundle.files.extractor = extractor
     model.bundle.files.config = model.config | {"id2label": {"0": "entailment", "1": "neutral"}}
     return model
@@ -588,6 +595,11 @@ def without_processors(model):
 def zeros(shape, items, truncate=None):
     """Zeros (B, *shape) float32 for B items."""
     return np.zeros((len(items), *shape), np.float32)
+
+
+def zeros_by_name(name, shape, items, truncate=None):
+    """The same, as the inputs of a graph."""
+    return {name: zeros(shape, items)}
 
 
 @pytest.mark.parametrize(("row", "call"), ENCODERS, ids=lambda value: getattr(value, "id", ""))

@@ -1,5 +1,7 @@
 """A bundle whose graphs are open: what tasks, generation and verification run."""
 
+import threading
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import numpy as np
 
 from txexport import bundle
 from txexport.contracts.names import INPUT_IDS
-from txexport.contracts.stage import GENERATED, IMAGE, ONCE, SOUND, STEP, TOKENS, Stage
+from txexport.contracts.stage import AFTER, GENERATED, IMAGE, ONCE, SOUND, STEP, TOKENS, Stage
 from txexport.errors import InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
@@ -17,10 +19,21 @@ from txexport.tasks import LATE_INTERACTION, Task, served_row, tasks_of_method
 
 
 class LoadedBundle:
-    """The graphs of a bundle by role on one device, and its `files`."""
+    """The graphs of a bundle by role on one device, and its `files`.
 
-    def __init__(self, folder: Path, manifest: bundle.Manifest, device: str, sessions: dict[str, Session]):
+    `later` opens graphs that run after generation, when they are first needed.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: bundle.Manifest,
+        device: str,
+        sessions: dict[str, Session],
+        later: Callable[[str], Session] | None = None,
+    ):
         self.folder, self.manifest, self.device = folder, manifest, device
+        self._later, self._opening = later, threading.Lock()
         self.files = BundleFiles(folder.absolute())  # some are read later, wherever the process is then
         self._sessions: dict[str, Session] | None = sessions
 
@@ -37,6 +50,13 @@ class LoadedBundle:
         if self._sessions is None:
             raise InputError(f"{self} is closed; load it again")
         return self._sessions
+
+    def session(self, role: str) -> Session:
+        """The graph of a role, which is opened if need be."""
+        with self._opening:
+            if role not in self.sessions and self._later is not None:
+                self.sessions[role] = self._later(role)
+        return self.sessions[role]
 
     @cached_property
     def stages(self) -> list[Stage]:
@@ -58,6 +78,11 @@ class LoadedBundle:
         return [stage for stage in self.stages if stage.when == ONCE]
 
     @cached_property
+    def after(self) -> list[Stage]:
+        """The stages that may run after generation, over all tokens."""
+        return [stage for stage in self.stages if stage.when == AFTER]
+
+    @cached_property
     def is_encoder_decoder(self) -> bool:
         """Return whether the decoder begins with a start token, after graphs that read the prompt."""
         return self.step is not None and self.step.ids_source == GENERATED
@@ -72,6 +97,11 @@ class LoadedBundle:
     def reader(self) -> Stage:
         """The stage that reads prompts or inputs of that kind."""
         return next(stage for stage in self.stages if stage.reads(self.prompt_kind))
+
+    @property
+    def reads_waveforms(self) -> bool:
+        """True where its inputs are waveforms, of any number of samples."""
+        return self.reader.facts.least_samples > 0
 
     def max_length(self, stage: Stage) -> int | None:
         """The longest sequence of a stage, in tokens; None is no limit."""
@@ -106,12 +136,13 @@ class LoadedBundle:
         `graph` is "encoder_model" or "decoder_model" where there are two. Raises InputError for another, and
         for inputs that are unknown, missing, of another type or shape, out of range or too long.
         """
-        if graph is None and len(self.sessions) > 1:
-            raise InputError(f"which graph? expected one of {', '.join(self.sessions)}")
-        role = next(iter(self.sessions)) if graph is None else graph
-        if not isinstance(role, str) or role not in self.sessions:
-            raise InputError(f"no graph {shown(role)}; expected one of {', '.join(self.sessions)}")
-        session = self.sessions[role]
+        known = dict.fromkeys([*self.sessions, *(stage.role for stage in self.after)])
+        if graph is None and len(known) > 1:
+            raise InputError(f"which graph? expected one of {', '.join(known)}")
+        role = next(iter(known)) if graph is None else graph
+        if not isinstance(role, str) or role not in known:
+            raise InputError(f"no graph {shown(role)}; expected one of {', '.join(known)}")
+        session = self.session(role)
         fitted = session.fit(inputs)
         ids = fitted.get(INPUT_IDS)
         if ids is not None and self.stage(role).ids_source == TOKENS and ids.ndim == 2:
@@ -141,7 +172,7 @@ def open_bundle(
     if check:
         bundle.check(folder, whole)
     opened = open_graphs(folder, whole.of_dtype(dtype), device, threads, precision)
-    return LoadedBundle(folder, opened.manifest, opened.device, opened.sessions)
+    return LoadedBundle(folder, opened.manifest, opened.device, opened.sessions, opened.later)
 
 
 def check_task(bundle: LoadedBundle, method: str) -> None:

@@ -20,6 +20,7 @@ from txexport.exporter import export
 from txexport.runtime import load
 from txexport.runtime.generation import scheduler
 from txexport.runtime.tasks import speech_recognition
+from txexport.runtime.tasks.whisper import decoding
 
 SETTINGS = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
 
@@ -139,9 +140,9 @@ def test_what_is_written_down_equals_transformers(task, language, whisper):
     with torch.no_grad():
         expected = original.generate(features, language=language, task=task, max_new_tokens=12)
     wanted = [[token for token in row if token not in (1, 2) and token < 290] for row in expected.tolist()]
-    found = model.transcribe(sounds, language=language, task=task, max_new_tokens=12)
-    assert found == model.text.decode([row[1:] if row[0] == 3 else row for row in wanted])
-    assert model.transcribe(sounds[0], language=language, task=task, max_new_tokens=12) == found[0]
+    texts = model.transcribe(sounds, language=language, task=task, max_new_tokens=12)
+    assert texts == model.text.decode([row[1:] if row[0] == 3 else row for row in wanted])
+    assert model.transcribe(sounds[0], language=language, task=task, max_new_tokens=12) == texts[0]
 
 
 def test_max_length_of_a_text_is_as_transformers_counts_it(whisper):
@@ -166,13 +167,18 @@ def test_many_sounds_are_read_batch_by_batch(whisper, monkeypatch):
     model, _, sounds = whisper
     many, read, done = [*sounds, *sounds, sounds[1]], [], []
     expected = model.transcribe(many, max_new_tokens=8)
-    features = model.audio.features
-    monkeypatch.setattr(model.audio, "features", lambda rows: read.append(len(rows)) or features(rows))
+    encoded = decoding.encoded
+
+    def record(request):
+        read.append(len(request.inputs))
+        return encoded(request)
+
+    monkeypatch.setattr(decoding, "encoded", record)
     budget = 2 * (50 + 8)  # two sounds of 50 positions with 8 new tokens
-    found = model.transcribe(
+    texts = model.transcribe(
         many, max_new_tokens=8, batch_tokens=budget, progress=lambda *at: done.append(at)
     )
-    assert found == expected
+    assert texts == expected
     assert read == [2, 2, 1]
     assert done == [(2, 5), (4, 5), (5, 5)]
 
@@ -238,8 +244,8 @@ def test_command_writes_down_a_file(whisper, tmp_path):
 
 def test_no_option_that_a_checkpoint_asks_of_speech_in_vain_is_kept_silent(whisper, tmp_path):
     model, _, sounds = whisper
-    asked = WHISPER | {"forced_decoder_ids": [[1, 290]], "penalty_alpha": 0.6, "return_timestamps": True}
-    (model.folder / "generation_config.json").write_text(json.dumps(asked))
+    settings = WHISPER | {"forced_decoder_ids": [[1, 290]], "penalty_alpha": 0.6, "return_timestamps": True}
+    (model.folder / "generation_config.json").write_text(json.dumps(settings))
     model = load(model.folder, device="cpu", threads=1, check=False)
     with pytest.warns(UserWarning, match=r"ignores penalty_alpha=0\.6, return_timestamps=True$") as told:
         model.transcribe(sounds[0], max_new_tokens=2)
@@ -270,7 +276,7 @@ def test_a_language_or_task_that_is_not_known_is_one_line(whisper, bundle_of):
     with pytest.raises(InputError, match=r"is for text2text-generation .* --task automatic-speech"):
         load(bundle_of("bart", "static"), device="cpu").transcribe(sounds[0])
     with pytest.raises(InputError, match="at most"):
-        model.transcribe(np.zeros(17_000))
+        list(model.stream_many([np.zeros(17_000)]))
 
 
 @pytest.mark.parametrize("language", ["de", "", np.array([]), np.array([[1, 2]])], ids=repr)

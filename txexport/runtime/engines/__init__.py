@@ -21,11 +21,15 @@ THREADS = 1024  # at most, of one operator
 
 @dataclass(frozen=True)
 class Opened:
-    """A bundle's graphs opened in an engine: the device, sessions by role, and their manifest."""
+    """A bundle's graphs opened in an engine: the device, sessions by role, and their manifest.
+
+    `later` opens a graph that runs after generation, which few callers need.
+    """
 
     manifest: Manifest
     device: str
     sessions: dict[str, Session]
+    later: Callable[[str], Session] | None = None
 
 
 # Opens the graphs of a bundle (folder, manifest) on a device, with a number of threads and a precision.

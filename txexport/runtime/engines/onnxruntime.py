@@ -16,6 +16,7 @@ import onnxruntime as ort
 from txexport import bundle
 from txexport.bundle.manifest import UNROUNDED, Manifest
 from txexport.contracts import Port, roles
+from txexport.contracts.stage import AFTER
 from txexport.errors import BundleError, InputError, first_line, install, warn
 from txexport.runtime import cpus
 from txexport.runtime.engines import FLOAT32, Opened
@@ -86,10 +87,14 @@ def open_graphs(
     if (why := manifest.refused_by(ort.__version__)) is not None:
         raise BundleError(f"{folder} cannot be run: {why}")
     files = {role: folder / graph.file for role, graph in manifest.graphs.items() if role != roles.SHARED}
-    where, sessions = open_sessions(
-        files, device, threads, manifest.session_options, integers=manifest.quantized
-    )
-    return Opened(manifest, where, sessions)
+    after = {stage.role: files.pop(stage.role) for stage in manifest.running_order if stage.when == AFTER}
+    options = manifest.session_options
+    where, sessions = open_sessions(files, device, threads, options, integers=manifest.quantized)
+
+    def later(role: str) -> Session:
+        return open_session(after[role], where, threads, options, integers=manifest.quantized)
+
+    return Opened(manifest, where, sessions, later)
 
 
 def open_session(

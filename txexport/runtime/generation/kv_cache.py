@@ -151,7 +151,7 @@ class StaticCache:
         held, self.arrays = self.held(), self._zeros(len(rows), self.capacity)
         for name, array in held.items():
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
-        self.cross = _taken(self.session, self.cross, rows)
+        self.cross = rows_of(self.session, self.cross, rows)
         self.lengths = self.lengths[rows]
         self._bind()
 
@@ -178,7 +178,7 @@ class StaticCache:
         return {name: buffer.numpy() for name, buffer in self.buffers.items()}
 
 
-def _taken(session: Session, values: Mapping[str, Value], rows: np.ndarray) -> dict[str, Value]:
+def rows_of(session: Session, values: Mapping[str, Value], rows: np.ndarray) -> dict[str, Value]:
     """Rows of values, in that order."""
     return {name: session.value(np.ascontiguousarray(value.numpy()[rows])) for name, value in values.items()}
 
@@ -269,11 +269,11 @@ class DynamicCache:
         """See StaticCache."""
         if np.array_equal(rows, np.arange(len(rows))):
             return
-        self.past = _taken(self.session, self.past, rows)
+        self.past = rows_of(self.session, self.past, rows)
         self.mask, self.lengths = self.mask[rows], self.lengths[rows]
 
     def select(self, rows: np.ndarray) -> None:
         """See StaticCache."""
         check_room(self.session, len(rows), self.mask.shape[1])
-        self.past, self.cross = (_taken(self.session, part, rows) for part in (self.past, self.cross))
+        self.past, self.cross = (rows_of(self.session, part, rows) for part in (self.past, self.cross))
         self.mask, self.lengths = self.mask[rows], self.lengths[rows]

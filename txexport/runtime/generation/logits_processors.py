@@ -20,13 +20,13 @@ def processors(
     vocab_size: int,
     sources: Rows | None = None,
     chosen: Mapping[int, Sequence[int]] | None = None,
-    constraint: Processor | None = None,
+    rules: Sequence[Processor] = (),
 ) -> list[Processor]:
     """The score processors of `config`, in transformers' order; none for greedy search without options.
 
     The encoder_ options compare with `sources`: an encoder's tokens, or without an encoder the prompts.
     Without sources, as for sounds, these options only warn. `chosen` has, by source, the tokens that beam
-    groups have chosen at this step, where there are groups. `constraint` bans tokens that do not fit. Raises
+    groups have chosen at this step, where there are groups. `rules` run before the sampling filters. Raises
     InputError for a token that is not below `vocab_size`.
     """
     chain = _biases(config, vocab_size)
@@ -36,8 +36,7 @@ def processors(
     chain += _repetitions(config, sources)
     chain += _bans(config, vocab_size)
     chain += _forced(config, vocab_size)
-    if constraint is not None:
-        chain.append(constraint)
+    chain += rules
     if config.do_sample:
         chain += _limits(config)
     if config.renormalize_logits:

@@ -20,7 +20,8 @@ def plan_of(
     """Limits, stopping and score processing of rows; `chosen` has the tokens of other beam groups."""
     config, prompts, logits_processor = request.config, request.decoder_input_ids, request.logits_processor
     sources = request.encoder_input_ids
-    changes = processors(config, request.vocab_size, sources, chosen, request.constraint)
+    rules = [one for one in (request.constraint, request.rule) if one is not None]
+    changes = processors(config, request.vocab_size, sources, chosen, rules)
     shape = None
     if changes or logits_processor is not None:
 
@@ -35,9 +36,11 @@ def plan_of(
                     scores = process(step, scores)
             if not (scores.max(axis=1) < np.inf).all():  # NaN is not below
                 raise InputError("options make scores that are NaN or infinity; choose smaller numbers")
-            if logits_processor is None:
-                return scores
-            return _processed(logits_processor(tokens, scores), scores.shape)
+            if logits_processor is not None:
+                scores = _processed(logits_processor(tokens, scores), scores.shape)
+            if config.num_beams == 1 and np.isneginf(scores.max(axis=1)).any():  # a beam may be at its end
+                raise InputError("options rule out every token; choose fewer of them")
+            return scores
 
     stopped = None
     if config.stop_strings:

@@ -19,6 +19,7 @@ from txexport.errors import BundleError, InputError, counted, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.constraints import Constraint, compiled
 from txexport.runtime.generation.media import Media, check_media
+from txexport.runtime.generation.penalties import Processor
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
 from txexport.runtime.preprocessing.text import as_list, as_rows, pad
@@ -42,9 +43,9 @@ class GenerationRequest:
     has the media behind the placeholder ids of each row, or is empty where all rows are text. With `strict`,
     more new tokens than the decoder has room for are an error. `first_place` is the position of the first row
     in a call that is answered in parts; samples depend on it. With `stops_in_prompts`, stop strings may begin
-    in the prompt, as in transformers. `begin` may replace the decoder's first tokens. `encoded` sets
-    `decoder_input_ids`, the decoder's first tokens, and `cross`, the cross-attention inputs of every step by
-    name.
+    in the prompt, as in transformers. `rule` changes scores before they are sampled. `begin` may replace the
+    decoder's first tokens. `encoded` sets `decoder_input_ids`, the decoder's first tokens, and `cross`, the
+    cross-attention inputs of every step by name.
     """
 
     bundle: LoadedBundle
@@ -58,6 +59,7 @@ class GenerationRequest:
     stops_in_prompts: bool = True
     read: Callable[[Sequence], Sequence | np.ndarray] | None = None
     constraint: Constraint | None = None
+    rule: Processor | None = None
     prefix_store: PrefixStore | None = None
     begin: "Callable[[GenerationRequest], GenerationRequest] | None" = None
     decoder_input_ids: list[list[int]] = field(default_factory=list)
@@ -210,6 +212,8 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     request = replace(request, constraint=compiled(config, bundle.files, request.vocab_size))
     _check_media(request)
     rows: Sequence = as_list(request.inputs)
+    if bundle.reads_waveforms and request.read is None:
+        rows = [_waveform(row, bundle.reader.facts.least_samples) for row in rows]
     if not rows or bundle.prompt_kind != TOKENS:
         return replace(request, inputs=rows)
     if not bundle.is_encoder_decoder:
@@ -282,7 +286,9 @@ def _prompts(request: GenerationRequest, stage: Stage) -> dict[str, np.ndarray]:
 
 
 def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndarray:
-    """Spectrograms or pixels of one shape as a batch. Raises InputError for any other."""
+    """Waveforms, spectrograms or pixels of one shape as a batch. Raises InputError for any other."""
+    if len(shape) == 2:
+        return np.stack([np.asarray(row) for row in rows])
     what = "pixels are" if len(shape) == 4 else "a spectrogram is"
     try:
         arrays = [np.asarray(row, np.float32) for row in rows]
@@ -292,3 +298,14 @@ def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndar
         if list(array.shape) != list(shape[1:]):
             raise InputError(f"{what} {array.shape}, expected {tuple(shape[1:])}")
     return np.stack(arrays)
+
+
+def _waveform(row: object, least: int) -> np.ndarray:
+    """A waveform (samples,) float32 of at least `least` samples. Raises InputError for any other array."""
+    try:
+        samples = np.asarray(row, np.float32)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("a waveform is not an array of numbers, expected one axis") from None
+    if samples.ndim != 1 or samples.size < least:
+        raise InputError(f"a waveform is of shape {samples.shape}, expected one axis of {least:,} or more")
+    return samples

@@ -184,7 +184,9 @@ def _alike(rows: Sequence[RunningRow], row: RunningRow) -> bool:
     first, request = rows[0].request, row.request
     if request is rows[-1].request:
         return True
-    if request.begin is not None or first.config.decoder_start != request.config.decoder_start:
+    if request.begin is not None or request.bundle.reads_waveforms:
+        return False
+    if first.config.decoder_start != request.config.decoder_start:
         return False
     requests = {one.request for one in (*rows, row)}
     return len(requests) * max(len(one.inputs[0]) for one in requests) <= PROMPT_TOKENS

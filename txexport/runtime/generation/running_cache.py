@@ -45,7 +45,7 @@ class StaticRows:
 
     def takes(self, cache: StaticCache | DynamicCache) -> bool:
         """Return whether the rows of `cache` can run in one batch with these."""
-        return True
+        return _joinable(self.cross, {name: value.numpy() for name, value in cache.cross.items()})
 
     def join(self, cache: StaticCache | DynamicCache) -> None:
         """Append the rows of `cache`. Raises InputError where they exceed the memory."""
@@ -130,7 +130,14 @@ class DynamicRows:
 
     def takes(self, cache: StaticCache | DynamicCache) -> bool:
         """Return whether the rows of `cache` can join: without a mask, only rows of equal length can."""
-        if self.cache is None or ATTENTION_MASK in self.session.inputs:
+        if self.cache is None:
+            return True
+        held, new = (
+            {name: value.numpy() for name, value in one.cross.items()} for one in (self.cache, cache)
+        )
+        if not _joinable(held, new):
+            return False
+        if ATTENTION_MASK in self.session.inputs:
             return True
         return len({*self.cache.lengths.tolist(), *cache.lengths.tolist()}) == 1
 
@@ -184,6 +191,13 @@ def _size(now: int, needed: int) -> int:
     if needed > now:
         return max(needed, 2 * now)
     return now if now <= 4 * needed else 2 * needed
+
+
+def _joinable(first: Arrays, second: Arrays) -> bool:
+    """Return whether cross-attention inputs can be one batch: without a mask, only those of one length."""
+    if not first or ENCODER_ATTENTION_MASK in first:
+        return True
+    return all(first[name].shape[2] == array.shape[2] for name, array in second.items())
 
 
 def _joined(first: Arrays, second: Arrays) -> dict[str, np.ndarray]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from txexport.contracts.stage import IMAGE, SOUND
+from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.prompts import Prompts, chat_input_ids, inputs_of, target_option
 from txexport.runtime.generation.requests import LogitsProcessor, check_place, request_of
@@ -60,7 +61,9 @@ def generate(
     if bundle.prompt_kind == SOUND:
         check_task(bundle, "generate")
         refuse_languages(src_lang, tgt_lang)
-        return speech_recognition.transcribe(bundle, prompts, **options)
+        if "timestamps" in options:
+            raise InputError("timestamps is an option of transcribe, and generate gives texts; leave it out")
+        return cast("str | list[str]", speech_recognition.transcribe(bundle, prompts, **options))
     if bundle.prompt_kind == IMAGE:
         refuse_languages(src_lang, tgt_lang)
         return image_to_text(bundle, prompts, **options)

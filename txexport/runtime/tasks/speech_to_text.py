@@ -1,0 +1,84 @@
+"""Speech recognition by an encoder of waveforms and a decoder, without special tokens of speech."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from txexport.errors import InputError, shown
+from txexport.runtime.generation import scheduler
+from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
+from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.preprocessing.audio import SINGLE
+from txexport.runtime.preprocessing.text import as_list
+from txexport.runtime.tasks import ctc
+from txexport.runtime.tasks.audio_tasks import check_length, extractor_of
+from txexport.runtime.tasks.whisper.options import NAMES
+from txexport.support.progress import Progress
+
+OF_OTHERS = {*NAMES, *ctc.OPTIONS} - {"temperature"}
+
+
+def transcribe(
+    bundle: LoadedBundle,
+    sounds: Any,
+    *,
+    batch_tokens: int = scheduler.CACHE_TOKENS,
+    first_place: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> str | list[str]:
+    """The text of a sound, or of each of several; `options` are those of `generate`.
+
+    Each sound is read whole, and alone: without a mask, padding would change its text. Errors as `request`.
+    """
+    generation_request = replace(request(bundle, sounds, **options), first_place=first_place)
+    results = scheduler.finished(generation_request, batch_tokens, progress)
+    texts = bundle.files.text.decode([result.tokens for result in results])
+    return texts[0] if isinstance(sounds, SINGLE) else texts
+
+
+def request(
+    bundle: LoadedBundle,
+    sounds: Any,
+    *,
+    language: str | None = None,
+    task: str | None = None,
+    logits_processor: LogitsProcessor | None = None,
+    **options: Any,
+) -> GenerationRequest:
+    """The request for texts of sounds, which are read one by one; a `temperature` above 0 samples.
+
+    Raises InputError for a language, for translation, and for options of Whisper and CTC models alone, such
+    as `timestamps`; for num_return_sequences above 1; and for a sound too short, or too long for memory.
+    """
+    if language is not None:
+        raise InputError(
+            f"language is {shown(language)}, but this model has no token of a language; leave it out"
+        )
+    if task not in (None, "transcribe"):
+        raise InputError(
+            f"task is {shown(task)}, expected 'transcribe' or None: this model does not translate"
+        )
+    for name in OF_OTHERS & options.keys():
+        if options.pop(name) is not None:
+            raise InputError(
+                f"{name} is an option of Whisper and CTC models, and this is neither; leave it out"
+            )
+    if options.get("temperature") == 0:
+        del options["temperature"]
+    elif options.get("temperature") is not None:
+        options = {"do_sample": True} | options
+    sources: Sequence = [sounds] if isinstance(sounds, SINGLE) else as_list(sounds)
+    result = request_of(bundle, sources, logits_processor, options)
+    if (count := result.config.num_return_sequences) > 1:
+        raise InputError(f"a sound has one text; num_return_sequences must be 1, and is {count}")
+    extractor = extractor_of(bundle, bundle.sessions[bundle.reader.role])
+
+    def read(sounds: Sequence) -> np.ndarray:
+        waveforms = extractor.features(sounds)
+        check_length({extractor.port: waveforms}, bundle)
+        return waveforms
+
+    return replace(result, read=read)
