@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from txexport.contracts import cache_names
 from txexport.contracts.layer_outputs import kind_of
-from txexport.contracts.names import ATTENTIONS, LAST_HIDDEN_STATE, LOGITS, POOLER_OUTPUT
+from txexport.contracts.names import ALIGNMENT_WEIGHTS, ATTENTIONS, LAST_HIDDEN_STATE, LOGITS, POOLER_OUTPUT
 from txexport.verification.checks import (
     CALIBRATED,
     COPIED_FILES,
@@ -36,6 +36,8 @@ def kind(output: str) -> str:
         return CACHES
     if (of_layer := kind_of(output)) is not None:
         return ATTENTION if of_layer == ATTENTIONS else HIDDEN
+    if output == ALIGNMENT_WEIGHTS:
+        return ATTENTION
     if output == LAST_HIDDEN_STATE:
         return HIDDEN
     if LOGITS in output:

@@ -26,14 +26,22 @@ ROWS = {
         SOUND_PROCESSOR,
         {"mean": -4.0},
     ),
+    "parakeet_ctc": ("ParakeetFeatureExtractor", {"feature_size": 16}, SOUND_PROCESSOR, {"hop_length": 161}),
+    "wav2vec2-bert": ("SeamlessM4TFeatureExtractor", {}, SOUND_PROCESSOR, {"num_mel_bins": 79}),
     "wav2vec2": ("Wav2Vec2FeatureExtractor", {}, SOUND_PROCESSOR, {"do_normalize": False}),
+    "wav2vec2, masked": (
+        "Wav2Vec2FeatureExtractor",
+        {"return_attention_mask": True},
+        SOUND_PROCESSOR,
+        {"padding_value": 0.5},
+    ),
 }
 
 
 @pytest.fixture(params=ROWS)
 def exported(request, tmp_path) -> tuple[Path, str, dict]:
     kind, settings, case, edit = ROWS[request.param]
-    tiny_checkpoint.save(tmp_path / "source", request.param)
+    tiny_checkpoint.save(tmp_path / "source", request.param.partition(",")[0])
     getattr(transformers, kind)(**settings).save_pretrained(tmp_path / "source")
     txexport.export(tmp_path / "source", tmp_path / "out", only="native")
     return tmp_path / "out", case, edit
@@ -52,7 +60,7 @@ def test_equal_and_not(exported):
     assert (
         (case.exception or case.worst.output)
         .replace("AssertionError: ", "")
-        .startswith(("pixel values of an image of mode ", "features of "))
+        .startswith(("pixel values of an image of mode ", "features of ", "input_values of sounds"))
     )
 
 

@@ -32,7 +32,14 @@ KINDS = [
     ("vit", None, "three", f"encoder.{WEIGHT}", BOTH, set()),
     ("bart", "static", "three ragged rows in chunks", f"encoder.{WEIGHT}", THREE, FIRST),
     ("t5", "dynamic", "two equal rows, several tokens a step", f"encoder.{WEIGHT}", PAIR, FIRST),
-    ("whisper", "static", "three ragged rows in chunks", f"encoder.{WEIGHT}", THREE, FIRST),
+    (
+        "whisper",
+        "static",
+        "three ragged rows in chunks",
+        f"encoder.{WEIGHT}",
+        THREE | {"alignment_weights"},
+        FIRST,
+    ),
     ("clip", None, "three ragged texts, two images", f"text.{WEIGHT}", SCORES, {"image_embeds"}),
 ]
 QUICKER = ("bert", "gpt2", "whisper")  # an encoder, a decoder, one of each

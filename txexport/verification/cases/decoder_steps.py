@@ -208,6 +208,19 @@ class HubSteps(DynamicSteps):
         return result[LOGITS]
 
 
+def steps_of(runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]) -> list[Steps]:
+    """The kinds of steps for the bundle's graphs."""
+    ways = {roles.DECODER_WITH_PAST: False, roles.DECODER_MERGED: True}
+    others = [HubSteps(runner, case, cross, ways[role]) for role in ways if role in runner.manifest.graphs]
+    if others:
+        return list(others)
+    static = runner.manifest.cache == "static"
+    steps: list[Steps] = [(StaticSteps if static else DynamicSteps)(runner, case, cross)]
+    if roles.SHARED in runner.manifest.graphs and not case.left:
+        steps.append(SharedSteps(runner, case, cross))
+    return steps
+
+
 def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Ids and mask with right padding moved to the left."""
     shifts = real.shape[1] - real.sum(axis=1)

@@ -3,7 +3,7 @@
 Weights keep every key that the graph had; padding and unfilled slots have weight 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +17,16 @@ def of_row(name: str, found: np.ndarray, real: np.ndarray) -> np.ndarray:
     if kind == HIDDEN_STATES:
         return found[real]
     return found[:, real] if kind == ATTENTIONS else found
+
+
+def without_padding(
+    by_token: Collection[str], outputs: Mapping[str, np.ndarray], row: int, real: np.ndarray
+) -> dict[str, np.ndarray]:
+    """One row of a batch's outputs, without padding in those `by_token` and in those of layers."""
+    return {
+        name: array[row][real] if name in by_token else of_row(name, array[row], real)
+        for name, array in outputs.items()
+    }
 
 
 def among(name: str, truth: np.ndarray, real: np.ndarray) -> np.ndarray:

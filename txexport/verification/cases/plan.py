@@ -39,8 +39,10 @@ QUICK = frozenset(
         "greedy, three ragged rows",
         "beams, two rows",
         "three",
+        "three ragged rows",
         "two of 3 by 2 patches",
         "three ragged texts, two images",
+        "three ragged rows padded with zeros",
         "sentences",
     }
 )

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from txexport.bundle.manifest import GraphFile
 from txexport.contracts import cache_names, roles
 from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import (
+    ALIGNMENT_WEIGHTS,
     ATTENTION_MASK,
     ATTENTIONS,
     ENCODER_ATTENTION_MASK,
@@ -41,8 +44,8 @@ from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
-from txexport.verification.cases import layers
-from txexport.verification.cases.decoder_steps import DynamicSteps, HubSteps, SharedSteps, StaticSteps, Steps
+from txexport.verification.cases import alignment, layers
+from txexport.verification.cases.decoder_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.counts import CACHES
 from txexport.verification.references.originals import Arrays, Reference, Source
@@ -76,15 +79,7 @@ def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) ->
     graph, inputs = runner.manifest.graphs[roles.MODEL], _inputs(runner, case)
     result = runner.run(**inputs)
     _check_declared(runner, result)
-    by_token = {port.name for port in graph.outputs if port.shape[1:2] == [SEQUENCE_LENGTH]}
-
-    def real(outputs: Arrays, row: int, mask: np.ndarray) -> Arrays:
-        """One row of the outputs, without padding in those that have one number or vector a token."""
-        return {
-            name: array[row][mask] if name in by_token else layers.of_row(name, array[row], mask)
-            for name, array in outputs.items()
-        }
-
+    real = partial(layers.without_padding, _by_token(graph))
     pairs: dict[str, Pairs] = {name: [] for name in result}
     batch = None if case.alone else reference.encode(inputs)
     for row, mask in enumerate(case.attention_mask.astype(bool)):
@@ -97,6 +92,11 @@ def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) ->
         for name, array in real(result, row, mask).items():
             pairs[name].append((array, expected[name]))
     return [Outcome(name, pairs[name]) for name in pairs]
+
+
+def _by_token(graph: GraphFile) -> set[str]:
+    """The outputs that have one number or vector a token."""
+    return {port.name for port in graph.outputs if port.shape[1:2] == [SEQUENCE_LENGTH]}
 
 
 def run_choices(runner: GraphRunner, reference: Reference, case: EncoderCase) -> list[Outcome]:
@@ -114,12 +114,23 @@ def run_choices(runner: GraphRunner, reference: Reference, case: EncoderCase) ->
 
 
 def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> list[Outcome]:
-    """Every output of an encoder of images or sounds."""
-    name = runner.manifest.graphs[roles.MODEL].inputs[0].name
-    result, expected = runner.run(**{name: case.signals}), reference.encode({name: case.signals})
+    """Every output of an encoder of images or sounds; the reference reads them with the same padding."""
+    graph = runner.manifest.graphs[roles.MODEL]
+    signals = [case.signals] if case.mask is None else [case.signals, case.mask]
+    inputs = {port.name: array for port, array in zip(graph.inputs, signals, strict=True)}
+    result, expected = runner.run(**inputs), reference.encode(inputs)
     _check_complete(result, expected)
     _check_declared(runner, result)
-    return [Outcome(name, [(array, expected[name])]) for name, array in result.items()]
+    if case.real is None:
+        return [Outcome(name, [(array, expected[name])]) for name, array in result.items()]
+    pairs: dict[str, Pairs] = {name: [] for name in result}
+    for row, mask in enumerate(case.real):
+        ours, theirs = (
+            layers.without_padding(_by_token(graph), one, row, mask) for one in (result, expected)
+        )
+        for name, array in ours.items():
+            pairs[name].append((array, theirs[name]))
+    return [Outcome(name, pairs[name]) for name in pairs]
 
 
 def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
@@ -203,7 +214,9 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         reference.decode(row, case.sources[i] if case.sources else None) for i, row in enumerate(case.rows)
     ]
     cross = _run_source(runner, case.sources, expected, pairs) if case.sources else {}
-    for steps in _kinds(runner, case, cross):
+    if aligned := alignment.pairs(runner, case.rows, cross, expected):
+        pairs[roles.ALIGNMENT, ALIGNMENT_WEIGHTS] = aligned
+    for steps in steps_of(runner, case, cross):
         taken = np.zeros(len(case.rows), int)
         for counts in case.steps:
             new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
@@ -216,7 +229,9 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
                     part = layers.of_step(name, truth, taken[row], found, steps.filled(row))
                     pairs.setdefault((steps.ran, name), []).append((found, part))
             taken += counts
-        _check_complete([*(name for _, name in pairs), *steps.present], expected[0])
+        _check_complete(
+            [*(name for _, name in pairs), *steps.present], alignment.promised(runner, expected[0])
+        )
         for row, truth in enumerate(expected):
             for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
                 if cache_names.is_cross(name):
@@ -225,19 +240,6 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
                     found = cache[row][:, steps.filled(row)]
                 pairs.setdefault((steps.ran, name), []).append((found, truth[name]))
     return _by_graph(runner, pairs)
-
-
-def _kinds(runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]) -> list[Steps]:
-    """The kinds of steps for the bundle's graphs."""
-    ways = {roles.DECODER_WITH_PAST: False, roles.DECODER_MERGED: True}
-    others = [HubSteps(runner, case, cross, ways[role]) for role in ways if role in runner.manifest.graphs]
-    if others:
-        return list(others)
-    static = runner.manifest.cache == "static"
-    steps: list[Steps] = [(StaticSteps if static else DynamicSteps)(runner, case, cross)]
-    if roles.SHARED in runner.manifest.graphs and not case.left:
-        steps.append(SharedSteps(runner, case, cross))
-    return steps
 
 
 def _run_source(

@@ -14,7 +14,7 @@ import numpy as np
 from txexport.bundle import read_json
 from txexport.bundle.manifest import Graphs, Manifest
 from txexport.contracts import Port, roles
-from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES, INPUT_IDS, LOGITS, PIXEL_VALUES
+from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS, LOGITS
 from txexport.errors import InputError, UnsupportedError
 from txexport.parts.cases import DecoderCase, GreedyCase, Sources
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -30,7 +30,7 @@ from txexport.verification.checks import CLIENT, HUB, CaseReport, TensorCheck
 from txexport.verification.clients import transformers_js
 from txexport.verification.clients.process import CLIENTS, Call, Process
 from txexport.verification.judgement import Run, judge
-from txexport.verification.references.originals import Arrays, Reference
+from txexport.verification.references.originals import SIGNALS, Arrays, Reference
 
 JS, GENAI = "js", "genai"
 NAMES = ("optimum", JS, GENAI, "openvino")
@@ -192,7 +192,6 @@ def _inputs(rows: list[list[int]], sources: Sources | None, alone: bool) -> Arra
         return {INPUT_IDS: ids} if alone else {INPUT_IDS: ids, ATTENTION_MASK: mask}
     decoder = {DECODER_INPUT_IDS: np.array(rows)}
     if isinstance(sources[0], np.ndarray):
-        port = INPUT_FEATURES if sources[0].ndim == 2 else PIXEL_VALUES
-        return {port: np.stack(sources), **decoder}
+        return {SIGNALS[sources[0].ndim - 1]: np.stack(sources), **decoder}
     ids, mask = pad([list(source) for source in sources], 0)
     return {INPUT_IDS: ids, ATTENTION_MASK: mask, **decoder}

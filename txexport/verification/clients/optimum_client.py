@@ -19,6 +19,8 @@ CLASSES = {
     "multiple-choice": ort.ORTModelForMultipleChoice,
     "image-classification": ort.ORTModelForImageClassification,
     "audio-classification": ort.ORTModelForAudioClassification,
+    "audio-frame-classification": ort.ORTModelForAudioFrameClassification,
+    "audio-xvector": ort.ORTModelForAudioXVector,
     "zero-shot-image-classification": ort.ORTModelForZeroShotImageClassification,
     "text-generation": ort.ORTModelForCausalLM,
     "text2text-generation": ort.ORTModelForSeq2SeqLM,

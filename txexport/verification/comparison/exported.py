@@ -28,7 +28,7 @@ from txexport.contracts.names import (
 from txexport.errors import InputError
 from txexport.parts.cases import DecoderCase
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.verification.cases import layers
+from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.comparison.models import Graph, declared, dtype_of
@@ -188,6 +188,8 @@ class Bundled:
             encoded = self.runner.run(roles.ENCODER, **feeds)
             cross |= {cache_names.to_past(n): a for n, a in encoded.items() if cache_names.is_present(n)}
             result = {name: array[0] for name, array in encoded.items()}
+            aligned = alignment.weights(self.runner, [tokens], cross)
+            result |= {name: array[0] for name, array in aligned.items()}
         counts = [len(tokens) - 1, 1] if len(tokens) > 1 else [1]
         sources = None if source is None else [source]
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)

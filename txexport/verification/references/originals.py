@@ -18,6 +18,7 @@ from txexport.contracts.names import (
     ENCODER_ATTENTION_MASK,
     INPUT_FEATURES,
     INPUT_IDS,
+    INPUT_VALUES,
     LOGITS,
     PIXEL_VALUES,
 )
@@ -26,7 +27,8 @@ from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.precision import in_float64, perturbed
 
 Arrays = dict[str, np.ndarray]
-Source = list[int] | np.ndarray | None  # tokens, a spectrogram (bands,frames), or pixels of 3 axes
+Source = list[int] | np.ndarray | None  # tokens, or a signal of one of SIGNALS
+SIGNALS = (INPUT_VALUES, INPUT_FEATURES, PIXEL_VALUES)  # (samples), (bands,frames), (channels,height,width)
 
 
 class Reference(Protocol):
@@ -111,8 +113,7 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
     if source is None:
         return {}
     if isinstance(source, np.ndarray):
-        port = INPUT_FEATURES if source.ndim == 2 else PIXEL_VALUES
-        return tensors({port: source[None]})
+        return tensors({SIGNALS[source.ndim - 1]: source[None]})
     ids = torch.tensor([source])
     return {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
 

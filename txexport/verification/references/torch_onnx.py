@@ -114,14 +114,11 @@ def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
 
 def _signal(stack: StackSpec, batch: int) -> Examples:
     """A batch of images or sounds."""
-    (port,) = input_of(stack).ports(stack, ROWS)
+    port, *masks = input_of(stack).ports(stack, ROWS)
     axes = {axis: Dim.DYNAMIC for axis, size in enumerate(port.shape) if isinstance(size, str)}
-    return {
-        port.name: (
-            torch.from_numpy(np.stack(input_of(stack).rows(stack, np.random.default_rng(0), [1] * batch))),
-            axes,
-        )
-    }
+    signals = torch.from_numpy(np.stack(input_of(stack).rows(stack, np.random.default_rng(0), [1] * batch)))
+    examples: Examples = {port.name: (signals, axes)}
+    return examples | {mask.name: (torch.ones(signals.shape[:2], dtype=torch.long), axes) for mask in masks}
 
 
 def _exported(module: nn.Module, example: tuple, shapes: tuple) -> ort.InferenceSession:

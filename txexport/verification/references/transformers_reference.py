@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,8 +15,10 @@ from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.stored import FLOATS, Stored
 from txexport.contracts import cache_names
 from txexport.contracts.names import (
+    ALIGNMENT_WEIGHTS,
     ATTENTION_MASK,
     ATTENTIONS,
+    CROSS_ATTENTIONS,
     INPUT_IDS,
     LAST_HIDDEN_STATE,
     LOGITS,
@@ -55,13 +58,16 @@ class Transformers:
         row = row_of(resolved.task, resolved.spec.architecture)
         name = resolved.original or row.judge(resolved.model_type)
         self.layer_outputs = {f"output_{kind}": True for kind in outputs}
+        self.alignment = spec.alignment
         self.arguments: dict[str, bool] = dict(self.layer_outputs)
         if isinstance(checkpoint, Resized) and checkpoint.interpolated:
             checkpoint, self.arguments = (
                 checkpoint.whole,
                 self.layer_outputs | {"interpolate_pos_encoding": True},
             )
-        config = _plain_config(checkpoint, resolved, "eager" if ATTENTIONS in outputs else None)
+        config = _plain_config(
+            checkpoint, resolved, "eager" if ATTENTIONS in outputs or self.alignment else None
+        )
         family = families.module(resolved.model_type)
         renamed = getattr(family, "LIBRARY_NAMES", {}) if resolved.translated is not None else {}
         if checkpoint.in_safetensors and not checkpoint.quantised and not renamed:
@@ -109,17 +115,28 @@ class Transformers:
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
             outputs = self.model(**inputs, **cached, **self.layer_outputs)
             past = self._own_heads(_cache(transformers_loading.cache_of(outputs))) if cached else {}
-            return {LOGITS: outputs.logits[0].numpy(), **past, **self._rows(outputs)}
-        encoder_inputs = source_tensors(source)
-        outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **self.layer_outputs)
+            return {LOGITS: outputs.logits[0].numpy(), **past, **_rows(outputs, self.layer_outputs)}
+        encoder_inputs, arguments = source_tensors(source), dict(self.layer_outputs)
+        if self.alignment and not arguments:  # an encoder's weights would fill the memory
+            encoder_inputs = {"encoder_outputs": self.model.get_encoder()(**encoder_inputs)}
+        if self.alignment:
+            arguments[f"output_{ATTENTIONS}"] = True
+        outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **arguments)
         cache = transformers_loading.cache_of(outputs)
         return {
             LOGITS: outputs.logits[0].numpy(),
             LAST_HIDDEN_STATE: outputs.encoder_last_hidden_state[0].numpy(),
             **_cache(cache.self_attention_cache, cache_names.DECODER),
             **_cache(cache.cross_attention_cache, cache_names.ENCODER),
-            **self._rows(outputs),
+            **self._aligned(_rows(outputs, arguments)),
         }
+
+    def _aligned(self, layers: Arrays) -> Arrays:
+        """The outputs of layers, and the weights of the alignment's heads (A,S,E)."""
+        if self.alignment is None:
+            return layers
+        heads = [layers[of_layer(CROSS_ATTENTIONS, layer)][head] for layer, head in self.alignment.heads]
+        return layers | {ALIGNMENT_WEIGHTS: np.stack(heads)}
 
     def _empty_cache(self) -> dict[str, Any]:
         """Arguments with an empty cache. Raises AssertionError for a model that has no parameter for it.
@@ -132,10 +149,6 @@ class Transformers:
             raise AssertionError(f"{type(self.model).__name__}.forward has no parameter {names}")
         return {name: self.new_cache(), "use_cache": True}
 
-    def _rows(self, outputs: Any) -> Arrays:
-        """The outputs of layers for one row, without the batch axis."""
-        return {name: value[0].numpy() for name, value in _of_layers(outputs, self.layer_outputs).items()}
-
     def _own_heads(self, caches: Arrays) -> Arrays:
         """Caches (K,T,H) without the repeated key/value heads that some models store."""
         result = {}
@@ -143,6 +156,11 @@ class Transformers:
             heads = self.kv_heads[cache_names.layer_of(name)]
             result[name] = array[:: len(array) // heads]
         return result
+
+
+def _rows(outputs: Any, arguments: Collection[str]) -> Arrays:
+    """The outputs of layers for one row, without the batch axis; `arguments` asked the library for them."""
+    return {name: value[0].numpy() for name, value in _of_layers(outputs, arguments).items()}
 
 
 def _of_layers(outputs: Any, arguments: Collection[str]) -> dict[str, Tensor]:
