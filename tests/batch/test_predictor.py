@@ -26,6 +26,7 @@ LABELLED = {
 CLASSIFIER, CLIP = "BertForSequenceClassification", {"eos_token_id": len(tiny_tokenizers.clip()) - 1}
 CLIP |= {"vocab_size": len(tiny_tokenizers.clip())}
 
+TIME_DELAYS = {"tdnn_dim": [8, 9], "tdnn_kernel": [3, 2], "tdnn_dilation": [1, 2], "xvector_output_dim": 7}
 SOUNDS = [[np.sin(np.arange(3000 + 100 * i) / (5 + i)) for i in range(4)]]
 
 # Method -> its model's type and architecture, its tokenizer, values of config.json, rows of each argument,
@@ -44,6 +45,8 @@ ASKED = {
     "image_to_text": ("vision-encoder-decoder", "VisionEncoderDecoderModel", "byte_level", {}, None, {}),
     "embed_image": ("vit", "ViTModel", None, {}, None, {}),
     "classify_audio": ("audio-spectrogram-transformer", "ASTForAudioClassification", None, {}, SOUNDS, {}),
+    "diarize": ("wav2vec2", "Wav2Vec2ForAudioFrameClassification", None, {"num_labels": 3}, SOUNDS, {}),
+    "embed_speaker": ("wav2vec2", "Wav2Vec2ForXVector", None, TIME_DELAYS, SOUNDS, {}),
     "classify_image": ("vit", "ViTForImageClassification", None, {}, None, {"top_k": 2}),
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),
 }
@@ -69,6 +72,8 @@ def bundle(tmp_path_factory):
             if model_type == "audio-spectrogram-transformer":
                 extractor = transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33)
                 extractor.save_pretrained(folder / "in")
+            if model_type == "wav2vec2":
+                transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder / "in")
             txexport.export(folder / "in", folder / "out", only="native")
             made[key] = folder / "out"
         return made[key], pictures() if rows is None else rows, options

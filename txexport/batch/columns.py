@@ -29,13 +29,22 @@ def _is_list(entry: object) -> bool:
     return isinstance(entry, np.ndarray) and entry.dtype.kind in "OU"
 
 
+def plain(answer: Any) -> Any:
+    """A transcript as an object of its fields; any other answer as it is."""
+    from txexport.runtime.tasks.transcript import Transcript, to_fields
+
+    return to_fields(answer) if isinstance(answer, Transcript) else answer
+
+
 def fitted(answers: Sequence, kind: str, method: str) -> list:
     """Answers nested to the depth of their type, and None for each error.
 
     A text with several masks has an answer one level deeper than a text with one. Raises InputError for
     answers that are deeper than their type.
     """
-    depth = kind.count("array<")
+    depth = 0
+    while kind.startswith("array<" * (depth + 1)):
+        depth += 1
     result: list = []
     for answer in answers:
         one = None if isinstance(answer, Exception) else answer
@@ -80,10 +89,23 @@ def arrow_type(kind: str) -> Any:
     """The Arrow type for a type of SQL."""
     import pyarrow
 
-    name, _, inner = kind.removesuffix(">").partition("<")
+    name, _, inner = kind.partition("<")
+    inner = inner.removesuffix(">")
     if name == "array":
         return pyarrow.list_(arrow_type(inner))
     if name == "struct":
-        fields = (field.split(":") for field in inner.split(","))
-        return pyarrow.struct([(field, arrow_type(scalar)) for field, scalar in fields])
+        fields = (field.split(":", 1) for field in _parts(inner))
+        return pyarrow.struct([(field, arrow_type(part)) for field, part in fields])
     return pyarrow.type_for_alias(SCALARS[name])
+
+
+def _parts(fields: str) -> list[str]:
+    """The fields of a struct, by the commas that are not inside of a type."""
+    parts, depth = [""], 0
+    for character in fields:
+        depth += (character == "<") - (character == ">")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts

@@ -71,6 +71,13 @@ class Predictor:
             )
             raise InputError(f"inputs are {shown(self.inputs)}, expected {expected} for {method}")
 
+    @property
+    def sql_type(self) -> str:
+        """The type of an answer in SQL."""
+        record = METHODS[self.method]
+        timed = record.timed_type if self.options.get("timestamps") is not None else None
+        return timed or record.sql_type
+
     def __call__(self, batch: Any) -> Any:
         """The batch (NumPy arrays by name, or an Arrow table) with the column of answers.
 
@@ -95,7 +102,7 @@ class Predictor:
 
     def _added(self, lists: Sequence[list]) -> dict[str, tuple[list, str]]:
         """The columns to add, each with its type, for the columns that the method reads."""
-        kind = METHODS[self.method].sql_type
+        kind = self.sql_type
         rows = list(zip(*lists, strict=True))
         self._ask([], 0)  # raises errors of the options, which are not a row's
         answers = list(answered(self._ask, rows))
@@ -122,7 +129,8 @@ class Predictor:
             by_name[name] if name in by_name else [options.pop(name)] * len(rows) for name in record.inputs
         ]
         placed = {"first_place": first} if record.first_place else {}
-        return getattr(self._model(), self.method)(*lists, **options, **placed)
+        answers = getattr(self._model(), self.method)(*lists, **options, **placed)
+        return [columns.plain(answer) for answer in answers]
 
     def _model(self) -> "Model":
         threads = share_of_cores() if self.threads is None else self.threads
@@ -138,7 +146,8 @@ class Predictor:
         with needed_for("for_spark"):
             import pyarrow
             from pyspark.sql.functions import arrow_udf
-        predictor, kind = cls(bundle, method, **options), METHODS[method].sql_type
+        predictor = cls(bundle, method, **options)
+        kind = predictor.sql_type
 
         def ask(batches: Iterator[tuple[pyarrow.Array, ...]]) -> Iterator[pyarrow.Array]:
             for batch in batches:

@@ -1,4 +1,4 @@
-"""Commands that generate text from prompts, speech or images."""
+"""Commands that generate text from prompts or images."""
 
 import json
 import warnings
@@ -36,6 +36,14 @@ max_new_tokens = click.option(
 )
 num_beams = click.option(
     "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Number of beams."
+)
+set_option = click.option(
+    "--set",
+    "others",
+    multiple=True,
+    callback=_set,
+    metavar="NAME=VALUE",
+    help="Any other option of transformers' generate, such as repetition_penalty=1.2; repeatable.",
 )
 
 
@@ -81,14 +89,7 @@ num_beams = click.option(
 )
 @click.option("--regex", help="Generate text that this regular expression matches.")
 @click.option("--seed", type=int, show_default="random", help="Seed of sampling.")
-@click.option(
-    "--set",
-    "others",
-    multiple=True,
-    callback=_set,
-    metavar="NAME=VALUE",
-    help="Any other option of transformers' generate, such as repetition_penalty=1.2; repeatable.",
-)
+@set_option
 @options.batch_tokens(8192)
 @options.answers(options.GENERATED)
 def generate(
@@ -126,25 +127,6 @@ def generate(
         return model.generate(values, first_place=before, **arguments, **progress)
 
     show_texts("prompt", answers.windows(prompts, chain(first, entries), ask), answers, sequences)
-
-
-@click.command()
-@options.bundle
-@options.texts("SOUNDS")
-@click.option("--language", show_default="detected by the model", help="Language of the speech, such as fr.")
-@click.option(
-    "--task",
-    type=click.Choice(["transcribe", "translate"]),
-    show_default="the checkpoint's, or else transcribe",
-    help="Transcribe the speech, or translate it into English.",
-)
-@max_new_tokens
-@options.batch_tokens(8192)
-@options.answers(options.GENERATED)
-def transcribe(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """Transcribe the WAV files SOUNDS, or translate them into English."""
-    windows = answers.ask(inputs.lines(texts, file), "transcribe", **chosen)
-    show_texts("sound", windows, answers)
 
 
 @click.command()

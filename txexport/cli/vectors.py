@@ -1,19 +1,16 @@
 """Output of embeddings: lines of JSON, an array in a file, or a table of similarities."""
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import click
 import numpy as np
 
 from txexport.cli.answers import Answered, Answers
+from txexport.cli.replaced import replaced
 from txexport.errors import InputError
-from txexport.support.paths import writing
 
 MOST = 1024  # vectors in a table of similarities
 HEADER = 128  # bytes before the numbers in NumPy's format 1.0, with room for any number of rows
@@ -55,7 +52,7 @@ def _print_similarities(kind: str, windows: Iterator[list[Answered]]) -> None:
 def _write(windows: Iterator[list[Answered]], output: Path) -> None:
     """Write a float32 array (N,W) with a row for each input, NaN for skipped ones."""
     rows, width, early = 0, 0, 0  # `early` rows were skipped before the width was known
-    with _replaced(output) as stream:
+    with replaced(output) as stream:
         stream.write(b"\0" * HEADER)
         for window in windows:
             for _, vector in window:
@@ -79,15 +76,3 @@ def _header(shape: Sequence[int]) -> bytes:
     start = np.lib.format.magic(1, 0)
     length = HEADER - len(start) - 2
     return start + length.to_bytes(2, "little") + text.ljust(length - 1).encode("ascii") + b"\n"
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file that is renamed to `path` on success, and removed on failure."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with writing(path), draft.open("wb") as stream:
-            yield stream
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -25,7 +25,7 @@ from txexport.server.metrics import Metrics, metrics
 from txexport.server.pages import docs, openapi
 from txexport.server.refusals import RefusedError, refusal_of
 from txexport.server.served import Limits, Served, find
-from txexport.server.transcriptions import transcriptions
+from txexport.server.transcriptions import transcriptions, translations
 from txexport.support.printable import line
 
 LOG = logging.getLogger("txexport.serve")
@@ -43,6 +43,7 @@ def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] =
         Route("/v1/embeddings", embeddings, methods=["POST"]),
         Route("/v1/rerank", rerank, methods=["POST"]),
         Route("/v1/audio/transcriptions", transcriptions, methods=["POST"]),
+        Route("/v1/audio/translations", translations, methods=["POST"]),
         Route("/v1/tasks/{method}", task, methods=["POST"]),
         Route("/metrics", metrics),
         Route("/openapi.json", openapi),

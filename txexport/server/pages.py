@@ -16,6 +16,7 @@ WIDE = (
     "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}td{padding:.2em 1em .2em 0;"
 )
 STYLE = f"{WIDE}vertical-align:top}}code{{background:#8882;padding:.1em .3em}}"
+AUDIO = "/v1/audio/"  # endpoints that read a form with a file
 READ = {
     "/v1/models": "The bundles that are served.",
     "/v1/models/{model}": "One of them.",
@@ -34,6 +35,7 @@ def posts() -> dict[str, tuple[str, dict[str, Schema]]]:
     result["/v1/embeddings"] = ("Vectors of texts.", embeddings.EMBEDDINGS)
     result["/v1/rerank"] = ("The scores of documents for a query, the best first.", embeddings.RERANK)
     result["/v1/audio/transcriptions"] = (_summary(transcriptions.__doc__), transcriptions.FIELDS)
+    result["/v1/audio/translations"] = ("The English text of a sound file.", transcriptions.TRANSLATIONS)
     for method in METHODS:
         result[f"/v1/tasks/{method}"] = (f"Model.{method}, as in Python.", fields_of(method))
     return result
@@ -52,7 +54,7 @@ async def openapi(request: Request) -> Response:
         for path, summary in READ.items()
     }
     for path, (summary, fields) in posts().items():
-        kind = "multipart/form-data" if path.endswith("transcriptions") else "application/json"
+        kind = "multipart/form-data" if path.startswith(AUDIO) else "application/json"
         paths[path] = {
             "post": {
                 "summary": summary,
@@ -70,7 +72,7 @@ async def openapi(request: Request) -> Response:
 def _object(path: str, fields: Mapping[str, Schema]) -> dict[str, Any]:
     properties = {name: _standard(schema) for name, schema in fields.items()}
     wanted = [name for name, schema in fields.items() if schema.get("required")]
-    if path.endswith("transcriptions"):
+    if path.startswith(AUDIO):
         properties["file"] = {"type": "string", "format": "binary"}
         wanted.append("file")
     return {"type": "object", "properties": properties, "required": wanted, "additionalProperties": False}

@@ -130,12 +130,13 @@ _ROWS = {  # by name, without "Tokenizer"
     "Marian": _row(model_types="marian"),
     "MarkupLM": _row(types=True),
     "PLBart": _row(model_types="plbart"),
+    "Parakeet": _row(model_types="parakeet_ctc"),
     "RoFormer": _row(model_types="roformer"),
     "Siglip": _row(model_types="siglip"),
     "Tapas": _row(types=True),
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
-Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Parakeet Perceiver
+Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T Siglip2 Speech2Text SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax mistral mixtral

@@ -1,0 +1,21 @@
+"""Files that are complete or not there."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from txexport.support.paths import writing
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file that is renamed to `path` on success, and removed on failure."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with writing(path), draft.open("wb") as stream:
+            yield stream
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
