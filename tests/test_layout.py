@@ -24,6 +24,8 @@ LIBRARIES = {
     "onnxscript",
     "openvino",
     "rich",
+    "soundfile",
+    "soxr",
     "tokenizers",
     "torch",
     "transformers",
@@ -56,7 +58,9 @@ IMPORTED = {
     "txexport/inspection": (
         "onnx rich bundle checkpoints contracts families formats parts runtime spec support"
     ),
-    "txexport/runtime": "llguidance numpy onnxruntime openvino tokenizers PIL bundle contracts support tasks",
+    "txexport/runtime": (
+        "llguidance numpy onnxruntime openvino soundfile soxr tokenizers PIL bundle contracts support tasks"
+    ),
     "txexport/dtype_comparison": "numpy rich bundle contracts formats runtime support tasks",
     "txexport/benchmark": "rich bundle dtype_comparison formats runtime support",
     "txexport/verification": (
@@ -232,7 +236,7 @@ def test_every_file_has_its_twin():
     assert twin_files("models/txmodels") == twin_files("graphs/txgraphs") != set()
 
 
-HEADS = ("masked_lm", "none", "sequence", "spans", "tokens")
+HEADS = ("masked_lm", "none", "sequence", "spans", "speaker", "tokens")
 # Specialisations of a factory, which are names in the graph only; the entry points of whole graphs; functions
 # whose arguments differ from their twin's, or whose twins are methods of a base class.
 SPECIALISED = {
@@ -357,6 +361,7 @@ MEMBERS = {
     *("EncoderSpec", "DecoderSpec", "EncoderDecoderSpec", "DualEncoderSpec"),
     *("TextStackSpec", "SignalStackSpec"),
     *("EmbeddingSpec", "PatchSpec", "LogMelSpec", "SpectrogramSpec", "WaveformSpec"),
+    "WaveformStemSpec",
     *("HeadKind", "Pick"),
 }
 PARTS = re.compile(r"txexport/(parts|spec|families|tasks)/|tx(models|graphs)/(inputs|heads|architectures)/")

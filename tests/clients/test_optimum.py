@@ -25,6 +25,7 @@ from helpers.rows import (
     FEATURES,
     FILL,
     GENERATE,
+    HEAR,
     LABEL,
     MATCH,
     SOUNDS,
@@ -39,7 +40,12 @@ HEADS = (FEATURES, FILL, CLASSIFY, TAG, ANSWER, CHOOSE)
 ENCODERS = [*rows_of(ENCODER_HEADS, HEADS), *rows_of(("vit",), (LABEL,)), *rows_of(("clip",), (MATCH,))]
 HEARING = rows_of(("audio-spectrogram-transformer", "whisper"), (SOUNDS,))
 TEXTS = [*rows_of(DECODERS, (GENERATE,)), *rows_of(SEQ2SEQ, (TRANSLATE,))]
-GENERATING = [*TEXTS, WHISPER, *rows_of(("vision-encoder-decoder",), (DESCRIBE,))]
+GENERATING = [
+    *TEXTS,
+    WHISPER,
+    *rows_of(("moonshine",), (HEAR,)),
+    *rows_of(("vision-encoder-decoder",), (DESCRIBE,)),
+]
 MERGED, SEPARATE = {}, {"use_merged": False}
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from helpers import hub
+from helpers import hub, whisper_cases
 from helpers.client_checkpoints import SPEECH, Checkpoint, pixels, sound
 from transformers import PreTrainedTokenizerFast
+from transformers.models.whisper import generation_whisper
 
 from txexport.exporter import export
 from txexport.runtime import load
@@ -44,6 +45,7 @@ CHECKPOINTS = [
     Checkpoint("t5", "T5ForConditionalGeneration", "byte_level"),
     Checkpoint("bart", "BartForConditionalGeneration", "byte_level"),
     Checkpoint("whisper", "WhisperForConditionalGeneration", "speech"),
+    Checkpoint("moonshine", "MoonshineForConditionalGeneration", "byte_level"),
     Checkpoint("vit", "ViTForImageClassification", None, FIVE),
     Checkpoint("clip", "CLIPModel", "clip"),
 ]
@@ -58,6 +60,7 @@ TASKS = {  # of the tests whose results are in docs/'s table
     "test_texts_go_on": "text-generation",
     "test_texts_become_others": "text2text-generation",
     "test_sound_becomes_text": "automatic-speech-recognition",
+    "test_a_waveform_becomes_text": "automatic-speech-recognition",
     "test_labels_of_images": "image-classification",
     "test_labels_from_words": "zero-shot-image-classification",
 }
@@ -287,6 +290,84 @@ def test_sound_becomes_text(where, name, client_of, folders_of):
     tokens = greedy(model, feeds, options["max_new_tokens"])
     actual = client.pipeline("automatic-speech-recognition", bundle, transformers_js.audio(sound(0)), options)
     assert actual["text"] == tokenizer.decode(tokens, skip_special_tokens=True)
+
+
+NO_RULES = {  # transformers.js knows no biases of sequences and suppresses tokens at the beginning alone
+    "sequence_bias": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "max_initial_timestamp_index": None,
+}
+
+
+@pytest.mark.parametrize("where", BOTH)
+def test_words_have_times(where, client_of, tmp_path):
+    """Of a sound of 30 s: of a shorter one, transformers.js reads the silence after it too."""
+    folder, options = tmp_path / "in", {"language": "fr", "task": "transcribe", "max_new_tokens": 25}
+    whisper_cases.save(folder, seconds=30, settings=NO_RULES)
+    whisper_cases.write_words_only(folder)
+    export(folder, tmp_path / "out")
+    judge = transformers.pipeline("automatic-speech-recognition", model=str(folder), device="cpu")
+    for seed in range(3):
+        samples = whisper_cases.sound(30.0, seed)
+        actual = client_of(where).pipeline(
+            "automatic-speech-recognition",
+            tmp_path / "out",
+            transformers_js.audio(samples),
+            options | {"return_timestamps": "word"},
+        )
+        theirs = judge(samples.copy(), return_timestamps="word", generate_kwargs=options | {"num_beams": 1})
+        assert actual["text"] == theirs["text"]
+        chunks = [(word["text"], *word["timestamp"]) for word in actual["chunks"]]
+        tokens = judge.tokenizer(theirs["text"], add_special_tokens=False).input_ids
+        expected = times_as_in_javascript(folder, samples, tokens)
+        assert [word[0] for word in chunks] == [word["text"] for word in theirs["chunks"]]
+        assert len(chunks) == len(tokens) > 20
+        np.testing.assert_allclose([word[1] for word in chunks], expected, atol=0.005)
+        np.testing.assert_allclose([word[2] for word in chunks[:-1]], expected[1:], atol=0.005)
+        assert len(set(expected)) > 10
+
+
+@torch.no_grad()
+def times_as_in_javascript(folder: Path, samples: np.ndarray, tokens: list[int]) -> list[float]:
+    """The times at which tokens start, by transformers' attention.
+
+    transformers.js normalises over the prompt too, and lets a word start at the time of its own token, where
+    transformers takes that of the token before it.
+    """
+    original = whisper_cases.Original(folder)
+    original.model.set_attn_implementation("eager")
+    features = original.features(samples)
+    prompt = [whisper_cases.START, whisper_cases.FRENCH, whisper_cases.TRANSCRIBE]
+    ids = original.model.generate(
+        features, language="fr", task="transcribe", return_timestamps=True, max_new_tokens=25
+    )
+    rows = [*prompt, *ids[0].tolist()][:-1]
+    outputs = original.model(features, decoder_input_ids=torch.tensor([rows]), output_attentions=True)
+    heads = original.model.generation_config.alignment_heads
+    weights = torch.stack([outputs.cross_attentions[layer][:, head] for layer, head in heads], dim=1)
+    deviation = weights.std(dim=-2, keepdim=True, unbiased=False)
+    weights = (weights - weights.mean(dim=-2, keepdim=True)) / deviation
+    matrix = generation_whisper._median_filter(weights, 7)[0, :, len(prompt) :].mean(dim=0)
+    rows_of, columns = generation_whisper._dynamic_time_warping(-matrix.double().numpy())
+    starts = columns[np.flatnonzero(np.diff(rows_of, prepend=-1))] * 0.02
+    return [*starts[1:], starts[-1]]  # without the timestamp before them
+
+
+@torch.no_grad()
+@on("MoonshineForConditionalGeneration", chromium=("MoonshineForConditionalGeneration",))
+def test_a_waveform_becomes_text(where, name, client_of, folders_of):
+    checkpoint, bundle = folders_of(name)
+    model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
+    client, options = client_of(where), {"max_new_tokens": 8}
+    samples = torch.from_numpy(sound(0))[None]
+    feeds = {"input_values": samples, "decoder_input_ids": torch.tensor([[1, 9, 7]])}
+    arrays = {key: value.numpy() for key, value in feeds.items()}
+    close(client.forward(name, bundle, arrays)["logits"], model(**feeds).logits)
+    tokens = model.generate(samples, do_sample=False, **options)[0]
+    actual = client.pipeline("automatic-speech-recognition", bundle, transformers_js.audio(sound(0)), options)
+    assert actual["text"] == tokenizer.decode(tokens, skip_special_tokens=True)
+    assert actual["text"]
 
 
 def greedy(model: torch.nn.Module, feeds: dict[str, torch.Tensor], count: int) -> list[int]:

@@ -124,6 +124,8 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "fill_mask": lambda model: model.fill_mask("the [MASK] sat"),
     "next_sentence": lambda model: model.next_sentence(*TEXTS),
     "classify_audio": lambda model: model.classify_audio(SOUND),
+    "diarize": lambda model: model.diarize(SOUND),
+    "embed_speaker": lambda model: model.embed_speaker(SOUND),
     "classify_image": lambda model: model.classify_image(PIXELS),
     "embed_image": lambda model: model.embed_image(PIXELS),
     "match": lambda model: model.match(PIXELS, TEXTS),

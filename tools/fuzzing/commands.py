@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "next-sentence": ("bundles/pretrained", ("the cat", "sat")),
     "choose": ("bundles/chooser", ("who", "the cat", "a dog")),
     "classify-audio": ("bundles/noises", ("sound.wav",)),
+    "diarize": ("bundles/turns", ("sound.wav",)),
+    "embed-speaker": ("bundles/speakers", ("sound.wav",)),
     "classify-image": ("bundles/images", ("image.png",)),
     "embed-image": ("bundles/towers", ("image.png",)),
     "match": ("bundles/towers", ("image.png", "--text", "a cat")),

@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import soundfile
 import tiny_adapter
 import tiny_checkpoint
 import tiny_gguf
@@ -28,6 +29,7 @@ TEXTS = (
     "is it 12 or 2?",
     "the lay, the rug.",
 )
+SOUND_FORMATS = ("FLAC", "OGG", "MP3")
 IMAGE_FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "EPS", "PCX", "TGA", "SGI")
 CANARY = b"{}"  # content of a file outside of all readers' folders
 
@@ -46,6 +48,7 @@ SPEECH = {
     "pad_token_id": 1,
 }
 LABELS = {"id2label": {0: "contradiction", 1: "neutral", 2: "entailment"}}
+TIME_DELAYS = {"tdnn_dim": [8, 9], "tdnn_kernel": [3, 2], "tdnn_dilation": [1, 2], "xvector_output_dim": 7}
 WORDS = len(tiny_tokenizers.clip())
 
 # Checkpoints of tasks: model_type, architecture, tokenizer, config.
@@ -64,6 +67,10 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "captions": ("vision-encoder-decoder", "VisionEncoderDecoderModel", "byte_level", {}),
     "noises": ("audio-spectrogram-transformer", "ASTForAudioClassification", None, {"num_labels": 7}),
     "letters": ("wav2vec2", "Wav2Vec2ForCTC", None, {}),
+    "turns": ("wav2vec2", "Wav2Vec2ForAudioFrameClassification", None, {"num_labels": 3}),
+    "speakers": ("wav2vec2", "Wav2Vec2ForXVector", None, TIME_DELAYS),
+    "frames": ("wav2vec2-bert", "Wav2Vec2BertForCTC", None, {}),
+    "subsampled": ("parakeet_ctc", "ParakeetForCTC", None, {}),
     "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
     "towers": (
         "clip",
@@ -160,11 +167,15 @@ def _beside(folder: Path, model_type: str) -> None:
         transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
     elif model_type == "audio-spectrogram-transformer":
         transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33).save_pretrained(folder)
-    elif model_type == "wav2vec2":
+    elif model_type in ("wav2vec2", "wavlm"):
         texts = ("<pad>", "<s>", "</s>", "<unk>", "|", *string.ascii_uppercase)
         (folder / "vocab.json").write_text(json.dumps({text: number for number, text in enumerate(texts)}))
         transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json")).save_pretrained(folder)
-        transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder)
+        transformers.Wav2Vec2FeatureExtractor(return_attention_mask=True).save_pretrained(folder)
+    elif model_type == "wav2vec2-bert":
+        transformers.SeamlessM4TFeatureExtractor().save_pretrained(folder)
+    elif model_type == "parakeet_ctc":
+        transformers.ParakeetFeatureExtractor(feature_size=16).save_pretrained(folder)
     elif model_type == "whisper":
         transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(folder)
         (folder / "generation_config.json").write_text(json.dumps(SPEECH), encoding="utf-8")
@@ -292,7 +303,7 @@ def _python(protein: Path, texts: Path) -> None:
 
 
 def _files(folder: Path) -> None:
-    """A sound, an image in each format, inputs of a graph, GGUF files."""
+    """A sound and an image in each format, inputs of a graph, GGUF files."""
     folder.mkdir()
     for model_type, (kind, config) in GGUF.items():
         tiny_checkpoint.save(folder / model_type, model_type, **config)
@@ -303,6 +314,10 @@ def _files(folder: Path) -> None:
         "<4sI4s4sIHHIIHH", b"RIFF", 36 + len(samples), b"WAVE", b"fmt ", 16, 1, 1, 16000, 32000, 2, 16
     )
     (folder / "sound.wav").write_bytes(header + b"data" + struct.pack("<I", len(samples)) + samples)
+    for kind in SOUND_FORMATS:
+        spoken = 0.5 * np.sin(np.arange(4000) / 7)
+        soundfile.write(folder / f"sound.{kind.lower()}", spoken, 16000, format=kind)
+    soundfile.write(folder / "float.wav", spoken, 16000, subtype="FLOAT")
     pixels = np.random.default_rng(1).integers(0, 256, (37, 53, 3), np.uint8)
     for kind in IMAGE_FORMATS:
         Image.fromarray(pixels).save(folder / f"image.{kind.lower()}", kind)

@@ -12,6 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import numpy as np
 import onnx
 import tiny_checkpoint
 import tiny_quantised
@@ -22,6 +23,7 @@ from fuzzing import (
     arguments,
     commands,
     containers,
+    forms,
     gguf,
     http,
     hub,
@@ -32,8 +34,9 @@ from fuzzing import (
     templates,
 )
 from fuzzing.case import TEXTS, Case, ask
-from fuzzing.seeds import EXPERTS, GGUF, IMAGE_FORMATS, PICKLED, PYTHON
+from fuzzing.seeds import EXPERTS, GGUF, IMAGE_FORMATS, PICKLED, PYTHON, SOUND_FORMATS
 from txexport.checkpoints.checkpoint import sha256
+from txexport.runtime.preprocessing.extractors import read_extractor
 
 SENTENCES = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json")
 
@@ -180,6 +183,16 @@ def recogniser(case: Case) -> None:
     case.try_checkpoint(folder)
 
 
+SOUND = np.sin(np.arange(4000, dtype=np.float32))
+
+
+def extractor(case: Case) -> None:
+    """The settings of a feature extractor of sounds, and its features."""
+    folder = case.copy(f"checkpoints/{case.random.choice(('frames', 'subsampled', 'letters', 'noises'))}")
+    case.change(folder / "preprocessor_config.json", json_values.change)
+    case.attempt(lambda: read_extractor(folder).inputs(SOUND))
+
+
 CHAT_OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"continue_final_message": True},
@@ -236,6 +249,17 @@ def sound(case: Case) -> None:
     file = case.change(case.copy("files/sound.wav"), containers.wav)
     case.attempt(case.model("speech").transcribe, file, max_new_tokens=3)
     case.attempt(case.model("noises").classify_audio, file)
+
+
+def sound_file(case: Case) -> None:
+    """A sound file that libsndfile decodes, as a path, as bytes, and in pieces."""
+    name = case.random.choice(("float.wav", *(f"sound.{kind.lower()}" for kind in SOUND_FORMATS)))
+    how = containers.wav if name == "float.wav" else raw_bytes.change
+    file = case.change(case.copy(f"files/{name}"), how)
+    letters = case.model("letters")
+    case.attempt(letters.transcribe, file, timestamps="word")
+    case.attempt(lambda: list(letters.stream_transcript(file.read_bytes(), chunk_length_s=0.1)))
+    case.attempt(case.model("speech").transcribe, file, max_new_tokens=3)
 
 
 def image(case: Case) -> None:
@@ -333,12 +357,14 @@ TARGETS = {
     "tokenizer": Target(tokenizer, 3),
     "vocabulary": Target(vocabulary, 2),
     "ctc": Target(recogniser, 2),
+    "extractor": Target(extractor, 2),
     "generation-config": Target(generation_config, 2),
     "processor": Target(processor, 2),
     "chat-template": Target(chat_template, 2),
     "sentence-transformers": Target(sentence_transformers, 2),
     "late-interaction": Target(late_interaction),
     "wav": Target(sound, 2),
+    "sound": Target(sound_file, 3),
     "image": Target(image, 2),
     "npz": Target(npz),
     "manifest": Target(manifest, 2),
@@ -347,6 +373,7 @@ TARGETS = {
     "onnx-bundle": Target(onnx_bundle),
     "verify": Target(verified),
     "http": Target(http.body, 2),
+    "form": Target(forms.form),
     "arguments": Target(arguments.of_models, 6),
     "inputs": Target(arguments.of_graphs, 2),
     "functions": Target(arguments.of_functions, 2),
