@@ -55,7 +55,7 @@ def distance_context(spec: SignalStackSpec, graph: Graph, x: ir.Value) -> dict[B
                 order = graph.call(positions, x, start, name="order")  # (B, S)
                 cos, sin = graph.call(rotation(kind.rotary, graph.dtype), order, name="rotation")
                 contexts[block] = {"cos": cos, "sin": sin}
-            case AttentionSpec() as kind:
+            case AttentionSpec():
                 contexts[block] = {"cos": None, "sin": None}
     return contexts
 

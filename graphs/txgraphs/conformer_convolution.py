@@ -25,7 +25,7 @@ def conformer_convolution(
     )
     gated = op.Mul(values, op.Sigmoid(gates), name="gated")  # (B, S, W)
     if spec.masked and attention_mask is not None:
-        real = op.Unsqueeze(op.Cast(attention_mask, to=9), op.Constant(value_ints=[2]))  # (B, S, 1)
+        real = op.Unsqueeze(op.Cast(attention_mask, to=ir.DataType.BOOL), op.Constant(value_ints=[2]))
         gated = op.Where(real, gated, op.CastLike(op.Constant(value_float=0.0), gated), name="real")
     before = spec.kernel - 1 if spec.causal else spec.kernel // 2
     weights = [g.weight("depthwise.weight"), *([g.weight("depthwise.bias")] if spec.bias else [])]

@@ -87,6 +87,17 @@ def at_places(x, vectors, places, scale: float):
     return y
 
 
+def mixed_with_bias(
+    weighted: bool, g: Body, q: ir.Value, k: ir.Value, v: ir.Value, bias: ir.Value, scale: float
+) -> tuple[ir.Value, ...]:
+    """q, k and v (B,N,S,H), bias (B,N,S,S) -> mixed values (B,S,N*H), and if `weighted` weights (B,N,S,S)."""
+    if not weighted:
+        return (g.call(merge, g.call(biased_mix, q, k, v, bias, scale=scale), name="mixed"),)
+    op = g.op
+    weights = op.Softmax(op.Add(g.call(scores, q, k, scale=scale), bias), axis=-1, name="weights")
+    return g.call(merge, g.call(weighted_sum, weights, v), name="mixed"), weights
+
+
 @component("y", "weights")
 def disentangled_attention(
     spec: DisentangledAttentionSpec,
@@ -113,12 +124,8 @@ def disentangled_attention(
     if q_position is not None:
         terms.append(g.call(at_places, k, q_position, of_key, scale=scale))  # (B, N, S, S)
     bias = g.call(biased_mask, terms[0] if len(terms) == 1 else op.Add(*terms), mask)  # (B, N, S, S)
-    if not weighted:
-        mixed = g.call(merge, g.call(biased_mix, q, k, v, bias, scale=scale), name="mixed")  # (B, S, N*H)
-        return (linear(True, g / "o", mixed),)  # (B, S, W)
-    weights = op.Softmax(op.Add(g.call(scores, q, k, scale=scale), bias), axis=-1, name="weights")
-    y = linear(True, g / "o", g.call(merge, g.call(weighted_sum, weights, v), name="mixed"))
-    return y, weights
+    mixed, *weights = mixed_with_bias(weighted, g, q, k, v, bias, scale)  # (B, S, N*H)
+    return linear(True, g / "o", mixed), *weights  # (B, S, W)
 
 
 def _projected(

@@ -8,11 +8,10 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import RelativeKeyAttentionSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
-from txgraphs.attention import merge, split
-from txgraphs.disentangled_attention import at_places
+from txgraphs.attention import split
+from txgraphs.disentangled_attention import at_places, mixed_with_bias
 from txgraphs.linear import linear
 from txgraphs.mask import biased_mask
-from txgraphs.scaled_dot_product_attention import biased_mix, scores, weighted_sum
 
 
 @cache
@@ -56,9 +55,5 @@ def relative_key_attention(
     distances = op.Unsqueeze(g.weight("distance.weight"), op.Constant(value_ints=[0, 1]))  # (1, 1, P, H)
     related = g.call(at_places, q, distances, of_query, scale=scale)
     bias = related if mask is None else g.call(biased_mask, related, mask)  # (B, N, S, S)
-    if not weighted:
-        mixed = g.call(merge, g.call(biased_mix, q, k, v, bias, scale=scale), name="mixed")  # (B, S, N*H)
-        return (linear(True, g / "o", mixed),)  # (B, S, W)
-    weights = op.Softmax(op.Add(g.call(scores, q, k, scale=scale), bias), axis=-1, name="weights")
-    y = linear(True, g / "o", g.call(merge, g.call(weighted_sum, weights, v), name="mixed"))
-    return y, weights
+    mixed, *weights = mixed_with_bias(weighted, g, q, k, v, bias, scale)  # (B, S, N*H)
+    return linear(True, g / "o", mixed), *weights  # (B, S, W)

@@ -10,11 +10,11 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import SinusoidVectorsSpec, TransformerXLAttentionSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
-from txgraphs.attention import merge, split
-from txgraphs.disentangled_attention import at_places
+from txgraphs.attention import split
+from txgraphs.disentangled_attention import at_places, mixed_with_bias
 from txgraphs.linear import linear
 from txgraphs.mask import biased_mask
-from txgraphs.scaled_dot_product_attention import biased_mix, scores, weighted_sum
+from txgraphs.scaled_dot_product_attention import scores
 
 
 @cache
@@ -96,9 +96,5 @@ def transformer_xl_attention(
         other = op.Gather(both, op.Constant(value_ints=[1]), axis=3, name="other")
         related = op.Add(related, op.Where(apart, other, same))
     bias = related if mask is None else g.call(biased_mask, related, mask)  # (B, N, S, S)
-    if not weighted:
-        mixed = g.call(merge, g.call(biased_mix, contents, k, v, bias, scale=scale), name="mixed")
-        return (linear(spec.bias, g / "o", mixed),)  # (B, S, W)
-    weights = op.Softmax(op.Add(g.call(scores, contents, k, scale=scale), bias), axis=-1, name="weights")
-    y = linear(spec.bias, g / "o", g.call(merge, g.call(weighted_sum, weights, v), name="mixed"))
-    return y, weights
+    mixed, *weights = mixed_with_bias(weighted, g, contents, k, v, bias, scale)  # (B, S, N*H)
+    return linear(spec.bias, g / "o", mixed), *weights  # (B, S, W)

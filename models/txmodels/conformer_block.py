@@ -52,7 +52,7 @@ def distance_context(spec: SignalStackSpec, x: Tensor) -> dict[BlockSpec, Values
                 order = positions(x, torch.zeros(x.shape[0], dtype=torch.int64, device=x.device))  # (B, S)
                 cos, sin = rotation(kind.rotary, order)
                 contexts[block] = {"cos": cos, "sin": sin}
-            case AttentionSpec() as kind:
+            case AttentionSpec():
                 contexts[block] = {"cos": None, "sin": None}
     return contexts
 

@@ -61,6 +61,16 @@ def at_places(x: Tensor, vectors: Tensor, places: Tensor, scale: float) -> Tenso
     return y
 
 
+def mixed_with_bias(
+    weighted: bool, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float
+) -> tuple[Tensor, ...]:
+    """q, k and v (B,N,S,H), bias (B,N,S,S) -> mixed values (B,S,N*H), and if `weighted` weights (B,N,S,S)."""
+    if not weighted:
+        return (merge(F.scaled_dot_product_attention(q, k, v, bias, scale=scale)),)
+    weights = (scores(q, k, scale) + bias).softmax(dim=-1)
+    return merge(weighted_sum(weights, v)), weights
+
+
 class DisentangledAttention(nn.Module):
     """Attention of contents to contents and to relative positions (He et al. 2021, 3.1).
 
@@ -97,13 +107,9 @@ class DisentangledAttention(nn.Module):
         if q_position is not None:
             terms.append(at_places(k, q_position, of_key, scale))  # (B, N, S, S)
         bias = biased_mask(terms[0] if len(terms) == 1 else terms[0] + terms[1], mask)
-        if not self.weighted:
-            mixed = merge(F.scaled_dot_product_attention(q, k, v, bias, scale=scale))  # (B, S, N*H)
-            y: Tensor = self.o(mixed)  # (B, S, W)
-            return (y,)
-        weights = (scores(q, k, scale) + bias).softmax(dim=-1)
-        y = self.o(merge(weighted_sum(weights, v)))
-        return y, weights
+        mixed, *weights = mixed_with_bias(self.weighted, q, k, v, bias, scale)  # (B, S, N*H)
+        y: Tensor = self.o(mixed)  # (B, S, W)
+        return y, *weights
 
     def _projected(
         self, name: str, related: bool, x: Tensor, vectors: Tensor

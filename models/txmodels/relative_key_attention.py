@@ -1,15 +1,13 @@
 """Multi-head attention of contents, and of a learned vector for each distance of a key from the query."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.spec import RelativeKeyAttentionSpec
-from txmodels.attention import merge, split
-from txmodels.disentangled_attention import at_places
+from txmodels.attention import split
+from txmodels.disentangled_attention import at_places, mixed_with_bias
 from txmodels.linear import Linear
 from txmodels.mask import biased_mask
-from txmodels.scaled_dot_product_attention import scores, weighted_sum
 
 
 def clipped_distances(spec: RelativeKeyAttentionSpec, x: Tensor) -> Tensor:
@@ -48,10 +46,6 @@ class RelativeKeyAttention(nn.Module):
         distances = self.distance.weight[None, None]  # (1, 1, P, H)
         related = at_places(q, distances, of_query, scale)  # (B, N, S, S)
         bias = related if mask is None else biased_mask(related, mask)
-        if not self.weighted:
-            mixed = merge(F.scaled_dot_product_attention(q, k, v, bias, scale=scale))  # (B, S, N*H)
-            y: Tensor = self.o(mixed)  # (B, S, W)
-            return (y,)
-        weights = (scores(q, k, scale) + bias).softmax(dim=-1)
-        y = self.o(merge(weighted_sum(weights, v)))
-        return y, weights
+        mixed, *weights = mixed_with_bias(self.weighted, q, k, v, bias, scale)  # (B, S, N*H)
+        y: Tensor = self.o(mixed)  # (B, S, W)
+        return y, *weights

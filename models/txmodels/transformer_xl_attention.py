@@ -1,15 +1,13 @@
 """Multi-head attention of contents, sinusoids of distances, and equality of segments."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.spec import SinusoidVectorsSpec, TransformerXLAttentionSpec
-from txmodels.attention import merge, split
-from txmodels.disentangled_attention import at_places
+from txmodels.attention import split
+from txmodels.disentangled_attention import at_places, mixed_with_bias
 from txmodels.linear import Linear
 from txmodels.mask import biased_mask
-from txmodels.scaled_dot_product_attention import scores, weighted_sum
 
 
 def sinusoid_vectors(spec: SinusoidVectorsSpec, input_ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,10 +77,6 @@ class TransformerXLAttention(nn.Module):
             same, other = both[..., :1], both[..., 1:]  # (B, N, S, 1)
             related = related + torch.where(apart, other, same)
         bias = related if mask is None else biased_mask(related, mask)  # (B, N, S, S)
-        if not self.weighted:
-            mixed = merge(F.scaled_dot_product_attention(contents, k, v, bias, scale=scale))  # (B, S, N*H)
-            y: Tensor = self.o(mixed)  # (B, S, W)
-            return (y,)
-        weights = (scores(contents, k, scale) + bias).softmax(dim=-1)
-        y = self.o(merge(weighted_sum(weights, v)))
-        return y, weights
+        mixed, *weights = mixed_with_bias(self.weighted, contents, k, v, bias, scale)  # (B, S, N*H)
+        y: Tensor = self.o(mixed)  # (B, S, W)
+        return y, *weights

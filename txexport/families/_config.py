@@ -176,6 +176,17 @@ class Config:
             )
         return values
 
+    def rows(self, *keys: str, of: str) -> list[tuple[int, ...]]:
+        """The numbers of several lists of one length, side by side: a row for each `of`."""
+        lists = [self.integers(key) for key in keys]
+        counts = [len(numbers) for numbers in lists]
+        if min(counts) < 1 or len({*counts}) > 1:
+            raise CheckpointError(
+                f"{self.path}: {', '.join(keys[:-1])} and {keys[-1]} have {counts} numbers, expected one "
+                f"each for every {of}"
+            )
+        return list(zip(*lists, strict=True))
+
     def activation(self, key: str, default: str | None = None) -> Activation:
         """An activation by its name in transformers."""
         name = self.text(key, default)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from txexport.checkpoints.weight_map import Rules
-from txexport.errors import CheckpointError
 from txexport.families._config import Config
 from txexport.spec import EncoderSpec, HeadKind, HeadSpec, Pick, SignalStackSpec, TimeDelaySpec
 
@@ -55,14 +54,8 @@ def _time_delay(config: Config) -> TimeDelaySpec:
     config = config.with_defaults(
         tdnn_dim=[512, 512, 512, 512, 1500], tdnn_kernel=[5, 3, 3, 1, 1], tdnn_dilation=[1, 2, 3, 1, 1]
     )
-    lists = [config.integers(name) for name in ("tdnn_dim", "tdnn_kernel", "tdnn_dilation")]
-    counts = [len(numbers) for numbers in lists]
-    if min(counts) < 1 or len({*counts}) > 1:
-        raise CheckpointError(
-            f"{config.path}: tdnn_dim, tdnn_kernel and tdnn_dilation have {counts} numbers, expected one "
-            "each for every layer"
-        )
-    sizes, kernels, dilations = (tuple(numbers) for numbers in lists)
+    rows = config.rows("tdnn_dim", "tdnn_kernel", "tdnn_dilation", of="layer")
+    sizes, kernels, dilations = zip(*rows, strict=True)
     return TimeDelaySpec(sizes, kernels, dilations, config.integer("xvector_output_dim", 512))
 
 

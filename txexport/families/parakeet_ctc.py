@@ -72,10 +72,10 @@ def _subsampled(config: Config, width: int) -> SubsampledSpec:
     sound = SubsampledSpec(
         width, bins, channels, int(log2(factor)), kernel, stride, sqrt(width) if scale else 1.0
     )
-    if sound.bands != bins // stride**sound.layers:
+    if sound.bands != bins // sound.vector_stride:
         raise UnsupportedError(
             f"{config.path}: num_mel_bins={bins} is not supported; expected a multiple of "
-            f"{stride**sound.layers}, the stride of all convolutions"
+            f"{sound.vector_stride}, the stride of all convolutions"
         )
     return sound
 

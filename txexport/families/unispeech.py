@@ -6,7 +6,7 @@ from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderSpec
 
 TASKS = _sound_heads.tasks("UniSpeech", speakers=False)
-REFUSED = {"UniSpeechModel": wav2vec2.WITHOUT_HEAD}
+REFUSED = {"UniSpeechModel": wav2vec2.WITHOUT_HEAD, "UniSpeechForPreTraining": wav2vec2.PRETRAINED}
 
 NAMING = Naming("unispeech.", wav2vec2.RENAMED)
 

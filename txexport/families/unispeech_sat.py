@@ -6,7 +6,7 @@ from txexport.families._config import Config, TensorNames
 from txexport.spec import EncoderSpec
 
 TASKS = _sound_heads.tasks("UniSpeechSat")
-REFUSED = {"UniSpeechSatModel": wav2vec2.WITHOUT_HEAD}
+REFUSED = {"UniSpeechSatModel": wav2vec2.WITHOUT_HEAD, "UniSpeechSatForPreTraining": wav2vec2.PRETRAINED}
 
 NAMING = Naming("unispeech_sat.", wav2vec2.RENAMED)
 

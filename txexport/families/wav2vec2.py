@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from txexport.checkpoints.checkpoint import read_json
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.errors import CheckpointError, UnsupportedError
+from txexport.errors import UnsupportedError
 from txexport.families import _sound_heads
 from txexport.families._config import Config, TensorNames, shortened
 from txexport.spec import (
@@ -22,9 +22,10 @@ from txexport.spec import (
     WaveformSpec,
 )
 
+PRETRAINED = "pretraining, whose head no task reads; export a model that is trained from it"
 WITHOUT_HEAD = "hidden states of sounds, which no task gives"
 TASKS = _sound_heads.tasks("Wav2Vec2")
-REFUSED = {"Wav2Vec2Model": WITHOUT_HEAD}
+REFUSED = {"Wav2Vec2Model": WITHOUT_HEAD, "Wav2Vec2ForPreTraining": PRETRAINED}
 
 CONVOLUTION = "encoder.pos_conv_embed.conv"
 NORMS, DIRECTION = (f".parametrizations.weight.original{number}" for number in range(2))
@@ -100,14 +101,8 @@ def _masked(config: Config, default: bool) -> bool:
 
 def _convolutions(config: Config) -> tuple[ConvolutionSpec, ...]:
     """The convolutions over the waveform, in order."""
-    lists = [config.integers(name) for name in ("conv_dim", "conv_kernel", "conv_stride")]
-    counts = [len(numbers) for numbers in lists]
-    if min(counts) < 1 or len({*counts}) > 1:
-        raise CheckpointError(
-            f"{config.path}: conv_dim, conv_kernel and conv_stride have {counts} numbers, expected one each "
-            "for every convolution"
-        )
-    return tuple(ConvolutionSpec(*numbers) for numbers in zip(*lists, strict=True))
+    rows = config.rows("conv_dim", "conv_kernel", "conv_stride", of="convolution")
+    return tuple(ConvolutionSpec(*numbers) for numbers in rows)
 
 
 def table(spec: EncoderSpec) -> Table:

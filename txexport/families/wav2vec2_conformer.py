@@ -26,7 +26,10 @@ from txexport.spec import (
 )
 
 TASKS = _sound_heads.tasks("Wav2Vec2Conformer")
-REFUSED = {"Wav2Vec2ConformerModel": wav2vec2.WITHOUT_HEAD}
+REFUSED = {
+    "Wav2Vec2ConformerModel": wav2vec2.WITHOUT_HEAD,
+    "Wav2Vec2ConformerForPreTraining": wav2vec2.PRETRAINED,
+}
 
 NAMING = Naming("wav2vec2_conformer.")
 EPSILON = 1e-5  # of the norms of layers, fixed in the original
@@ -98,7 +101,7 @@ def table(spec: EncoderSpec) -> Table:
     )
     sound = {
         name: rule
-        for name, rule in wav2vec2.table(spec).rules.items()
+        for name, rule in wav2vec2.rules(spec).items()
         if name.startswith(("encoder.embedding.", "encoder.final_norm."))
     }
     rules: Rules = sound | {

@@ -16,6 +16,7 @@ NAMING = Naming("wavlm.", wav2vec2.RENAMED)
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes; all layers share the first one's bias."""
     config.expect(add_adapter=False)
+    config = config.replaced(adapter_attn_dim=None)  # the original's layers have no adapters
     inherited = wav2vec2.model(config, task, wav2vec2.embedding(config))
     stack = inherited.encoder
     assert isinstance(stack, SignalStackSpec)

@@ -41,6 +41,11 @@ class TimeDelaySpec:
         return sum((kernel - 1) * dilation for kernel, dilation in pairs)
 
     @property
+    def lost_without_dilation(self) -> int:
+        """As `lost`, if no layer had a dilation: the originals count the vectors of padded rows so."""
+        return sum(self.kernels) - len(self.kernels)
+
+    @property
     def least(self) -> int:
         """The least number of vectors: a standard deviation needs two outputs."""
         return self.lost + 2

@@ -67,6 +67,8 @@ class TextStackSpec:
                     )
             if block.convolution is not None:
                 raise SpecError("TextStackSpec: a block has a convolution, expected None over texts")
+            if isinstance(block.attention, AttentionSpec) and block.attention.gated:
+                raise SpecError("TextStackSpec: attention is gated, expected gated=False over texts")
             if (block.cross_attention is None) != (first.cross_attention is None):
                 count = sum(block.cross_attention is not None for block in self.blocks)
                 raise SpecError(
@@ -168,7 +170,11 @@ class SignalStackSpec:
 
     def __post_init__(self) -> None:
         _check_layers(self)
-        kinds = [block.attention for block in self.blocks if block.convolution is None]
+        kinds = [
+            block.attention
+            for block in self.blocks
+            if block.convolution is None or isinstance(block.attention, AttentionSpec)
+        ]
         if any(kind.causal or kind.token_masks or kind.window for kind in kinds):
             raise SpecError(
                 "SignalStackSpec: attention is causal or has token masks or a window; expected none of them "
@@ -187,15 +193,16 @@ class SignalStackSpec:
         if self.masked and any(isinstance(kind, AttentionSpec) and kind.unmasked for kind in kinds):
             raise SpecError("SignalStackSpec: attention is unmasked over a masked signal; expected False")
         if isinstance(self.embedding, PatchSpec):
-            bare = not self.embedding.positioned
+            positioned = self.embedding.positioned
         else:
-            bare = isinstance(self.embedding, WaveformStemSpec)
+            positioned = not isinstance(self.embedding, WaveformStemSpec)
         rotations = {kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)}
-        if len(rotations) > 1 or bare != (self.rotary is not None):
+        rotated = any(rotary is not None for rotary in rotations)
+        if len(rotations) > 1 or positioned == rotated or rotated != (self.rotary is not None):
             raise SpecError(
                 f"SignalStackSpec: {len(rotations)} different rotary settings over "
-                f"{type(self.embedding).__name__} with positioned={not bare}; expected one for all layers if "
-                "the embedding has no positions, and None otherwise"
+                f"{type(self.embedding).__name__} with positioned={positioned}; expected one for all layers "
+                "if the embedding has no positions, and None otherwise"
             )
         self._check_gates()
         self._check_conformer()

@@ -44,6 +44,11 @@ class SubsampledSpec:
         return (frames - 1) // self.stride + 1
 
     @property
+    def vector_stride(self) -> int:
+        """The number of frames from a vector to the next."""
+        return self.stride**self.layers
+
+    @property
     def bands(self) -> int:
         """The number of bands after the convolutions."""
         return self.vectors(self.num_mel_bins)

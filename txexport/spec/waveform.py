@@ -1,6 +1,5 @@
 """Waveforms through convolutions."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -24,22 +23,46 @@ class ConvolutionSpec:
         positive(self, "size", "kernel", "stride")
 
 
-def samples_of(convolutions: Sequence[ConvolutionSpec], vectors: int) -> int:
-    """The least number of samples that this number of `vectors` is computed from."""
-    for convolution in reversed(convolutions):
-        vectors = (vectors - 1) * convolution.stride + convolution.kernel
-    return vectors
+class Convolved:
+    """The lengths of a waveform that passes through `convolutions`."""
 
+    convolutions: tuple[ConvolutionSpec, ...]
 
-def vectors_of(convolutions: Sequence[ConvolutionSpec], samples: int) -> int:
-    """The number of vectors of a waveform of `samples`."""
-    for convolution in convolutions:
-        samples = (samples - convolution.kernel) // convolution.stride + 1
-    return samples
+    @property
+    def least(self) -> int:
+        """The number of samples that one vector is computed from."""
+        return self.samples(1)
+
+    def samples(self, vectors: int) -> int:
+        """The least number of samples that this number of `vectors` is computed from."""
+        for convolution in reversed(self.convolutions):
+            vectors = (vectors - 1) * convolution.stride + convolution.kernel
+        return vectors
+
+    @property
+    def stride(self) -> int:
+        """The number of samples from a vector to the next."""
+        return prod(convolution.stride for convolution in self.convolutions)
+
+    def vectors(self, samples: int) -> int:
+        """The number of vectors of a waveform of `samples`."""
+        for convolution in self.convolutions:
+            samples = (samples - convolution.kernel) // convolution.stride + 1
+        return samples
+
+    @property
+    def length(self) -> int:
+        """The number of vectors of a waveform of `shape`."""
+        return self.vectors(*self.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples of the waveform that costs are counted for."""
+        return (max(RATE * SECONDS, self.least),)
 
 
 @dataclass(frozen=True)
-class WaveformSpec:
+class WaveformSpec(Convolved):
     """The feature encoder and the positions of wav2vec 2.0 (Baevski et al. 2020, 2).
 
     The outputs of the `convolutions` are normalised as `convolution_norm` says; `bias` is for all of them.
@@ -82,31 +105,3 @@ class WaveformSpec:
                 f"WaveformSpec: hidden_size {self.hidden_size} is not divisible by position_groups "
                 f"{self.position_groups}"
             )
-
-    @property
-    def least(self) -> int:
-        """The number of samples that one vector is computed from."""
-        return self.samples(1)
-
-    def samples(self, vectors: int) -> int:
-        """The least number of samples that this number of `vectors` is computed from."""
-        return samples_of(self.convolutions, vectors)
-
-    @property
-    def stride(self) -> int:
-        """The number of samples from a vector to the next."""
-        return prod(convolution.stride for convolution in self.convolutions)
-
-    def vectors(self, samples: int) -> int:
-        """The number of vectors of a waveform."""
-        return vectors_of(self.convolutions, samples)
-
-    @property
-    def length(self) -> int:
-        """The number of vectors of a waveform of `shape`."""
-        return self.vectors(*self.shape)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples of the waveform that costs are counted for."""
-        return (max(RATE * SECONDS, self.least),)

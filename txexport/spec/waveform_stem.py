@@ -1,15 +1,14 @@
 """Waveforms through a short stem of convolutions, without positions."""
 
 from dataclasses import dataclass
-from math import prod
 
 from txexport.errors import SpecError, positive
 from txexport.spec.enums import Activation
-from txexport.spec.waveform import RATE, SECONDS, ConvolutionSpec, samples_of, vectors_of
+from txexport.spec.waveform import ConvolutionSpec, Convolved
 
 
 @dataclass(frozen=True)
-class WaveformStemSpec:
+class WaveformStemSpec(Convolved):
     """The stem of Moonshine (Jeffries et al. 2024, 3.1).
 
     The first of the `convolutions` has no bias. A tanh follows it, and a norm over all its channels and all
@@ -30,31 +29,3 @@ class WaveformStemSpec:
                 f"WaveformStemSpec: convolutions have {sizes} channels; expected one or more, the last "
                 f"with hidden_size, {self.hidden_size}"
             )
-
-    @property
-    def least(self) -> int:
-        """The number of samples that one vector is computed from."""
-        return self.samples(1)
-
-    @property
-    def stride(self) -> int:
-        """The number of samples from a vector to the next."""
-        return prod(convolution.stride for convolution in self.convolutions)
-
-    def samples(self, vectors: int) -> int:
-        """The least number of samples that this number of `vectors` is computed from."""
-        return samples_of(self.convolutions, vectors)
-
-    def vectors(self, samples: int) -> int:
-        """The number of vectors of a waveform."""
-        return vectors_of(self.convolutions, samples)
-
-    @property
-    def length(self) -> int:
-        """The number of vectors of a waveform of `shape`."""
-        return self.vectors(*self.shape)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples of the waveform that costs are counted for."""
-        return (max(RATE * SECONDS, self.least),)

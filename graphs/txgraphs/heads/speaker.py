@@ -23,7 +23,7 @@ def speaker_head(
     frames = linear(True, g / "narrow", x)
     for number, (kernel, dilation) in enumerate(zip(delay.kernels, delay.dilations, strict=True)):
         frames = op.Relu(linear(True, g / f"layers.{number}", _beside(g, frames, kernel, dilation)))
-    mean, deviation = _statistics(g, frames, attention_mask, sum(delay.kernels) - len(delay.kernels))
+    mean, deviation = _statistics(g, frames, attention_mask, delay.lost_without_dilation)
     embeddings = linear(True, g / "vector", op.Concat(mean, deviation, axis=1))
     logits = linear(True, g / "scores", embeddings)
     return logits, embeddings
@@ -43,11 +43,11 @@ def _beside(g: Body, frames: ir.Value, kernel: int, dilation: int) -> ir.Value:
 
 
 def _statistics(
-    g: Body, frames: ir.Value, attention_mask: ir.Value | None, lost: int
+    g: Body, frames: ir.Value, attention_mask: ir.Value | None, uncounted: int
 ) -> tuple[ir.Value, ir.Value]:
     """Mean and standard deviation (B,W) over time, of vectors (B,S,W) that the mask lets pass.
 
-    The originals count `lost` as if layers had no dilation.
+    `uncounted` vectors at the end of each row are left out, as the originals do.
     """
     op, one = g.op, g.op.Constant(value_ints=[1])
     length = op.Shape(frames, start=1, end=2)  # (1)
@@ -55,7 +55,7 @@ def _statistics(
         weights, count = op.CastLike(one, frames), op.CastLike(length, frames)  # (1), (1)
     else:
         order = op.Range(op.Constant(value_int=0), op.Squeeze(length), op.Constant(value_int=1))  # (S)
-        rows = op.Sub(op.ReduceSum(attention_mask, one), op.Constant(value_ints=[lost]))  # (B, 1)
+        rows = op.Sub(op.ReduceSum(attention_mask, one), op.Constant(value_ints=[uncounted]))  # (B, 1)
         real = op.CastLike(op.Less(order, rows), frames)  # (B, S)
         weights = op.Unsqueeze(real, op.Constant(value_ints=[2]))  # (B, S, 1)
         count = op.ReduceSum(weights, one)  # (B, 1, 1)

@@ -28,16 +28,14 @@ class SpeakerHead(nn.Module):
     def forward(self, x: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """x (B,S,W), attention_mask (B,S) or None -> logits (B,labels), embeddings (B,D)."""
         frames = self.narrow(x)
-        lost = 0  # the originals count as if layers had no dilation
         for layer, kernel, dilation in zip(self.layers, self.spec.kernels, self.spec.dilations, strict=True):
             count = frames.shape[1] - (kernel - 1) * dilation
             beside = [frames[:, step * dilation : step * dilation + count] for step in range(kernel)]
             frames = torch.relu(layer(torch.cat(beside, dim=2)))  # (B, S - lost, size)
-            lost += kernel - 1
         order = torch.arange(frames.shape[1], device=x.device)
         real = torch.ones_like(frames[:, :, 0], dtype=torch.bool)
         if attention_mask is not None:
-            real = order < attention_mask.sum(dim=1, keepdim=True) - lost
+            real = order < attention_mask.sum(dim=1, keepdim=True) - self.spec.lost_without_dilation
         weights = real.to(x.dtype)[:, :, None]  # (B, S - lost, 1)
         count = weights.sum(dim=1, keepdim=True)  # (B, 1, 1)
         mean = (frames * (weights / count)).sum(dim=1)  # (B, size)

@@ -40,7 +40,7 @@ class Subsampled:
 
     def facts(self, embedding: SubsampledSpec) -> GraphFacts:
         """The frames from a vector to the next."""
-        return GraphFacts(least_samples=1, vector_stride=embedding.stride**embedding.layers)
+        return GraphFacts(least_samples=1, vector_stride=embedding.vector_stride)
 
     def parameters(self, embedding: SubsampledSpec) -> Shapes:
         """The convolutions and the projection."""
@@ -71,14 +71,14 @@ class Subsampled:
         """Bands, frames of a vector."""
         embedding = stack.embedding
         assert isinstance(embedding, SubsampledSpec)
-        stride = embedding.stride**embedding.layers
+        stride = embedding.vector_stride
         return [f"frames of {embedding.num_mel_bins} bands", f"a vector every {stride} frames"]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """Frames of random numbers, of that number of vectors."""
         embedding = stack.embedding
         assert isinstance(embedding, SubsampledSpec)
-        stride = embedding.stride**embedding.layers
+        stride = embedding.vector_stride
         return [
             random.standard_normal((length * stride, embedding.num_mel_bins), np.float32)
             for length in lengths

@@ -1,6 +1,7 @@
 """A checkpoint's preprocessor settings, for images or for audio."""
 
 from pathlib import Path
+from typing import Any
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, UnsupportedError
@@ -44,7 +45,10 @@ def extractor_settings(folder: Path) -> dict:
     return settings | {"feature_extractor_type": OF_MODEL.get(str(model_type))}
 
 
-def check_kind(settings: dict, kind: str) -> None:
-    """Raise UnsupportedError unless the settings are those of the feature extractor `kind`."""
+def check_kind(settings: dict, kind: str, **only: Any) -> None:
+    """Raise UnsupportedError for another feature extractor than `kind`, and for other values than `only`."""
     if (other := settings.get("feature_extractor_type")) != kind:
         raise UnsupportedError(f"feature extractor {other} is not supported; expected {kind}")
+    for name, value in only.items():
+        if settings.get(name) not in (None, value):
+            raise UnsupportedError(f"feature extractor: {name} {settings[name]!r} is not supported")

@@ -67,8 +67,8 @@ class FilterBank:
     ) -> np.ndarray:
         """input_values (B,F,M) float32 of one sound or several, each padded to the model's full length.
 
-        Sounds are those of `Audio.features`. Raises InputError for an invalid sound, for one that is shorter
-        than a window and, unless `truncate` cuts it, for one that is too long.
+        Sounds are those of Extractor.features. Raises InputError for an invalid sound, for one
+        shorter than a window and, unless `truncate` cuts it, for one that is too long.
         """
         sounds = as_sounds(sounds)
         memory.check(f"{len(sounds):,} sounds", len(sounds) * self.length * self.bands * 4)

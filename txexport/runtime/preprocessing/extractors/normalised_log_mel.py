@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES
-from txexport.errors import BundleError, InputError, UnsupportedError, shown
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.audio import FASTEST, Source, as_sounds, read_sound
 from txexport.runtime.preprocessing.extractors.log_mel import mel_filters
@@ -37,10 +37,7 @@ class NormalisedLogMel:
 
     def __init__(self, folder: Path):
         settings = extractor_settings(folder)
-        check_kind(settings, self.kind)
-        for name, value in ONLY.items():
-            if settings.get(name) not in (None, value):
-                raise UnsupportedError(f"feature extractor: {name} {settings[name]!r} is not supported")
+        check_kind(settings, self.kind, **ONLY)
         values = {
             name: default if settings.get(name) is None else settings[name]
             for name, default in COUNTS.items()

@@ -38,10 +38,7 @@ class StackedFilterBank:
 
     def __init__(self, folder: Path):
         settings = extractor_settings(folder)
-        check_kind(settings, self.kind)
-        for name, value in ONLY.items():
-            if settings.get(name) not in (None, value):
-                raise UnsupportedError(f"feature extractor: {name} {settings[name]!r} is not supported")
+        check_kind(settings, self.kind, **ONLY)
         self.rate, self.bands, self.stride = (_count(settings, name) for name in COUNTS)
         if self.stride < 2 or self.rate < 1000:
             raise UnsupportedError(

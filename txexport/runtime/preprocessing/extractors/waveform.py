@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from txexport.contracts.names import ATTENTION_MASK, INPUT_VALUES
-from txexport.errors import BundleError, InputError, UnsupportedError, shown
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.audio import FASTEST, Source, as_sounds, read_sound
 from txexport.runtime.preprocessing.preprocessor import check_kind, extractor_settings
@@ -37,10 +37,7 @@ class Waveform:
 
     def __init__(self, folder: Path):
         settings = extractor_settings(folder)
-        check_kind(settings, self.kind)
-        for name, value in ONLY.items():
-            if settings.get(name) not in (None, value):
-                raise UnsupportedError(f"feature extractor: {name} {settings[name]!r} is not supported")
+        check_kind(settings, self.kind, **ONLY)
         values = DEFAULTS | {name: settings[name] for name in DEFAULTS if settings.get(name) is not None}
         self.rate, self.normalize, self.masked, padding = values.values()
         if not is_whole(self.rate, 1, FASTEST) or not isinstance(self.normalize, bool):
