@@ -208,6 +208,14 @@ CONTRADICTIONS = {
     "ConvolutionModuleSpec is 10 wide, attention 12": lambda: dataclasses.replace(
         CONVOLVED, convolution=ConvolutionModuleSpec(10, 5, Activation.SILU, NormSpec(10, 1e-5))
     ),
+    "attention is gated, expected gated=False over texts": lambda: dataclasses.replace(
+        ENCODER,
+        blocks=(dataclasses.replace(BIASED, attention=dataclasses.replace(BIASED.attention, gated=True)),),
+        relative=RelativeSpec(8, 20, True),
+    ),
+    "causal or has token masks or a window; expected none": lambda: SignalStackSpec(
+        WAVEFORM, (dataclasses.replace(CONVOLVED, attention=CAUSAL),), 2
+    ),
     "a block has a convolution, expected None over texts": lambda: TextStackSpec(EMBEDDING, (CONVOLVED,), 2),
     "relative is None for TransformerXLAttentionSpec": lambda: SignalStackSpec(
         FramesSpec(12, 5, NormSpec(5, 1e-5)), (DISTANT,), 2
