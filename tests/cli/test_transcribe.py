@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
+import threading
 import wave
 
 import numpy as np
@@ -164,7 +166,7 @@ def test_a_bad_recording_costs_a_line_and_a_rerun_does_the_rest(letters, folder,
     (folder / "aa.wav").unlink()
     (results / "a.txt").write_text("corrected by hand")
     code, output, noise = invoke(letters, folder, "--output", results)
-    assert (code, output, noise) == (0, "", "2 of 3 are there already; --overwrite replaces them\n")
+    assert (code, output, noise) == (0, "", "2 of 3 have a transcript already; --overwrite replaces them\n")
     assert (results / "b.txt").read_text() == f"{letters.transcribe(folder / 'b.wav')}\n"
     assert (results / "a.txt").read_text() == "corrected by hand"
     assert invoke(letters, folder, "--output", results, "--overwrite") == (0, "", "")
@@ -261,3 +263,14 @@ def test_wrong_options_are_one_line(letters, whisper, folder, tmp_path):
         assert (code, output.strip()) == (2, ""), message
         assert message in noise
         assert noise.count("\n") == 1
+
+
+def test_a_named_pipe_is_opened_once(letters, folder, tmp_path):
+    """As a shell's <(command) is: what one reader has read, no other gets."""
+    pipe, content = tmp_path / "pipe", (folder / "b.wav").read_bytes()
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
+    writer.start()
+    assert invoke(letters, pipe) == (0, f"{letters.transcribe(folder / 'b.wav')}\n", "")
+    writer.join(10)
+    assert not writer.is_alive()

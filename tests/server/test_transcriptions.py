@@ -139,7 +139,9 @@ def test_a_stream_is_the_text_in_pieces(name, sound, audio, model_of):
     assert stream[-1].type == "transcript.text.done"
     text = "".join(one.delta for one in stream[:-1])
     assert text == stream[-1].text == model_of(name).transcribe(io.BytesIO(sound), **options)
-    assert len(stream) > (1 if name == "moonshine" else 2)
+    # In the running batch, tokens that are ready together are one piece: how many depends on the machine.
+    batched = name == "moonshine" or (name == "whisper" and sound is SHORT)
+    assert len(stream) > (1 if batched else 2)
 
 
 @pytest.mark.filterwarnings("ignore:deprecated")  # of OpenAI's client

@@ -70,8 +70,9 @@ def entries(sounds: Sequence[Sound]) -> Iterator[Input]:
             yield Input(number, sound.error)
             continue
         try:
-            with open_sound(sound.path):
-                pass
+            if not sound.path.is_fifo():  # which can be read only once
+                with open_sound(sound.path):
+                    pass
             yield Input(number, sound)
         except InputError as error:
             yield Input(number, error)

@@ -83,7 +83,7 @@ class Style:
     help="Write to this file; of several sounds, to files in this folder. Sounds whose file is there are "
     "skipped.",
 )
-@click.option("--overwrite", is_flag=True, help="Transcribe sounds whose file is in the folder, too.")
+@click.option("--overwrite", is_flag=True, help="Replace transcripts that are in the folder.")
 @click.option(
     "--raw",
     type=click.IntRange(1),
@@ -153,7 +153,9 @@ def transcribe(
         paths = sounds.targets(listed, output, ENDINGS[style.form])
         waiting = [one for one in listed if overwrite or one.error or not paths[one].exists()]
         if left := len(listed) - len(waiting):
-            click.echo(f"{left:,} of {len(listed):,} are there already; --overwrite replaces them", err=True)
+            click.echo(
+                f"{left:,} of {len(listed):,} have a transcript already; --overwrite replaces them", err=True
+            )
         _write(_answered(answers, waiting, style, chosen, goes_on=True), style, paths)
 
 
@@ -211,9 +213,14 @@ def _write(windows: Iterator[list[Answered]], style: Style, paths: Mapping[Sound
     """Write each transcript into its file when its window is done."""
     for one, answer in (pair for window in windows for pair in window):
         if not isinstance(answer, Exception):
-            paths[one.value].parent.mkdir(parents=True, exist_ok=True)
-            with replaced(paths[one.value]) as stream:
-                stream.write(style.text(answer).encode())
+            _save(style.text(answer), paths[one.value])
+
+
+def _save(text: str, path: Path) -> None:
+    """Write a transcript into its file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replaced(path) as stream:
+        stream.write(text.encode())
 
 
 def _stream(
@@ -222,12 +229,14 @@ def _stream(
     """Transcribe standard input: print text as it is complete, or the whole in another format."""
     from txexport.runtime.tasks.transcript import timed_line
 
+    if output is not None and output.is_dir():
+        raise click.UsageError(f"--output {output} is a folder; give a file for standard input")
     model = answers.load()
     source = sounds.standard_input(raw)
     if output is None and style.form == "text":
-        options = {name: value for name, value in chosen.items() if name != "batch_tokens"}
+        streamed = {name: value for name, value in chosen.items() if name != "batch_tokens"}
         begun = False
-        for piece in model.stream_transcript(source, timestamps=style.timestamps, **options):
+        for piece in model.stream_transcript(source, timestamps=style.timestamps, **streamed):
             text = piece if isinstance(piece, str) else timed_line(piece)
             click.echo(text if begun else text.lstrip(), nl=False)
             begun = True
@@ -240,5 +249,4 @@ def _stream(
     elif output is None:
         click.echo(style.text(answer), nl=False)
     else:
-        with replaced(output) as stream:
-            stream.write(style.text(answer).encode())
+        _save(style.text(answer), output)

@@ -58,7 +58,7 @@ FALLBACK = {
     "logprob_threshold": -1.0,
     "no_speech_threshold": 0.6,
 }
-# Limits that nothing passes: they make the model compute what verbose_json tells.
+# Limits that nothing passes: they make the model compute the numbers of verbose_json.
 MEASURED = {"logprob_threshold": float("-inf"), "no_speech_threshold": float("inf")}
 
 
@@ -139,10 +139,11 @@ def _opened(upload: Upload) -> tuple[float, GenerationJob | None]:
         most = seconds if served.model.bundle.reads_waveforms else getattr(audio, "samples", 0) / audio.rate
         if not upload.is_plain or seconds > most:
             return seconds, None
-        features = served.model.audio.features(str(path))
-    options = upload.options | {"do_sample": False}
-    request = speech_recognition.request(served.model.bundle, list(features), **options)
-    return seconds, GenerationJob(replace(request, read=None), 1, None, ())
+        options = upload.options | {"do_sample": False}
+        request = speech_recognition.request(served.model.bundle, [path], **options)
+        assert request.read is not None
+        features = list(request.read([path]))
+    return seconds, GenerationJob(replace(request, inputs=features, read=None), 1, None, ())
 
 
 async def _generated(

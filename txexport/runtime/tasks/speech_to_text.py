@@ -61,7 +61,7 @@ def request(
         raise InputError(
             f"task is {shown(task)}, expected 'transcribe' or None: this model does not translate"
         )
-    for name in OF_OTHERS & options.keys():
+    for name in [option for option in options if option in OF_OTHERS]:
         if options.pop(name) is not None:
             raise InputError(
                 f"{name} is an option of Whisper and CTC models, and this is neither; leave it out"

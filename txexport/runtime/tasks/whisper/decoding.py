@@ -94,8 +94,8 @@ class Decoding:
         result = {}
         for row, weights in enumerate(alignment_weights(batch.bundle, read, batch.cross)):
             recording, new = recordings[row], weights[:, len(batch.decoder_input_ids[row]) :]
-            heard = max(1, (recording.frames - recording.seek) // STRIDE)
-            positions = token_positions(new[..., :heard], width)
+            length = max(1, (recording.frames - recording.seek) // STRIDE)
+            positions = token_positions(new[..., :length], width)
             result[row] = [*positions, *(positions or [0])[-1:]]
         return result
 
