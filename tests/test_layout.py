@@ -16,6 +16,7 @@ OURS = {"txexport", "txmodels", "txgraphs"}
 LIBRARIES = {
     "PIL",
     "click",
+    "kenlm",
     "llguidance",
     "numpy",
     "onnx",
@@ -59,7 +60,8 @@ IMPORTED = {
         "onnx rich bundle checkpoints contracts families formats parts runtime spec support"
     ),
     "txexport/runtime": (
-        "llguidance numpy onnxruntime openvino soundfile soxr tokenizers PIL bundle contracts support tasks"
+        "kenlm llguidance numpy onnxruntime openvino soundfile soxr tokenizers PIL bundle contracts support "
+        "tasks"
     ),
     "txexport/dtype_comparison": "numpy rich bundle contracts formats runtime support tasks",
     "txexport/benchmark": "rich bundle dtype_comparison formats runtime support",
@@ -236,7 +238,7 @@ def test_every_file_has_its_twin():
     assert twin_files("models/txmodels") == twin_files("graphs/txgraphs") != set()
 
 
-HEADS = ("masked_lm", "none", "sequence", "spans", "speaker", "tokens")
+HEADS = ("boxes", "masked_lm", "none", "sequence", "spans", "speaker", "tokens")
 # Specialisations of a factory, which are names in the graph only; the entry points of whole graphs; functions
 # whose arguments differ from their twin's, or whose twins are methods of a base class.
 SPECIALISED = {
@@ -249,7 +251,7 @@ SPECIALISED = {
         "relative_context",
         "rotary_context",
     },
-    "attention.py": {"used_slots"},
+    "attention.py": {"shared_cross_attention", "used_slots"},
     "scaled_dot_product_attention.py": {
         "biased_mix",
         "capped_mix",
@@ -361,7 +363,7 @@ MEMBERS = {
     *("EncoderSpec", "DecoderSpec", "EncoderDecoderSpec", "DualEncoderSpec"),
     *("TextStackSpec", "SignalStackSpec"),
     *("EmbeddingSpec", "PatchSpec", "LogMelSpec", "SpectrogramSpec", "WaveformSpec"),
-    "WaveformStemSpec",
+    *("WaveformStemSpec", "GatedFramesSpec"),
     *("HeadKind", "Pick"),
 }
 PARTS = re.compile(r"txexport/(parts|spec|families|tasks)/|tx(models|graphs)/(inputs|heads|architectures)/")

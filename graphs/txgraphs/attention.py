@@ -138,6 +138,25 @@ def cross_attention(
     return y, *weights
 
 
+@component("y")
+def shared_cross_attention(spec: AttentionSpec, g: Body, x: ir.Value, k: ir.Value, v: ir.Value) -> ir.Value:
+    """As `cross_attention`, over keys and values that R/B adjacent rows share, such as the beams of a source.
+
+    x (R,S,W), k and v (B,K,E,H), R a multiple of B -> y (R,S,W). The queries of the rows that share keys are
+    those of one product, so that the keys are read once. Every token sees all of its source.
+    """
+    op = g.op
+    queries = linear(spec.bias, g / "q", x)  # (R, S, N*H)
+    heads = op.Concat(
+        op.Shape(k, end=1), op.Constant(value_ints=[-1, spec.num_heads, spec.head_dim]), axis=0, name="heads"
+    )
+    q = g.call(split, queries, heads)  # (B, N, R/B*S, H)
+    (crossed,) = scaled_dot_product_attention(spec, False, g, q, k, v, None)
+    mixed = op.Reshape(g.call(merge, crossed), op.Shape(queries), name="mixed")  # (R, S, N*H)
+    y = linear(spec.output_bias, g / "o", mixed)  # (R, S, W)
+    return y
+
+
 def _heads(
     spec: AttentionSpec, g: Body, name: str, x: ir.Value, cos: ir.Value | None, sin: ir.Value | None
 ) -> ir.Value:

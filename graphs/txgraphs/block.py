@@ -22,9 +22,10 @@ from txexport.spec import (
     PerformerAttentionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
+    WindowAttentionSpec,
 )
 from txgraphs._component import Body, component
-from txgraphs.attention import attention, cached_attention, cross_attention
+from txgraphs.attention import attention, cached_attention, cross_attention, shared_cross_attention
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
@@ -38,6 +39,7 @@ from txgraphs.performer_attention import performer_attention
 from txgraphs.position import asked
 from txgraphs.strided_attention import strided_attention
 from txgraphs.transformer_xl_attention import transformer_xl_attention
+from txgraphs.window_attention import window_attention
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     AttentionSpec: attention,
@@ -56,6 +58,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LinformerAttentionSpec: linformer_attention,
     LowRankAttentionSpec: low_rank_attention,
     PerformerAttentionSpec: performer_attention,
+    WindowAttentionSpec: window_attention,
 }
 FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {FeedForwardSpec: feed_forward, ExpertsSpec: experts}
 
@@ -103,7 +106,7 @@ def decoder_block(
     x = asked(g, x, context.get(names.LOGITS_INDICES))  # (B, L, W)
     attended = _attended(spec, g, x, mixed)  # (B, S, W)
     if spec.cross_attention is not None:
-        attended, *cross_weights = _crossed(spec, weighted, g, attended, cross)  # (B, S, W)
+        attended, *cross_weights = _crossed(spec, weighted, cache, g, attended, cross)  # (B, S, W)
         weights += cross_weights
     y = _fed(spec, g, x, attended)  # (B, S, W)
     return y, k, v, *weights
@@ -137,6 +140,7 @@ def _attended(spec: BlockSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Valu
 def _crossed(
     spec: BlockSpec,
     weighted: bool,
+    cache: Cache,
     g: Body,
     attended: ir.Value,
     cross: dict[str, ir.Value | None] | None,
@@ -145,9 +149,11 @@ def _crossed(
     inner, post = attended, spec.placement == NormPlacement.POST
     if not post:
         inner = norm(spec.norm, g / "cross_attention_norm", attended)
-    crossed, *weights = cross_attention(
-        spec.cross_attention, weighted, g / "cross_attention", inner, **(cross or {})
-    )
+    place, kind, values = g / "cross_attention", spec.cross_attention, cross or {}
+    if cache == Cache.STATIC and kind is not None and kind.unmasked and not weighted:
+        crossed, weights = shared_cross_attention(kind, place, inner, values["k"], values["v"]), []
+    else:
+        crossed, *weights = cross_attention(kind, weighted, place, inner, **values)
     attended = g.op.Add(attended, crossed, name="attended")  # (B, S, W)
     if post:
         attended = norm(spec.norm, g / "cross_attention_norm", attended)

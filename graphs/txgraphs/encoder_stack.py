@@ -18,8 +18,11 @@ from txgraphs._nodes import Place
 from txgraphs.block import encoder_block
 from txgraphs.conformer_block import conformer_block, distance_context
 from txgraphs.inputs import signal_embedding
+from txgraphs.inputs.patches import layer_position
+from txgraphs.length_adapter import length_adapter
 from txgraphs.mask import causal_mask, near_mask, padding_mask
 from txgraphs.position import patch_rotation, positions, relative_bias, rotation, token_positions
+from txgraphs.squeeze import pooled_mask, squeeze, upsampling
 from txgraphs.stack import (
     Given,
     Masks,
@@ -64,6 +67,7 @@ def encoder(
     x = embedded(spec, graph, stack, inputs, places)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, biased[layer], rotations, relative)
+        given.hidden(x)
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
     return final_normed(spec, graph, stack, x, given)
 
@@ -83,6 +87,11 @@ def signal_encoder(
         turning = patch_rotation(patches, rotary, graph.dtype)
         context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
     x, vectors = signal_embedding(spec, graph / f"{stack}.embedding", signal, *masks)  # (B, S, W), (B, S)
+    frames, real = x, vectors
+    if spec.squeeze is not None:
+        place = graph / f"{stack}.squeeze"
+        x = squeeze(spec.squeeze, place, x)  # (B, S/factor, W)
+        vectors = None if vectors is None else pooled_mask(spec.squeeze, place, vectors)  # (B, S/factor)
     if vectors is not None:
         context["mask"] = graph.call(padding_mask, vectors, x, name="mask")  # (B, 1, S, S)
     if rotary is not None and patches is None:
@@ -97,8 +106,16 @@ def signal_encoder(
     for layer, block in enumerate(spec.layers):
         if block.convolution is not None:
             context = {"attention_mask": vectors, "mask": context["mask"]} | distances[block]
+        given.hidden(x)
+        if spec.layer_positions and layer and patches is not None:
+            x = layer_position(patches, graph / f"{stack}.layer_positions.{layer - 1}", x, signal)
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
-    return final_normed(spec, graph, stack, x, given), vectors
+    y = final_normed(spec, graph, stack, x, given)
+    if spec.length_adapter is not None:
+        y, real = length_adapter(spec.length_adapter, graph / f"{stack}.length_adapter", y, real)
+    if spec.squeeze is not None:
+        y = upsampling(spec.squeeze, graph / f"{stack}.upsampling", y, frames)
+    return y, real
 
 
 def _through(
@@ -109,7 +126,6 @@ def _through(
     given: Given,
 ) -> ir.Value:
     """x (B,S,W) -> what an encoder's layer makes of it (B,S,W)."""
-    given.hidden(x)
     build: Callable[..., tuple[ir.Value, ...]] = encoder_block
     if block.convolution is not None:
         build = conformer_block

@@ -197,14 +197,23 @@ class CrossAttention(nn.Module):
     def __init__(self, spec: AttentionSpec, weighted: bool = False):
         super().__init__()
         self.num_heads, self.scale, self.weighted = spec.num_heads, spec.scale, weighted
+        self.shared = spec.unmasked and not weighted
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
 
     def forward(self, x: Tensor, mask: Tensor | None, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-        """x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W), and weights (B,N,S,E)."""
+        """x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W), and weights (B,N,S,E).
+
+        Without a mask and weights, x may have a multiple of B rows: adjacent rows share keys and values.
+        """
+        if self.shared:
+            together = self.q(x).reshape(k.shape[0], -1, self.q.weight.shape[0])  # (B, R/B*S, N*H)
+            mixed = scaled_dot_product_attention(split(together, self.num_heads), k, v, None, self.scale)
+            y = self.o(merge(mixed).reshape(*x.shape[:2], -1))  # (R, S, W)
+            return (y,)
         q = split(self.q(x), self.num_heads)  # (B, N, S, H)
         if not self.weighted:
-            y: Tensor = self.o(merge(scaled_dot_product_attention(q, k, v, mask, self.scale)))  # (B, S, W)
+            y = self.o(merge(scaled_dot_product_attention(q, k, v, mask, self.scale)))  # (B, S, W)
             return (y,)
         weights = attention_weights(q, k, mask, self.scale)
         y = self.o(merge(weighted_sum(weights, v)))

@@ -23,6 +23,7 @@ from txexport.spec import (
     PerformerAttentionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
+    WindowAttentionSpec,
 )
 from txmodels.attention import Attention, CachedAttention, CrossAttention
 from txmodels.disentangled_attention import DisentangledAttention
@@ -38,6 +39,7 @@ from txmodels.performer_attention import PerformerAttention
 from txmodels.position import asked
 from txmodels.strided_attention import StridedAttention
 from txmodels.transformer_xl_attention import TransformerXLAttention
+from txmodels.window_attention import WindowAttention
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: Attention,
@@ -56,6 +58,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LinformerAttentionSpec: LinformerAttention,
     LowRankAttentionSpec: LowRankAttention,
     PerformerAttentionSpec: PerformerAttention,
+    WindowAttentionSpec: WindowAttention,
 }
 FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {FeedForwardSpec: FeedForward, ExpertsSpec: Experts}
 

@@ -14,9 +14,12 @@ from txexport.spec import (
 from txmodels.block import EncoderBlock
 from txmodels.conformer_block import ConformerBlock, distance_context
 from txmodels.inputs import signal_embedding
+from txmodels.inputs.patches import LayerPosition
+from txmodels.length_adapter import LengthAdapter
 from txmodels.mask import causal_mask, near_mask, padding_mask
 from txmodels.norm import Norm
 from txmodels.position import RelativeBias, patch_rotation, positions, rotation, token_positions
+from txmodels.squeeze import PooledMask, Squeeze, Upsampling
 from txmodels.stack import Given, Stack, Values, layer_context
 
 
@@ -83,6 +86,15 @@ class SignalEncoder(nn.Module):
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
         if isinstance(spec.relative, RelativeSpec):
             self.relative = RelativeBias(spec.relative, spec.blocks[0].attention.num_heads)
+        if spec.layer_positions and spec.patches is not None:
+            self.layer_positions = nn.ModuleList(
+                LayerPosition(spec.patches) for _ in range(spec.num_layers - 1)
+            )
+        if spec.squeeze is not None:
+            self.squeeze, self.upsampling = Squeeze(spec.squeeze), Upsampling(spec.squeeze)
+            self.pooled_mask = PooledMask(spec.squeeze)
+        if spec.length_adapter is not None:
+            self.length_adapter = LengthAdapter(spec.length_adapter, spec.hidden_size)
 
     def forward(
         self, signal: Tensor, attention_mask: Tensor | None = None, given: Given | None = None
@@ -98,9 +110,14 @@ class SignalEncoder(nn.Module):
             cos, sin = patch_rotation(patches, rotary, signal)  # (B, S, R)
         if self.spec.masked:
             x, vectors = self.embedding(signal, attention_mask)  # (B, S, W), (B, S)
-            mask = padding_mask(vectors, x)  # (B, 1, S, S)
         else:
             x = self.embedding(signal)  # (B, S, W)
+        frames, real = x, vectors
+        if self.spec.squeeze is not None:
+            x = self.squeeze(x)  # (B, S/factor, W)
+            vectors = None if vectors is None else self.pooled_mask(vectors)  # (B, S/factor)
+        if vectors is not None:
+            mask = padding_mask(vectors, x)  # (B, 1, S, S)
         if rotary is not None and patches is None:
             cos, sin = rotation(rotary, positions(x, x.new_zeros(x.shape[0], dtype=torch.long)))  # (B, S, R)
         context: Values = {"mask": mask, "cos": cos, "sin": sin}
@@ -108,8 +125,10 @@ class SignalEncoder(nn.Module):
             order = torch.arange(x.shape[1], device=x.device)[None]  # (1, S)
             context["relative"] = self.relative(order, order)  # (1, N, S, S)
         distances = distance_context(self.spec, x)
-        for block, layer in zip(self.spec.layers, self.layers, strict=True):
+        for number, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             given.hidden(x)
+            if self.spec.layer_positions and number:
+                x = self.layer_positions[number - 1](x, signal)  # (B, S, W)
             if block.convolution is not None:
                 x, *weights = layer(x, vectors, mask=mask, **distances[block])
             else:
@@ -117,4 +136,6 @@ class SignalEncoder(nn.Module):
             given.weights(*weights)
         y: Tensor = self.final_norm(x)
         given.last(x, y)
-        return y, vectors
+        if self.spec.length_adapter is not None:
+            y, real = self.length_adapter(y, real)  # (B, S', W), (B, S')
+        return (y if self.spec.squeeze is None else self.upsampling(y, frames)), real

@@ -1,6 +1,7 @@
 """Mutations for some families: experts, soft caps, slopes, buckets, patches, dual encoders, windows."""
 
 import numpy as np
+from onnx import helper, numpy_helper
 
 from helpers.graph_edits import (
     attribute,
@@ -232,6 +233,31 @@ def blue_first(model):
 def drop_patch_places(model):
     """Patches without position embeddings."""
     through(function(model, "patch_embedding"), "position_weight", "Mul", 0.0)
+
+
+def queries_one_earlier(model):
+    """Queries that begin one vector too early, and end one too early."""
+    body = function(model, "boxes_head")
+    end = next(one for one in body.node if one.op_type == "Shape")
+    start = next(one for one in body.node if node(body, "Slice").input[1] in one.output)
+    set_constant(start, [constant_value(start)[0] - 1])
+    become(end, "Constant", value_ints=[-1])
+
+
+def corners_for_centres(model):
+    """The left upper corner of a box in place of its centre."""
+    body = function(model, "boxes_head")
+    shares = node(body, "Sigmoid")
+    [boxes] = shares.output
+    shares.output[:] = ["centred"]
+    matrix = np.eye(4, dtype=np.float32) - np.eye(4, k=-2, dtype=np.float32) / 2
+    body.node.append(helper.make_node("Constant", [], ["matrix"], value=numpy_helper.from_array(matrix)))
+    body.node.append(helper.make_node("MatMul", ["centred", "matrix"], [boxes]))
+
+
+def drop_layer_positions(model):
+    """Layers without positions of their own."""
+    through(function(model, "layer_position"), "position", "Mul", 0.0)
 
 
 def low_bands_last(model):

@@ -62,4 +62,4 @@ HABITUAL_NAMES = {
     "whole",
     "words",
 }
-HABITUAL_BINDINGS = 1320
+HABITUAL_BINDINGS = 1317

@@ -43,6 +43,7 @@ from txexport.spec import (
     StridedAttentionSpec,
     TextStackSpec,
 )
+from txexport.spec.lengths import behind
 
 
 def row(model_type: str, task: str, variant: str) -> Row:
@@ -114,6 +115,9 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("dinov2", "image-classification"),
         ("whisper", "automatic-speech-recognition"),
         ("moonshine", "automatic-speech-recognition"),
+        ("wav2vec2", "automatic-speech-recognition"),
+        ("sew", "automatic-speech-recognition"),
+        ("speech_to_text", "automatic-speech-recognition"),
         ("audio-spectrogram-transformer", "audio-classification"),
         ("whisper", "audio-classification"),
     ],
@@ -121,15 +125,52 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
 def test_operations_over_a_signal_are_those_that_pytorch_counts(model_type, task, checkpoint_of):
     labels = dict.fromkeys(("dinov2", "audio-spectrogram-transformer"), "5 labels")
     sums = {"whisper": "sum of all layers"} if task == "audio-classification" else {}
-    variant = ({"deit": "with teacher"} | labels | sums).get(model_type, "")
+    odd = {"wav2vec2": "biases, odd kernel, relu"}  # of even ones PyTorch counts a vector that is dropped
+    variant = ({"deit": "with teacher"} | labels | sums | odd).get(model_type, "")
     found = txexport.inspect(checkpoint_of(row(model_type, task, variant)), batch=2)
     with torch.device("meta"):
         model = transformer(found.spec)
         signal = torch.zeros(2, *found.spec.encoder.embedding.shape)
-        counted = operations(lambda: model.encode_signal(signal))
+        mask = [torch.ones(signal.shape[:2], dtype=torch.long)] * found.spec.encoder.masked
+        counted = operations(lambda: model.encode_signal(signal, *mask))
     work = found.prefill["encoder"]
     assert (work.matrices + work.head, work.attention) == counted
     assert work.tokens == 2 * found.spec.encoder.embedding.length
+    assert sum(flops.by_part(found.spec, "encoder", 0, 2).values()) == work.total
+
+
+@pytest.mark.parametrize(
+    ("model_type", "variant"),
+    [("wav2vec2", "narrower length adapter, masked"), ("wav2vec2-bert", "narrower length adapter")],
+)
+def test_operations_of_a_length_adapter_are_those_that_pytorch_counts(model_type, variant, checkpoint_of):
+    report = txexport.inspect(
+        checkpoint_of(row(model_type, "automatic-speech-recognition", variant)), batch=2
+    )
+    stack = report.spec.encoder
+    adapter = transformer(report.spec).encoder.length_adapter.requires_grad_(False)
+    size = stack.embedding.length
+    vectors, mask = torch.zeros(2, size, stack.hidden_size), torch.ones(2, size, dtype=torch.long)
+    counted = operations(lambda: adapter(vectors, mask))
+    assert 2 * flops.by_part(report.spec, "encoder", 0)["encoder.length_adapter"] == sum(counted)
+    assert sum(flops.by_part(report.spec, "encoder", 0, 2).values()) == report.prefill["encoder"].total
+    assert report.prefill["encoder"].head == 2 * 2 * 36 * 32 * behind(stack, size)
+
+
+def test_a_decoder_reads_what_a_length_adapter_leaves(checkpoint_of):
+    variant = "narrower adapter, BART"
+    report = txexport.inspect(
+        checkpoint_of(row("speech-encoder-decoder", "automatic-speech-recognition", variant)), batch=2
+    )
+    spec, model = report.spec, transformer(report.spec).requires_grad_(False)
+    size = behind(spec.encoder, spec.encoder.embedding.length)
+    vectors = torch.zeros(2, size, spec.source_size)
+    (encoded, _) = operations(lambda: [pair(vectors) for pair in model.cross])
+    assert flops.by_part(spec, "encoder", 0, 2)["cross"] == encoded
+    assert sum(flops.by_part(spec, "encoder", 0, 2).values()) == report.prefill["encoder"].total
+    cost = flops.cache(spec, 5, 2)
+    pairs = [pair(vectors) for pair in model.cross]
+    assert cost.cross_total == sum(4 * tensor.numel() for pair in pairs for tensor in pair)
 
 
 def test_operations_over_tokens_that_are_read_twice_are_those_that_pytorch_counts(checkpoint_of):

@@ -33,12 +33,13 @@ ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100,
 ELSEWHERE |= {"deberta": 48, "dinov3_vit": 48 - 48}  # the latter leaves out biases, and counts such a token
 ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "xlnet": -48}
 # What training masks with, and the norms of a normalised weight.
-ELSEWHERE |= dict.fromkeys(("wav2vec2", "hubert", "unispeech", "unispeech-sat", "wavlm"), -(48 + 6))
+ELSEWHERE |= dict.fromkeys(("wav2vec2", "hubert", "sew", "unispeech", "unispeech-sat", "wavlm"), -(48 + 6))
 ELSEWHERE |= {"data2vec-audio": -48}
 ELSEWHERE |= {"wav2vec2-bert": -48}
 ELSEWHERE |= {"parakeet_ctc": 2 * 2 * 48}  # means and variances of batch norms, which training counts
 # The same, less a convolution for positions that the original leaves out, and what training masks with.
 ELSEWHERE |= {"wav2vec2-conformer": 2 * 2 * 48 - (48 * 12 * 6 + 6 + 48) - 48}
+ELSEWHERE |= {"speech-encoder-decoder": -(48 + 6)}
 # Before a decoder, an encoder's pooler, and all token types but the first, in both.
 ELSEWHERE |= {"encoder-decoder": -(48 * 49 + 2 * 48), "vision-encoder-decoder": -48 * 49}
 BARTS = ("bart", "blenderbot", "blenderbot-small", "mbart", "marian", "pegasus", "plbart")

@@ -34,9 +34,11 @@ from txexport.spec import (
     ExpertsSpec,
     FeedForwardSpec,
     FramesSpec,
+    GatedFramesSpec,
     HeadKind,
     HeadSpec,
     LatentAttentionSpec,
+    LengthAdapterSpec,
     LocalAttentionSpec,
     LogMelSpec,
     ModelSpec,
@@ -56,6 +58,7 @@ from txexport.spec import (
     SignalStackSpec,
     SinusoidVectorsSpec,
     SpectrogramSpec,
+    SqueezeSpec,
     StridedAttentionSpec,
     SubsampledSpec,
     TextStackSpec,
@@ -92,8 +95,15 @@ WAVEFORM = WaveformSpec(
     position_kernel=4,
     position_groups=3,
 )
+BARE = dataclasses.replace(WAVEFORM, position_kernel=None, final_norm=None)
+SQUEEZE = SqueezeSpec(2, 4, 3, NORM, Activation.GELU)
+SQUEEZED = SignalStackSpec(BARE, (WHOLE,), 2, squeeze=SQUEEZE)
+ADAPTER = LengthAdapterSpec(12, 2, 3, 2, 1)
+PRE = dataclasses.replace(BLOCK, placement=NormPlacement.PRE)
+SHORTENED = SignalStackSpec(WAVEFORM, (WHOLE,), 2, length_adapter=ADAPTER)
 STEM = WaveformStemSpec(12, (ConvolutionSpec(7, 4, 3), ConvolutionSpec(12, 3, 2)), Activation.GELU)
 TURNED = SignalStackSpec(STEM, (dataclasses.replace(WHOLE, attention=TURNING),), 2)
+GATED = SignalStackSpec(GatedFramesSpec(12, 8, 6, (3, 5), 9, 1, scale=2.5), (BLOCK,), 2)
 MODULE = ConvolutionModuleSpec(12, 5, Activation.SILU, NORM, causal=True)
 BATCHED = ConvolutionModuleSpec(12, 3, Activation.SILU, batch_norm=BatchNormSpec(12, 1e-5), bias=True)
 CONVOLVED = dataclasses.replace(BLOCK, placement=NormPlacement.PRE, convolution=MODULE)
@@ -186,6 +196,43 @@ CONTRADICTIONS = {
     "final_norm is of size 5, expected 12": lambda: dataclasses.replace(
         WAVEFORM, final_norm=NormSpec(5, 1e-5)
     ),
+    "projected is False and the last convolution of size 5, expected hidden_size 12": lambda: (
+        dataclasses.replace(WAVEFORM, projected=False)
+    ),
+    "SqueezeSpec: factor is 0": lambda: dataclasses.replace(SQUEEZE, factor=0),
+    "SqueezeSpec: 12 channels are not divisible by position_groups 5": lambda: dataclasses.replace(
+        SQUEEZE, position_groups=5
+    ),
+    "squeeze is given for WaveformSpec, expected None, or a waveform without": lambda: dataclasses.replace(
+        SQUEEZED, embedding=WAVEFORM
+    ),
+    "squeeze is 9 wide, the stack 12": lambda: dataclasses.replace(
+        SQUEEZED, squeeze=dataclasses.replace(SQUEEZE, norm=NormSpec(9, 1e-5))
+    ),
+    "LengthAdapterSpec: stride is 0": lambda: dataclasses.replace(ADAPTER, stride=0),
+    "padding is 2 and kernel 3; expected less than half": lambda: dataclasses.replace(ADAPTER, padding=2),
+    "LengthAdapterSpec: norm is 12 wide, the adapter 7": lambda: dataclasses.replace(
+        ADAPTER, hidden_size=7, norm=NORM
+    ),
+    "a block with AttentionSpec of width 12, placement 'post'": lambda: dataclasses.replace(
+        ADAPTER, block=BLOCK
+    ),
+    "length_adapter is given for WaveformSpec and squeeze": lambda: dataclasses.replace(
+        SQUEEZED, length_adapter=ADAPTER
+    ),
+    "length_adapter is given for WaveformStemSpec and squeeze None": lambda: dataclasses.replace(
+        TURNED, length_adapter=ADAPTER
+    ),
+    "length_adapter has blocks over a sound without a mask": lambda: dataclasses.replace(
+        SHORTENED, length_adapter=dataclasses.replace(ADAPTER, block=PRE)
+    ),
+    "feed-forward network of length_adapter is 9 wide, the stack 12": lambda: dataclasses.replace(
+        SHORTENED,
+        length_adapter=dataclasses.replace(ADAPTER, feed_forward=FeedForwardSpec(9, 20, Activation.RELU)),
+    ),
+    "length_adapter is 9 wide without a projection, the stack 12": lambda: dataclasses.replace(
+        SHORTENED, length_adapter=dataclasses.replace(ADAPTER, hidden_size=9)
+    ),
     "attention is unmasked over a masked signal": lambda: SignalStackSpec(
         dataclasses.replace(WAVEFORM, masked=True), (WHOLE,), 2
     ),
@@ -232,6 +279,25 @@ CONTRADICTIONS = {
     ),
     "FramesSpec: norm is 12 wide, the frames 5": lambda: FramesSpec(12, 5, NORM),
     "SubsampledSpec: kernel is 2": lambda: SubsampledSpec(12, 8, 3, 2, kernel=2),
+    "GatedFramesSpec: kernels are .2,.": lambda: GatedFramesSpec(12, 8, 6, (2,), 9, 1),
+    "GatedFramesSpec: kernels are ..,": lambda: GatedFramesSpec(12, 8, 6, (), 9, 1),
+    "GatedFramesSpec: channels is 5": lambda: GatedFramesSpec(12, 8, 5, (3,), 9, 1),
+    "LengthAdapterSpec: num_layers is 0": lambda: dataclasses.replace(ADAPTER, num_layers=0),
+    "expected source_size=10, or projected=True": lambda: EncoderDecoderSpec(
+        dataclasses.replace(
+            SHORTENED, length_adapter=LengthAdapterSpec(10, 2, 3, 2, 1, norm=NormSpec(10, 1e-5))
+        ),
+        CROSSED,
+        CAUSAL_LM,
+    ),
+    "cross attention is unmasked over a masked sound": lambda: EncoderDecoderSpec(
+        GATED,
+        dataclasses.replace(
+            CROSSED,
+            blocks=(dataclasses.replace(CROSSING, cross_attention=dataclasses.replace(SELF, unmasked=True)),),
+        ),
+        CAUSAL_LM,
+    ),
     "SubsampledSpec: layers is 0": lambda: SubsampledSpec(12, 8, 3, 0),
     "ConvolutionSpec: stride is 0": lambda: ConvolutionSpec(5, 3, 0),
     "antialias is True": lambda: PatchSpec(12, (9, 9), 5, antialias=True),
@@ -551,6 +617,12 @@ MODELS = {
         encoder=SignalStackSpec(WAVEFORM, (WHOLE,), 2),
         head=HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=9),
     ),
+    "recognised speech, shortened": EncoderSpec(
+        encoder=SHORTENED, head=HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=9)
+    ),
+    "recognised speech, squeezed": EncoderSpec(
+        encoder=SQUEEZED, head=HeadSpec(HeadKind.CTC, tied=False, bias=True, labels=9)
+    ),
     "recognised speech, masked": EncoderSpec(
         encoder=SignalStackSpec(
             dataclasses.replace(
@@ -579,6 +651,18 @@ MODELS = {
     ),
     "vision": EncoderSpec(encoder=VISION, head=LABELLED, distilled=True),
     "two vectors": EncoderSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
+    "hearing with a mask": EncoderDecoderSpec(
+        encoder=GATED,
+        decoder=CROSSED,
+        head=CAUSAL_LM,
+    ),
+    "hearing with a mask, shortened": EncoderDecoderSpec(
+        encoder=dataclasses.replace(
+            SHORTENED, embedding=dataclasses.replace(WAVEFORM, masked=True), blocks=(BLOCK,)
+        ),
+        decoder=CROSSED,
+        head=CAUSAL_LM,
+    ),
     "hearing": EncoderDecoderSpec(encoder=HEARING, decoder=CROSSED, head=CAUSAL_LM),
     "relative": EncoderSpec(encoder=RELATIVE),
     "relative in every layer": EncoderSpec(

@@ -14,6 +14,7 @@ import txgraphs.attention_pool
 import txgraphs.block
 import txgraphs.experts
 import txgraphs.feedforward
+import txgraphs.heads.boxes
 import txgraphs.heads.causal_lm
 import txgraphs.heads.masked_lm
 import txgraphs.heads.pick
@@ -29,10 +30,12 @@ import txgraphs.inputs.tokens
 import txgraphs.inputs.waveform
 import txgraphs.inputs.waveform_stem
 import txgraphs.layer_sum
+import txgraphs.length_adapter
 import txgraphs.linear
 import txgraphs.mask
 import txgraphs.norm
 import txgraphs.position
+import txgraphs.squeeze
 import txmodels.activation
 import txmodels.architectures.dual_encoder
 import txmodels.attention
@@ -40,6 +43,7 @@ import txmodels.attention_pool
 import txmodels.block
 import txmodels.experts
 import txmodels.feedforward
+import txmodels.heads.boxes
 import txmodels.heads.causal_lm
 import txmodels.heads.masked_lm
 import txmodels.heads.pick
@@ -55,10 +59,12 @@ import txmodels.inputs.tokens
 import txmodels.inputs.waveform
 import txmodels.inputs.waveform_stem
 import txmodels.layer_sum
+import txmodels.length_adapter
 import txmodels.linear
 import txmodels.mask
 import txmodels.norm
 import txmodels.position
+import txmodels.squeeze
 from helpers.twins import ABSENT, check, check_asked, integers, lengths_of, over_slots, random, seeded
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 from transformers.models.phimoe.modeling_phimoe import sparsemixer
@@ -76,6 +82,7 @@ from txexport.spec import (
     AttentionPoolSpec,
     AttentionSpec,
     BlockSpec,
+    BoxesSpec,
     Cache,
     ConvolutionNorm,
     ConvolutionSpec,
@@ -84,6 +91,7 @@ from txexport.spec import (
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    LengthAdapterSpec,
     LogMelSpec,
     NormKind,
     NormPlacement,
@@ -97,6 +105,7 @@ from txexport.spec import (
     RotarySpec,
     RoundedAlibiSpec,
     SpectrogramSpec,
+    SqueezeSpec,
     TimeDelaySpec,
     VectorSpec,
     WaveformSpec,
@@ -494,6 +503,21 @@ def test_cross_attention(name, weighted):
     check(module, partial(txgraphs.attention.cross_attention, spec, weighted), *arguments)
 
 
+def test_rows_that_share_a_source_attend_as_if_each_had_its_own():
+    """Beams: three sources, four rows of each."""
+    spec, copies = CROSSING["whole"], 4
+    k, v = (random(B, spec.num_kv_heads, E, H) for _ in range(2))
+    module, x = txmodels.attention.CrossAttention(spec), random(copies * B, S, W)
+
+    def graph(g, x, mask, k, v):
+        return txgraphs.attention.shared_cross_attention(spec, g, x, k, v)
+
+    [y] = check(module, graph, x, ABSENT, k, v)
+    with torch.no_grad():
+        (expected,) = module(x, None, *(part.repeat_interleave(copies, dim=0) for part in (k, v)))
+    assert np.abs(y - expected.numpy()).max() < 1e-5
+
+
 @pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", [Activation.GELU, Activation.SILU])
@@ -794,10 +818,11 @@ PATCHES = [
     ),
     PatchSpec(W, (12, 19), 4, registers=3),
     PatchSpec(W, (12, 19), 4, registers=3, positioned=False),
+    PatchSpec(W, (12, 19), 4, detection_tokens=3),
 ]
 
 
-@pytest.mark.parametrize("spec", PATCHES, ids=lambda spec: f"{spec.tokens} tokens {spec.registers} registers")
+@pytest.mark.parametrize("spec", PATCHES, ids=lambda spec: f"{spec.tokens} tokens {spec.length} vectors")
 def test_patch_embedding(spec):
     module, function = (
         txmodels.inputs.patches.PatchEmbedding(spec),
@@ -818,6 +843,18 @@ def test_patch_embedding_of_any_size(size, antialias):
     )
     found = check(module, function, random(B, spec.channels, *size))
     assert found[0].shape == (B, 1 + (size[0] // 4) * (size[1] // 4), W)
+
+
+@pytest.mark.parametrize("size", [(12, 19), (9, 23), (31, 4)], ids="{0[0]} by {0[1]}".format)
+def test_layer_position(size):
+    """Positions of detection tokens are not interpolated: they are the table's last rows."""
+    spec = PatchSpec(W, (12, 19), 4, any_size=True, detection_tokens=3)
+    module = txmodels.inputs.patches.LayerPosition(spec)
+    patches = (size[0] // 4) * (size[1] // 4)
+    x = torch.zeros(B, 1 + patches + 3, W)
+    y = check(module, partial(txgraphs.inputs.patches.layer_position, spec), x, random(B, 3, *size))
+    table = module.weight.detach().numpy()
+    assert np.array_equal(y[0][0, [0, -3, -2, -1]], table[[0, -3, -2, -1]])
 
 
 @pytest.mark.parametrize("size", [(12, 19), (9, 23), (31, 4)], ids="{0[0]} by {0[1]}".format)
@@ -905,6 +942,76 @@ def test_masked_waveform_embedding(kind, normed):
         x, vectors = check(module, function, random(B, max(lengths)), mask)
         assert vectors.sum(1).tolist() == [spec.vectors(length) for length in lengths]
         assert x.shape == (*vectors.shape, W)
+
+
+@pytest.mark.parametrize("kernel", [1, 4, 5])
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_squeeze(factor, kernel):
+    """Vectors behind the last complete group are dropped."""
+    spec = SqueezeSpec(factor, kernel, 2, NORM, Activation.GELU)
+    module, function = txmodels.squeeze.Squeeze(spec), partial(txgraphs.squeeze.squeeze, spec)
+    for length in (factor, 7, 12):
+        assert check(module, function, random(B, length, W))[0].shape == (B, length // factor, W)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_pooled_mask(factor):
+    """A group with a vector of the signal counts as one."""
+    spec = SqueezeSpec(factor, 4, 2, NORM, Activation.GELU)
+    module, function = txmodels.squeeze.PooledMask(spec), partial(txgraphs.squeeze.pooled_mask, spec)
+    for length in (factor, 7, 12):
+        rows = torch.tensor([length, 1, max(1, length - 2)])
+        (pooled,) = check(module, function, (torch.arange(length) < rows[:, None]).long())
+        groups = (-(-rows // factor)).clamp(max=length // factor)
+        assert pooled.sum(1).tolist() == groups.tolist()
+
+
+@pytest.mark.parametrize("kind", [Activation.GELU, Activation.RELU])
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_upsampling(factor, kind):
+    spec = SqueezeSpec(factor, 4, 2, NORM, kind)
+    module = txmodels.squeeze.Upsampling(spec)
+    for length in (factor, 7, 12):
+        squeezed, frames = random(B, length // factor, W), random(B, length, W)
+        (y,) = check(module, partial(txgraphs.squeeze.upsampling, spec), squeezed, frames)
+        assert y.shape == frames.shape
+        assert not y[:, length // factor * factor :].any()
+
+
+SIZES = [(3, 2, 1), (4, 3, 1), (5, 1, 2)]  # kernel, stride, padding
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding"), SIZES)
+def test_gated_convolution_and_mask(kernel, stride, padding):
+    """A row has as many vectors as it would have without padding."""
+    spec = LengthAdapterSpec(W, 1, kernel, stride, padding)
+    module = txmodels.length_adapter.GatedConvolution(spec)
+    function = partial(txgraphs.length_adapter.gated_convolution, spec)
+    masking = partial(txgraphs.length_adapter.shortened_mask, spec)
+    for length in (spec.least(1), 7, 12):
+        x, rows = random(B, length, W), torch.tensor([length, max(1, length - 1), max(1, length - 4)])
+        (y,) = check(module, function, x)
+        assert y.shape == (B, spec.after(length), W)
+        mask = (torch.arange(length) < rows[:, None]).long()
+        (shortened,) = check(txmodels.length_adapter.ShortenedMask(spec), masking, mask)
+        assert shortened.sum(1).tolist() == [max(0, spec.after(row)) for row in rows.tolist()]
+        assert shortened.shape[1] == y.shape[1]
+
+
+def test_adapter_block():
+    attention = AttentionSpec(W, 4, 4, 6, causal=False)
+    feed = FeedForwardSpec(W, 50, Activation.RELU)
+    block = BlockSpec(attention, feed, NORM, NormPlacement.PRE)
+    spec = LengthAdapterSpec(W, 1, 3, 2, 1, block=block)
+    module = txmodels.length_adapter.AdapterBlock(spec)
+    mask = (torch.arange(4) < torch.tensor([[4], [3], [1]])).long()
+    check(module, partial(txgraphs.length_adapter.adapter_block, spec), random(B, 7, W), mask)
+
+
+def test_half_feed_forward():
+    spec = FeedForwardSpec(W, 5, Activation.RELU)
+    module = txmodels.length_adapter.HalfFeedForward(spec)
+    check(module, partial(txgraphs.length_adapter.half_feed_forward, spec), random(B, S, W))
 
 
 def test_adapter():
@@ -1051,6 +1158,24 @@ def test_token_head(transform, bias):
     module = txmodels.heads.tokens.TokenHead(spec, W)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
     check(module, partial(txgraphs.heads.tokens.token_head, spec), random(B, S, W))
+
+
+@pytest.mark.parametrize(("queries", "layers"), [(3, (3, 3)), (5, (1, 2))])
+def test_boxes_head(queries, layers):
+    """The last vectors alone are read."""
+    boxes = BoxesSpec(queries, *layers)
+    spec = HeadSpec(HeadKind.BOXES, tied=False, bias=True, labels=4, boxes=boxes)
+    module = txmodels.heads.boxes.BoxesHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
+    x = random(B, 7, W)
+    logits, pred_boxes = check(module, partial(txgraphs.heads.boxes.boxes_head, spec), x)
+    assert logits.shape == (B, queries, 4)
+    assert ((pred_boxes > 0) & (pred_boxes < 1)).all()
+    scores = module(x)[0]
+    x[:, : 7 - queries] += 1
+    assert torch.equal(module(x)[0], scores)
+    x[:, 7 - queries :] += 1
+    assert not torch.equal(module(x)[0], scores)
 
 
 @pytest.mark.parametrize("masked", [True, False])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from txexport.contracts import roles
+from txexport.contracts import names, roles
 from txexport.spec import Cache
 
 INT, FLOAT, BOOL = "int64", "float", "bool"
@@ -48,6 +48,11 @@ class Contract:
     role: str = roles.MODEL
     hub: bool = False
     outputs: tuple[str, ...] = ()
+
+    @property
+    def shares_sources(self) -> bool:
+        """True if adjacent rows of a step may share a source that has no mask; weights (B,N,S,E) do not."""
+        return self.cache == Cache.STATIC and names.ATTENTIONS not in self.outputs
 
 
 def ints(name: str, *shape: int | str) -> Port:

@@ -35,6 +35,7 @@ CLS_LOGITS = "cls_logits"  # (B,labels)
 DISTILLATION_LOGITS = "distillation_logits"  # (B,labels)
 TEXT_EMBEDS = "text_embeds"  # (T,W)
 IMAGE_EMBEDS = "image_embeds"  # (I,W)
+PRED_BOXES = "pred_boxes"  # (B,Q,4): centre, width, height, as shares of the image's
 EMBEDDINGS = "embeddings"  # (B,D): a speaker's vector
 LOGITS_PER_TEXT = "logits_per_text"  # (T,I)
 LOGITS_PER_IMAGE = "logits_per_image"  # (I,T)
@@ -65,6 +66,7 @@ NUM_CHOICES = "num_choices"
 HEIGHT, WIDTH = "height", "width"
 NUM_SAMPLES = "num_samples"
 NUM_FRAMES = "num_frames"
+SOURCES = "sources"  # of which adjacent rows of a batch may share one; the batch is a multiple of it
 TEXT_BATCH_SIZE = "text_batch_size"
 IMAGE_BATCH_SIZE = "image_batch_size"
 

@@ -49,7 +49,8 @@ class GraphFacts:
     vector the head reads. `prefix_tokens` are the hidden states before the patches of an image. `vector` is
     the output that is the embedding of a sequence, if the graph pools it itself and not by BERT's pooler.
     With `sigmoid_scores`, each pair of a text and an image has a probability of its own. A sound has
-    `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them.
+    `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
+    layers for every `layer_stride`, unless that is 0, which means the same number.
     """
 
     vocab_size: int = 0
@@ -62,6 +63,7 @@ class GraphFacts:
     sigmoid_scores: bool = False
     least_samples: int = 0
     vector_stride: int = 0
+    layer_stride: int = 0
     filter_width: int = 0
 
 

@@ -8,7 +8,9 @@ from txexport.inspection.attention_operations import cached
 from txexport.inspection.parameter_count import learned
 from txexport.inspection.summary import convolution, feed_forward, heads
 from txexport.parts import architecture_of, input_of
+from txexport.parts.stacks import merged_vectors
 from txexport.spec import BlockSpec, ModelSpec, NormPlacement
+from txexport.spec.lengths import adapter_of, squeeze_of
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class _Stack:
         """The stack and all its parts."""
         read = flops.prefill(self.spec, self.length, self.batch).get(self.name)
         work = f"next token after {self.length:,}" if read is None else f"reading {read.tokens:,} tokens"
-        owners = [f"{self.name}.embedding", f"{self.name}.relative"]
+        owners = [f"{self.name}.{part}" for part in ("embedding", "relative", "squeeze", "layer_positions")]
         before = self._part("embedding", owners, ", ".join(input_of(self.stack).summary(self.stack)))
         blocks: dict[BlockSpec, list[int]] = {}
         for number, block in enumerate(self.stack.layers):
@@ -112,9 +114,15 @@ class _Stack:
         return flops.NUMBER * cached(kind) * size * self.batch
 
     def _behind(self) -> list[CostPart]:
-        parts = []
+        parts = [self._part(merging, [f"{self.name}.{merging}"]) for merging in merged_vectors(self.stack)]
         if self.stack.final_norm is not None:
             parts.append(self._part("final_norm", [f"{self.name}.final_norm"], self.stack.final_norm.kind))
+        if (squeeze := squeeze_of(self.stack)) is not None:
+            note = f"{squeeze.factor} vectors of each"
+            parts.append(self._part("upsampling", [f"{self.name}.upsampling"], note))
+        if (adapter := adapter_of(self.stack)) is not None:
+            note = f"{adapter.num_layers} convolutions, each with a stride of {adapter.stride}"
+            parts.append(self._part("length_adapter", [f"{self.name}.length_adapter"], note))
         for readout in architecture_of(self.spec).readouts(self.spec, self.name):
             part = self._part(readout.owner, [readout.owner], readout.note)
             if part.parameters or part.operations:

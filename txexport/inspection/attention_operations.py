@@ -25,6 +25,7 @@ from txexport.spec import (
     StackSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
+    WindowAttentionSpec,
 )
 
 Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
@@ -62,6 +63,8 @@ def pairs(spec: Attention, length: int) -> int:
             return _in_window(spec.window, spec.causal, length)
         case LongformerAttentionSpec():
             return _in_window(spec.window // 2 + 1, spec.causal, length)
+        case WindowAttentionSpec():  # of whole windows
+            return length * spec.size
         case LinformerAttentionSpec():
             return length * spec.projected_length
         case PerformerAttentionSpec():  # with the features, and with their sums

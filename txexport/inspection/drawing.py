@@ -26,6 +26,7 @@ TITLES = {
     "final_norm": "final norm",
     "next_sentence": "next-sentence head",
     "distilled": "distilled head",
+    "length_adapter": "length adapter",
     "layer_sum": "sum of all layers",
     "cross_projection": "projection",
     "cross": "keys and values",

@@ -12,12 +12,20 @@ from txexport.formats import FLOAT
 from txexport.inspection.attention_operations import cached, pairs, per_pair, relative, scores
 from txexport.inspection.parameter_count import active
 from txexport.parts import Decoding, Readout, architecture_of, input_of, parameters
+from txexport.parts.stacks import layer_vectors, merged_vectors, returned_vectors
 from txexport.parts.vectors import attention_pool
-from txexport.spec import AttentionPoolSpec, BlockSpec, ModelSpec, StackSpec
+from txexport.spec import AttentionPoolSpec, BlockSpec, LengthAdapterSpec, ModelSpec, StackSpec
+from txexport.spec.lengths import adapter_of, inside, squeeze_of
 
 NUMBER = FLOAT.bits // 8  # bytes of a number of keys, values and scores
-# Matrices not multiplied with tokens: relative positions, and features, which `pairs` counts.
-OTHERS = ("_position.weight", ".features.weight")
+# Matrices not multiplied with tokens: relative positions, their biases, and features, which `pairs` counts.
+OTHERS = (
+    "_position.weight",
+    ".features.weight",
+    ".attention.relative.weight",
+    ".relative.up.weight",
+    ".relative.down.weight",
+)
 
 
 @dataclass(frozen=True)
@@ -112,18 +120,22 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
     source = source_tokens(spec, decoding, length) if decoding is not None else 0
     embedding = 0 if decodes else input_of(stack).operations(stack.embedding)
     result = {f"{name}.embedding": 2 * size * _matrices(spec, f"{name}.embedding.project") + embedding}
+    result |= _around(spec, name, size)
     shared: dict[str, int] = {}
-    for layer, block in enumerate(stack.layers):
+    read = [1] * stack.num_layers if decodes else layer_vectors(stack, length)
+    for layer, (block, vectors) in enumerate(zip(stack.layers, read, strict=True)):
         owners = {part: f"{name}.layers.{layer}.{part}" for part in block.sublayers}
-        result |= {owner: 2 * size * _matrices(spec, owner) for owner in owners.values()}
-        attention = _attention_of_step(block, length, source) if decodes else _attention(block, size)
+        result |= {owner: 2 * vectors * _matrices(spec, owner) for owner in owners.values()}
+        attention = _attention_of_step(block, length, source) if decodes else _attention(block, vectors)
         for part, operations in attention.items():
             result[owners[part]] += operations
-        row, shared[owners["attention"]] = relative(stack, block, size)
+        row, shared[owners["attention"]] = relative(stack, block, vectors)
         result[owners["attention"]] += row
         if block.convolution is not None:
-            result[owners["convolution"]] += size * block.convolution.operations
-    result |= _by_readout(spec, name, size)
+            result[owners["convolution"]] += vectors * block.convolution.operations
+    for merging, vectors in merged_vectors(stack).items():
+        result[f"{name}.{merging}"] = 2 * vectors * _matrices(spec, f"{name}.{merging}")
+    result |= _by_readout(spec, name, 1 if decodes else returned_vectors(stack, length))
     return {owner: batch * work + shared.get(owner, 0) for owner, work in result.items()}
 
 
@@ -133,9 +145,9 @@ def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
     (B,N,S,S), or for sparse attention the computed ones.
     """
     counts = (
-        block.attention.num_heads * scores(block.attention, tokens(stack, length))
+        block.attention.num_heads * scores(block.attention, vectors)
         for stack in spec.stacks.values()
-        for block in stack.blocks
+        for block, vectors in zip(stack.layers, layer_vectors(stack, length), strict=True)
     )
     return NUMBER * batch * max(counts)
 
@@ -152,7 +164,9 @@ def decoding_of(spec: ModelSpec) -> Decoding | None:
 
 def source_tokens(spec: ModelSpec, decoding: Decoding, length: int) -> int:
     """The number of an encoder's vectors that a decoder attends to; 0 without an encoder."""
-    return 0 if decoding.source is None else tokens(spec.stacks[decoding.source], length)
+    if decoding.source is None:
+        return 0
+    return returned_vectors(spec.stacks[decoding.source], length)
 
 
 def _step_only(spec: ModelSpec) -> str | None:
@@ -164,15 +178,24 @@ def _step_only(spec: ModelSpec) -> str | None:
 def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
     """The pass of a stack over complete rows."""
     stack = spec.stacks[name]
-    size = tokens(stack, length)
+    size, read = tokens(stack, length), layer_vectors(stack, length)
+    layers, last = list(zip(stack.layers, read, strict=True)), returned_vectors(stack, length)
     readouts = architecture_of(spec).readouts(spec, name)
-    matrices = 2 * size * _weights(spec, name) + input_of(stack).operations(stack.embedding)
-    matrices += sum(_read_out(spec, readout, size) for readout in readouts if readout.for_decoder)
-    convolutions = [block.convolution for block in stack.layers if block.convolution is not None]
-    matrices += sum(size * convolution.operations for convolution in convolutions)
-    head = sum(_read_out(spec, readout, size) for readout in readouts if not readout.for_decoder)
-    attention = sum(sum(_attention(block, size).values()) for block in stack.layers)
-    positions = [relative(stack, block, size) for block in stack.layers]
+    matrices = 2 * size * _matrices(spec, f"{name}.embedding.project")
+    matrices += 2 * sum(
+        vectors * _matrices(spec, f"{name}.layers.{layer}") for layer, vectors in enumerate(read)
+    )
+    matrices += 2 * sum(
+        vectors * _matrices(spec, f"{name}.{merging}") for merging, vectors in merged_vectors(stack).items()
+    )
+    matrices += input_of(stack).operations(stack.embedding) + sum(_around(spec, name, size).values())
+    matrices += sum(_read_out(spec, readout, last) for readout in readouts if readout.for_decoder)
+    matrices += sum(
+        vectors * block.convolution.operations for block, vectors in layers if block.convolution is not None
+    )
+    head = sum(_read_out(spec, readout, last) for readout in readouts if not readout.for_decoder)
+    attention = sum(sum(_attention(block, vectors).values()) for block, vectors in layers)
+    positions = [relative(stack, block, vectors) for block, vectors in layers]
     attention += sum(row for row, _ in positions)
     once = sum(shared for _, shared in positions)
     return _pass(batch * size, batch * matrices, batch * attention + once, batch * head)
@@ -181,6 +204,31 @@ def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
 def _pass(size: int, matrices: int, attention: int, head: int) -> Pass:
     total = matrices + attention + head
     return Pass(size, matrices, attention, head, total, round(total / size))
+
+
+def _around(spec: ModelSpec, name: str, size: int) -> dict[str, int]:
+    """The operations of the components between layers and embedding of `size` vectors, and behind layers."""
+    stack = spec.stacks[name]
+    squeeze, adapter = squeeze_of(stack), adapter_of(stack)
+    if adapter is not None:
+        return {f"{name}.length_adapter": _adapting(spec, f"{name}.length_adapter", adapter, size)}
+    if squeeze is None:
+        return {}
+    upsampling = 2 * inside(stack, size) * _matrices(spec, f"{name}.upsampling")
+    return {f"{name}.squeeze": squeeze.operations(size), f"{name}.upsampling": upsampling}
+
+
+def _adapting(spec: ModelSpec, owner: str, adapter: LengthAdapterSpec, size: int) -> int:
+    """The operations of a length adapter that reads `size` vectors."""
+    work = 2 * size * (_matrices(spec, f"{owner}.before") + _matrices(spec, f"{owner}.project"))
+    convolutions = 1 if adapter.block is None else 2
+    for layer in range(adapter.num_layers):
+        size = adapter.after(size)
+        work += convolutions * 4 * size * adapter.hidden_size**2 * adapter.kernel
+        work += 2 * size * _matrices(spec, f"{owner}.layers.{layer}")
+        if adapter.block is not None:
+            work += sum(_attention(adapter.block, size).values())
+    return work
 
 
 def _attention(block: BlockSpec, size: int) -> dict[str, int]:

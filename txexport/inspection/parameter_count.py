@@ -35,11 +35,11 @@ class Parameters:
 
     `components` add up to `total`. Norms and learned scales are "norms" wherever a stack has them, a relative
     bias is "attention", a router is "experts", an adapter "feed_forward"; a head tied to the embedding counts
-    there, its own norm in "head". `active` are those that one token uses, with the chosen experts only.
-    `effective` counts shared ones again in every layer that has them. `fixed` are numbers of tables that
-    nothing learns, in none of the others. `rule_of_thumb` is 12 d² n for n layers of width d (Kaplan et al.
-    2020, 2.1) summed over the stacks, 4 for attention and 8 for a feed-forward network of 4 d; `share` is
-    `without_embeddings` in units of it.
+    there, its own norm in "head"; what joins vectors between stages is "embedding". `active` are those that
+    one token uses, with the chosen experts only. `effective` counts shared ones again in every layer that has
+    them. `fixed` are numbers of tables that nothing learns, in none of the others. `rule_of_thumb` is 12 d² n
+    for n layers of width d (Kaplan et al. 2020, 2.1) summed over the stacks, 4 for attention and 8 for a
+    feed-forward network of 4 d; `share` is `without_embeddings` in units of it.
     """
 
     components: dict[str, int]
@@ -65,7 +65,8 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
     fixed = sum(sizes) - sum(components.values())
     total = sum(components.values())
     inner = total - components["embedding"]
-    rule = sum(12 * stack.num_layers * stack.hidden_size**2 for stack in spec.stacks.values())
+    layers = (block for stack in spec.stacks.values() for block in stack.layers)
+    rule = sum(12 * block.attention.hidden_size**2 for block in layers)
     return Parameters(components, total, inner, total - idle, effective, fixed, rule, inner / rule)
 
 
@@ -84,9 +85,17 @@ def component(spec: ModelSpec, name: str) -> str:
     owner, part, *rest = name.split(".")
     if owner not in spec.stacks:
         return OWNERS.get(owner, "head")
+    if part == "mergings":
+        return "norms" if rest[1] == "norm" else "embedding"
     if part == "relative":
         return "attention"
-    if part == "embedding":
+    if part == "upsampling":
+        return "feed_forward"
+    if part == "layer_positions":
+        return "embedding"
+    if part == "length_adapter":
+        return _of_adapter(rest)
+    if part in ("embedding", "squeeze"):
         return "norms" if rest[0] == "norm" else "embedding"
     if part == "final_norm":
         return "norms"
@@ -98,6 +107,16 @@ def component(spec: ModelSpec, name: str) -> str:
     if sublayer == "adapter":
         return inner if inner == "feed_forward" else "norms"
     return sublayer if sublayer in COMPONENTS and not inner.endswith("_norm") else "norms"
+
+
+def _of_adapter(rest: list[str]) -> str:
+    """The component of a length adapter's parameter: `project.weight`, `layers.0.attention.q.weight`."""
+    inner = rest[2] if rest[0] == "layers" else rest[0]
+    if inner.endswith("norm"):
+        return "norms"
+    if inner in ("residual", "convolution", "convolutions"):
+        return "convolution"
+    return inner if inner == "attention" else "feed_forward"
 
 
 def active(spec: ModelSpec, name: str) -> bool:

@@ -23,8 +23,10 @@ from txexport.spec import (
     RotatedInputAttentionSpec,
     SparseAttentionSpec,
     StackSpec,
+    StagedStackSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
+    WindowAttentionSpec,
 )
 
 
@@ -32,7 +34,7 @@ def outline(spec: StackSpec) -> str:
     """Sizes, positions, norms and windows; " / " separates values that differ from layer to layer."""
     blocks = spec.blocks
     parts = [
-        f"{spec.num_layers} {'causal layers' if spec.causal else 'layers'} of width {spec.hidden_size:,}",
+        _depth(spec),
         _each(heads(block.attention) for block in blocks),
         *(["attention to the encoder"] if spec.has_cross_attention else []),
         _each(feed_forward(block.feed_forward) for block in blocks),
@@ -42,6 +44,17 @@ def outline(spec: StackSpec) -> str:
         *_windows(spec),
     ]
     return ", ".join(parts)
+
+
+def _depth(spec: StackSpec) -> str:
+    """The number of layers and their width, in each stage if there are several."""
+    if isinstance(spec, StagedStackSpec):
+        counts, widths = (
+            " / ".join(f"{number:,}" for number in numbers)
+            for numbers in zip(*((stage.num_layers, stage.hidden_size) for stage in spec.stages), strict=True)
+        )
+        return f"{len(spec.stages)} stages of {counts} layers of widths {widths}"
+    return f"{spec.num_layers} {'causal layers' if spec.causal else 'layers'} of width {spec.hidden_size:,}"
 
 
 def _each(texts: Iterable[str]) -> str:
@@ -76,6 +89,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return f"{heads} (LowRank)"
         case PerformerAttentionSpec():
             return f"{heads} (Performer)"
+        case WindowAttentionSpec(cosine=cosine):
+            return heads if cosine is None else f"{heads} (cosines)"
         case _:
             assert_never(spec)
 

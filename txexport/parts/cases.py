@@ -8,8 +8,8 @@ from math import ceil, log
 import numpy as np
 
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Skipped, Sources
-from txexport.spec import ExpertsSpec, StackSpec, TextStackSpec
+from txexport.parts.part import SignalCase, Skipped, Sources
+from txexport.spec import EncoderDecoderSpec, ExpertsSpec, GatedFramesSpec, StackSpec, TextStackSpec
 
 LONGEST = 1024  # tokens of the longest case if the model's limit is larger, or none
 BEAMS, BEAM_TOKENS = 4, 8  # beams of a beam search, and its maximum of new tokens
@@ -48,7 +48,7 @@ class DecoderCase:
     """Rows of tokens, read in steps; `steps` (number of steps, B) has the tokens of each row per step.
 
     `left` pads the steps on the left. `sources` are the inputs of an encoder, if there is one: rows of
-    tokens, or spectrograms (bands,frames).
+    tokens, or signals. With a `batch`, encoder and reference read them padded, all at once.
     """
 
     name: str
@@ -56,6 +56,7 @@ class DecoderCase:
     steps: np.ndarray
     left: bool = False
     sources: Sources | None = None
+    batch: SignalCase | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,11 @@ def decoder_cases(
         rows = -(-experts // min(longest, 64))
         plans.append(("every expert", np.full((1, rows), min(longest, 64)), False))
         drawn.append([min(4, most)] * rows)
-    padding = source.embedding.position.pad_token_id if isinstance(source, TextStackSpec) else None
+    padding = None
+    if isinstance(source, TextStackSpec):
+        padding = source.embedding.position.pad_token_id
+    elif source is not None and isinstance(source.embedding, GatedFramesSpec):
+        padding = source.embedding.pad_token_id
     return [
         DecoderCase(
             name,
@@ -206,6 +211,27 @@ def decoder_cases(
         for (name, steps, padded_left), read in zip(plans, drawn, strict=True)
         if steps.sum(axis=0).max() <= longest and steps.sum(axis=0).min() >= 1 and steps.any(axis=1).all()
     ]
+
+
+def padded_sources(spec: EncoderDecoderSpec, seed: int = 0) -> DecoderCase:
+    """Nine sounds of several lengths that the encoder reads as one batch, and one token of each row.
+
+    Shorter ones are padded with random numbers on the right: the mask must hide them.
+    """
+    random, source = np.random.default_rng(seed), spec.encoder
+    sounds: Sources = input_of(source).rows(source, random, MANY)
+    lengths = np.array([len(sound) for sound in sounds])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    signals = random.standard_normal((*mask.shape, *np.shape(sounds[0])[1:]), np.float32)
+    for signal, sound in zip(signals, sounds, strict=True):
+        signal[: len(sound)] = sound
+    for kernel, stride in spec.counted:
+        lengths = (lengths - kernel) // stride + 1
+    real = np.arange(lengths.max()) < lengths[:, None]
+    batch = SignalCase("", signals, mask.astype(np.int64), real)
+    rows = [_tokens(random, spec.vocab_size, 1, None) for _ in sounds]
+    steps = np.ones((1, len(rows)), int)
+    return DecoderCase("nine sounds in one padded batch", rows, steps, sources=sounds, batch=batch)
 
 
 def one_row(name: str, vocab_size: int, length: int, seed: int = 0) -> DecoderCase:

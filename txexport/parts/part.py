@@ -20,13 +20,15 @@ class SignalCase:
     """A batch of images (B,channels,height,width), of spectrograms, or of waveforms (B,samples).
 
     `mask` is the attention mask, for a stack that reads one; `real` (B,S) is then true for the vectors of the
-    signal, and false for those of padding.
+    signal, and false for those of padding; so is `within` for those in the layers, where these have another
+    number of vectors.
     """
 
     name: str
     signals: np.ndarray
     mask: np.ndarray | None = None
     real: np.ndarray | None = None
+    within: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

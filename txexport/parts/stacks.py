@@ -1,12 +1,25 @@
-"""Ports and parameters of a stack with any input."""
+"""Ports, facts and parameters of a stack with any input."""
+
+from dataclasses import replace
 
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
+from txexport.contracts.stage import GraphFacts
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Shape
-from txexport.spec import RelativeSpec, RelativeVectorsSpec, SinusoidVectorsSpec, StackSpec
-from txexport.spec.parameters import block
-from txexport.spec.shapes import Shapes, norm, under
+from txexport.spec import (
+    LengthAdapterSpec,
+    RelativeSpec,
+    RelativeVectorsSpec,
+    SignalStackSpec,
+    SinusoidVectorsSpec,
+    SqueezeSpec,
+    StackSpec,
+    StagedStackSpec,
+)
+from txexport.spec.lengths import adapter_of, behind, inside, least_behind, resampled, squeeze_of, strides
+from txexport.spec.parameters import block, feed_forward, merging
+from txexport.spec.shapes import Shapes, linear, norm, under
 
 TOKENS: Shape = (names.BATCH_SIZE, names.SEQUENCE_LENGTH)
 
@@ -15,6 +28,49 @@ def hidden_shape(stack: StackSpec, tokens: Shape) -> Shape:
     """Shape (B,S) of hidden states, for texts of shape `tokens`."""
     length = input_of(stack).length(stack.embedding, tokens[1])
     return tokens[0], length
+
+
+def layers_shape(stack: StackSpec, tokens: Shape) -> Shape:
+    """Shape (B,S) of the hidden states of layers, for texts of shape `tokens`."""
+    rows, length = hidden_shape(stack, tokens)
+    return rows, names.ENCODER_SEQUENCE_LENGTH if resampled(stack) else length
+
+
+def layer_vectors(stack: StackSpec, length: int) -> list[int]:
+    """The number of vectors that each layer reads of a row; a text has `length` tokens."""
+    if isinstance(stack, StagedStackSpec):
+        sizes = [rows * columns for rows, columns in stack.grids(stack.embedding.grid)]
+        return [
+            size for size, stage in zip(sizes, stack.stages, strict=True) for _ in range(stage.num_layers)
+        ]
+    return [inside(stack, input_of(stack).vectors(stack.embedding, length))] * stack.num_layers
+
+
+def returned_vectors(stack: StackSpec, length: int) -> int:
+    """The number of vectors that a stack returns of a row; a text has `length` tokens."""
+    if isinstance(stack, StagedStackSpec):
+        return layer_vectors(stack, length)[-1]
+    return behind(stack, input_of(stack).vectors(stack.embedding, length))
+
+
+def merged_vectors(stack: StackSpec) -> dict[str, int]:
+    """The number of vectors that each merging returns of a row, by its name; none without stages."""
+    if not isinstance(stack, StagedStackSpec):
+        return {}
+    sizes = [rows * columns for rows, columns in stack.grids(stack.embedding.grid)]
+    return {f"mergings.{number}": size for number, size in enumerate(sizes[1:])}
+
+
+def facts(stack: StackSpec, vectors: int = 1) -> GraphFacts:
+    """The facts of a graph that needs `vectors` vectors of what the stack returns."""
+    embedded = input_of(stack).facts(stack.embedding)
+    within, between = (embedded.vector_stride * stride for stride in strides(stack))
+    return replace(
+        embedded,
+        least_samples=embedded.least_samples + (least_behind(stack, vectors) - 1) * embedded.vector_stride,
+        vector_stride=between,
+        layer_stride=within if within != between else 0,
+    )
 
 
 def layer_ports(
@@ -27,7 +83,13 @@ def layer_ports(
 ) -> list[Port]:
     """Ports of hidden states in `shape` (B,S), and of weights of `keys` keys and those of a `source`."""
     ports: list[Port] = []
-    if names.HIDDEN_STATES in outputs:
+    if names.HIDDEN_STATES in outputs and isinstance(stack, StagedStackSpec):
+        widths = [stack.embedding.hidden_size, *(stage.size for stage in stack.stages)]
+        for number, width in enumerate(widths):
+            length = shape[1] if number >= len(stack.stages) - 1 else f"{shape[1]}_{number}"
+            state = names.of_layer(names.HIDDEN_STATES, number, name)
+            ports.append(floats(state, shape[0], length, width))
+    elif names.HIDDEN_STATES in outputs:
         for layer in range(stack.num_layers + 1):
             ports.append(floats(names.of_layer(names.HIDDEN_STATES, layer, name), *shape, stack.hidden_size))
     if names.ATTENTIONS not in outputs:
@@ -52,10 +114,50 @@ def parameters(stack: StackSpec) -> Shapes:
                 shapes[f"{table}.weight"] = (buckets, stack.blocks[0].attention.num_heads)
         case RelativeVectorsSpec() as relative:
             shapes |= under("relative", _relative_vectors(relative, stack.hidden_size))
+    if isinstance(stack, SignalStackSpec) and stack.layer_positions:
+        positions = shapes["embedding.position.weight"]
+        shapes |= {f"layer_positions.{layer}.weight": positions for layer in range(stack.num_layers - 1)}
     for layer, kind in enumerate(stack.layers):
         shapes |= under(f"layers.{layer}", block(kind))
+    if isinstance(stack, StagedStackSpec):
+        for number, stage in enumerate(stack.stages):
+            if stage.merging is not None:
+                shapes |= under(f"mergings.{number}", merging(stage.merging))
     if stack.final_norm is not None:
         shapes |= under("final_norm", norm(stack.final_norm))
+    if (squeeze := squeeze_of(stack)) is not None:
+        shapes |= _squeeze(squeeze)
+    if (adapter := adapter_of(stack)) is not None:
+        shapes |= under("length_adapter", _length_adapter(adapter, stack.hidden_size))
+    return shapes
+
+
+def _squeeze(spec: SqueezeSpec) -> Shapes:
+    """The convolution that gives positions, the norm, and the projection behind the layers."""
+    width, kernel = spec.norm.size, spec.position_kernel
+    return {
+        "squeeze.position.weight": (width, width // spec.position_groups, kernel),
+        "squeeze.position.bias": (width,),
+        **under("squeeze.norm", norm(spec.norm)),
+        **under("upsampling.project", linear(width, width * spec.factor, True)),
+    }
+
+
+def _length_adapter(spec: LengthAdapterSpec, hidden_size: int) -> Shapes:
+    """The first feed-forward network, the projection and its norm, and the layers."""
+    width, shapes = spec.hidden_size, Shapes()
+    convolution: Shapes = {"weight": (2 * width, width, spec.kernel), "bias": (2 * width,)}
+    if spec.feed_forward is not None:
+        shapes |= under("before.feed_forward", feed_forward(spec.feed_forward))
+    if spec.norm is not None:
+        shapes |= under("project", linear(hidden_size, width, True)) | under("norm", norm(spec.norm))
+    for layer in range(spec.num_layers):
+        if spec.block is None:
+            shapes |= under(f"convolutions.{layer}", convolution)
+            continue
+        parts = under("residual_norm", norm(spec.block.norm)) | under("residual", convolution)
+        parts |= under("convolution", convolution) | block(spec.block)
+        shapes |= under(f"layers.{layer}", parts)
     return shapes
 
 

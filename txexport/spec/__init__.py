@@ -5,6 +5,7 @@ independent of checkpoints, weights and graphs.
 """
 
 from txexport.spec.attention import AttentionSpec
+from txexport.spec.boxes import BoxesSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
@@ -35,11 +36,14 @@ from txexport.spec.enums import (
     PositionNorm,
 )
 from txexport.spec.frames import FramesSpec
+from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, TimeDelaySpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
+from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.relative_attention import (
     DisentangledAttentionSpec,
     PositionedAttentionSpec,
@@ -57,10 +61,13 @@ from txexport.spec.relative_position import (
 )
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
+from txexport.spec.squeeze import SqueezeSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+from txexport.spec.staged import MergingSpec, StagedStackSpec, StageSpec
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 from txexport.spec.waveform_stem import WaveformStemSpec
+from txexport.spec.window_attention import CosineSpec, WindowAttentionSpec
 
 __all__ = [
     "LONGEST_DISTANCE",
@@ -73,10 +80,12 @@ __all__ = [
     "AttentionSpec",
     "BatchNormSpec",
     "BlockSpec",
+    "BoxesSpec",
     "Cache",
     "ConvolutionModuleSpec",
     "ConvolutionNorm",
     "ConvolutionSpec",
+    "CosineSpec",
     "DecoderSpec",
     "DisentangledAttentionSpec",
     "DualEncoderSpec",
@@ -87,19 +96,23 @@ __all__ = [
     "Factored",
     "FeedForwardSpec",
     "FramesSpec",
+    "GatedFramesSpec",
     "HeadKind",
     "HeadSpec",
     "LatentAttentionSpec",
+    "LengthAdapterSpec",
     "LinformerAttentionSpec",
     "LocalAttentionSpec",
     "LogMelSpec",
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
     "MaskedAttentionSpec",
+    "MergingSpec",
     "ModelSpec",
     "NormKind",
     "NormPlacement",
     "NormSpec",
+    "PatchGridSpec",
     "PatchSpec",
     "PerformerAttentionSpec",
     "Pick",
@@ -118,7 +131,10 @@ __all__ = [
     "SinusoidVectorsSpec",
     "SparseAttentionSpec",
     "SpectrogramSpec",
+    "SqueezeSpec",
     "StackSpec",
+    "StageSpec",
+    "StagedStackSpec",
     "StridedAttentionSpec",
     "SubsampledSpec",
     "TextStackSpec",
@@ -127,4 +143,5 @@ __all__ = [
     "VectorSpec",
     "WaveformSpec",
     "WaveformStemSpec",
+    "WindowAttentionSpec",
 ]

@@ -12,6 +12,7 @@ from txexport.spec import (
     RotatedInputAttentionSpec,
     SparseAttentionSpec,
     TransformerXLAttentionSpec,
+    WindowAttentionSpec,
 )
 from txexport.spec.efficient_attention import (
     Factored,
@@ -55,6 +56,8 @@ def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttent
             return low_rank_attention(spec)
         case PerformerAttentionSpec():
             return performer_attention(spec)
+        case WindowAttentionSpec():
+            return window_attention(spec)
         case _:
             assert_never(spec)
 
@@ -211,3 +214,23 @@ def cross_key_value(spec: AttentionSpec) -> Shapes:
 def cross_attention(spec: AttentionSpec) -> Shapes:
     """Query and output projections, which every step computes."""
     return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(("q.", "o."))}
+
+
+def window_attention(spec: WindowAttentionSpec) -> Shapes:
+    """The projections, and the table of biases, or the scale of cosines and the network of biases."""
+    width = spec.hidden_size
+    shapes = {
+        **under("q", linear(width, width, spec.bias)),
+        **under("k", linear(width, width, spec.key_bias)),
+        **under("v", linear(width, width, spec.bias)),
+        **under("o", linear(width, width, True)),
+    }
+    if spec.cosine is None:
+        return shapes | {"relative.weight": (spec.distances, spec.num_heads)}
+    inner = spec.cosine.intermediate_size
+    return {
+        **shapes,
+        "scale": (spec.num_heads, 1, 1),
+        **under("relative.up", linear(2, inner, True)),
+        **under("relative.down", linear(inner, spec.num_heads, False)),
+    }

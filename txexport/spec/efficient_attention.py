@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
+from txexport.spec.window_attention import WindowAttentionSpec
 
 
 class Sharing(StrEnum):
@@ -172,4 +173,5 @@ SparseAttentionSpec = (
     | LinformerAttentionSpec
     | LowRankAttentionSpec
     | PerformerAttentionSpec
+    | WindowAttentionSpec
 )

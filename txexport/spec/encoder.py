@@ -94,10 +94,17 @@ class EncoderSpec:
                 f"EncoderSpec: a vector with pooler={self.pooler} and a head of kind '{self.head.kind}'; it "
                 f"stands beside hidden states alone: expected False and '{HeadKind.NONE}'"
             )
-        if vector.pick != Pick.FIRST and not isinstance(self.encoder, TextStackSpec):
+        signal = not isinstance(self.encoder, TextStackSpec)
+        if vector.pick not in (Pick.FIRST, Pick.GLOBAL_AVERAGE) and signal:
             raise SpecError(
                 f"EncoderSpec: the vector is picked by '{vector.pick}', but images and sounds have no ids; "
-                f"expected '{Pick.FIRST}'"
+                f"expected '{Pick.FIRST}' or '{Pick.GLOBAL_AVERAGE}'"
+            )
+        masked = isinstance(self.encoder, TextStackSpec) or self.encoder.masked
+        if vector.pick == Pick.GLOBAL_AVERAGE and masked:
+            raise SpecError(
+                f"EncoderSpec: the vector is picked by '{vector.pick}', which reads no mask, but rows may be "
+                f"padded; expected '{Pick.FIRST}'"
             )
         if vector.pick == Pick.FINAL and self.encoder.limit is None:
             raise SpecError("EncoderSpec: texts are padded to one length, but positions have no limit")

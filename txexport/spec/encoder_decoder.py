@@ -7,7 +7,8 @@ from txexport.errors import SpecError
 from txexport.spec.decoder import check_causal_lm, check_decoder
 from txexport.spec.enums import Architecture, HeadKind
 from txexport.spec.head import HeadSpec
-from txexport.spec.stack import StackSpec, TextStackSpec
+from txexport.spec.lengths import output_size
+from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,13 @@ class EncoderDecoderSpec:
 
     def _check_source(self) -> None:
         """Raise SpecError where keys and values are of other vectors than the decoder is given."""
-        given = self.decoder.hidden_size if self.projected else self.encoder.hidden_size
+        given = self.decoder.hidden_size if self.projected else self.source_size
         for block in self.decoder.blocks:
             cross = block.cross_attention
+            if cross is not None and cross.unmasked and self.masked:
+                raise SpecError(
+                    "EncoderDecoderSpec: cross attention is unmasked over a masked sound; expected False"
+                )
             if cross is not None and cross.key_value_size != given:
                 raise SpecError(
                     f"EncoderDecoderSpec: keys and values are made of {cross.key_value_size} numbers, but a "
@@ -113,6 +118,21 @@ class EncoderDecoderSpec:
                     f"EncoderDecoderSpec: alignment has head {head} of layer {layer}, expected one of the "
                     f"{self.decoder.num_layers} layers of a decoder that generates"
                 )
+
+    @property
+    def masked(self) -> bool:
+        """True where the encoder reads the mask of a signal, and so does the decoder's cross-attention."""
+        return isinstance(self.encoder, SignalStackSpec) and self.encoder.masked
+
+    @property
+    def counted(self) -> tuple[tuple[int, int], ...]:
+        """Kernels and strides by which the vectors of a masked signal are counted, up to the decoder."""
+        return self.encoder.counted if isinstance(self.encoder, SignalStackSpec) else ()
+
+    @property
+    def source_size(self) -> int:
+        """The width of the encoder's output."""
+        return output_size(self.encoder)
 
     @property
     def generates(self) -> bool:

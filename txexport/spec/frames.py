@@ -18,6 +18,7 @@ class FramesSpec:
     norm: NormSpec
 
     masked: ClassVar[bool] = True
+    counted: ClassVar[tuple[tuple[int, int], ...]] = ()  # a vector for every frame
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "feature_size")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
+from txexport.spec.boxes import BoxesSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.norm import NormSpec
@@ -63,7 +64,8 @@ class HeadSpec:
     `registers` vectors after the first from its mean, GLOBAL_AVERAGE the first `registers` vectors. With a
     `factored_size`, vectors are projected to that width first: a causal LM's without a bias, to the width of
     the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
-    is made by `time_delay`, and its scores are as many as `labels`.
+    is made by `time_delay`, and its scores are as many as `labels`. A detector's `labels` are those of
+    `boxes`, the last of them "no object".
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -82,6 +84,7 @@ class HeadSpec:
     factored_size: int | None = None
     factored_bias: bool = False
     time_delay: TimeDelaySpec | None = None
+    boxes: BoxesSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -89,6 +92,11 @@ class HeadSpec:
             raise SpecError(
                 f"HeadSpec: time_delay is {self.time_delay} in a head of kind '{self.kind}'; expected one "
                 f"with '{HeadKind.SPEAKER}', and None with another"
+            )
+        if (self.boxes is not None) != (self.kind == HeadKind.BOXES):
+            raise SpecError(
+                f"HeadSpec: boxes is {self.boxes} in a head of kind '{self.kind}'; expected one with "
+                f"'{HeadKind.BOXES}', and None with another"
             )
         labelled = self.kind not in (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
         if labelled != (self.labels > 0) or (labelled and self.tied):
@@ -248,7 +256,8 @@ class VectorSpec:
     pool: AttentionPoolSpec | None = None
 
     def __post_init__(self) -> None:
-        marked, others = self.pick == Pick.FIRST_EOS, (Pick.FIRST, Pick.ARGMAX_ID, Pick.FINAL)
+        marked = self.pick == Pick.FIRST_EOS
+        others = Pick.FIRST, Pick.ARGMAX_ID, Pick.FINAL, Pick.GLOBAL_AVERAGE
         if not (marked or self.pick in others) or marked != (self.eos_token_id is not None):
             raise SpecError(
                 f"VectorSpec: '{self.pick}' of the id {self.eos_token_id}; expected an id with "

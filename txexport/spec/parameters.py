@@ -10,6 +10,7 @@ from txexport.spec import (
     ConvolutionModuleSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    MergingSpec,
     NormPlacement,
 )
 from txexport.spec.attention_parameters import attention, cross_attention
@@ -102,3 +103,8 @@ def block(spec: BlockSpec) -> Shapes:
         shapes |= under("adapter.norm", norm(spec.adapter.norm))
         shapes |= under("adapter.feed_forward", dense_feed_forward(spec.adapter.feed_forward))
     return shapes
+
+
+def merging(spec: MergingSpec) -> Shapes:
+    """The norm and the projection of four vectors."""
+    return under("norm", norm(spec.norm)) | under("project", linear(spec.joined, spec.size, False))

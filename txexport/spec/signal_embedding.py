@@ -16,6 +16,7 @@ class PatchSpec:
     other sizes: their positions are interpolated from the table, with antialiasing where `antialias` is set
     and there are fewer patches. `registers` are learned vectors after the tokens, without positions (Darcet
     et al. 2023, 2.2). Without `positioned` no table is added: layers rotate by a patch's row and column.
+    `detection_tokens` are learned vectors behind the patches, with positions (Fang et al. 2021, 3.1).
     """
 
     hidden_size: int
@@ -29,6 +30,7 @@ class PatchSpec:
     antialias: bool = False
     registers: int = 0
     positioned: bool = True
+    detection_tokens: int = 0
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "patch_size", "channels")
@@ -36,8 +38,11 @@ class PatchSpec:
             raise SpecError(
                 "PatchSpec: antialias is True, but positions of one size, or none, are not interpolated"
             )
-        if self.registers < 0:
-            raise SpecError(f"PatchSpec: registers is {self.registers}, expected 0 or more")
+        if self.registers < 0 or self.detection_tokens < 0:
+            raise SpecError(
+                f"PatchSpec: registers is {self.registers} and detection_tokens {self.detection_tokens}, "
+                "expected 0 or more"
+            )
         if self.tokens not in (0, 1, 2):
             raise SpecError(f"PatchSpec: tokens is {self.tokens}, expected 0, 1 or 2")
         if min(self.image_size) < self.patch_size:
@@ -57,8 +62,13 @@ class PatchSpec:
     @property
     def positions(self) -> int:
         """The number of those with a position."""
+        return self.tokens + self.patches + self.detection_tokens
+
+    @property
+    def patches(self) -> int:
+        """The number of patches."""
         rows, columns = self.grid
-        return self.tokens + rows * columns
+        return rows * columns
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -44,6 +44,11 @@ class SubsampledSpec:
         return (frames - 1) // self.stride + 1
 
     @property
+    def counted(self) -> tuple[tuple[int, int], ...]:
+        """Kernels and strides by which vectors are counted: those of padding are no part of a kernel."""
+        return ((1, self.stride),) * self.layers
+
+    @property
     def vector_stride(self) -> int:
         """The number of frames from a vector to the next."""
         return self.stride**self.layers

@@ -40,6 +40,11 @@ class Convolved:
         return vectors
 
     @property
+    def counted(self) -> tuple[tuple[int, int], ...]:
+        """Kernels and strides by which vectors are counted."""
+        return tuple((convolution.kernel, convolution.stride) for convolution in self.convolutions)
+
+    @property
     def stride(self) -> int:
         """The number of samples from a vector to the next."""
         return prod(convolution.stride for convolution in self.convolutions)
@@ -66,7 +71,8 @@ class WaveformSpec(Convolved):
     """The feature encoder and the positions of wav2vec 2.0 (Baevski et al. 2020, 2).
 
     The outputs of the `convolutions` are normalised as `convolution_norm` says; `bias` is for all of them.
-    `norm`, if there is one, and a projection to `hidden_size` follow. The positions, unless `position_kernel`
+    `norm`, if there is one, and a projection to `hidden_size` follow; without one, unless `projected`, the
+    last convolution has that size. The positions, unless `position_kernel`
     is None, are `position_layers` grouped convolutions over the projected vectors, with kernels of that many
     vectors, normalised as `position_norm` says; they are added, and `final_norm` follows, if there is one.
     `activation` is that of every convolution. Where waveforms are `masked`, vectors of padding are zeros when
@@ -85,6 +91,7 @@ class WaveformSpec(Convolved):
     masked: bool = False
     position_norm: PositionNorm = PositionNorm.NONE
     position_layers: int = 1
+    projected: bool = True
 
     def __post_init__(self) -> None:
         positioned = ["position_kernel"] * (self.position_kernel is not None)
@@ -95,6 +102,11 @@ class WaveformSpec(Convolved):
             norm = getattr(self, name)
             if norm is not None and norm.size != size:
                 raise SpecError(f"WaveformSpec: {name} is of size {norm.size}, expected {size}")
+        if not self.projected and self.convolutions[-1].size != self.hidden_size:
+            raise SpecError(
+                f"WaveformSpec: projected is False and the last convolution of size "
+                f"{self.convolutions[-1].size}, expected hidden_size {self.hidden_size}"
+            )
         if self.position_layers > 1 and self.position_norm != PositionNorm.LAYER:
             raise SpecError(
                 f"WaveformSpec: {self.position_layers} position_layers with position_norm "

@@ -6,9 +6,11 @@ import onnx_ir as ir
 
 from txexport.contracts import Signature
 from txexport.parts import last_before_norm, sums_layers
-from txexport.spec import ModelSpec, StackSpec
+from txexport.spec import ModelSpec, SignalStackSpec, StackSpec, StagedStackSpec
 from txgraphs._graph import Graph
+from txgraphs.encoder_stack import signal_encoder
 from txgraphs.stack import Given
+from txgraphs.staged_stack import staged_encoder
 
 Build = Callable[[str], Graph]  # returns an empty graph of that name with the model's parameters
 Signatures = Mapping[str, Signature]
@@ -19,6 +21,20 @@ def layers_of(spec: ModelSpec, graph: Graph, stack: StackSpec, name: str | None)
     """The outputs of every layer of a stack that the graph promises, to be filled; `name` as LayerOutputs."""
     states: dict[str, ir.Value] | None = {} if sums_layers(spec) else None
     return Given(graph.asked, name, last_before_norm(spec, stack), states)
+
+
+def signal_states(
+    spec: SignalStackSpec | StagedStackSpec,
+    graph: Graph,
+    inputs: Values,
+    layers: Given,
+    stack: str = "encoder",
+) -> tuple[ir.Value, ir.Value | None]:
+    """As `signal_encoder`, for a stack in stages too: last_hidden_state (B,S,W), and its mask if any."""
+    if isinstance(spec, StagedStackSpec):
+        (signal,) = inputs.values()
+        return staged_encoder(spec, graph, signal, layers, stack), None
+    return signal_encoder(spec, graph, inputs, layers, stack)
 
 
 def add_layers(graph: Graph, given: Given) -> None:

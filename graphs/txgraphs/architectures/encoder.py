@@ -6,10 +6,18 @@ import onnx_ir as ir
 
 from txexport.contracts import names, roles
 from txexport.parts.vectors import vector_name
-from txexport.spec import Cache, EncoderSpec, HeadKind, SignalStackSpec
+from txexport.spec import Cache, EncoderSpec, HeadKind, TextStackSpec
+from txexport.spec.lengths import resampled
 from txgraphs._graph import Graph
-from txgraphs.architectures._model import Build, Signatures, Values, add_layers, layers_of
-from txgraphs.encoder_stack import encoder, signal_encoder
+from txgraphs.architectures._model import (
+    Build,
+    Signatures,
+    Values,
+    add_layers,
+    layers_of,
+    signal_states,
+)
+from txgraphs.encoder_stack import encoder
 from txgraphs.heads import head_outputs
 from txgraphs.heads.sequence import sequence_head
 from txgraphs.heads.vectors import pooler, sequence_vector
@@ -21,10 +29,12 @@ def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new:
     graph = new(roles.MODEL)
     inputs = graph.declare(signatures[roles.MODEL])
     layers = layers_of(spec, graph, spec.encoder, None)
-    if isinstance(spec.encoder, SignalStackSpec):
-        x, mask = signal_encoder(spec.encoder, graph, inputs, layers)
+    if not isinstance(spec.encoder, TextStackSpec):
+        x, mask = signal_states(spec.encoder, graph, inputs, layers)
         if layers.states is not None:
             x = layer_sum(graph / "layer_sum", layers.states)
+            if mask is not None and resampled(spec.encoder):
+                mask = graph.op.Slice(mask, [0], graph.op.Shape(x, start=1, end=2), [1])  # (B, S/factor)
         _head_outputs(spec, graph, x, {} if mask is None else {names.ATTENTION_MASK: mask})
     elif spec.head.kind == HeadKind.CHOICES:
         rows, shape = _choices(graph, inputs)

@@ -6,7 +6,8 @@ from functools import partial
 import onnx_ir as ir
 
 from txexport.contracts import cache_names, names, roles
-from txexport.spec import Cache, EncoderDecoderSpec, SignalStackSpec
+from txexport.spec import Cache, EncoderDecoderSpec, TextStackSpec
+from txexport.spec.lengths import adapter_of
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import (
     Build,
@@ -16,13 +17,15 @@ from txgraphs.architectures._model import (
     layers_of,
     named,
     pair_of,
+    signal_states,
 )
 from txgraphs.attention import cross_key_value
 from txgraphs.decoder_stack import KeyValues, decoder
-from txgraphs.encoder_stack import encoder, signal_encoder
+from txgraphs.encoder_stack import encoder
 from txgraphs.heads import head_outputs
 from txgraphs.heads.causal_lm import causal_lm_head
 from txgraphs.linear import linear
+from txgraphs.source_mask import source_mask
 from txgraphs.stack import Given, embedded
 
 
@@ -49,11 +52,16 @@ def _encoder(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Gr
     graph = new(roles.ENCODER)
     inputs = graph.declare(signatures[roles.ENCODER])
     layers = layers_of(spec, graph, spec.encoder, names.ENCODER)
-    if isinstance(spec.encoder, SignalStackSpec):
-        x, _ = signal_encoder(spec.encoder, graph, inputs, layers)
+    if not isinstance(spec.encoder, TextStackSpec):
+        x, mask = signal_states(spec.encoder, graph, inputs, layers)
     else:
-        x = encoder(spec.encoder, graph, inputs, layers)
+        x, mask = encoder(spec.encoder, graph, inputs, layers), None
     graph.add_outputs({names.LAST_HIDDEN_STATE: x})
+    if names.ENCODER_ATTENTION_MASK in graph.promised:
+        if adapter_of(spec.encoder) is None:
+            mask = source_mask(spec.counted, 1, graph, inputs[names.ATTENTION_MASK], x)  # (B, E)
+        assert mask is not None
+        graph.add_outputs({names.ENCODER_ATTENTION_MASK: mask})
     if any(map(cache_names.is_present, graph.promised)):
         for layer, pair in enumerate(_cross(spec, graph, x)):
             graph.add_outputs(named(cache_names.present(layer, cache_names.ENCODER), pair))
@@ -66,7 +74,7 @@ def _one_graph(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> 
     graph = new(roles.MODEL)
     inputs = graph.declare(signatures[roles.MODEL])
     layers = layers_of(spec, graph, spec.encoder, names.ENCODER)
-    assert not isinstance(spec.encoder, SignalStackSpec)
+    assert isinstance(spec.encoder, TextStackSpec)
     x = encoder(spec.encoder, graph, inputs, layers)
     x, again = _read_again(spec, graph, x, inputs)
     layers.values |= again.values
@@ -129,6 +137,8 @@ def _decoder(spec: EncoderDecoderSpec, cache: Cache, role: str, signatures: Sign
         past.append(pair_of(inputs, cache_names.past(layer, cache_names.DECODER)))
         if block.cross_attention is not None:
             cross.append(pair_of(inputs, cache_names.past(layer, cache_names.ENCODER)))
+    if role == roles.DECODER_WITH_PAST:
+        inputs = _with_source_mask(spec, graph, inputs, cross)
     layers = layers_of(spec, graph, spec.decoder, names.DECODER)
     embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
     x, present = decoder(spec.decoder, cache, graph, inputs, past, cross or None, layers, embed)
@@ -175,6 +185,7 @@ def _hub_decoder(spec: EncoderDecoderSpec, role: str, signatures: Signatures, ne
         past, cross = _past_or_made(spec, graph, inputs)
     else:
         past, cross = _no_past(spec, graph, encoded), _cross(spec, graph, encoded)
+    inputs = _with_source_mask(spec, graph, inputs, cross)
     layers = layers_of(spec, graph, spec.decoder, names.DECODER)
     embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
     x, present = decoder(spec.decoder, Cache.DYNAMIC, graph, inputs, past, cross, layers, embed)
@@ -184,6 +195,14 @@ def _hub_decoder(spec: EncoderDecoderSpec, role: str, signatures: Signatures, ne
         graph.add_outputs(named(cache_names.present(layer, cache_names.ENCODER), source))
     add_layers(graph, layers)
     return graph
+
+
+def _with_source_mask(spec: EncoderDecoderSpec, graph: Graph, inputs: Values, cross: KeyValues) -> Values:
+    """The inputs with the mask (B,E) of the encoder's vectors in place of that (B,N) of a masked signal."""
+    if not spec.masked:
+        return inputs
+    mask = source_mask(spec.counted, 2, graph, inputs[names.ENCODER_ATTENTION_MASK], cross[0][0])
+    return {**inputs, names.ENCODER_ATTENTION_MASK: mask}
 
 
 def _past_or_made(spec: EncoderDecoderSpec, graph: Graph, inputs: Values) -> tuple[KeyValues, KeyValues]:

@@ -6,14 +6,17 @@ import onnx_ir as ir
 
 from txexport.contracts.names import ATTENTION_MASK
 from txexport.parts.inputs import file_of
-from txexport.spec import SignalStackSpec
+from txexport.spec import SignalStackSpec, StagedStackSpec
 from txgraphs._nodes import Place
 
 
 def signal_embedding(
-    stack: SignalStackSpec, place: Place, signal: ir.Value, attention_mask: ir.Value | None = None
+    stack: SignalStackSpec | StagedStackSpec,
+    place: Place,
+    signal: ir.Value,
+    attention_mask: ir.Value | None = None,
 ) -> tuple[ir.Value, ir.Value | None]:
-    """Embed an image or a sound as vectors (B,S,W); their mask (B,S) where the stack is masked."""
+    """Embed an image or a sound as vectors (B,S,W), or (B,R,C,W) for stages; a masked stack's mask (B,S)."""
     embedding = import_module(f"{__name__}.{file_of(stack)}").embedding
     masks = {ATTENTION_MASK: attention_mask} if stack.masked else {}
     result = embedding(stack.embedding, place, signal, **masks)

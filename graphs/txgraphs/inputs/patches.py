@@ -29,8 +29,10 @@ def patch_embedding(spec: PatchSpec, g: Body, pixel_values: ir.Value) -> ir.Valu
     ]  # (B, 1, W) each
     position = g.weight("position.weight") if spec.positioned else None  # (S - registers, W)
     if position is not None and spec.any_size:
-        position = g.call(resized(spec.tokens, spec.grid, spec.antialias), position, grid, name="position")
-    words = op.Concat(*tokens, patches, axis=1, name="words") if tokens else patches
+        position = g.call(_resized(spec), position, op.Shape(grid, start=2), name="position")
+    detection = [op.Expand(g.weight("detection.weight"), shape)] if spec.detection_tokens else []
+    parts = [*tokens, patches, *detection]
+    words = op.Concat(*parts, axis=1, name="words") if len(parts) > 1 else patches
     if position is not None:
         words = op.Add(words, position, name="words")  # (B, S - registers, W)
     if spec.registers:
@@ -94,27 +96,56 @@ def _antialiased() -> OnnxFunction:
     return antialiased
 
 
-@cache
-def resized(tokens: int, size: tuple[int, int], antialias: bool = False) -> OnnxFunction:
-    """The table of `tokens` and then `size` positions, interpolated to a grid.
+@component("y")
+def layer_position(spec: PatchSpec, g: Body, x: ir.Value, pixel_values: ir.Value) -> ir.Value:
+    """A layer's own table of positions, added to its input (Fang et al. 2021, 3.3).
 
-    table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic. The
-    table is not interpolated itself, but two identity matrices, whose rows are the weights of positions.
+    x (B,S,W), pixel_values (B,channels,height,width) -> y (B,S,W).
     """
-    (high, wide), interpolation = size, _antialiased() if antialias else _interpolation()
+    op = g.op
+    size = op.Div(op.Shape(pixel_values, start=2), op.Constant(value_ints=[spec.patch_size] * 2))
+    return op.Add(x, g.call(_resized(spec), g.weight("weight"), size, name="position"))
+
+
+def _resized(spec: PatchSpec) -> OnnxFunction:
+    return resized(spec.grid, spec.tokens, spec.detection_tokens > 0, spec.antialias)
+
+
+@cache
+def resized(
+    grid: tuple[int, int], tokens: int = 0, others: bool = False, antialias: bool = False
+) -> OnnxFunction:
+    """Positions of a `grid`, interpolated to a `size`; those of `tokens` before and `others` behind are kept.
+
+    table (tokens + patches + others,W), size (2) -> (tokens + rows * columns + others,W), bicubic:
+    a matrix that interpolates rows times the table, then one that interpolates columns.
+    """
+    (high, wide), end = grid, tokens + grid[0] * grid[1]
+    interpolation = _antialiased() if antialias else _interpolation()
 
     @script(domain, default_opset=op)
-    def resized(table, grid):
-        down = interpolation(
-            op.Constant(value_int=high), op.Shape(grid, start=2, end=3), table
-        )  # (rows, high)
-        across = interpolation(op.Constant(value_int=wide), op.Shape(grid, start=3), table)  # (columns, wide)
-        down = op.Unsqueeze(down, op.Constant(value_ints=[1, 3]))
-        both = down * op.Unsqueeze(across, op.Constant(value_ints=[0, 2]))  # (rows, columns, high, wide)
-        shares = op.Reshape(both, op.Constant(value_ints=[-1, high * wide]))
-        start, first = op.Constant(value_ints=[0]), op.Constant(value_ints=[tokens])
-        places = op.MatMul(shares, op.Slice(table, first, op.Shape(table, end=1)))  # (rows * columns, W)
-        fitting = op.Concat(op.Slice(table, start, first), places, axis=0)
+    def resized(table, size):
+        start, first, last = (
+            op.Constant(value_ints=[0]),
+            op.Constant(value_ints=[tokens]),
+            op.Constant(value_ints=[end]),
+        )
+        one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+        down = interpolation(op.Constant(value_int=high), op.Slice(size, start, one), table)  # (rows, high)
+        across = interpolation(
+            op.Constant(value_int=wide), op.Slice(size, one, two), table
+        )  # (columns, wide)
+        places = op.Reshape(op.Slice(table, first, last), op.Constant(value_ints=[high, -1]))
+        width = op.Shape(table, start=1)
+        columns = op.Concat(op.Constant(value_ints=[-1, wide]), width, axis=0)
+        rows = op.Reshape(op.MatMul(down, places), columns)  # (rows, wide, W)
+        fitting = op.Reshape(
+            op.MatMul(across, rows), op.Concat(op.Constant(value_ints=[-1]), width, axis=0)
+        )  # (rows * columns, W)
+        if tokens:
+            fitting = op.Concat(op.Slice(table, start, first), fitting, axis=0)
+        if others:
+            fitting = op.Concat(fitting, op.Slice(table, last, op.Shape(table, end=1)), axis=0)
         return fitting
 
     return resized

@@ -32,7 +32,8 @@ def waveform_embedding(
     vectors = op.Transpose(frames, perm=[0, 2, 1])  # (B, S, channels)
     if spec.norm is not None:
         vectors = norm(spec.norm, g / "norm", vectors)
-    projected, mask = linear(True, g / "project", vectors), []  # (B, S, W)
+    projected = linear(True, g / "project", vectors) if spec.projected else vectors  # (B, S, W)
+    mask = []
     if spec.masked:
         mask = [vector_mask(spec, g, masks[ATTENTION_MASK], projected)]  # (B, S)
         real = op.Unsqueeze(op.Cast(mask[0], to=ir.DataType.BOOL), op.Constant(value_ints=[2]))

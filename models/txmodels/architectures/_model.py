@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from txexport.parts import last_before_norm, sums_layers
-from txexport.spec import ModelSpec, StackSpec, TextStackSpec
+from txexport.spec import ModelSpec, StackSpec, StagedStackSpec, TextStackSpec
 from txmodels.decoder_stack import KeyValues
 from txmodels.encoder_stack import Encoder, SignalEncoder
 from txmodels.stack import Given
+from txmodels.staged_stack import StagedEncoder
 
 
 def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name: str | None) -> Given:
@@ -18,8 +19,10 @@ def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name:
     return Given(outputs, name, last_before_norm(spec, stack), states)
 
 
-def encoder(spec: StackSpec, weighted: bool) -> Encoder | SignalEncoder:
+def encoder(spec: StackSpec, weighted: bool) -> Encoder | SignalEncoder | StagedEncoder:
     """The module of a stack that reads its whole input at once."""
+    if isinstance(spec, StagedStackSpec):
+        return StagedEncoder(spec)
     return Encoder(spec, weighted) if isinstance(spec, TextStackSpec) else SignalEncoder(spec, weighted)
 
 

@@ -8,6 +8,7 @@ from txexport.contracts import names
 from txexport.parts import check_outputs
 from txexport.parts.vectors import vector_name
 from txexport.spec import Cache, EncoderSpec, HeadKind
+from txexport.spec.lengths import output_size
 from txmodels.architectures._model import encoder, layers_of
 from txmodels.encoder_stack import Encoder
 from txmodels.heads import head
@@ -23,7 +24,7 @@ class EncoderModel(nn.Module):
         super().__init__()
         check_outputs(spec, outputs)
         self.spec, self.outputs = spec, frozenset(outputs)
-        width = spec.encoder.hidden_size
+        width = output_size(spec.encoder)
         self.encoder = encoder(spec.encoder, names.ATTENTIONS in self.outputs)
         self.reads_tokens = isinstance(self.encoder, Encoder)
         if spec.layer_sum:
@@ -62,6 +63,7 @@ class EncoderModel(nn.Module):
         x, mask = self.encoder(signal, attention_mask, layers)
         if layers.states is not None:
             x = self.layer_sum(layers.states)
+            mask = None if mask is None else mask[:, : x.shape[1]]  # also of a squeezed stack's fewer vectors
         return self._outputs(x, None, mask) | layers.values
 
     def _outputs(

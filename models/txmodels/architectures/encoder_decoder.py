@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from txexport.contracts import cache_names, names
 from txexport.parts import check_outputs
 from txexport.spec import Cache, EncoderDecoderSpec
+from txexport.spec.lengths import adapter_of
 from txmodels.architectures._model import empty_past, encoder, layers_of
 from txmodels.attention import CrossKeyValue
 from txmodels.decoder_stack import Decoder, KeyValues
@@ -16,6 +17,7 @@ from txmodels.encoder_stack import Encoder
 from txmodels.heads import head
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.linear import Linear
+from txmodels.source_mask import source_mask
 
 
 class EncoderDecoderModel(nn.Module):
@@ -32,7 +34,7 @@ class EncoderDecoderModel(nn.Module):
         self.encoder = encoder(spec.encoder, weighted)
         self.reads_tokens = isinstance(self.encoder, Encoder)
         if spec.projected:
-            self.cross_projection = Linear(spec.encoder.hidden_size, width)
+            self.cross_projection = Linear(spec.source_size, width)
         crossed = [block.cross_attention for block in spec.decoder.layers if block.cross_attention]
         self.cross = nn.ModuleList(map(CrossKeyValue, crossed))
         weighted = weighted or spec.alignment is not None
@@ -57,11 +59,22 @@ class EncoderDecoderModel(nn.Module):
         outputs: dict[str, Tensor] = self.head.outputs(x, (input_ids, attention_mask), None)
         return outputs | layers.values | again
 
-    def encode_signal(self, signal: Tensor) -> dict[str, Tensor]:
-        """Pixels or a spectrogram -> the outputs of the encoder's graph, by name."""
+    def encode_signal(self, signal: Tensor, attention_mask: Tensor | None = None) -> dict[str, Tensor]:
+        """Pixels or a sound -> the outputs of the encoder's graph, by name.
+
+        A masked encoder reads the attention_mask (B,N) of its signal, by default that of one without padding.
+        """
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, names.ENCODER)
-        x, _ = self.encoder(signal, given=layers)
-        return self._hidden_states(x) | layers.values
+        if self.spec.masked and attention_mask is None:
+            attention_mask = torch.ones(signal.shape[:2], dtype=torch.long)
+        x, mask = self.encoder(signal, attention_mask, given=layers)  # (B, E, W), (B, E)
+        outputs = self._hidden_states(x) | layers.values
+        if self.spec.masked:
+            assert attention_mask is not None
+            if adapter_of(self.spec.encoder) is None:
+                mask = source_mask(self.spec.counted, attention_mask, x.shape[1])  # (B, E)
+            outputs[names.ENCODER_ATTENTION_MASK] = mask
+        return outputs
 
     def _hidden_states(self, x: Tensor) -> dict[str, Tensor]:
         """The encoder's x (B,S,W), and its keys and values for the decoder."""

@@ -1,5 +1,7 @@
 """Images in square patches (Dosovitskiy et al. 2021, 3.1)."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
@@ -17,6 +19,7 @@ class PatchEmbedding(nn.Module):
         width, size = spec.hidden_size, spec.patch_size
         self.tokens = nn.ModuleList(nn.Embedding(1, width) for _ in range(spec.tokens))
         self.registers = nn.Embedding(spec.registers, width) if spec.registers else None
+        self.detection = nn.Embedding(spec.detection_tokens, width) if spec.detection_tokens else None
         self.position = nn.Embedding(spec.positions, width) if spec.positioned else None
         self.project = nn.Conv2d(spec.channels, width, size, size, bias=spec.bias)
         self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
@@ -28,11 +31,14 @@ class PatchEmbedding(nn.Module):
         tokens = [
             token(patches.new_zeros(len(patches), 1, dtype=torch.long)) for token in self.tokens
         ]  # (B, 1, W) each
-        embedded = torch.cat([*tokens, patches], dim=1)  # (B, S - registers, W)
+        detection = [] if self.detection is None else [self.detection.weight.expand(len(patches), -1, -1)]
+        embedded = torch.cat([*tokens, patches, *detection], dim=1)  # (B, S - registers, W)
         if self.position is not None:
             position = self.position.weight  # (S - registers, W)
             if self.spec.any_size:
-                position = resized(position, grid, self.spec.tokens, self.spec.grid, self.spec.antialias)
+                position = resized(
+                    position, grid.shape[2:], self.spec.grid, self.spec.tokens, self.spec.antialias
+                )
             embedded = embedded + position
         if self.registers is not None:
             register_ids = torch.arange(self.spec.registers, device=embedded.device).expand(len(embedded), -1)
@@ -42,17 +48,35 @@ class PatchEmbedding(nn.Module):
         return x
 
 
-def resized(
-    table: Tensor, grid: Tensor, tokens: int, size: tuple[int, int], antialias: bool = False
-) -> Tensor:
-    """The table of `tokens` and then `size` positions, interpolated to a grid.
+class LayerPosition(nn.Module):
+    """A layer's own table of positions, added to its input (Fang et al. 2021, 3.3)."""
 
-    table (tokens + size[0] * size[1],W), grid (B,W,rows,columns) -> (tokens + rows * columns,W), bicubic.
+    def __init__(self, spec: PatchSpec):
+        super().__init__()
+        self.spec = spec
+        self.weight = nn.Parameter(torch.zeros(spec.positions, spec.hidden_size))
+
+    def forward(self, x: Tensor, pixel_values: Tensor) -> Tensor:
+        """x (B,S,W), pixel_values (B,channels,height,width) -> y (B,S,W)."""
+        height, width = pixel_values.shape[2:]
+        size = height // self.spec.patch_size, width // self.spec.patch_size
+        return x + resized(self.weight, size, self.spec.grid, self.spec.tokens, self.spec.antialias)
+
+
+def resized(
+    table: Tensor, size: Sequence[int], grid: tuple[int, int], tokens: int = 0, antialias: bool = False
+) -> Tensor:
+    """Positions of a `grid`, interpolated to a `size`; those of `tokens` before and others behind are kept.
+
+    table (tokens + patches + others,W), size (2) -> (tokens + rows * columns + others,W), bicubic.
     """
+    end = tokens + grid[0] * grid[1]
     # Channels last, a view of the table: PyTorch's antialias is wrong for one column in the other layout.
-    places = table[tokens:].unflatten(0, size)[None].permute(0, 3, 1, 2)  # (1, W, *size)
-    places = interpolate(places, grid.shape[2:], mode="bicubic", align_corners=False, antialias=antialias)
-    return torch.cat([table[:tokens], places[0].flatten(1).mT])
+    places = table[tokens:end].unflatten(0, grid)[None].permute(0, 3, 1, 2)  # (1, W, *grid)
+    places = interpolate(
+        places, tuple(size), mode="bicubic", align_corners=False, antialias=antialias
+    )  # (1, W, rows, columns)
+    return torch.cat([table[:tokens], places[0].flatten(1).mT, table[end:]])
 
 
 Embedding = PatchEmbedding

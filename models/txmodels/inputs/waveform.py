@@ -38,7 +38,7 @@ class WaveformEmbedding(nn.Module):
         else:
             self.convolution_norms = nn.ModuleList(Norm(NormSpec(size, EPSILON)) for size in sizes[1:])
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
-        self.project = Linear(sizes[-1], spec.hidden_size)
+        self.project = Linear(sizes[-1], spec.hidden_size) if spec.projected else nn.Identity()
         if spec.position_kernel is not None:
             layers = [ConvolutionalPosition(spec, spec.position_kernel) for _ in range(spec.position_layers)]
             if spec.position_norm == PositionNorm.LAYER:

@@ -21,10 +21,12 @@ def own(decoder: TextStackSpec, kind: str, part: str | None, length: str) -> lis
     return ports
 
 
-def pair(both: tuple[str, str], spec: MaskedAttentionSpec, length: int | str) -> list[Port]:
-    """Keys and values (B,K,length,H)."""
+def pair(
+    both: tuple[str, str], spec: MaskedAttentionSpec, length: int | str, rows: str = names.BATCH_SIZE
+) -> list[Port]:
+    """Keys and values (rows,K,length,H)."""
     return [
-        floats(name, names.BATCH_SIZE, heads, length, size)
+        floats(name, rows, heads, length, size)
         for name, (heads, size) in zip(both, spec.cache_shapes, strict=True)
     ]
 

@@ -17,6 +17,7 @@ from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
 from txexport.parts.vectors import vector_name
 from txexport.spec import EncoderSpec, HeadKind, Pick
+from txexport.spec.lengths import output_size
 from txexport.spec.shapes import Shapes, linear, under
 
 CHOICES: Shape = (names.BATCH_SIZE, names.NUM_CHOICES, names.SEQUENCE_LENGTH)
@@ -35,7 +36,7 @@ class Encoder:
         """Inputs of the stack, outputs of the heads."""
         check_no_cache(spec, contract)
         rows = CHOICES if spec.head.kind == HeadKind.CHOICES else stacks.TOKENS
-        shape = (*stacks.hidden_shape(spec.encoder, stacks.TOKENS), spec.encoder.hidden_size)
+        shape = (*stacks.hidden_shape(spec.encoder, stacks.TOKENS), output_size(spec.encoder))
         outputs = (*head_of(spec.head).ports(spec.head, shape, spec.vocab_size), *self._beside(spec, shape))
         if spec.next_sentence is not None:
             scores = floats(names.PREDICTION_LOGITS, *outputs[0].shape)
@@ -74,15 +75,13 @@ class Encoder:
         self, spec: EncoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
     ) -> list[Port]:
         """The ports of every layer of the stack."""
-        shape = stacks.hidden_shape(spec.encoder, stacks.TOKENS)
+        shape = stacks.layers_shape(spec.encoder, stacks.TOKENS)
         return stacks.layer_ports(spec.encoder, None, outputs, shape, shape[1])
 
     def stages(self, spec: EncoderSpec, contract: Contract) -> list[Stage]:
         """One graph, which runs once."""
-        facts, vector = input_of(spec.encoder).facts(spec.encoder.embedding), spec.vector
+        facts, vector = stacks.facts(spec.encoder, spec.head.least), spec.vector
         facts = replace(facts, limit="encoder", eos_token_id=spec.head.eos_token_id)
-        longer = (spec.head.least - 1) * facts.vector_stride
-        facts = replace(facts, least_samples=facts.least_samples + longer)
         if vector is not None:
             facts = replace(facts, vector=vector_name(spec), pads_to_limit=vector.pick == Pick.FINAL)
         return [
@@ -96,7 +95,7 @@ class Encoder:
 
     def parameters(self, spec: EncoderSpec) -> Shapes:
         """The stack, the pooler, and the heads."""
-        shapes, width = under("encoder", stacks.parameters(spec.encoder)), spec.encoder.hidden_size
+        shapes, width = under("encoder", stacks.parameters(spec.encoder)), output_size(spec.encoder)
         head = head_of(spec.head)
         if spec.layer_sum:
             shapes["layer_sum.weight"] = (spec.encoder.num_layers + 1,)

@@ -12,15 +12,24 @@ from txexport.parts import stacks
 from txexport.parts.architectures import _cached, _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.architectures.encoder import check_no_cache
-from txexport.parts.cases import EncoderCase, decoder_cases, generation_cases, tokens_for_experts
+from txexport.parts.cases import (
+    LONGEST,
+    EncoderCase,
+    decoder_cases,
+    generation_cases,
+    padded_sources,
+    tokens_for_experts,
+)
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Shape, Skipped, View
 from txexport.spec import EncoderDecoderSpec
 from txexport.spec.attention_parameters import cross_key_value
+from txexport.spec.lengths import resampled
 from txexport.spec.shapes import Shapes, linear, under
 
 SOURCE: Shape = (names.BATCH_SIZE, names.ENCODER_SEQUENCE_LENGTH)
+SOUND = 40  # vectors of the longest sound of a case, where the model has no limit
 ENCODER_WORDS, DECODER_WORDS = (f"{stack}.embedding.word.weight" for stack in ("encoder", "decoder"))
 
 
@@ -48,19 +57,18 @@ class EncoderDecoder:
             )
         later = self._step(spec, contract)
         inputs = input_of(spec.encoder).ports(spec.encoder, SOURCE)
-        hidden = floats(
-            names.LAST_HIDDEN_STATE, *stacks.hidden_shape(spec.encoder, SOURCE), spec.encoder.hidden_size
-        )
+        hidden = floats(names.LAST_HIDDEN_STATE, *_hidden_shape(spec), spec.source_size)
         cross = self._cross(spec, cache_names.PRESENT)
         if not contract.hub:
-            graphs = {roles.ENCODER: Signature(inputs, (hidden, *cross)), roles.DECODER: later}
+            mask = self._source_mask(spec, contract) if spec.masked else ()
+            graphs = {roles.ENCODER: Signature(inputs, (hidden, *mask, *cross)), roles.DECODER: later}
             return graphs if spec.alignment is None else graphs | {roles.ALIGNMENT: self._alignment(spec)}
         present = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, names.SEQUENCE_LENGTH)
         states = floats(names.ENCODER_HIDDEN_STATES, *hidden.shape)
         weights = self._cross_attentions(spec, contract)
         later = replace(later, outputs=(*later.outputs, *weights))
         first = Signature(
-            (*contract.step_after_encoder, states, *self._source_mask(spec)),
+            (*contract.step_after_encoder, states, *self._source_mask(spec, contract)),
             (
                 *_cached.logits(spec.head, spec.decoder, names.SEQUENCE_LENGTH),
                 *_by_layer([*present, *cross]),
@@ -85,28 +93,32 @@ class EncoderDecoder:
         """The decoder's step: for each layer its own keys and values, then those of the encoder's output."""
         before, after = contract.lengths
         past = _cached.own(spec.decoder, cache_names.PAST, cache_names.DECODER, before)
-        past += self._cross(spec, cache_names.PAST)
+        past += self._cross(spec, cache_names.PAST, shared=contract.shares_sources)
         present = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, after)
         return Signature(
-            (*contract.step_after_encoder, *self._source_mask(spec), *_by_layer(past)),
+            (*contract.step_after_encoder, *self._source_mask(spec, contract), *_by_layer(past)),
             (*_cached.logits(spec.head, spec.decoder, contract.logits), *present),
         )
 
-    def _cross(self, spec: EncoderDecoderSpec, kind: str) -> list[Port]:
-        """The keys and values of the encoder's output, of `kind` cache_names.PAST or PRESENT."""
-        length = stacks.hidden_shape(spec.encoder, SOURCE)[1]
+    def _cross(self, spec: EncoderDecoderSpec, kind: str, shared: bool = False) -> list[Port]:
+        """The keys and values of the encoder's output, of `kind` cache_names.PAST or PRESENT.
+
+        Where they may be `shared`, adjacent rows of a batch may have one source; see shared_cross_attention.
+        """
+        length = _hidden_shape(spec)[1]
         ports = []
         for layer, block in enumerate(spec.decoder.layers):
             if block.cross_attention is not None:
                 both = cache_names.pair(kind, layer, cache_names.ENCODER)
-                ports += _cached.pair(both, block.cross_attention, length)
+                rows = names.SOURCES if shared and block.cross_attention.unmasked else names.BATCH_SIZE
+                ports += _cached.pair(both, block.cross_attention, length, rows)
         return ports
 
     def _cross_attentions(self, spec: EncoderDecoderSpec, contract: Contract) -> list[Port]:
         """The weights of every layer, by which other clients align tokens, unless the contract has them."""
         if spec.alignment is None or not spec.alignment.for_others or names.ATTENTIONS in contract.outputs:
             return []
-        length = stacks.hidden_shape(spec.encoder, SOURCE)[1]
+        length = _hidden_shape(spec)[1]
         every = stacks.layer_ports(spec.decoder, None, (names.ATTENTIONS,), stacks.TOKENS, "", length)
         return [port for port in every if port.name.startswith(names.CROSS_ATTENTIONS)]
 
@@ -118,26 +130,35 @@ class EncoderDecoder:
             for port in self._cross(spec, cache_names.PAST)
             if cache_names.layer_of(port.name) < spec.alignment.num_layers
         ]
-        length = stacks.hidden_shape(spec.encoder, SOURCE)[1]
+        length = _hidden_shape(spec)[1]
         shape = (names.BATCH_SIZE, len(spec.alignment.heads), names.SEQUENCE_LENGTH, length)
         weights = floats(names.ALIGNMENT_WEIGHTS, *shape)
         return Signature((ints(names.INPUT_IDS, *stacks.TOKENS), *past), (weights,))
 
-    def _source_mask(self, spec: EncoderDecoderSpec) -> tuple[Port, ...]:
-        """The padding mask of an encoder's tokens; a signal has none."""
-        tokens = input_of(spec.encoder).reads_tokens
-        return (ints(names.ENCODER_ATTENTION_MASK, *SOURCE),) if tokens else ()
+    def _source_mask(self, spec: EncoderDecoderSpec, contract: Contract) -> tuple[Port, ...]:
+        """The padding mask of an encoder's tokens, or of the vectors of a masked signal; others have none.
+
+        Other clients have the mask of the signal itself, as the originals.
+        """
+        if not (input_of(spec.encoder).reads_tokens or spec.masked):
+            return ()
+        shape = _hidden_shape(spec)
+        if spec.masked and contract.hub:
+            mask = input_of(spec.encoder).ports(spec.encoder, (names.BATCH_SIZE, names.NUM_FRAMES))[1]
+            shape = tuple(mask.shape)
+        return (ints(names.ENCODER_ATTENTION_MASK, *shape),)
 
     def layer_ports(
         self, spec: EncoderDecoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
     ) -> list[Port]:
         """The ports of every layer of the encoder, the decoder, or both in one graph."""
-        shape = stacks.hidden_shape(spec.encoder, SOURCE if spec.generates else stacks.TOKENS)
+        shape = _hidden_shape(spec) if spec.generates else stacks.TOKENS
         ports: list[Port] = []
         if role == roles.ALIGNMENT:
             return ports
         if role in (roles.MODEL, roles.ENCODER):
-            ports += stacks.layer_ports(spec.encoder, names.ENCODER, outputs, shape, shape[1])
+            vectors = (shape[0], names.SEQUENCE_LENGTH) if resampled(spec.encoder) else shape
+            ports += stacks.layer_ports(spec.encoder, names.ENCODER, outputs, vectors, vectors[1])
         if role != roles.ENCODER:
             ports += _cached.layer_ports(spec.decoder, names.DECODER, signature, outputs, shape[1])
         return ports
@@ -148,15 +169,17 @@ class EncoderDecoder:
         The first of the two graphs computes the keys and values of the encoder's output.
         """
         graphs = self.signatures(spec, contract)
-        source = replace(input_of(spec.encoder).facts(spec.encoder.embedding), limit="encoder")
+        source = replace(stacks.facts(spec.encoder), limit="encoder")
         if not spec.generates:
             facts = replace(source, eos_token_id=spec.head.eos_token_id)
             return [Stage(role, ONCE, sources_of(one.inputs), facts) for role, one in graphs.items()]
         target = replace(input_of(spec.decoder).facts(spec.decoder.embedding), limit="decoder")
         first = roles.DECODER if contract.hub else roles.ENCODER
+        reduced = spec.masked and not contract.hub
+        mask = names.ENCODER_ATTENTION_MASK if reduced else names.ATTENTION_MASK
         earlier = {
             names.INPUT_IDS: GENERATED,
-            names.ENCODER_ATTENTION_MASK: f"{roles.ENCODER}.{names.ATTENTION_MASK}",
+            names.ENCODER_ATTENTION_MASK: f"{roles.ENCODER}.{mask}",
             names.ENCODER_HIDDEN_STATES: f"{roles.ENCODER}.{names.LAST_HIDDEN_STATE}",
         }
         cross = {
@@ -184,7 +207,7 @@ class EncoderDecoder:
         """Both stacks, the projections of the encoder's output to keys and values, and the head."""
         shapes = under("encoder", stacks.parameters(spec.encoder))
         if spec.projected:
-            projection = linear(spec.encoder.hidden_size, spec.decoder.hidden_size, True)
+            projection = linear(spec.source_size, spec.decoder.hidden_size, True)
             shapes |= under("cross_projection", projection)
         for layer, kind in enumerate(spec.decoder.layers):
             if kind.cross_attention is not None:
@@ -208,9 +231,8 @@ class EncoderDecoder:
         if stack == "decoder":
             embedding = self.shared(spec).get(DECODER_WORDS, DECODER_WORDS)
             return (_readouts.head(spec.head, spec.vocab_size, embedding),)
-        projection = [Readout("cross_projection", every=True, for_decoder=True)] * spec.projected
-        note = "of the encoder, for the decoder"
-        return (*projection, Readout("cross", note, every=True, for_decoder=True))
+        cross = Readout("cross", "of the encoder, for the decoder", every=True, for_decoder=True)
+        return (*[replace(cross, owner="cross_projection", note="")] * spec.projected, cross)
 
     def vector_output(self, spec: EncoderDecoderSpec) -> None:
         """None."""
@@ -224,6 +246,10 @@ class EncoderDecoder:
             )
             return
         source, vocab_size = spec.encoder, spec.vocab_size
+        if input_of(source).reads_tokens:
+            longest = view.longest(source)
+        else:
+            longest = min(source.limit or SOUND, LONGEST) if spec.masked else 0
         yield from decoder_cases(
             vocab_size,
             view.longest(spec.decoder),
@@ -231,8 +257,10 @@ class EncoderDecoder:
             left=False,
             experts=tokens_for_experts(spec.decoder),
             source=source,
-            source_longest=view.longest(source) if input_of(source).reads_tokens else 0,
+            source_longest=longest,
         )
+        if spec.masked:
+            yield padded_sources(spec)
         yield from generation_cases(vocab_size, spec.decoder, source)
         if view.static:
             yield Skipped("left padding", "a static cache pads on the right")
@@ -242,6 +270,11 @@ class EncoderDecoder:
     def text_case(self, spec: EncoderDecoderSpec, batch: EncoderCase) -> EncoderCase:
         """The batch."""
         return batch
+
+
+def _hidden_shape(spec: EncoderDecoderSpec) -> Shape:
+    """Shape (B,E) of the vectors that the decoder attends to."""
+    return stacks.hidden_shape(spec.encoder, SOURCE)
 
 
 def _by_layer(ports: Iterable[Port]) -> list[Port]:

@@ -5,18 +5,22 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from txexport.parts.part import SignalCase
-from txexport.spec import SignalStackSpec
+from txexport.spec import SignalStackSpec, StagedStackSpec
 
 LARGEST = 9  # the largest batch
 
 
-def noise(stack: SignalStackSpec, random: np.random.Generator, count: int) -> list[np.ndarray]:
+def noise(
+    stack: SignalStackSpec | StagedStackSpec, random: np.random.Generator, count: int
+) -> list[np.ndarray]:
     """`count` signals of the size in the spec."""
     return [random.standard_normal(stack.embedding.shape, np.float32) for _ in range(count)]
 
 
 def signal_cases(
-    stack: SignalStackSpec, sizes: Sequence[tuple[str, tuple[int, ...]]] = (), seed: int = 0
+    stack: SignalStackSpec | StagedStackSpec,
+    sizes: Sequence[tuple[str, tuple[int, ...]]] = (),
+    seed: int = 0,
 ) -> Iterator[SignalCase]:
     """Batches of 1, 3 and 9 signals, one signal of zeros, and batches of the named `sizes`."""
     random, shape = np.random.default_rng(seed), stack.embedding.shape

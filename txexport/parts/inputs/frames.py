@@ -9,6 +9,7 @@ from txexport.contracts.contract import Port, floats, ints
 from txexport.contracts.stage import GraphFacts
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import FramesSpec, SignalStackSpec
+from txexport.spec.lengths import least_behind
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
@@ -24,15 +25,15 @@ class Frames:
         """input_features, attention_mask."""
         embedding = stack.embedding
         assert isinstance(embedding, FramesSpec)
-        shape = rows[0], names.SEQUENCE_LENGTH
+        shape = rows[0], rows[1] if stack.length_adapter is None else names.NUM_FRAMES
         return (
             floats(names.INPUT_FEATURES, *shape, embedding.feature_size),
             ints(names.ATTENTION_MASK, *shape),
         )
 
     def length(self, embedding: FramesSpec, tokens: int | str) -> int | str:
-        """Any number of vectors."""
-        return names.SEQUENCE_LENGTH
+        """Any number of vectors, by the name of the sequence that the stack's other ports have."""
+        return tokens
 
     def vectors(self, embedding: FramesSpec, tokens: int) -> int:
         """Those of ten seconds."""
@@ -76,6 +77,7 @@ class Frames:
         """
         assert isinstance(stack.embedding, FramesSpec)
         random, size = np.random.default_rng(0), stack.embedding.feature_size
+        vectors = least_behind(stack, vectors)
         for name, lengths in (
             ("one frame" if vectors == 1 else f"{vectors} frames", [1]),
             ("one", [23]),

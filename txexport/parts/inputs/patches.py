@@ -19,7 +19,9 @@ class Patches:
     spec = PatchSpec
     reads_tokens = False
     last_state_before_norm = True
-    tables = ("tokens.0.weight", "tokens.1.weight", "registers.weight", "position.weight")
+    tables = tuple(
+        f"{part}.weight" for part in ("tokens.0", "tokens.1", "registers", "detection", "position")
+    )
 
     def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
         """pixel_values, of any height and width if positions are interpolated."""
@@ -29,7 +31,7 @@ class Patches:
         return (floats(names.PIXEL_VALUES, rows[0], embedding.channels, *size),)
 
     def length(self, embedding: PatchSpec, tokens: int | str) -> int | str:
-        """One vector for each patch, learned token and register."""
+        """One vector for each patch, learned token, register and detection token."""
         return names.SEQUENCE_LENGTH if embedding.any_size else embedding.length
 
     def vectors(self, embedding: PatchSpec, tokens: int) -> int:
@@ -46,6 +48,8 @@ class Patches:
         shapes: Shapes = {f"tokens.{token}.weight": (1, width) for token in range(embedding.tokens)}
         if embedding.registers:
             shapes["registers.weight"] = (embedding.registers, width)
+        if embedding.detection_tokens:
+            shapes["detection.weight"] = (embedding.detection_tokens, width)
         if embedding.positioned:
             shapes["position.weight"] = (embedding.positions, width)
         shapes["project.weight"] = (width, embedding.channels, size, size)
@@ -60,7 +64,7 @@ class Patches:
     def operations(self, embedding: PatchSpec) -> int:
         """The projection of every patch of an image of `image_size`."""
         pixels = embedding.channels * embedding.patch_size**2
-        return 2 * (embedding.positions - embedding.tokens) * embedding.hidden_size * pixels
+        return 2 * embedding.patches * embedding.hidden_size * pixels
 
     def summary(self, stack: SignalStackSpec) -> list[str]:
         """Size of the image and its patches, registers, positions."""
@@ -68,7 +72,8 @@ class Patches:
         assert patches is not None
         height, width = patches.image_size
         size = f"{height} x {width} pixels in squares of {patches.patch_size}"
-        registers = [f"{patches.registers} registers"] if patches.registers else []
+        learned = {"registers": patches.registers, "detection tokens": patches.detection_tokens}
+        registers = [f"{count} {name}" for name, count in learned.items() if count]
         if not patches.positioned:
             return [size, *registers, "2-D RoPE, any size"]
         fitted = ", interpolated for other sizes" * patches.any_size

@@ -9,6 +9,7 @@ from txexport.contracts.contract import Port, floats, ints
 from txexport.contracts.stage import GraphFacts
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import ConvolutionNorm, PositionNorm, SignalStackSpec, WaveformSpec
+from txexport.spec.lengths import behind, least_behind, resampled, strides
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
@@ -27,8 +28,8 @@ class Waveform:
         return (signal, ints(names.ATTENTION_MASK, *shape)) if stack.masked else (signal,)
 
     def length(self, embedding: WaveformSpec, tokens: int | str) -> int | str:
-        """Any number of vectors."""
-        return names.SEQUENCE_LENGTH
+        """Any number of vectors, by the name of the sequence that the stack's other ports have."""
+        return tokens
 
     def vectors(self, embedding: WaveformSpec, tokens: int) -> int:
         """Those of ten seconds."""
@@ -50,7 +51,8 @@ class Waveform:
         shapes |= self._convolution_norms(embedding)
         if embedding.norm is not None:
             shapes |= under("norm", norm(embedding.norm))
-        shapes |= under("project", linear(channels, width, True))
+        if embedding.projected:
+            shapes |= under("project", linear(channels, width, True))
         shapes |= self._positions(embedding)
         return shapes | (under("final_norm", norm(embedding.final_norm)) if embedding.final_norm else {})
 
@@ -83,7 +85,7 @@ class Waveform:
         return ()
 
     def operations(self, embedding: WaveformSpec) -> int:
-        """Each convolution over the output of the one before, the projection, and the positions."""
+        """The convolutions and the positions; the projection is counted as a matrix."""
         (length,), channels, products = embedding.shape, 1, 0
         for convolution in embedding.convolutions:
             length = (length - convolution.kernel) // convolution.stride + 1
@@ -91,8 +93,7 @@ class Waveform:
             channels = convolution.size
         width, group = embedding.hidden_size, embedding.hidden_size // embedding.position_groups
         kernel = embedding.position_kernel or 0
-        positions = group * kernel * embedding.position_layers
-        return 2 * (products + length * width * (channels + positions))
+        return 2 * (products + length * width * group * kernel * embedding.position_layers)
 
     def summary(self, stack: SignalStackSpec) -> list[str]:
         """Convolutions, samples of a vector, positions."""
@@ -100,6 +101,9 @@ class Waveform:
         assert isinstance(embedding, WaveformSpec)
         count = f"a waveform through {len(embedding.convolutions)} convolutions"
         every, kernel = f"a vector every {embedding.stride:,} samples", embedding.position_kernel
+        if stack.squeeze is not None:
+            squeezed = f"means of every {stack.squeeze.factor} vectors"
+            return [count, every, squeezed, f"positions by a convolution of {stack.squeeze.position_kernel}"]
         if kernel is None:
             return [count, every]
         layers = embedding.position_layers
@@ -107,10 +111,11 @@ class Waveform:
         return [count, every, f"positions by {convolutions} of {kernel}"]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
-        """Waveforms of random numbers, of that number of vectors and one more."""
+        """Waveforms of random numbers, of that many vectors or more; without a mask all of one length."""
         assert isinstance(stack.embedding, WaveformSpec)
         least = stack.embedding.least
-        return [random.standard_normal(least * (1 + length), np.float32) for length in lengths]
+        each = lengths if stack.masked else [max(lengths)] * len(lengths)
+        return [random.standard_normal(least * (1 + length), np.float32) for length in each]
 
     def cases(self, stack: SignalStackSpec, vectors: int) -> Iterator[SignalCase]:
         """Batches of several lengths: the shortest, odd numbers of samples, ragged rows, nine rows, silence.
@@ -119,32 +124,50 @@ class Waveform:
         """
         embedding = stack.embedding
         assert isinstance(embedding, WaveformSpec)
-        random, least = np.random.default_rng(0), embedding.least
-        more = embedding.samples(vectors) - least  # in every row
+        random, first = np.random.default_rng(0), least_behind(stack, vectors)
+        fewest = first if stack.squeeze is None else vectors  # of a row beside longer ones
+        least, more = embedding.samples(max(strides(stack))), embedding.samples(fewest) - embedding.least
+        shortest = embedding.samples(first) - more
+        uneven = [embedding.samples(fewest - 1 + count) - more for count in (11, 8, 7, 4, 2, 1)]
         for name, lengths in (
-            ("one vector" if vectors == 1 else f"{vectors} vectors", [least]),
+            ("one vector" if first == 1 else f"{first} vectors", [shortest]),
             ("one", [5 * least + 1]),
             ("three", [8 * least] * 3),
             ("three ragged rows padded with zeros", [3 * least, 9 * least + 3, least]),
             ("one longer than the positions' kernel", [least * ((embedding.position_kernel or 0) + 7)]),
             ("nine", [2 * least + row for row in range(9)]),
+            *[("rows that end within groups of vectors", uneven)] * resampled(stack),
         ):
             longer = [more + length for length in lengths]
             signals = random.standard_normal((len(longer), max(longer)), np.float32)
-            yield _case(name, embedding, signals, longer)
+            yield _case(name, stack, signals, longer)
         length = more + 4 * least
-        yield _case("one of zeros", embedding, np.zeros((1, length), np.float32), [length])
+        yield _case("one of zeros", stack, np.zeros((1, length), np.float32), [length])
 
 
-def _case(name: str, embedding: WaveformSpec, signals: np.ndarray, lengths: Sequence[int]) -> SignalCase:
+def _case(name: str, stack: SignalStackSpec, signals: np.ndarray, lengths: Sequence[int]) -> SignalCase:
     """The case of signals (B,samples) that end after `lengths`, with zeros there."""
+    embedding = stack.embedding
+    assert isinstance(embedding, WaveformSpec)
     mask = np.arange(signals.shape[1]) < np.array(lengths)[:, None]
     signals = signals * mask
     if not embedding.masked:
         return SignalCase(name, signals)
-    vectors = np.array([embedding.vectors(length) for length in lengths])
-    real = np.arange(embedding.vectors(signals.shape[1])) < vectors[:, None]
-    return SignalCase(name, signals, mask.astype(np.int64), real)
+    vectors = [embedding.vectors(length) for length in (*lengths, signals.shape[1])]
+    embedded = _prefixes(vectors)
+    real = _prefixes([behind(stack, count) for count in vectors])
+    within = embedded if stack.length_adapter is not None else None
+    if stack.squeeze is not None:
+        groups = embedded.shape[1] // stack.squeeze.factor
+        within = embedded[:, :: stack.squeeze.factor][:, :groups]  # a group is real if its first vector is
+    return SignalCase(name, signals, mask.astype(np.int64), real, within)
+
+
+def _prefixes(lengths: Sequence[int]) -> np.ndarray:
+    """Masks (B,S) that are true for the first vectors of rows; the last of `lengths` is S."""
+    *rows, longest = lengths
+    masks: np.ndarray = np.arange(longest) < np.array(rows)[:, None]
+    return masks
 
 
 INPUT = Waveform()

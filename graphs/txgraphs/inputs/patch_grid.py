@@ -1,0 +1,48 @@
+"""Images of any size as grids of patches (Liu et al. 2021, 3.1)."""
+
+from functools import cache
+
+import onnx_ir as ir
+from onnxscript import OnnxFunction, script
+
+from txexport.spec import PatchGridSpec
+from txgraphs import domain, op
+from txgraphs._component import Body, component
+from txgraphs.inputs.patches import resized
+from txgraphs.norm import norm
+
+
+@component("x")
+def patch_grid_embedding(spec: PatchGridSpec, g: Body, pixel_values: ir.Value) -> ir.Value:
+    """Patches of images, projected and normalised, plus positions if there are any (Liu et al. 2021, 3.1).
+
+    pixel_values (B,channels,height,width) -> x (B,R,C,W), rows and columns of patches.
+    """
+    op, strides = g.op, [spec.patch_size] * 2
+    pixels = g.call(whole_patches(spec.patch_size), pixel_values)
+    weights = g.weight("project.weight"), g.weight("project.bias")
+    grid = op.Conv(pixels, *weights, strides=strides, name="grid")  # (B, W, R, C)
+    x = norm(spec.norm, g / "norm", op.Transpose(grid, perm=[0, 2, 3, 1]))  # (B, R, C, W)
+    if spec.positioned:
+        positions = g.call(
+            resized(spec.grid), g.weight("position.weight"), op.Shape(grid, start=2)
+        )  # (R * C, W)
+        x = op.Add(x, op.Reshape(positions, op.Shape(x, start=1)))
+    return x
+
+
+@cache
+def whole_patches(side: int) -> OnnxFunction:
+    """pixel_values (B,channels,height,width) -> the same, with zeros to multiples of `side` pixels."""
+
+    @script(domain, default_opset=op)
+    def whole_patches(pixel_values):
+        missing = op.Mod(op.Neg(op.Shape(pixel_values, start=2)), op.Constant(value_ints=[side]))  # (2)
+        pads = op.Concat(op.Constant(value_ints=[0, 0, 0, 0, 0, 0]), missing, axis=0)
+        pixels = op.Pad(pixel_values, pads)
+        return pixels
+
+    return whole_patches
+
+
+embedding = patch_grid_embedding

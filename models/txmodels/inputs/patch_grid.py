@@ -1,0 +1,39 @@
+"""Images of any size as grids of patches (Liu et al. 2021, 3.1)."""
+
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from txexport.spec import PatchGridSpec
+from txmodels.inputs.patches import resized
+from txmodels.norm import Norm
+
+
+class PatchGridEmbedding(nn.Module):
+    """Patches of images, projected and normalised, plus positions if there are any (Liu et al. 2021, 3.1)."""
+
+    def __init__(self, spec: PatchGridSpec):
+        super().__init__()
+        self.spec = spec
+        width, size = spec.hidden_size, spec.patch_size
+        self.project = nn.Conv2d(spec.channels, width, size, size)
+        self.norm = Norm(spec.norm)
+        self.position = nn.Embedding(spec.positions, width) if spec.positioned else None
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """pixel_values (B,channels,height,width) -> x (B,R,C,W), rows and columns of patches."""
+        grid = self.project(whole_patches(self.spec.patch_size, pixel_values))  # (B, W, R, C)
+        x: Tensor = self.norm(grid.permute(0, 2, 3, 1))  # (B, R, C, W)
+        if self.position is not None:
+            positions = resized(self.position.weight, grid.shape[2:], self.spec.grid)  # (R * C, W)
+            x = x + positions.unflatten(0, x.shape[1:3])
+        return x
+
+
+def whole_patches(side: int, pixel_values: Tensor) -> Tensor:
+    """pixel_values (B,channels,height,width) -> the same, with zeros to multiples of `side` pixels."""
+    height, width = pixel_values.shape[2:]
+    pixels = pad(pixel_values, (0, -width % side, 0, -height % side))
+    return pixels
+
+
+Embedding = PatchGridEmbedding

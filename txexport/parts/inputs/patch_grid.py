@@ -1,0 +1,94 @@
+"""Images of any size as grids of patches (Liu et al. 2021, 3.1)."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from txexport.contracts import names
+from txexport.contracts.contract import Port, floats
+from txexport.contracts.stage import GraphFacts
+from txexport.parts.inputs._signals import noise, signal_cases
+from txexport.parts.part import Shape, SignalCase, Sources
+from txexport.spec import PatchGridSpec, StagedStackSpec, WindowAttentionSpec
+from txexport.spec.shapes import Shapes, norm, under
+
+
+class PatchGrid:
+    """Pixels (B,channels,height,width) of any height and width."""
+
+    spec = PatchGridSpec
+    reads_tokens = False
+    last_state_before_norm = True
+    tables = ("position.weight",)
+
+    def ports(self, stack: StagedStackSpec, rows: Shape) -> tuple[Port, ...]:
+        """pixel_values."""
+        channels = stack.embedding.channels
+        return (floats(names.PIXEL_VALUES, rows[0], channels, names.HEIGHT, names.WIDTH),)
+
+    def length(self, embedding: PatchGridSpec, tokens: int | str) -> int | str:
+        """One vector for each patch, or in the last stage for each square of patches."""
+        return names.SEQUENCE_LENGTH
+
+    def vectors(self, embedding: PatchGridSpec, tokens: int) -> int:
+        """The patches of an image of `image_size`."""
+        return embedding.length
+
+    def facts(self, embedding: PatchGridSpec) -> GraphFacts:
+        """None: no tokens precede the patches."""
+        return GraphFacts()
+
+    def parameters(self, embedding: PatchGridSpec) -> Shapes:
+        """The projection of patches, the norm, and the table of positions."""
+        width, size = embedding.hidden_size, embedding.patch_size
+        shapes: Shapes = {
+            "project.weight": (width, embedding.channels, size, size),
+            "project.bias": (width,),
+            **under("norm", norm(embedding.norm)),
+        }
+        return shapes | ({"position.weight": (embedding.positions, width)} if embedding.positioned else {})
+
+    def fixed(self, embedding: PatchGridSpec) -> tuple[str, ...]:
+        """None: positions are learned."""
+        return ()
+
+    def operations(self, embedding: PatchGridSpec) -> int:
+        """The projection of every patch of an image of `image_size`."""
+        pixels = embedding.channels * embedding.patch_size**2
+        return 2 * embedding.length * embedding.hidden_size * pixels
+
+    def summary(self, stack: StagedStackSpec) -> list[str]:
+        """Size of images in training and of patches, positions."""
+        embedding = stack.embedding
+        height, width = embedding.image_size
+        size = f"{height} x {width} pixels in squares of {embedding.patch_size}, any size"
+        learned = f"{embedding.positions:,} learned positions, interpolated for other sizes"
+        return [size, learned] if embedding.positioned else [size]
+
+    def rows(self, stack: StagedStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+        """Random signals, one for each length."""
+        return noise(stack, random, len(lengths))
+
+    def cases(self, stack: StagedStackSpec, vectors: int) -> Iterator[SignalCase]:
+        """Batches of images, one of them black, and of four other sizes.
+
+        The least grid of the last stage is one window. Others are oblong, of parts of patches, odd before
+        a merging, and of several windows in the last stage, so that its layers are shifted.
+        """
+        embedding, side = stack.embedding, stack.embedding.patch_size
+        kinds = [block.attention for block in stack.stages[-1].blocks]
+        window = max(kind.window for kind in kinds if isinstance(kind, WindowAttentionSpec))
+        double = 2 ** (len(stack.stages) - 1)
+        least = ((window - 1) * double + 1) * side  # the least that gives the last stage a whole window
+        part = 0 if embedding.positioned else side - 1
+        sizes = [
+            ("two of the least size", (2, least - part, least - part)),
+            ("wide, odd grids", (1, least + 2 * side - part, least + (double * window + 1) * side)),
+            ("high, parts of patches", (1, least + (double * window + 3) * side - part, least)),
+            ("two larger, shifted in every stage", (2, *[(2 * window * double - 1) * side - part] * 2)),
+        ]
+        named = [(name, (rows, embedding.channels, height, width)) for name, (rows, height, width) in sizes]
+        return signal_cases(stack, named)
+
+
+INPUT = PatchGrid()

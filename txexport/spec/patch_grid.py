@@ -1,0 +1,53 @@
+"""Images of any size as grids of patches."""
+
+from dataclasses import dataclass
+
+from txexport.errors import SpecError, positive
+from txexport.spec.norm import NormSpec
+
+
+@dataclass(frozen=True)
+class PatchGridSpec:
+    """Patches of `patch_size` squared pixels, projected and normalised (Liu et al. 2021, 3.1).
+
+    Images may have any size, and are padded by zeros at the bottom and on the right to whole patches.
+    `image_size` is height and width in training. If `positioned`, a table of positions for that size is added
+    last; it is interpolated for other sizes.
+    """
+
+    hidden_size: int
+    image_size: tuple[int, int]
+    patch_size: int
+    norm: NormSpec
+    channels: int = 3
+    positioned: bool = False
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "patch_size", "channels")
+        if min(self.image_size) < self.patch_size:
+            raise SpecError(f"PatchGridSpec: {self.image_size} pixels hold no patch of {self.patch_size}")
+        if self.norm.size != self.hidden_size:
+            raise SpecError(f"PatchGridSpec: norm is {self.norm.size} wide, patches {self.hidden_size}")
+
+    @property
+    def positions(self) -> int:
+        """The number of positions in the table: whole patches of `image_size`."""
+        height, width = self.image_size
+        return (height // self.patch_size) * (width // self.patch_size)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches of an image of `image_size`, padded."""
+        height, width = self.image_size
+        return -(-height // self.patch_size), -(-width // self.patch_size)
+
+    @property
+    def length(self) -> int:
+        """The number of vectors of an image of `image_size`."""
+        rows, columns = self.grid
+        return rows * columns
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of an image of `image_size`."""
+        return self.channels, *self.image_size
