@@ -59,6 +59,8 @@ def test_every_file_that_the_runtime_reads_is_known_as_such():
     assert len(names) > 8
     assert [name for name in sorted(names) if not bundle.folder.READ.fullmatch(name)] == []
     assert bundle.folder.READ.fullmatch(f"2_Dense/{bundle.DENSE}")
+    assert bundle.folder.READ.fullmatch("language_model/attrs.json")
+    assert bundle.folder.READ.fullmatch("language_model/5gram.bin")
 
 
 def test_a_proof_covers_what_txexport_json_says(copy):

@@ -62,11 +62,20 @@ WAV2VEC2 = {
     **{"conv_dim": [16, 20, 24], "conv_kernel": [10, 3, 2], "conv_stride": [5, 2, 2], "vocab_size": 32},
     **{"num_feat_extract_layers": 3, "num_conv_pos_embeddings": 6, "num_conv_pos_embedding_groups": 4},
 }
+SEW = WAV2VEC2 | {"squeeze_factor": 2}
 DATA2VEC_AUDIO = WAV2VEC2 | {"num_conv_pos_embeddings": 2, "conv_pos_kernel_size": 5}
 WAV2VEC2_BERT = {
     **{"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 100},
     **{"feature_projection_input_dim": 22, "conv_depthwise_kernel_size": 5, "vocab_size": 32},
     **{"left_max_position_embeddings": 6, "right_max_position_embeddings": 3},
+}
+OMNIASR = {
+    "vocab_size": 32,
+    "audio_config": {
+        **{"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 100},
+        **{"conv_dim": [16, 20, 24], "conv_kernel": [10, 3, 2], "conv_stride": [5, 2, 2]},
+        **{"num_conv_pos_embeddings": 6, "num_conv_pos_embedding_groups": 4},
+    },
 }
 PARAKEET = {
     "vocab_size": 32,
@@ -223,6 +232,10 @@ WHISPER = BART | {
     "max_target_positions": 40,
     "decoder_start_token_id": 3,
 }
+SPEECH_TO_TEXT = BART | {
+    **{"input_feat_per_channel": 11, "conv_channels": 20, "conv_kernel_sizes": [5, 3]},
+    **{"max_source_positions": 70, "max_target_positions": 40, "bos_token_id": 0, "pad_token_id": 1},
+}
 MOONSHINE = {
     "vocab_size": VOCAB,
     "hidden_size": 48,
@@ -242,6 +255,14 @@ VIT = {
     "intermediate_size": 100,
     "image_size": 30,
     "patch_size": 6,
+}
+SWIN = {
+    "image_size": 40,
+    "patch_size": 3,
+    "embed_dim": 12,
+    "depths": [2, 1, 2],
+    "num_heads": [2, 3, 4],
+    "window_size": 4,
 }
 CLIP = {
     "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
@@ -273,6 +294,11 @@ BERTS = PAIR | {
 CAPTIONS = PAIR | {
     "encoder": VIT | {"model_type": "vit"},
     "decoder": GPT2 | CROSSED | {"model_type": "gpt2", "n_layer": 3},
+}
+LAYER_NORM = {"feat_extract_norm": "layer"}
+SPEECH = PAIR | {
+    "encoder": WAV2VEC2 | {"model_type": "wav2vec2", **LAYER_NORM, "add_adapter": True},
+    "decoder": BART | CROSSED | {"model_type": "mbart", "encoder_layers": 3},  # those of its cache
 }
 
 # model_type -> the default architecture, and its sizes: small and odd.
@@ -366,15 +392,18 @@ FAMILIES = {
     "blenderbot": ("BlenderbotForConditionalGeneration", BART | {"encoder_no_repeat_ngram_size": 0}),
     "m2m_100": ("M2M100ForConditionalGeneration", BART),
     "whisper": ("WhisperForConditionalGeneration", WHISPER),
+    "speech_to_text": ("Speech2TextForConditionalGeneration", SPEECH_TO_TEXT),
     "moonshine": ("MoonshineForConditionalGeneration", MOONSHINE),
     "audio-spectrogram-transformer": ("ASTForAudioClassification", AST),
     "wav2vec2": ("Wav2Vec2ForCTC", WAV2VEC2),
     "wavlm": ("WavLMForCTC", WAV2VEC2 | {"num_buckets": 8, "max_bucket_distance": 20}),
     "hubert": ("HubertForCTC", WAV2VEC2),
     "data2vec-audio": ("Data2VecAudioForCTC", DATA2VEC_AUDIO),
+    "sew": ("SEWForCTC", SEW),
     "unispeech": ("UniSpeechForCTC", WAV2VEC2),
     "unispeech-sat": ("UniSpeechSatForCTC", WAV2VEC2),
     "parakeet_ctc": ("ParakeetForCTC", PARAKEET),
+    "omniasr_ctc": ("OmniASRForCTC", OMNIASR),
     "wav2vec2-conformer": (
         "Wav2Vec2ConformerForCTC",
         WAV2VEC2 | {"conv_depthwise_kernel_size": 5, "position_embeddings_type": "relative"},
@@ -385,6 +414,12 @@ FAMILIES = {
     "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
     "dinov2_with_registers": ("Dinov2WithRegistersModel", VIT | {"mlp_ratio": 2, "num_register_tokens": 3}),
     "dinov3_vit": ("DINOv3ViTModel", VIT | {"num_register_tokens": 3}),
+    "yolos": (
+        "YolosForObjectDetection",
+        VIT | {"image_size": [30, 42], "num_detection_tokens": 7, "num_labels": 5, "num_hidden_layers": 3},
+    ),
+    "swin": ("SwinModel", SWIN),
+    "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),
     "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),
     "clip_vision_model": ("CLIPVisionModel", CLIP["vision_config"]),
@@ -399,6 +434,7 @@ FAMILIES = {
     "umt5": ("UMT5ForConditionalGeneration", T5),
     "mbart": ("MBartForConditionalGeneration", BART),
     "encoder-decoder": ("EncoderDecoderModel", BERTS),
+    "speech-encoder-decoder": ("SpeechEncoderDecoderModel", SPEECH),
     "vision-encoder-decoder": ("VisionEncoderDecoderModel", CAPTIONS),
 }
 

@@ -157,9 +157,33 @@ UNSUPPORTED = [
     ("moonshine", {"decoder_num_attention_heads": 4}, "decoder_num_attention_heads=4"),
     ("moonshine", {"encoder_num_key_value_heads": 1}, "encoder_num_key_value_heads=1"),
     ("moonshine", {"head_dim": 10}, "head_dim=10"),
-    ("wav2vec2-bert", {"add_adapter": True}, "add_adapter=True"),
+    ("speech_to_text", {"pad_token_id": 0}, "pad_token_id=0 is not supported; expected 1"),
+    ("speech_to_text", {"input_channels": 2}, "input_channels=2 is not supported; expected 1"),
+    ("speech_to_text", {"conv_kernel_sizes": [5, 4]}, "conv_kernel_sizes is [5, 4], expected odd numbers"),
+    ("speech_to_text", {"max_source_positions": 2**17}, "positions are computed for at most 65536"),
+    (
+        "speech-encoder-decoder",
+        {"decoder": tiny_checkpoint.SPEECH["decoder"] | {"model_type": "speech_to_text_2"}},
+        "a decoder 'speech_to_text_2' is not supported behind an encoder",
+    ),
+    (
+        "speech-encoder-decoder",
+        {"encoder": tiny_checkpoint.SPEECH["encoder"] | {"adapter_kernel_size": 5}},
+        "adapter_kernel_size=5 is not supported; expected 3",
+    ),
+    (
+        "speech-encoder-decoder",
+        {"encoder": tiny_checkpoint.WHISPER | {"model_type": "whisper"}},
+        "an encoder 'whisper' is not supported",
+    ),
+    (
+        "wav2vec2-bert",
+        {"add_adapter": True, "adapter_kernel_size": 5},
+        "adapter_kernel_size=5 with a",
+    ),
     ("wav2vec2-bert", {"position_embeddings_type": "rotary"}, "position_embeddings_type 'rotary'"),
-    ("wav2vec2-conformer", {"add_adapter": True}, "add_adapter=True"),
+    ("wav2vec2", {"add_adapter": True, "adapter_kernel_size": 5}, "adapter_kernel_size=5"),
+    ("wavlm", {"add_adapter": True}, "add_adapter=True"),
     ("wav2vec2-conformer", {"position_embeddings_type": "shaw"}, "position_embeddings_type 'shaw'"),
     (
         "parakeet_ctc",
@@ -246,6 +270,10 @@ UNSUPPORTED = [
     ("blenderbot", {"normalize_before": False}, "normalize_before=False"),
     ("blenderbot", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
     ("dinov2", {"image_size": [30, 24]}, "image_size is not square"),
+    ("swin", {"window_size": 5}, "have a grid of 4 by 4 in stage 2, less than window_size 5"),
+    ("swin", {"use_absolute_embeddings": True}, "expected a square of whole patches"),
+    ("swin", {"architectures": ["SwinForMaskedImageModeling"]}, "it restores masked pixels"),
+    ("swinv2", {"use_absolute_embeddings": True}, "use_absolute_embeddings=True"),
     ("dinov2_with_registers", {"apply_layernorm": False}, "apply_layernorm=False"),
     *(
         ("nomic_bert", {key: True}, f"{key}=True")

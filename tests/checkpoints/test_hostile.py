@@ -82,6 +82,8 @@ MANY = [
     ("wav2vec2", {key: [] for key in ("conv_dim", "conv_kernel", "conv_stride")}, "have [0, 0, 0] numbers"),
     ("wav2vec2", {"conv_dim": [16.5, 20, 24]}, "'conv_dim' is [16.5, 20, 24], expected whole numbers from 1"),
     ("wav2vec2", {"conv_stride": [5, 2, 0]}, "'conv_stride' is [5, 2, 0], expected whole numbers from 1"),
+    ("sew", {"squeeze_factor": 0}, "SqueezeSpec: factor is 0"),
+    ("sew", {"squeeze_factor": LARGEST}, "upsample.projection.weight' is (96, 48)"),
     ("wav2vec2-bert", {"num_hidden_layers": LARGEST}, "'num_hidden_layers' is 2147483647"),
     ("wav2vec2-bert", {"left_max_position_embeddings": -1}, "left is -1 and right 3, expected 0 or more"),
     ("wav2vec2-bert", {"conv_depthwise_kernel_size": 4}, "kernel is 4, expected an odd number"),

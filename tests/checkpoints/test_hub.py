@@ -11,6 +11,7 @@ import pytest
 import tiny_adapter
 from click.testing import CliRunner
 from helpers.hub import Repository, serve
+from helpers.mms import ADAPTERS, save_mms
 
 import txexport
 from txexport import bundle
@@ -73,6 +74,17 @@ def test_a_name_is_exported_as_its_folder_is(hub, tmp_path):
     assert [
         request for request in hub.requests if request.method == "GET" and "resolve" in request.path
     ] == []
+
+
+def test_of_the_languages_of_mms_one_is_fetched(hub, tmp_path, monkeypatch):
+    save_mms(tmp_path / "mms")
+    with serve({"org/mms": tmp_path / "mms"}) as mms:
+        ask(monkeypatch, mms.url)
+        txexport.export("org/mms", "out", language="fra", only="native")
+        assert ADAPTERS["fra"] in mms.fetched("org/mms")
+        assert ADAPTERS["azj-script_latin"] not in mms.fetched("org/mms")
+        with pytest.raises(txexport.TxexportError, match="org/mms has no adapter of the language 'deu'; exp"):
+            txexport.export("org/mms", "other", language="deu", only="native")
 
 
 def test_its_bundle_is_proved_and_quantised_by_what_the_hub_has(hub):
@@ -198,6 +210,8 @@ def test_names_of_adapters_that_lead_nowhere_are_one_line(name, said, adapters):
 
 
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+LANGUAGE_MODEL = ["language_model/attrs.json", "language_model/unigrams.txt", "language_model/5gram.bin"]
+NOTES = ["language_model/notes.md"]
 OLD = ["pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"]
 
 
@@ -210,6 +224,8 @@ OLD = ["pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"]
         (["model.safetensors", "artifact.metadata", "vocab.txt"], []),
         (["model.safetensors", "2_Dense/pytorch_model.bin", "2_Dense/config.json", "2_Dense/rust.ot"], None),
         (["pytorch_model.bin", "vocab.txt", "spiece.model", "chat_template.jinja", "modeling_x.py"], None),
+        (["pytorch_model.bin", "alphabet.json", *LANGUAGE_MODEL, "language_model/notes.md"], NOTES),
+        (["pytorch_model.bin", *LANGUAGE_MODEL], LANGUAGE_MODEL),
     ],
 )
 def test_files_that_are_wanted(files, left):

@@ -28,6 +28,8 @@ UNREAD = {
     ("wav2vec2", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("wav2vec2", "pretraining"): "contrastive vectors, which training alone reads",
     ("wavlm", "feature-extraction"): "hidden states of sounds, which no task gives",
+    ("yolos", "feature-extraction"): "hidden states of detection tokens, which no task gives",
+    ("speech_to_text", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("moonshine", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("wav2vec2-conformer", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("wav2vec2-conformer", "pretraining"): "contrastive vectors, which training alone reads",
@@ -36,7 +38,7 @@ UNREAD = {
     ("unispeech-sat", "pretraining"): "contrastive vectors, which training alone reads",
     **{
         (name, "feature-extraction"): "hidden states of sounds, which no task gives"
-        for name in ("hubert", "data2vec-audio", "unispeech", "unispeech-sat")
+        for name in ("hubert", "data2vec-audio", "sew", "unispeech", "unispeech-sat", "omniasr_ctc")
     },
     **{("opt", task): BY_MASK for task in ("text-classification", "question-answering")},
     **{("mpt", task): COUNTED for task in ("text-classification", *LABELLED)},

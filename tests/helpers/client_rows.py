@@ -41,9 +41,11 @@ WAVEFORMS = (
     "wavlm",
     "hubert",
     "data2vec-audio",
+    "sew",
     "unispeech",
     "unispeech-sat",
     "wav2vec2-conformer",
+    "omniasr_ctc",
 )
 MEL_BINS, POSITIONS = 80, 1500  # Whisper's: onnxruntime-genai accepts 3000 frames only
 WHISPER = Row(
@@ -117,7 +119,9 @@ def padded(shape: tuple[int, ...], left: bool = False) -> dict[str, np.ndarray]:
 
 def waveforms(row: Row, samples: np.ndarray) -> dict[str, np.ndarray]:
     """Samples (B,N), with the mask of a row that ends sooner if the model reads one."""
-    if not (row.model_type == "data2vec-audio" or row.config.get("feat_extract_norm") == "layer"):
+    if not (
+        row.model_type in ("data2vec-audio", "omniasr_ctc") or row.config.get("feat_extract_norm") == "layer"
+    ):
         return {"input_values": samples}
     mask = np.ones(samples.shape, np.int64)
     mask[-1, samples.shape[1] // 2 :] = 0
@@ -129,13 +133,19 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
     batch, size = len(LENGTHS), max(LENGTHS)
     noise = np.random.default_rng(1)
     images = noise.standard_normal((batch, 3, 30, 30), np.float32)
-    if row.model_type == "vit":
+    if row.model_type in ("vit", "yolos"):
         return {"pixel_values": images}
+    if row.model_type in ("swin", "swinv2"):
+        return {"pixel_values": noise.standard_normal((batch, 3, 47, 40), np.float32)}
     if row.task == DESCRIBE:
         return {"pixel_values": images, "decoder_input_ids": ids_of((batch, 5))}
     if row.model_type == "audio-spectrogram-transformer":
         sizes = tiny_checkpoint.AST["max_length"], tiny_checkpoint.AST["num_mel_bins"]
         return {"input_values": noise.standard_normal((batch, *sizes), np.float32)}
+    if row.model_type == "speech_to_text":
+        frames, mask = noise.standard_normal((batch, 53, 11), np.float32), np.ones((batch, 53), np.int64)
+        mask[1, 31:] = 0
+        return {"input_features": frames, "attention_mask": mask, "decoder_input_ids": ids_of((batch, 5))}
     if row.model_type == "moonshine":
         sounds = noise.standard_normal((batch, 3001), np.float32)
         return {"input_values": sounds, "decoder_input_ids": ids_of((batch, 5))}
@@ -223,7 +233,8 @@ def assert_steps(
 def generate_inputs(row: Row) -> dict[str, np.ndarray]:
     """A batch for `generate`: decoder prompts are left-padded."""
     if row.task == HEAR:
-        return {name: array for name, array in forward_inputs(row).items() if name.startswith("input_")}
+        read = ("input_", "attention_mask")
+        return {name: array for name, array in forward_inputs(row).items() if name.startswith(read)}
     if row.task == DESCRIBE:
         return {"pixel_values": forward_inputs(row)["pixel_values"]}
     return padded((len(LENGTHS), max(LENGTHS)), left=row.task == GENERATE)

@@ -118,6 +118,10 @@ PROJECTED = {"projection_dim": 36}
 BIASLESS = {f"{name}_bias": False for name in ("query", "value", "proj", "mlp")}
 BIASLESS |= {"use_gated_mlp": True, "hidden_act": "silu", "num_register_tokens": 0}
 
+PLACED = {"use_absolute_embeddings": True, "image_size": 42, "qkv_bias": False}
+ODD_WINDOWS = {"image_size": [42, 60], "window_size": 3, "hidden_act": "relu", "mlp_ratio": 2.5}
+OBLONG_WINDOWS = {"image_size": [42, 60], "window_size": 5, "qkv_bias": False, "mlp_ratio": 2.5}
+
 TOWERS = [
     Row("chinese_clip", "ChineseCLIPModel", MATCH),
     Row("clip_text_model", "CLIPTextModel", FEATURES),
@@ -129,6 +133,13 @@ TOWERS = [
     Row("dinov2_with_registers", "Dinov2WithRegistersForImageClassification", LABEL, "5 labels", LABELS),
     Row("dinov3_vit", "DINOv3ViTModel", SEE),
     Row("dinov3_vit", "DINOv3ViTModel", SEE, "gated, no registers, no biases", BIASLESS),
+    Row("swin", "SwinModel", SEE),
+    Row("swin", "SwinModel", SEE, "learned positions, no biases", PLACED),
+    Row("swin", "SwinModel", SEE, "oblong, odd windows", ODD_WINDOWS),
+    Row("swin", "SwinForImageClassification", LABEL, "5 labels", LABELS),
+    Row("swinv2", "Swinv2Model", SEE),
+    Row("swinv2", "Swinv2Model", SEE, "oblong, no biases", OBLONG_WINDOWS),
+    Row("swinv2", "Swinv2ForImageClassification", LABEL, "5 labels", LABELS),
     Row("siglip", "SiglipModel", MATCH),
     Row("siglip", "SiglipForImageClassification", LABEL, "5 labels", LABELS),
     Row("siglip_text_model", "SiglipTextModel", FEATURES),

@@ -8,6 +8,9 @@ from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_families as family
+from helpers import mutations_of_lengths as lengths
+from helpers import mutations_of_speech as speech
+from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import FEATURES, HEAR, SOUNDS, SPEAKER, TIME_DELAYS, Row
 
@@ -15,6 +18,12 @@ Mutate = Callable[[onnx.ModelProto], None]
 
 # Rows that differ from the usual checkpoint of a family.
 LAYER_NORM = {"feat_extract_norm": "layer"}
+SHORTENED = {"add_adapter": True}
+SHORTENED_SPEAKER = LAYER_NORM | SHORTENED | TIME_DELAYS
+NARROWED = {
+    **{"add_adapter": True, "output_hidden_size": 36, "num_adapter_layers": 2, "adapter_stride": 3},
+    **{"adapter_act": "gelu", "use_intermediate_ffn_before_adapter": True},
+}
 STABLE = LAYER_NORM | {"do_stable_layer_norm": True}
 BATCH_NORM = {"conv_pos_batch_norm": True, "feat_proj_layer_norm": False}
 SUMMED = {"num_labels": 5, "classifier_proj_size": 26, "use_weighted_layer_sum": True}
@@ -27,6 +36,14 @@ OTHERS: dict[str, Row] = {
     "hubert, batch norm": Row(
         "hubert", "HubertForCTC", HEAR, "batch norm of positions, masked", LAYER_NORM | BATCH_NORM
     ),
+    "wav2vec2, length adapter": Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "length adapter", SHORTENED),
+    "speaker, length adapter": Row(
+        "wav2vec2", "Wav2Vec2ForXVector", SPEAKER, "length adapter, masked", SHORTENED_SPEAKER
+    ),
+    "wav2vec2-bert, length adapter": Row(
+        "wav2vec2-bert", "Wav2Vec2BertForCTC", HEAR, "narrower length adapter", NARROWED
+    ),
+    "sew, masked": Row("sew", "SEWForCTC", HEAR, "layer norm, masked", LAYER_NORM),
     "unispeech, masked": Row("unispeech", "UniSpeechForCTC", HEAR, "stable layer norm, masked", STABLE),
     "wav2vec2, adapters": Row(
         "wav2vec2", "Wav2Vec2ForCTC", HEAR, "attention adapters, masked", STABLE | {"adapter_attn_dim": 7}
@@ -319,6 +336,20 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.stale_cross_cache,
         common.larger_epsilon,
     ),
+    ("speech_to_text", "static", "encoder_model"): (
+        common.ignore_mask,
+        speech.swapped_halves,
+        speech.frames_one_later,
+        speech.drop_positions,
+        speech.unscaled_sound,
+        speech.padding_heard,
+    ),
+    ("speech_to_text", "static", "decoder_model"): (common.ignore_mask,),
+    ("speech-encoder-decoder", "static", "encoder_model"): (
+        lengths.swapped_halves,
+        lengths.convolved_one_later,
+        lengths.one_shortened_vector_more,
+    ),
     ("wavlm", None, "model"): (
         family.ungated,
         family.gate_without_reset,
@@ -347,6 +378,35 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.drop_norm_of_places,
         family.places_one_later,
     ),
+    ("wav2vec2, length adapter", None, "model"): (
+        lengths.swapped_halves,
+        lengths.convolved_one_later,
+    ),
+    ("speaker, length adapter", None, "model"): (
+        lengths.one_shortened_vector_more,
+        family.lost_vectors_counted,
+    ),
+    ("wav2vec2-bert, length adapter", None, "model"): (
+        lengths.swapped_halves,
+        lengths.convolved_one_later,
+        lengths.one_shortened_vector_more,
+        lengths.other_residual,
+        lengths.adapter_without_mask,
+        lengths.whole_feed_forward_before,
+        common.drop_bias,
+    ),
+    ("sew", None, "model"): (
+        lengths.largest_of_each_group,
+        lengths.squeezed_places_one_later,
+        lengths.drop_squeezed_places,
+        lengths.zeros_before_vectors,
+        lengths.linear_upsampling,
+    ),
+    ("sew, masked", None, "model"): (
+        common.ignore_mask,
+        family.padding_not_zeroed,
+        lengths.whole_groups_alone,
+    ),
     ("unispeech-sat", None, "model"): (
         family.unnormalised_channels,
         family.drop_sound_places,
@@ -367,6 +427,28 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.other_bicubic,
         family.corners_to_corners,
         family.drop_patch_places,
+    ),
+    ("yolos", None, "model"): (
+        family.queries_one_earlier,
+        family.corners_for_centres,
+        family.drop_layer_positions,
+        family.other_bicubic,
+        common.drop_bias,
+    ),
+    ("swin", None, "model"): (
+        windows.not_shifted,
+        windows.shifted_back_too_far,
+        windows.shift_without_mask,
+        windows.shift_a_single_window,
+        windows.bias_transposed,
+        windows.merge_columns_first,
+        windows.windows_turned,
+    ),
+    ("swinv2", None, "model"): (
+        windows.not_shifted,
+        windows.keys_of_any_length,
+        windows.halved_bias,
+        windows.larger_distances,
     ),
     ("clip", None, "text_model"): (
         family.first_token,

@@ -10,6 +10,7 @@ CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question
 CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
 SOUNDS, FRAMES, SPEAKER = "audio-classification", "audio-frame-classification", "audio-xvector"
 SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
+DETECT = "object-detection"
 HEAR, DESCRIBE = "automatic-speech-recognition", "image-to-text"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 

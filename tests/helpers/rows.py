@@ -5,11 +5,14 @@ A family is supported when each of its tasks has a row here; docs/ has the table
 
 from dataclasses import replace
 
+import tiny_checkpoint
+
 from helpers.encoder_rows import BARTS, BERTS, TOWERS, WITHOUT_LIBRARY
 from helpers.row import (
     ANSWER,
     CLASSIFY,
     DESCRIBE,
+    DETECT,
     FEATURES,
     FILL,
     GENERATE,
@@ -406,14 +409,22 @@ ENCODER_DECODERS = [
 ]
 
 OBLONG = {"image_size": [18, 31]}
+ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
 
 BIASED = {"conv_bias": True, "num_conv_pos_embeddings": 5, "feat_extract_activation": "relu"}
 LAYER_NORM = {"feat_extract_norm": "layer"}
 STABLE = LAYER_NORM | {"do_stable_layer_norm": True}
+SQUEEZED = LAYER_NORM | BIASED | {"squeeze_factor": 3, "conv_dim": [16, 20, 48]}
+SUM_OF_SQUEEZED = LAYER_NORM | LABELS | {"use_weighted_layer_sum": True}
+SHORTENED = {"add_adapter": True}
+SHORTENED_SPEAKER = LAYER_NORM | SHORTENED | TIME_DELAYS
+NARROWED = SHORTENED | {"output_hidden_size": 36, "num_adapter_layers": 2, "adapter_stride": 3}
+NARROWED_FRAMES = NARROWED | {"adapter_act": "gelu", "use_intermediate_ffn_before_adapter": True}
 BATCH_NORM = {"conv_pos_batch_norm": True, "feat_proj_layer_norm": False}
 EVEN = {"conv_bias": True, "conv_pos_kernel_size": 4, "feat_extract_activation": "relu"}
 DISTANCES = {"position_embeddings_type": "relative"}
+BARE_OMNIASR = {"audio_config": {"conv_bias": False, "hidden_act": "relu", "layer_norm_eps": 1e-3}}
 BARE_PARAKEET = {
     "encoder_config": {
         **{"attention_bias": False, "convolution_bias": False, "scale_input": False},
@@ -425,6 +436,31 @@ WITHOUT_POSITIONS = {"position_embeddings_type": None, "hidden_act": "relu"}
 UNPOSITIONED = {"position_embeddings_type": None}
 PROJECTED = {"classifier_proj_size": 26}
 SUMMED = LABELS | PROJECTED | {"use_weighted_layer_sum": True, "encoder_layers": 3}
+CONVOLVED = {
+    **{"num_conv_layers": 3, "conv_kernel_sizes": [3, 5, 1], "conv_channels": 14},
+    **{"scale_embedding": False, "activation_function": "gelu", "tie_word_embeddings": False},
+}
+NARROW_SPEECH = {
+    "encoder": {"output_hidden_size": 40, "num_adapter_layers": 2, "adapter_stride": 3},
+    "decoder": {"model_type": "bart", "d_model": 40},
+}
+HUBERT_BERT = {
+    "encoder": {
+        "model_type": "hubert",
+        "feat_extract_norm": "group",
+        "add_adapter": False,
+        "hidden_size": 60,
+    },
+    "decoder": tiny_checkpoint.BERTS["decoder"],
+}
+CONFORMER_GPT2 = {
+    "encoder": tiny_checkpoint.WAV2VEC2_BERT | {"model_type": "wav2vec2-bert", "add_adapter": False},
+    "decoder": tiny_checkpoint.CAPTIONS["decoder"],
+}
+SHORTENED_CONFORMER = {
+    "encoder": CONFORMER_GPT2["encoder"] | {"add_adapter": True, "use_intermediate_ffn_before_adapter": True},
+    "decoder": CONFORMER_GPT2["decoder"],
+}
 PADDED_HEADS = {
     **{"tie_word_embeddings": False, "attention_bias": True, "pad_head_dim_to_multiple_of": 12},
     **{"partial_rotary_factor": 0.5, "encoder_hidden_act": "relu", "decoder_hidden_act": "gelu"},
@@ -435,6 +471,13 @@ OTHERS = [
     Row("whisper", "WhisperForConditionalGeneration", HEAR, "scaled, relu", SCALED | RELU, slow=True),
     Row("whisper", "WhisperForAudioClassification", SOUNDS, "5 labels", LABELS | PROJECTED),
     Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
+    Row("speech_to_text", "Speech2TextForConditionalGeneration", HEAR),
+    Row("speech_to_text", "Speech2TextForConditionalGeneration", HEAR, "three convolutions, gelu", CONVOLVED),
+    Row("speech-encoder-decoder", "SpeechEncoderDecoderModel", HEAR),
+    Row("speech-encoder-decoder", "SpeechEncoderDecoderModel", HEAR, "narrower adapter, BART", NARROW_SPEECH),
+    Row("speech-encoder-decoder", "SpeechEncoderDecoderModel", HEAR, "HuBERT, unmasked, BERT", HUBERT_BERT),
+    Row("speech-encoder-decoder", "SpeechEncoderDecoderModel", HEAR, "wav2vec2-BERT, GPT-2", CONFORMER_GPT2),
+    Row("speech-encoder-decoder", "SpeechEncoderDecoderModel", HEAR, "shorter, GPT-2", SHORTENED_CONFORMER),
     Row("moonshine", "MoonshineForConditionalGeneration", HEAR),
     Row("moonshine", "MoonshineForConditionalGeneration", HEAR, "untied, biases, padded heads", PADDED_HEADS),
     Row("encoder-decoder", "EncoderDecoderModel", TRANSLATE),
@@ -471,6 +514,12 @@ OTHERS = [
     *sound_heads("unispeech-sat", "UniSpeechSat"),
     Row("data2vec-audio", "Data2VecAudioForCTC", HEAR),
     Row("data2vec-audio", "Data2VecAudioForCTC", HEAR, "biases, even kernel, relu", EVEN),
+    Row("sew", "SEWForCTC", HEAR),
+    Row("sew", "SEWForCTC", HEAR, "layer norm, masked", LAYER_NORM),
+    Row("sew", "SEWForCTC", HEAR, "groups of 3, masked, biases, odd kernel, relu", SQUEEZED),
+    *sound_heads("sew", "SEW", speakers=False, slow=False),
+    Row("sew", "SEWForSequenceClassification", SOUNDS, "masked", LAYER_NORM | LABELS),
+    Row("sew", "SEWForSequenceClassification", SOUNDS, "sum of all layers, masked", SUM_OF_SQUEEZED),
     Row("unispeech", "UniSpeechForCTC", HEAR, "stable layer norm, masked", STABLE),
     Row("unispeech-sat", "UniSpeechSatForCTC", HEAR),
     Row("unispeech-sat", "UniSpeechSatForCTC", HEAR, "stable layer norm, masked", STABLE),
@@ -481,6 +530,8 @@ OTHERS = [
     Row("wav2vec2-conformer", "Wav2Vec2ConformerForCTC", HEAR, "no positions, relu", WITHOUT_POSITIONS),
     *sound_heads("wav2vec2-conformer", "Wav2Vec2Conformer"),
     *sound_heads("wav2vec2-bert", "Wav2Vec2Bert"),
+    Row("omniasr_ctc", "OmniASRForCTC", HEAR),
+    Row("omniasr_ctc", "OmniASRForCTC", HEAR, "no biases, relu", BARE_OMNIASR),
     Row("parakeet_ctc", "ParakeetForCTC", HEAR),
     Row("parakeet_ctc", "ParakeetForCTC", HEAR, "no biases, unscaled, relu", BARE_PARAKEET),
     Row("wav2vec2-bert", "Wav2Vec2BertForCTC", HEAR),
@@ -493,6 +544,14 @@ OTHERS = [
     ),
     Row("wav2vec2-bert", "Wav2Vec2BertForCTC", HEAR, "no positions", UNPOSITIONED),
     Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "attention adapters, masked", STABLE | {"adapter_attn_dim": 7}),
+    Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "length adapter", SHORTENED),
+    Row("wav2vec2", "Wav2Vec2ForCTC", HEAR, "narrower length adapter, masked", LAYER_NORM | NARROWED),
+    Row("wav2vec2", "Wav2Vec2ForXVector", SPEAKER, "length adapter, masked", SHORTENED_SPEAKER),
+    Row("wav2vec2-conformer", "Wav2Vec2ConformerForCTC", HEAR, "length adapter", SHORTENED),
+    Row("data2vec-audio", "Data2VecAudioForCTC", HEAR, "length adapter", SHORTENED),
+    Row("wav2vec2-bert", "Wav2Vec2BertForCTC", HEAR, "length adapter", SHORTENED),
+    Row("wav2vec2-bert", "Wav2Vec2BertForCTC", HEAR, "narrower length adapter", NARROWED_FRAMES),
+    Row("wav2vec2-bert", "Wav2Vec2BertForXVector", SPEAKER, "length adapter", SHORTENED | TIME_DELAYS),
     Row("vit", "ViTModel", SEE),
     Row("vit", "ViTModel", SEE, "oblong, no biases", OBLONG | {"qkv_bias": False}),
     Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS),
@@ -502,6 +561,8 @@ OTHERS = [
     Row("dinov2", "Dinov2Model", SEE),
     Row("dinov2", "Dinov2Model", SEE, "gated", {"use_swiglu_ffn": True}),
     Row("dinov2", "Dinov2ForImageClassification", LABEL, "5 labels", LABELS),
+    Row("yolos", "YolosForObjectDetection", DETECT),
+    Row("yolos", "YolosForObjectDetection", DETECT, "one table of positions, no biases", ONE_TABLE),
     Row("clip", "CLIPModel", MATCH),
     Row("clip", "CLIPForImageClassification", LABEL, "5 labels", LABELS),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),

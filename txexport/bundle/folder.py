@@ -17,14 +17,15 @@ from txexport.errors import BundleError, InputError
 from txexport.parts import roles_of
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
-from txexport.support.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
+from txexport.support.paths import CHAT_TEMPLATES, OF_LANGUAGE_MODEL, links_out, sha256, stays_inside
 
 DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vectors
 OLD_WEIGHTS = "weights.safetensors"  # of bundles up to format 4
 READ = re.compile(  # what a loaded bundle looks for by itself
     r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|preprocessor_config|processor_config"
-    r"|vocab|added_tokens|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
+    r"|vocab|added_tokens|alphabet|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
     rf"|{CHAT_TEMPLATES}/[^/]+\.jinja"
+    rf"|{OF_LANGUAGE_MODEL.pattern}"
     r"|.+/(config\.json|dense\.npz)"
 )
 MODULE = re.compile(r"[0-9]\w*")  # a folder of sentence-transformers' modules, which export copies

@@ -70,6 +70,7 @@ class ExportOptions:
     - `widened`: a checkpoint's own 8-bit integers become float32 at load; False in early bundles.
     - `rope_factors`: the LongRoPE factors, "short" or "long"; None if export was called without.
     - `image_size`: height and width of images; None if export was called without.
+    - `language`: the language whose adapter the graphs have; None if export was called without.
     """
 
     cache: str | None
@@ -86,6 +87,7 @@ class ExportOptions:
     widened: bool = False
     rope_factors: str | None = None
     image_size: list[int] | None = None
+    language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -280,7 +282,7 @@ class Manifest:
     def _values(self) -> dict:
         """The JSON values to write, without unused options, as in bundles of earlier releases."""
         values = dataclasses.asdict(self)
-        optional = [(values["form"], name) for name in ("outputs", "rope_factors", "image_size")]
+        optional = [(values["form"], name) for name in ("outputs", "rope_factors", "image_size", "language")]
         for place, name in (*optional, (values, "promised")):
             if not place[name]:
                 del place[name]

@@ -11,6 +11,7 @@ from txexport.checkpoints.adapters import Merged
 from txexport.checkpoints.checkpoint import COMPANIONS, Checkpoint
 from txexport.checkpoints.hub import adapter_at, opened
 from txexport.checkpoints.image_size import Resized
+from txexport.checkpoints.language import InLanguage
 from txexport.checkpoints.rope_factors import with_rope_factors
 from txexport.errors import CheckpointError
 
@@ -60,14 +61,19 @@ def merged(checkpoint: Checkpoint, adapter: str | Path | None) -> Checkpoint:
 
 
 def as_asked(
-    checkpoint: Checkpoint, rope_factors: str | None, image_size: Sequence[int] | None
+    checkpoint: Checkpoint,
+    rope_factors: str | None,
+    image_size: Sequence[int] | None,
+    language: str | None,
 ) -> Checkpoint:
-    """The checkpoint with options of export applied: factors of LongRoPE, and the size of images.
+    """The checkpoint with options of export applied: factors of LongRoPE, size of images, and language.
 
     Raises InputError or UnsupportedError for options that do not apply to it.
     """
     if rope_factors is not None:
         checkpoint = with_rope_factors(checkpoint, rope_factors)
+    if language is not None:
+        checkpoint = InLanguage(checkpoint, language)
     return checkpoint if image_size is None else Resized(checkpoint, image_size)
 
 
@@ -88,17 +94,19 @@ def source_of(
     name alone is looked up beside the bundle and in the working directory; a checkpoint of a model hub is
     looked up there. Raises CheckpointError.
     """
+    form = manifest.form
     if adapter is None and manifest.source.adapter is not None:
         adapter = manifest.source.adapter
         if not COMMIT.fullmatch(adapter):
             adapter = _found(out, adapter, "adapter", ADAPTER_ADVICE)
     if source is not None:
-        checkpoint = opened(source)
+        checkpoint = opened(source, form.language)
     elif manifest.source.repository is not None:
-        checkpoint = opened(f"{manifest.source.repository}@{manifest.source.revision}")
+        repository = f"{manifest.source.repository}@{manifest.source.revision}"
+        checkpoint = opened(repository, form.language)
     else:
         checkpoint = Checkpoint(_found(out, manifest.source.path, "checkpoint", ADVICE))
-    return as_asked(merged(checkpoint, adapter), manifest.form.rope_factors, manifest.form.image_size)
+    return as_asked(merged(checkpoint, adapter), form.rope_factors, form.image_size, form.language)
 
 
 def name_of(checkpoint: Checkpoint) -> str:

@@ -81,7 +81,7 @@ def _check_facts(stage: Stage, files: Mapping[str, GraphFile], limits: Mapping[s
     """Raise ValueError for facts that the graph cannot have."""
     facts, outputs = stage.facts, [port.name for port in files[stage.role].outputs]
     tokens = (facts.pad_token_id or 0, facts.eos_token_id or 0)
-    samples = (facts.least_samples, facts.vector_stride, facts.filter_width)
+    samples = (facts.least_samples, facts.vector_stride, facts.layer_stride, facts.filter_width)
     numbers = (facts.vocab_size, facts.prefix_tokens, *samples, *tokens)
     if min(numbers) < 0 or bool(facts.vocab_size) != (stage.ids_source is not None):
         raise ValueError(f"stage {stage.role} has {facts}, which do not fit its inputs")

@@ -21,7 +21,15 @@ from txexport.checkpoints.stored import CHUNK, SIZES, Stored, reading
 from txexport.checkpoints.wrappers import unwrapped
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
-from txexport.support.paths import CHAT_TEMPLATES, links_out, sha256, stays_inside
+from txexport.support.paths import (
+    ALPHABET,
+    CHAT_TEMPLATES,
+    LANGUAGE_MODEL,
+    OF_LANGUAGE_MODEL,
+    links_out,
+    sha256,
+    stays_inside,
+)
 
 OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".safetensors")
 COMPANIONS = (
@@ -159,7 +167,7 @@ class Checkpoint:
         return not isinstance(stored, Stored) and stored.rounds
 
     def companions(self) -> dict[str, Path | bytes]:
-        """Configs, tokenizer, templates, and configs of sentence-transformers' module folders, by name.
+        """Configs, tokenizer, templates, n-gram model, configs of sentence-transformers' modules, by name.
 
         Those of a GGUF file are derived from its metadata. They are copied into bundles, which are published:
         one that is a link to a file elsewhere raises CheckpointError. Weights may be such links, since files
@@ -178,6 +186,9 @@ class Checkpoint:
                 result[f"{path.name}/config.json"] = path / "config.json"
             elif path.name == CHAT_TEMPLATES and path.is_dir():
                 result |= {f"{path.name}/{one.name}": one for one in sorted(path.glob("*.jinja"))}
+        if ALPHABET in result:
+            beside = {f"{LANGUAGE_MODEL}/{one.name}": one for one in (self.folder / LANGUAGE_MODEL).glob("*")}
+            result |= {name: beside[name] for name in sorted(beside) if OF_LANGUAGE_MODEL.fullmatch(name)}
         for name, path in result.items():
             if links_out(path, self.folder):
                 raise CheckpointError(f"{self.folder / name} is a link out of the checkpoint; copy it there")

@@ -12,24 +12,30 @@ from pathlib import Path, PurePosixPath
 from txexport.checkpoints import adapter_config, adapters
 from txexport.checkpoints.checkpoint import COMPANIONS, READERS, Checkpoint
 from txexport.checkpoints.colbert import METADATA
+from txexport.checkpoints.language import adapter_of
 from txexport.errors import CheckpointError, first_line, needed_for
-from txexport.support.paths import CHAT_TEMPLATES
+from txexport.support.paths import ALPHABET, CHAT_TEMPLATES, OF_LANGUAGE_MODEL
 
 NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 MODULE = re.compile(r"\d+_\w+")  # a folder of sentence-transformers
 MAIN = "main"
 
 
-def opened(source: str | Path) -> Checkpoint:
-    """The checkpoint in a folder, or of that name on the hub.
+def opened(source: str | Path, language: str | None = None) -> Checkpoint:
+    """The checkpoint in a folder, or of that name on the hub, with the file of a language's adapter.
 
-    Raises CheckpointError if there is none, MissingLibraryError without huggingface_hub.
+    Raises CheckpointError if there is none, MissingLibraryError without huggingface_hub, InputError for a
+    language that a repository does not have.
     """
     named = _named(source)
     if named is None:
         return Checkpoint(source)
     name, revision = named
-    checkpoint = Checkpoint(_fetched(name, revision, "config.json", wanted))
+
+    def choose(files: list[str], name: str) -> list[str]:
+        return wanted(files, name) + ([] if language is None else [adapter_of(files, language, name)])
+
+    checkpoint = Checkpoint(_fetched(name, revision, "config.json", choose))
     checkpoint.repository, checkpoint.revision = name, checkpoint.folder.name
     return checkpoint
 
@@ -117,7 +123,8 @@ def wanted(files: list[str], name: str) -> list[str]:
     modules = [file for file in files if "/" in file and MODULE.fullmatch(file.partition("/")[0])]
     read = [file for file in modules if file.endswith(COMPANIONS) or PurePosixPath(file).name in READERS]
     templates = [file for file in files if PurePosixPath(file).match(f"{CHAT_TEMPLATES}/*.jinja")]
-    return [*beside, *weights, *read, *templates]
+    language_model = [file for file in files if ALPHABET in top and OF_LANGUAGE_MODEL.fullmatch(file)]
+    return [*beside, *weights, *read, *templates, *language_model]
 
 
 def wanted_of_adapter(files: list[str], name: str) -> list[str]:

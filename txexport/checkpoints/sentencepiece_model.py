@@ -10,6 +10,7 @@ from txexport.errors import CheckpointError, UnsupportedError
 
 UNIGRAM, BPE = 1, 2  # the type of a model
 NORMAL, KINDS = 1, {1, 2, 3, 5}  # types of pieces: normal, unknown, control, unused
+DEFINED = 4  # a piece that a user defined, which is never split
 MOST = 10_000_000  # words
 GAPS = 100_000  # ids without a word
 SPECIAL = ("</s>", "<unk>", "<pad>")
@@ -68,14 +69,17 @@ def scores(file: Path, model) -> dict[str, float]:
     return result
 
 
-def is_plain(model, scores: dict[str, float], kind: int) -> bool:
-    """Tell whether `tokenizers` supports it: a model of that type with the usual treatment of spaces."""
+def is_plain(model, scores: dict[str, float], kind: int, defined: bool = False) -> bool:
+    """Tell whether `tokenizers` supports it: a model of that type with the usual treatment of spaces.
+
+    Pieces that a user `defined` may be special tokens.
+    """
     spaces = model.normalizer
     usual = spaces.precompiled_charsmap and spaces.add_dummy_prefix and spaces.remove_extra_whitespaces
     kinds = {piece.type for piece in model.pieces}
     return (
         model.trainer.model_type == kind
-        and kinds <= KINDS
+        and kinds <= (KINDS | {DEFINED} if defined else KINDS)
         and bool(usual)
         and not any("▁" in piece[1:] for piece in scores)
     )

@@ -10,6 +10,7 @@ from txexport.checkpoints import (
     m2m100_tokenizer,
     python_tokenizers,
     sentencepiece_model,
+    speech_to_text_tokenizer,
     transformers_loading,
 )
 from txexport.checkpoints.checkpoint import read_json
@@ -23,9 +24,9 @@ NOWHERE = "\0"  # a prefix that no text contains: every normalizer of SentencePi
 def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
     """The content of tokenizer.json, converted from a checkpoint's other files; None if that is impossible.
 
-    Marian's and M2M-100's SentencePiece models and vocabularies, ESM's words and ByT5's bytes are converted
-    here; all others by transformers if it is installed, which takes `model_type` if config.json has none.
-    Raises CheckpointError for files that cannot be read.
+    The SentencePiece models and vocabularies of Marian, M2M-100 and Speech2Text, ESM's words and ByT5's bytes
+    are converted here; all others by transformers if it is installed, which takes `model_type` if config.json
+    has none. Raises CheckpointError for files that cannot be read.
     """
     try:
         plain = python_tokenizers.converted(folder, model_type)
@@ -35,6 +36,8 @@ def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
             return marian(folder).to_str()
         if m2m100_tokenizer.is_one(folder, model_type):
             return m2m100_tokenizer.m2m100(folder).to_str()
+        if speech_to_text_tokenizer.is_one(folder, model_type):
+            return speech_to_text_tokenizer.speech_to_text(folder).to_str()
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return None

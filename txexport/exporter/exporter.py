@@ -48,6 +48,7 @@ class ExportArguments:
     outputs: str | Sequence[str] = ()
     rope_factors: str | None = None
     image_size: int | Sequence[int] | None = None
+    language: str | None = None
     texts: str | Path | Sequence[Item] | None = None
     absolute_source: bool = False
     force: bool = False
@@ -76,6 +77,7 @@ class ExportArguments:
             widened=True,
             rope_factors=self.rope_factors,
             image_size=self.pixels,
+            language=self.language,
         )
 
 
@@ -112,7 +114,10 @@ def export(arguments: ExportArguments) -> Manifest:
     to original_max_position_embeddings, or "long", valid up to max_position_embeddings and equal to the
     original for longer sequences only. `image_size` is the side of images in pixels, or (height, width), if
     it differs from config.json: position embeddings are interpolated at export, as transformers does with
-    interpolate_pos_encoding=True, and images are resized to it.
+    interpolate_pos_encoding=True, and images are resized to it. `language`, for MMS, is the language whose
+    adapter and vocabulary the bundle has, such as "fra" for adapter.fra.safetensors, as transformers loads
+    them with target_lang="fra"; by default the adapter is the one among the weights, and the vocabulary that
+    of target_lang in tokenizer_config.json.
 
     txexport.json records the path of the checkpoint relative to `out`, or its absolute path with
     `absolute_source`. `force` replaces an existing bundle. `progress` is called with the bytes done and the
@@ -121,8 +126,8 @@ def export(arguments: ExportArguments) -> Manifest:
     """
     out = Path(arguments.out)
     with saved(arguments.source, arguments.tokenizer, out, arguments.force) as folder:
-        checkpoint = merged(opened(folder), arguments.adapter)
-        checkpoint = as_asked(checkpoint, arguments.rope_factors, arguments.pixels)
+        checkpoint = merged(opened(folder, arguments.language), arguments.adapter)
+        checkpoint = as_asked(checkpoint, arguments.rope_factors, arguments.pixels, arguments.language)
         resolved = families.resolve(checkpoint, arguments.task, arguments.model_type)
         if resolved.note is not None:
             warnings.warn(resolved.note, stacklevel=4)

@@ -12,6 +12,7 @@ correctly and the reason, or None,
 `variant(config)` where some checkpoints under its name belong to another family,
 REFUSED, classes under its name that are other models, with the reason,
 ORIGINALS, classes of transformers that the automatic ones do not know,
+ARGUMENTS, arguments that transformers' model is called with, to read what our graphs read,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
 A family whose config.json names the families of its parts has `table_of(config, task, names)` instead of
 `table`.
@@ -94,6 +95,7 @@ HYPHENATED = {
     "modernbert_decoder": "modernbert-decoder",
     "openai_gpt": "openai-gpt",
     "roberta_prelayernorm": "roberta-prelayernorm",
+    "speech_encoder_decoder": "speech-encoder-decoder",
     "unispeech_sat": "unispeech-sat",
     "vision_encoder_decoder": "vision-encoder-decoder",
     "wav2vec2_bert": "wav2vec2-bert",

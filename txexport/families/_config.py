@@ -112,10 +112,9 @@ class Config:
                 f"{self.path}: {name} is {value}, but no tensor is wider than {self.room.width}"
             )
 
-    def positions(self, offset: int) -> int:
+    def positions(self, offset: int, key: str = "max_position_embeddings", default: int | None = None) -> int:
         """The rows of a computed position table: the number of positions plus `offset`."""
-        key = "max_position_embeddings"
-        if (most := self.integer(key)) > COMPUTED:
+        if (most := self.integer(key, default)) > COMPUTED:
             raise UnsupportedError(
                 f"{self.path}: '{key}' is {most}, positions are computed for at most {COMPUTED}"
             )

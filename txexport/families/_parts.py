@@ -10,7 +10,16 @@ from types import ModuleType
 from txexport import families
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
-from txexport.families import _causal, _trocr, bert, bert_generation, gpt2, roberta, xlm_roberta
+from txexport.families import (
+    _causal,
+    _mbart_decoder,
+    _trocr,
+    bert,
+    bert_generation,
+    gpt2,
+    roberta,
+    xlm_roberta,
+)
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     BlockSpec,
@@ -18,17 +27,24 @@ from txexport.spec import (
     EmbeddingSpec,
     EncoderDecoderSpec,
     EncoderSpec,
+    FramesSpec,
     HeadKind,
     ModelSpec,
     PatchSpec,
     SignalStackSpec,
     TextStackSpec,
+    WaveformSpec,
 )
+from txexport.spec.lengths import output_size
 
+# Tasks of encoders of sounds, whose heads are left out: of all, and of those with a length adapter.
+LABELLED, SPELLED = HEARD = "audio-classification", "automatic-speech-recognition"
 DECODERS: Mapping[str, ModuleType] = {
+    "bart": _mbart_decoder,
     "bert": bert,
     "bert-generation": bert_generation,
     "gpt2": gpt2,
+    "mbart": _mbart_decoder,
     "roberta": roberta,
     "trocr": _trocr,
     "xlm-roberta": xlm_roberta,
@@ -59,7 +75,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     family, base = _decoder(config, names)
     source, decoder, decoder_config = encoder.encoder, base.stack, config.table("decoder")
     assert isinstance(decoder, TextStackSpec)
-    source_width, cross_width = source.hidden_size, decoder_config.values.get("cross_attention_hidden_size")
+    source_width = output_size(source)
+    cross_width = decoder_config.values.get("cross_attention_hidden_size")
     if cross_width is not None and (
         cross_width != source_width or (cross_width != decoder.hidden_size and family is not _trocr)
     ):
@@ -68,7 +85,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
             f"{cross_width} is not supported over an encoder of {source_width}; expected null"
         )
     projected = cross_width is None and source_width != decoder.hidden_size
-    unmasked = not isinstance(source, TextStackSpec)
+    unmasked = not (isinstance(source, TextStackSpec) or source.masked)
 
     def crossed(_: int, block: BlockSpec) -> BlockSpec:
         wider = None if projected or source_width == decoder.hidden_size else source_width
@@ -115,12 +132,14 @@ def _encoder(config: Config, task: str, names: TensorNames) -> tuple[ModuleType,
             read = not (texts.causal or texts.global_tokens)
         case EncoderSpec(encoder=SignalStackSpec(embedding=PatchSpec() as patches)):
             read = not patches.any_size
+        case EncoderSpec(encoder=SignalStackSpec(embedding=WaveformSpec() | FramesSpec(), squeeze=None)):
+            read = task in HEARD
         case _:
             read = False
     if not read:
         raise UnsupportedError(
             f"{config.path}: an encoder '{model_type}' is not supported before a decoder; expected one of "
-            "images of one size, as vit, or of texts, as bert"
+            "images of one size, as vit, of texts, as bert, or of sounds, as wav2vec2"
         )
     assert isinstance(base, EncoderSpec)
     return family, base

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from txexport.checkpoints.weight_map import Rules
+from txexport.errors import UnsupportedError
 from txexport.families._config import Config
 from txexport.spec import EncoderSpec, HeadKind, HeadSpec, Pick, SignalStackSpec, TimeDelaySpec
 
@@ -26,8 +27,23 @@ def tasks(prefix: str, speakers: bool = True) -> Mapping[str, tuple[str, ...]]:
 
 def model(config: Config, task: str, stack: SignalStackSpec) -> EncoderSpec:
     """A stack under the head of a task."""
+    if (adapter := stack.length_adapter) is not None:
+        _check_head(config, task, adapter.hidden_size != stack.hidden_size)
     summed = task != CTC and config.flag("use_weighted_layer_sum", False)
     return EncoderSpec(encoder=stack, head=_head(config, task, stack.masked), layer_sum=summed)
+
+
+def _check_head(config: Config, task: str, projected: bool) -> None:
+    """Raise UnsupportedError for a head that the original does not put behind an adapter."""
+    if task in (LABELS, FRAMES):
+        config.expect(add_adapter=False)
+    if task == SPEAKER:
+        config.expect(use_weighted_layer_sum=False)
+        if projected:
+            raise UnsupportedError(
+                f"{config.path}: output_hidden_size={config.integer('output_hidden_size')} is not supported "
+                "for speakers, whose head reads vectors of hidden_size"
+            )
 
 
 def _head(config: Config, task: str, masked: bool) -> HeadSpec:

@@ -6,7 +6,7 @@ from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import vit
 from txexport.families._config import Config, TensorNames
-from txexport.spec import Activation, EncoderSpec, FeedForwardSpec, HeadKind, Pick
+from txexport.spec import Activation, EncoderSpec, FeedForwardSpec, HeadKind, Pick, SignalStackSpec
 
 TASKS = {
     "image-feature-extraction": ("Dinov2Model",),
@@ -29,6 +29,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         raise UnsupportedError(
             f"{config.path}: image_size is not square, and its positions cannot be interpolated"
         )
+    assert isinstance(base.encoder, SignalStackSpec)
     block = replace(base.encoder.blocks[0], layer_scale=True)
     if config.flag("use_swiglu_ffn", False):
         gated = FeedForwardSpec(hidden, (int(wide * 2 / 3) + 7) // 8 * 8, Activation.SILU, gated=True)

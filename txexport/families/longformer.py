@@ -10,7 +10,7 @@ from dataclasses import replace
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.families import bert, roberta
 from txexport.families._config import Config, TensorNames, minimal_cycle
-from txexport.spec import EncoderSpec, LongformerAttentionSpec
+from txexport.spec import EncoderSpec, LongformerAttentionSpec, TextStackSpec
 
 TASKS = {
     "feature-extraction": ("LongformerModel",),
@@ -27,6 +27,7 @@ NAMING = Naming("longformer.", roberta.NAMING.rename)
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     base = roberta.spec(config, task, names)
+    assert isinstance(base.encoder, TextStackSpec)
     [block], windows = base.encoder.blocks, config.each("attention_window", base.encoder.num_layers, 512)
     sizes = block.dense.hidden_size, block.dense.num_heads, block.dense.head_dim
     layers = (replace(block, attention=LongformerAttentionSpec(*sizes, window)) for window in windows)

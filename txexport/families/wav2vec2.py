@@ -5,7 +5,7 @@ from dataclasses import replace
 from txexport.checkpoints.checkpoint import read_json
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
-from txexport.families import _sound_heads
+from txexport.families import _length_adapter, _sound_heads
 from txexport.families._config import Config, TensorNames, shortened
 from txexport.spec import (
     Activation,
@@ -16,9 +16,11 @@ from txexport.spec import (
     ConvolutionSpec,
     EncoderSpec,
     FeedForwardSpec,
+    LengthAdapterSpec,
     NormPlacement,
     NormSpec,
     SignalStackSpec,
+    SqueezeSpec,
     WaveformSpec,
 )
 
@@ -35,11 +37,17 @@ NAMING = Naming("wav2vec2.", RENAMED)
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    config.expect(add_adapter=False)
-    return model(config, task, embedding(config))
+    sound = embedding(config)
+    return model(config, task, sound, adapter=_length_adapter.of_waveforms(config, sound.hidden_size))
 
 
-def model(config: Config, task: str, sound: WaveformSpec) -> EncoderSpec:
+def model(
+    config: Config,
+    task: str,
+    sound: WaveformSpec,
+    squeeze: SqueezeSpec | None = None,
+    adapter: LengthAdapterSpec | None = None,
+) -> EncoderSpec:
     """Blocks with biases over a waveform, post-norm or "stable", which is pre-norm, under a task's head."""
     width, heads = sound.hidden_size, config.integer("num_attention_heads")
     norm, stable = _norm(config), config.flag("do_stable_layer_norm", False)
@@ -53,7 +61,8 @@ def model(config: Config, task: str, sound: WaveformSpec) -> EncoderSpec:
         small = FeedForwardSpec(width, config.integer("adapter_attn_dim"), Activation.RELU)
         block = replace(block, adapter=AdapterSpec(NormSpec(width, 1e-5), small))
     layers = config.count("num_hidden_layers")
-    stack = SignalStackSpec(sound, (block,), layers, final_norm=norm if stable else None)
+    final_norm = norm if stable else None
+    stack = SignalStackSpec(sound, (block,), layers, final_norm, squeeze=squeeze, length_adapter=adapter)
     return _sound_heads.model(config, task, stack)
 
 
@@ -136,6 +145,7 @@ def rules(spec: EncoderSpec) -> Rules:
         f"{layer}.feed_forward.down.*": f"{layer}.feed_forward.output_dense.*",
         f"{layer}.feed_forward_norm.*": f"{layer}.final_layer_norm.*",
         **_sound_heads.rules(spec),
+        **_length_adapter.rules(spec),
         f"{layer}.adapter.norm.*": f"{layer}.adapter_layer.norm.*",
         f"{layer}.adapter.feed_forward.up.*": f"{layer}.adapter_layer.linear_1.*",
         f"{layer}.adapter.feed_forward.down.*": f"{layer}.adapter_layer.linear_2.*",

@@ -2,7 +2,7 @@
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import UnsupportedError
-from txexport.families import _sound_heads, wav2vec2
+from txexport.families import _length_adapter, _sound_heads, wav2vec2
 from txexport.families._config import Config, TensorNames, shortened
 from txexport.families._conformer import Attention, block_rules, distance_vectors
 from txexport.spec import (
@@ -27,7 +27,6 @@ REFUSED = {"Wav2Vec2BertModel": wav2vec2.WITHOUT_HEAD}
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    config.expect(add_adapter=False, use_intermediate_ffn_before_adapter=False)
     width, eps = config.integer("hidden_size", 1024), config.number("layer_norm_eps", 1e-5)
     size = config.integer("feature_projection_input_dim", 160)
     norm, activation = NormSpec(width, eps), config.activation("hidden_act", "swish")
@@ -45,6 +44,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         (block,),
         config.count("num_hidden_layers", 24),
         relative=distance_vectors(attention),
+        length_adapter=_length_adapter.of_frames(config, width),
     )
     return _sound_heads.model(config.with_defaults(classifier_proj_size=768), task, stack)
 
@@ -77,5 +77,6 @@ def table(spec: EncoderSpec) -> Table:
         **block_rules(spec.encoder.blocks[0].attention),
         f"{convolution}.depthwise_norm.*": "encoder.layers.{i}.conv_module.depthwise_layer_norm.*",
         **_sound_heads.rules(spec),
+        **_length_adapter.rules(spec),
     }
     return Table(rules, NAMING, drop=_sound_heads.UNUSED)

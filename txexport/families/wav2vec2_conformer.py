@@ -6,7 +6,7 @@ import numpy as np
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import CheckpointError, UnsupportedError
-from txexport.families import _sound_heads, wav2vec2
+from txexport.families import _length_adapter, _sound_heads, wav2vec2
 from txexport.families._config import Config, TensorNames, shortened
 from txexport.families._conformer import Attention, block_rules, distance_vectors
 from txexport.families._rope import plain_frequencies
@@ -40,7 +40,6 @@ COUNTED = "encoder.layers.*.conv_module.batch_norm.num_batches_tracked"
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    config.expect(add_adapter=False)
     sound = replace(wav2vec2.embedding(config), position_kernel=None, final_norm=None)
     width, activation = sound.hidden_size, config.activation("hidden_act", "gelu")
     attention, norm = _attention(config, width, sound.masked, names), NormSpec(width, EPSILON)
@@ -59,6 +58,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         config.count("num_hidden_layers"),
         final_norm=NormSpec(width, config.number("layer_norm_eps", 1e-5)),
         relative=distance_vectors(attention),
+        length_adapter=_length_adapter.of_waveforms(config, width),
     )
     return _sound_heads.model(config, task, stack)
 
@@ -110,5 +110,6 @@ def table(spec: EncoderSpec) -> Table:
         f"{ours}.variance": f"{theirs}.running_var",
         f"{ours}.*": f"{theirs}.*",
         **_sound_heads.rules(spec),
+        **_length_adapter.rules(spec),
     }
     return Table(rules, NAMING, drop=(*_sound_heads.UNUSED, UNREAD, COUNTED, FREQUENCIES))

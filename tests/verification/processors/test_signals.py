@@ -26,6 +26,8 @@ ROWS = {
         SOUND_PROCESSOR,
         {"mean": -4.0},
     ),
+    "omniasr_ctc": ("OmniASRFeatureExtractor", {}, SOUND_PROCESSOR, {"do_normalize": False}),
+    "speech_to_text": ("Speech2TextFeatureExtractor", {}, SOUND_PROCESSOR, {"num_mel_bins": 79}),
     "parakeet_ctc": ("ParakeetFeatureExtractor", {"feature_size": 16}, SOUND_PROCESSOR, {"hop_length": 161}),
     "wav2vec2-bert": ("SeamlessM4TFeatureExtractor", {}, SOUND_PROCESSOR, {"num_mel_bins": 79}),
     "wav2vec2": ("Wav2Vec2FeatureExtractor", {}, SOUND_PROCESSOR, {"do_normalize": False}),

@@ -40,6 +40,7 @@ KINDS = [
         THREE | {"alignment_weights"},
         FIRST,
     ),
+    ("wav2vec2-bert", None, "long and short row", f"encoder.{WEIGHT}", {"logits"}, set()),
     ("clip", None, "three ragged texts, two images", f"text.{WEIGHT}", SCORES, {"image_embeds"}),
 ]
 QUICKER = ("bert", "gpt2", "whisper")  # an encoder, a decoder, one of each

@@ -17,7 +17,7 @@ from txexport.checkpoints.tokenizer_classes import byte_level, sentencepiece, tr
 from txexport.checkpoints.tokenizer_classes.built import Built, finished
 from txexport.checkpoints.tokenizer_classes.settings import Settings, gathered
 from txexport.checkpoints.tokenizer_classes.tokenizer_file import VOCABULARY, TokenizerFile
-from txexport.support.tokenizer_classes import GENERIC, tokenizer_class
+from txexport.support.tokenizer_classes import GENERIC, PARAKEET, tokenizer_class
 
 REBUILT = (  # classes that take only the vocabulary
     byte_level.CLASSES | sentencepiece.CLASSES | translators.CLASSES | wordpiece.CLASSES
@@ -67,11 +67,11 @@ def as_read(text: str, files: Mapping[str, dict], config: Mapping[str, Any]) -> 
 
 
 def as_it_is(settings: Settings, file: TokenizerFile) -> Built:
-    """TokenizersBackend."""
+    """TokenizersBackend, and ParakeetTokenizer, which differs in how it decodes."""
     return Built(file.tokenizer, settings.tokens(GENERIC))
 
 
-BUILDERS = REBUILT | wordpiece.OF_FILE | {GENERIC: as_it_is}
+BUILDERS = REBUILT | wordpiece.OF_FILE | {GENERIC: as_it_is, PARAKEET: as_it_is}
 
 
 def _parts(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -20,11 +20,19 @@ def of_row(name: str, found: np.ndarray, real: np.ndarray) -> np.ndarray:
 
 
 def without_padding(
-    by_token: Collection[str], outputs: Mapping[str, np.ndarray], row: int, real: np.ndarray
+    by_token: Collection[str],
+    outputs: Mapping[str, np.ndarray],
+    row: int,
+    real: np.ndarray,
+    within: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """One row of a batch's outputs, without padding in those `by_token` and in those of layers."""
+    """One row of a batch's outputs, without padding in those `by_token` and in those of layers.
+
+    `real` (S) is true for tokens; `within` (S') is so in layers with another number of vectors.
+    """
+    inner = real if within is None else within
     return {
-        name: array[row][real] if name in by_token else of_row(name, array[row], real)
+        name: array[row][real] if name in by_token else of_row(name, array[row], inner)
         for name, array in outputs.items()
     }
 

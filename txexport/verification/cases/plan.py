@@ -38,6 +38,7 @@ QUICK = frozenset(
         "three ragged rows, left padding",
         "greedy, three ragged rows",
         "beams, two rows",
+        "nine sounds in one padded batch",
         "three",
         "three ragged rows",
         "two of 3 by 2 patches",

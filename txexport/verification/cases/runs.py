@@ -13,13 +13,9 @@ from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import (
     ALIGNMENT_WEIGHTS,
     ATTENTION_MASK,
-    ATTENTIONS,
-    ENCODER_ATTENTION_MASK,
-    ENCODER_HIDDEN_STATES,
     GLOBAL_ATTENTION_MASK,
     IMAGE_EMBEDS,
     INPUT_IDS,
-    LAST_HIDDEN_STATE,
     LOGITS,
     LOGITS_PER_IMAGE,
     PIXEL_VALUES,
@@ -35,27 +31,24 @@ from txexport.parts.cases import (
     DualEncoderCase,
     EncoderCase,
     GreedyCase,
-    Sources,
 )
 from txexport.parts.part import SignalCase
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.requests import GenerationRequest
-from txexport.runtime.preprocessing.text import pad
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
 from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.decoder_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.sources import Pairs, RolePairs, run_sources, source_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.originals import Arrays, Reference, Source
 
-Pairs = list[tuple[np.ndarray, np.ndarray]]
 EMBEDS = (  # the graphs of a dual encoder and their vectors
     (roles.TEXT, TEXT_EMBEDS),
     (roles.VISION, IMAGE_EMBEDS),
 )
-RolePairs = dict[tuple[str, str], Pairs]  # by the role of a graph, and its output
 
 
 @dataclass(frozen=True)
@@ -124,9 +117,10 @@ def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> 
     if case.real is None:
         return [Outcome(name, [(array, expected[name])]) for name, array in result.items()]
     pairs: dict[str, Pairs] = {name: [] for name in result}
-    for row, mask in enumerate(case.real):
+    within = case.real if case.within is None else case.within
+    for row, masks in enumerate(zip(case.real, within, strict=True)):
         ours, theirs = (
-            layers.without_padding(_by_token(graph), one, row, mask) for one in (result, expected)
+            layers.without_padding(_by_token(graph), one, row, *masks) for one in (result, expected)
         )
         for name, array in ours.items():
             pairs[name].append((array, theirs[name]))
@@ -210,10 +204,8 @@ def _check_declared(runner: GraphRunner, found: Arrays) -> None:
 def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) -> list[Outcome]:
     """Logits of every token and the final cache: step by step against one pass for each row."""
     pairs: RolePairs = {}
-    expected = [
-        reference.decode(row, case.sources[i] if case.sources else None) for i, row in enumerate(case.rows)
-    ]
-    cross = _run_source(runner, case.sources, expected, pairs) if case.sources else {}
+    expected = [reference.decode(row, source_of(case, i)) for i, row in enumerate(case.rows)]
+    cross = run_sources(runner, case, expected, pairs) if case.sources else {}
     if aligned := alignment.pairs(runner, case.rows, cross, expected):
         pairs[roles.ALIGNMENT, ALIGNMENT_WEIGHTS] = aligned
     for steps in steps_of(runner, case, cross):
@@ -240,36 +232,6 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
                     found = cache[row][:, steps.filled(row)]
                 pairs.setdefault((steps.ran, name), []).append((found, truth[name]))
     return _by_graph(runner, pairs)
-
-
-def _run_source(
-    runner: GraphRunner, sources: Sources, expected: list[dict], pairs: RolePairs
-) -> dict[str, np.ndarray]:
-    """Run the encoder and pair its outputs; return the decoder's inputs."""
-    port, rest = runner.manifest.graphs[roles.ENCODER].inputs[0].name, {}
-    if port == INPUT_IDS:
-        ids, mask = pad([list(source) for source in sources], 0)
-        result = runner.run(roles.ENCODER, **{INPUT_IDS: ids, ATTENTION_MASK: mask})
-        rest = {ENCODER_ATTENTION_MASK: mask}
-    else:
-        result = runner.run(roles.ENCODER, **{port: np.stack(sources)})
-    for name, array in result.items():
-        per_row = array if array.ndim == 3 else array.transpose(0, 2, 1, 3)  # token axis second
-        for row, source in enumerate(sources):
-            truth = expected[row][name]
-            if kind_of(name) == ATTENTIONS:
-                real = np.arange(array.shape[2]) < (len(source) if rest else array.shape[2])
-                pair = layers.of_row(name, array[row], real), layers.among(name, truth, real)
-                pairs.setdefault((roles.ENCODER, name), []).append(pair)
-                continue
-            truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
-            length = len(source) if rest else len(truth)
-            pairs.setdefault((roles.ENCODER, name), []).append((per_row[row, :length], truth))
-    caches = {name: array for name, array in result.items() if cache_names.is_present(name)}
-    cross = {cache_names.to_past(name): array for name, array in caches.items()}
-    if not cross:  # the decoder computes them
-        cross = {ENCODER_HIDDEN_STATES: result[LAST_HIDDEN_STATE]}
-    return {**rest, **cross}
 
 
 def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> list[Outcome]:

@@ -17,6 +17,7 @@ from txexport.contracts import Port, roles
 from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS, LOGITS
 from txexport.errors import InputError, UnsupportedError
 from txexport.parts.cases import DecoderCase, GreedyCase, Sources
+from txexport.parts.part import SignalCase
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
 from txexport.spec import ModelSpec
@@ -26,6 +27,7 @@ from txexport.verification.bounds import RELATIVE
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import QUICK, plan
 from txexport.verification.cases.runs import Outcome
+from txexport.verification.cases.sources import source_of
 from txexport.verification.checks import CLIENT, HUB, CaseReport, TensorCheck
 from txexport.verification.clients import transformers_js
 from txexport.verification.clients.process import CLIENTS, Call, Process
@@ -174,15 +176,34 @@ def _decoded(
 ) -> list[Outcome]:
     """The logits of every token in one pass over all rows, or `alone` over each row."""
     pairs: list[tuple[np.ndarray, np.ndarray]] = []
-    batches = [[i] for i in range(len(case.rows))] if alone else [[*range(len(case.rows))]]
+    encoder = runner.manifest.graphs.get(roles.ENCODER)
+    masked = encoder is not None and ATTENTION_MASK in [port.name for port in encoder.inputs]
+    # Alone too are sounds of several lengths, but where the reference reads them as one batch.
+    single = alone or (masked and case.batch is None and not _tokens(case.sources))
+    batches = [[i] for i in range(len(case.rows))] if single else [[*range(len(case.rows))]]
     for batch in batches:
         rows = [case.rows[i] for i in batch]
         sources = [case.sources[i] for i in batch] if case.sources else None
-        logits = forward(_inputs(rows, sources, alone))[LOGITS]
+        inputs = _inputs(rows, sources, alone) if case.batch is None else _padded(rows, case.batch)
+        if masked and single and sources and isinstance(sources[0], np.ndarray):
+            inputs[ATTENTION_MASK] = np.ones((1, len(sources[0])), np.int64)
+        logits = forward(inputs)[LOGITS]
         for found, row, i in zip(logits, rows, batch, strict=True):
-            expected = reference.decode(row, case.sources[i] if case.sources else None)[LOGITS]
+            expected = reference.decode(row, source_of(case, i))[LOGITS]
             pairs.append((found[: len(row)], expected))
     return [Outcome(LOGITS, pairs)]
+
+
+def _tokens(sources: Sources | None) -> bool:
+    """Return whether no source is a signal."""
+    return not sources or not isinstance(sources[0], np.ndarray)
+
+
+def _padded(rows: list[list[int]], batch: SignalCase) -> Arrays:
+    """The inputs of transformers: a padded batch of sounds, and decoder rows of one length."""
+    assert batch.mask is not None
+    signals = {SIGNALS[batch.signals.ndim - 2]: batch.signals, ATTENTION_MASK: batch.mask}
+    return {**signals, DECODER_INPUT_IDS: np.array(rows)}
 
 
 def _inputs(rows: list[list[int]], sources: Sources | None, alone: bool) -> Arrays:

@@ -32,7 +32,7 @@ from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.comparison.models import Graph, declared, dtype_of
-from txexport.verification.references.originals import Arrays, Source
+from txexport.verification.references.originals import Arrays, PaddedRow, Source
 
 ALONE, ENCODER, DECODER = map(roles.file, (roles.MODEL, roles.ENCODER, roles.DECODER))
 GRAPHS = f"*{roles.SUFFIX}"
@@ -104,14 +104,20 @@ class Exported:
         """The encoder's inputs for the decoder, and its outputs without batch axis."""
         if self.encoder is None:
             raise InputError(f"{self.name} has no {ENCODER}")
+        assert source is not None
+        assert not isinstance(source, PaddedRow)
         if isinstance(source, np.ndarray):
-            feeds = dict.fromkeys(self.encoder.inputs, source[None])
+            mask = np.ones((1, len(source)), int)  # of a sound
+            feeds = {name: mask if name == ATTENTION_MASK else source[None] for name in self.encoder.inputs}
         else:
             ids = np.array([source])
             feeds = {INPUT_IDS: ids, ATTENTION_MASK: np.ones_like(ids)}
         outputs = self.encoder.run(feeds)
         hidden = outputs[LAST_HIDDEN_STATE]
-        cross = {ENCODER_HIDDEN_STATES: hidden, ENCODER_ATTENTION_MASK: np.ones(hidden.shape[:2], int)}
+        cross = {
+            ENCODER_HIDDEN_STATES: hidden,
+            ENCODER_ATTENTION_MASK: feeds.get(ATTENTION_MASK, np.ones(hidden.shape[:2], int)),
+        }
         return cross, {name: array[0] for name, array in outputs.items()}
 
     def _feeds(self, graph: Graph, tokens: Sequence[int], before: int, past: Arrays) -> Arrays:
@@ -179,14 +185,18 @@ class Bundled:
         """See Reference."""
         cross: Arrays = {}
         result: Arrays = {}
+        assert not isinstance(source, PaddedRow)
         if source is not None:
-            port = self.runner.manifest.graphs[roles.ENCODER].inputs[0].name
+            port, *masks = [one.name for one in self.runner.manifest.graphs[roles.ENCODER].inputs]
             feeds = {port: np.asarray(source)[None]}
+            if ATTENTION_MASK in masks:
+                feeds[ATTENTION_MASK] = np.ones(feeds[port].shape[:2], int)
             if port == INPUT_IDS:
-                feeds[ATTENTION_MASK] = np.ones_like(feeds[port])
                 cross[ENCODER_ATTENTION_MASK] = feeds[ATTENTION_MASK]
             encoded = self.runner.run(roles.ENCODER, **feeds)
             cross |= {cache_names.to_past(n): a for n, a in encoded.items() if cache_names.is_present(n)}
+            if ENCODER_ATTENTION_MASK in encoded:
+                cross[ENCODER_ATTENTION_MASK] = encoded[ENCODER_ATTENTION_MASK]
             result = {name: array[0] for name, array in encoded.items()}
             aligned = alignment.weights(self.runner, [tokens], cross)
             result |= {name: array[0] for name, array in aligned.items()}

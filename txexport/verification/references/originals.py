@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,16 +20,40 @@ from txexport.contracts.names import (
     INPUT_FEATURES,
     INPUT_IDS,
     INPUT_VALUES,
+    LAST_HIDDEN_STATE,
     LOGITS,
     PIXEL_VALUES,
 )
 from txexport.families import Resolved
+from txexport.parts.part import SignalCase
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.precision import in_float64, perturbed
 
 Arrays = dict[str, np.ndarray]
-Source = list[int] | np.ndarray | None  # tokens, or a signal of one of SIGNALS
 SIGNALS = (INPUT_VALUES, INPUT_FEATURES, PIXEL_VALUES)  # (samples), (bands,frames), (channels,height,width)
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedRow:
+    """A row of a padded batch of sounds, which an encoder reads at once; `count` of its vectors are real."""
+
+    batch: SignalCase
+    row: int
+
+    @property
+    def count(self) -> int:
+        """The number of the row's vectors."""
+        assert self.batch.real is not None
+        return int(self.batch.real[self.row].sum())
+
+    def part(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The row's part of an output with a batch axis, without the vectors of padding."""
+        if cache_names.is_present(name) and cache_names.is_cross(name):
+            return array[self.row][:, : self.count]
+        return array[self.row][: self.count] if name == LAST_HIDDEN_STATE else array[self.row]
+
+
+Source = list[int] | np.ndarray | PaddedRow | None  # tokens, or a signal of one of SIGNALS
 
 
 class Reference(Protocol):
@@ -85,8 +110,8 @@ class Twin:
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         assert isinstance(self.model, Transformer)
-        result = one_pass(self.model, torch.tensor([tokens]), **source_tensors(source))
-        return {name: value[0].numpy() for name, value in result.items()}
+        result = one_pass(self.model, ids_of(tokens, source), **source_tensors(source))
+        return {name: part_of(source, name, value.numpy()) for name, value in result.items()}
 
 
 class Float64Twin(Twin):
@@ -112,10 +137,25 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
     """The encoder's inputs for a source, as a batch of one by their names; empty without a source."""
     if source is None:
         return {}
+    if isinstance(source, PaddedRow):
+        signals, mask = source.batch.signals, source.batch.mask
+        assert mask is not None
+        return tensors({SIGNALS[signals.ndim - 2]: signals, ATTENTION_MASK: mask})
     if isinstance(source, np.ndarray):
         return tensors({SIGNALS[source.ndim - 1]: source[None]})
     ids = torch.tensor([source])
     return {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
+
+
+def ids_of(tokens: list[int], source: Source) -> Tensor:
+    """The tokens for every row that is read with the source (B,T)."""
+    rows = len(source.batch.signals) if isinstance(source, PaddedRow) else 1
+    return torch.tensor([tokens] * rows)
+
+
+def part_of(source: Source, name: str, array: np.ndarray) -> np.ndarray:
+    """The source's part of an output with a batch axis."""
+    return source.part(name, array) if isinstance(source, PaddedRow) else array[0]
 
 
 def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
@@ -126,19 +166,22 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
 
 
 def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
-    """decoder_input_ids (1,T) and the encoder's inputs -> as `Reference.decode`, with a batch axis."""
+    """decoder_input_ids (B,T) and the encoder's inputs -> as `Reference.decode`, with a batch axis."""
     inputs: dict = {}
     result, part = {}, None
     if source:
         result = encoded(model, **source)
-        if ATTENTION_MASK in source:
-            inputs[ENCODER_ATTENTION_MASK] = source[ATTENTION_MASK]
+        mask = result.get(ENCODER_ATTENTION_MASK, source.get(ATTENTION_MASK))
+        if mask is not None:
+            inputs[ENCODER_ATTENTION_MASK] = mask
         inputs["cross"] = [
             tuple(result[name] for name in cache_names.present(i, cache_names.ENCODER))
             for i in range(len(model.cross))
         ]
         part = cache_names.DECODER
-    logits, present, layers = model.decode_layers(decoder_input_ids, model.empty_past(1), **inputs)
+    logits, present, layers = model.decode_layers(
+        decoder_input_ids, model.empty_past(len(decoder_input_ids)), **inputs
+    )
     caches = {
         name: tensor
         for i, pair in enumerate(present)

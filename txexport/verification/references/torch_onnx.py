@@ -92,6 +92,8 @@ def _traced(model: Transformer | DualEncoderModel) -> tuple[Callable[..., dict[s
             return encoded, _signal(encoder, BATCH)
         inputs = signatures(spec, ONE_PASS)[MODEL].inputs
         return encoded, _texts(encoder, choices=NUM_CHOICES in inputs[0].shape)
+    if encoder is not None and not reads_tokens(encoder) and len(input_of(encoder).ports(encoder, ROWS)) > 1:
+        raise UnsupportedError("torch.onnx is not tried for a decoder of sounds with a mask")
     examples: Examples = {"decoder_input_ids": (torch.full((1, TOKENS), 5), {1: Dim.DYNAMIC})}
     if encoder is not None:
         if not reads_tokens(encoder):
@@ -113,10 +115,12 @@ def _texts(stack: TextStackSpec, choices: bool = False) -> Examples:
 
 
 def _signal(stack: StackSpec, batch: int) -> Examples:
-    """A batch of images or sounds."""
+    """A batch of images or sounds, of several vectors: the exporter takes a dynamic axis of 1 for fixed."""
     port, *masks = input_of(stack).ports(stack, ROWS)
     axes = {axis: Dim.DYNAMIC for axis, size in enumerate(port.shape) if isinstance(size, str)}
-    signals = torch.from_numpy(np.stack(input_of(stack).rows(stack, np.random.default_rng(0), [1] * batch)))
+    signals = torch.from_numpy(
+        np.stack(input_of(stack).rows(stack, np.random.default_rng(0), [TOKENS] * batch))
+    )
     examples: Examples = {port.name: (signals, axes)}
     return examples | {mask.name: (torch.ones(signals.shape[:2], dtype=torch.long), axes) for mask in masks}
 

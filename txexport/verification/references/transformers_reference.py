@@ -12,6 +12,7 @@ from txexport import families
 from txexport.checkpoints import transformers_loading
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
+from txexport.checkpoints.language import InLanguage
 from txexport.checkpoints.stored import FLOATS, Stored
 from txexport.contracts import cache_names
 from txexport.contracts.names import (
@@ -20,6 +21,7 @@ from txexport.contracts.names import (
     ATTENTIONS,
     CROSS_ATTENTIONS,
     INPUT_IDS,
+    INPUT_VALUES,
     LAST_HIDDEN_STATE,
     LOGITS,
     POOLER_OUTPUT,
@@ -33,7 +35,14 @@ from txexport.parts import architecture_of
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.dequantised import DequantisedCheckpoint
-from txexport.verification.references.originals import Arrays, Source, source_tensors, tensors
+from txexport.verification.references.originals import (
+    Arrays,
+    Source,
+    ids_of,
+    part_of,
+    source_tensors,
+    tensors,
+)
 from txexport.verification.references.precision import in_float64, perturbed
 
 
@@ -56,6 +65,7 @@ class Transformers:
         self.kv_heads = [block.masked.cache_shapes[0][0] for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         row = row_of(resolved.task, resolved.spec.architecture)
+        self.detects = "detect" in row.methods
         name = resolved.original or row.judge(resolved.model_type)
         self.layer_outputs = {f"output_{kind}": True for kind in outputs}
         self.alignment = spec.alignment
@@ -65,18 +75,26 @@ class Transformers:
                 checkpoint.whole,
                 self.layer_outputs | {"interpolate_pos_encoding": True},
             )
+        language: dict[str, Any] = {}
+        if isinstance(checkpoint, InLanguage) and _loads(checkpoint):
+            language = {"target_lang": checkpoint.language, "ignore_mismatched_sizes": True}
+            checkpoint = checkpoint.base
         config = _plain_config(
             checkpoint, resolved, "eager" if ATTENTIONS in outputs or self.alignment else None
         )
         family = families.module(resolved.model_type)
         renamed = getattr(family, "LIBRARY_NAMES", {}) if resolved.translated is not None else {}
+        self.inputs: Mapping[str, str] = getattr(family, "LIBRARY_INPUTS", {})
+        self.channels = getattr(family, "LIBRARY_CHANNELS", False)
         if checkpoint.in_safetensors and not checkpoint.quantised and not renamed:
             model = transformers_loading.model_from_pretrained(
-                name, checkpoint.folder, dtype=torch.float32, config=config
+                name, checkpoint.folder, dtype=torch.float32, config=config, **language
             )
         else:
             model = _filled(name, config, checkpoint, renamed)
+        self.arguments |= getattr(family, "ARGUMENTS", {})
         self.model = model.eval()
+        self.windows = kept_windows(model)
         reason = families.WITHOUT_CACHE.get(resolved.model_type)
         self.lacks = {} if reason is None else {CACHES: reason}
 
@@ -95,41 +113,55 @@ class Transformers:
     @torch.inference_mode()
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
-        outputs = self.model(**tensors(inputs), **self.arguments)
+        for layer, window, shift in self.windows:
+            layer.window_size, layer.shift_size = window, shift
+        renamed = self._own_inputs(inputs)
+        outputs = self.model(**renamed, **self.arguments)
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
         named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder with its head on the decoder
         if not self.pooler:
             named.pop(POOLER_OUTPUT, None)  # of a layer that the checkpoint lacks and the library initialises
+        if self.detects:
+            named.pop(LAST_HIDDEN_STATE)  # a detector returns it beside its scores and boxes
         if self.pooler and LAST_HIDDEN_STATE not in named:  # DPR gives it with output_hidden_states alone
-            states = self.model(**tensors(inputs), output_hidden_states=True).hidden_states
+            states = self.model(**renamed, output_hidden_states=True).hidden_states
             named[LAST_HIDDEN_STATE] = states[-1]
         named |= _of_layers(outputs, self.layer_outputs)
         return {name: value.numpy() for name, value in named.items()}
 
+    def _own_inputs(self, inputs: Arrays) -> dict[str, Tensor]:
+        """A graph's inputs by the library's names; waveforms (B,N), or of one channel (B,1,N)."""
+        result = {self.inputs.get(name, name): value for name, value in tensors(inputs).items()}
+        return result | ({INPUT_VALUES: result[INPUT_VALUES][:, None]} if self.channels else {})
+
     @torch.inference_mode()
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
-        ids = torch.tensor([tokens])
+        ids = ids_of(tokens, source)
         if source is None:
             cached = {} if CACHES in self.lacks else self._empty_cache()
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
             outputs = self.model(**inputs, **cached, **self.layer_outputs)
-            past = self._own_heads(_cache(transformers_loading.cache_of(outputs))) if cached else {}
+            caches = _cache(transformers_loading.cache_of(outputs)) if cached else {}
+            past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
             return {LOGITS: outputs.logits[0].numpy(), **past, **_rows(outputs, self.layer_outputs)}
         encoder_inputs, arguments = source_tensors(source), dict(self.layer_outputs)
-        if self.alignment and not arguments:  # an encoder's weights would fill the memory
-            encoder_inputs = {"encoder_outputs": self.model.get_encoder()(**encoder_inputs)}
+        apart = getattr(self.model, "enc_to_dec_proj", None) is not None
+        if apart or (self.alignment and not arguments):  # an encoder's weights would fill the memory
+            masks = {name: value for name, value in encoder_inputs.items() if name == ATTENTION_MASK}
+            encoder_inputs = {"encoder_outputs": self.model.get_encoder()(**encoder_inputs)} | masks
         if self.alignment:
             arguments[f"output_{ATTENTIONS}"] = True
         outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **arguments)
-        cache = transformers_loading.cache_of(outputs)
-        return {
-            LOGITS: outputs.logits[0].numpy(),
-            LAST_HIDDEN_STATE: outputs.encoder_last_hidden_state[0].numpy(),
+        cache, encoded = transformers_loading.cache_of(outputs), outputs.encoder_last_hidden_state
+        result = {
+            LOGITS: outputs.logits,
+            LAST_HIDDEN_STATE: encoder_inputs["encoder_outputs"][0] if apart else encoded,
             **_cache(cache.self_attention_cache, cache_names.DECODER),
             **_cache(cache.cross_attention_cache, cache_names.ENCODER),
-            **self._aligned(_rows(outputs, arguments)),
+            **_of_layers(outputs, arguments),
         }
+        return self._aligned({name: part_of(source, name, value.numpy()) for name, value in result.items()})
 
     def _aligned(self, layers: Arrays) -> Arrays:
         """The outputs of layers, and the weights of the alignment's heads (A,S,E)."""
@@ -158,6 +190,22 @@ class Transformers:
         return result
 
 
+def _loads(checkpoint: InLanguage) -> bool:
+    """Return whether the library loads a language's adapter by itself, without reading pickles."""
+    base = checkpoint.base
+    return base.in_safetensors and base.as_published and checkpoint.adapter_file.suffix == ".safetensors"
+
+
+def kept_windows(model: torch.nn.Module) -> list[tuple[Any, int, int]]:
+    """Swin's layers with the size and the shift of their windows.
+
+    A layer that has read a small image is not shifted for any later one. What an image gives must not depend
+    on those before it, so both are restored for each batch.
+    """
+    layers: list[Any] = [one for one in model.modules() if hasattr(one, "set_shift_and_window_size")]
+    return [(layer, layer.window_size, layer.shift_size) for layer in layers]
+
+
 def _rows(outputs: Any, arguments: Collection[str]) -> Arrays:
     """The outputs of layers for one row, without the batch axis; `arguments` asked the library for them."""
     return {name: value[0].numpy() for name, value in _of_layers(outputs, arguments).items()}
@@ -170,7 +218,8 @@ def _of_layers(outputs: Any, arguments: Collection[str]) -> dict[str, Tensor]:
     kinds = tuple(name.removeprefix("output_") for name in arguments)  # some models give one unasked
     for tower, values_by_kind in (towers if towers[TEXT] is not None else {None: outputs}).items():
         for kind, values in values_by_kind.items():
-            if isinstance(values, tuple) and kind.endswith(kinds):
+            again = kind.startswith("reshaped_")  # the same numbers as images
+            if isinstance(values, tuple) and kind.endswith(kinds) and not again:
                 result |= {of_layer(kind, layer, tower): value for layer, value in enumerate(values)}
     return result
 
@@ -237,14 +286,14 @@ def _plain_config(checkpoint: Checkpoint, resolved: Resolved, attention: str | N
     return config
 
 
-def _cache(cache, part: str | None = None) -> Arrays:
-    """A transformers cache, of version 4 or 5, as arrays (K,T,H) by output name."""
+def _cache(cache, part: str | None = None) -> dict[str, Tensor]:
+    """A transformers cache, of version 4 or 5, as (B,K,T,H) by output name."""
     if hasattr(cache, "layers"):
         pairs = [(layer.keys, layer.values) for layer in cache.layers]
     else:
         pairs = list(zip(cache.key_cache, cache.value_cache, strict=True))
     return {
-        name: tensor[0].numpy()
+        name: tensor
         for i, pair in enumerate(pairs)
         for name, tensor in zip(cache_names.present(i, part), pair, strict=True)
     }
