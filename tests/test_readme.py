@@ -38,6 +38,7 @@ def test_every_family_is_named():
     other |= {"clip_text_model": "clip", "clip_vision_model": "clip", "blenderbot-small": "blenderbot"}
     other |= {"modernbert-decoder": "modernbert", "roberta-prelayernorm": "roberta"}
     other |= {"xlm-roberta-xl": "xlmroberta", "siglip_text_model": "siglip", "siglip_vision_model": "siglip"}
+    other |= {"speech_to_text": "speech2text"}
     other |= {"dinov3_vit": "dinov3", "data2vec-text": "data2vec", "hunyuan_v1_dense": "hunyuan"}
     other |= {"deberta-v2": "deberta", "deepseek_v2": "deepseekv2", "data2vec-audio": "data2vec"}
     for row in ROWS:

@@ -23,6 +23,7 @@ EXTRAS = {  # the extra that installs each imported library; see CONTRIBUTING.md
     "soundfile": "audio",
     "soxr": "audio",
     "llguidance": "constrained",
+    "kenlm": "ctc-lm",
     "openvino": "openvino",
     "pyarrow": "spark",
     "pyspark": "spark",

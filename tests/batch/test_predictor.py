@@ -17,6 +17,7 @@ from txexport.tasks import METHODS, ROWS
 
 TEXTS = ["the cat sat on the mat", "Anna lives in Paris [MASK]", "a dog [MASK] [MASK]", "the"]
 PAIRS = [TEXTS, ["far away", "the", "Anna", "on the rug"]]
+YOLOS = {"shortest_edge": 32, "longest_edge": 64}
 MASKED = [f"{text} [MASK]" for text in TEXTS]
 CHOICES = [["away", "the dog"], ["a", "the mat", "on"], ["far", "the"], ["Anna", "a"]]
 LABELLED = {
@@ -48,6 +49,7 @@ ASKED = {
     "diarize": ("wav2vec2", "Wav2Vec2ForAudioFrameClassification", None, {"num_labels": 3}, SOUNDS, {}),
     "embed_speaker": ("wav2vec2", "Wav2Vec2ForXVector", None, TIME_DELAYS, SOUNDS, {}),
     "classify_image": ("vit", "ViTForImageClassification", None, {}, None, {"top_k": 2}),
+    "detect": ("yolos", "YolosForObjectDetection", None, {}, None, {"threshold": 0.1}),
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),
 }
 
@@ -69,6 +71,8 @@ def bundle(tmp_path_factory):
                 size = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
                 kinds = {"vit": transformers.ViTImageProcessorPil, "clip": transformers.CLIPImageProcessorPil}
                 kinds.get(model_type, kinds["vit"])(**size).save_pretrained(folder / "in")
+            if model_type == "yolos":
+                transformers.YolosImageProcessorPil(size=YOLOS).save_pretrained(folder / "in")
             if model_type == "audio-spectrogram-transformer":
                 extractor = transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33)
                 extractor.save_pretrained(folder / "in")

@@ -168,6 +168,21 @@ def test_images(bundle_for, tmp_path):
     bundle = bundle_for("vit", "ViTForImageClassification", processor, num_labels=7)
     [record] = records("classify-image", bundle, tmp_path / "a.png")
     assert (record["image"], len(record["labels"])) == (str(tmp_path / "a.png"), 5)
+    edges = {"shortest_edge": 48, "longest_edge": 96}
+    processor = transformers.YolosImageProcessorPil(size=edges)
+    bundle = bundle_for("yolos", "YolosForObjectDetection", processor)
+    some = bundle, tmp_path / "a.png", "--threshold", "0.1"
+    [record] = records("detect", *some, "--draw", tmp_path / "b.jpg")
+    assert (record["image"], len(record["objects"])) == (str(tmp_path / "a.png"), 7)
+    assert record["objects"][0].keys() == {"label", "score", "box"}
+    drawing = np.asarray(Image.open(tmp_path / "b.jpg"), int)
+    assert drawing.shape == pixels.shape
+    assert np.abs(drawing - pixels).max() > 50
+    left = round(record["objects"][0]["box"]["xmin"])
+    assert f" {left}, " in invoke("detect", *some)
+    invoke("detect", *some, tmp_path / "a.png", "--draw", tmp_path / "drawn")
+    assert {path.name for path in (tmp_path / "drawn").iterdir()} == {"a.png", "a-2.png"}
+    assert "b.xyz cannot be written" in refusal("detect", *some, "--draw", tmp_path / "b.xyz")
     parts = transformers.CLIPImageProcessorPil(**PIXELS), tiny_tokenizers.clip()
     sizes = {"text_config": {"vocab_size": WORDS, "eos_token_id": WORDS - 1}}
     bundle = bundle_for("clip", "CLIPModel", *parts, **sizes)

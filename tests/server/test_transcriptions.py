@@ -12,7 +12,7 @@ import openai
 import pytest
 from helpers import whisper_cases
 from helpers.serving import running, wait_until
-from helpers.speech import recordings, save_moonshine, save_recogniser
+from helpers.speech import recordings, save_moonshine, save_parakeet, save_recogniser, save_speech_to_text
 from openai.types.audio import TranscriptionVerbose, TranslationVerbose
 from transformers.models.whisper.tokenization_whisper import LANGUAGES
 
@@ -42,7 +42,7 @@ WORDS = wav(recordings()[4])
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """The address and the models of a server of a CTC model, a Whisper and a Moonshine."""
+    """The address and the models of a server of two CTC models and three of sequences."""
     folder = tmp_path_factory.mktemp("speech")
     vocabulary = save_recogniser(folder / "letters") / "vocab.json"
     numbers = json.loads(vocabulary.read_text())
@@ -50,7 +50,10 @@ def server(tmp_path_factory):
     vocabulary.write_text(json.dumps(numbers))
     whisper_cases.save(folder / "whisper")
     save_moonshine(folder / "moonshine", max_length=9)
-    bundles = {name: folder / f"{name}-bundle" for name in ("letters", "whisper", "moonshine")}
+    save_parakeet(folder / "pieces")
+    save_speech_to_text(folder / "translated", languages=True, max_length=9, suppress_tokens=[1])
+    names = ("letters", "pieces", "whisper", "moonshine", "translated")
+    bundles = {name: folder / f"{name}-bundle" for name in names}
     for name, bundle in bundles.items():
         export(folder / name, bundle, only="native")
     with running(bundles, LIMITS) as (address, served):
@@ -78,7 +81,7 @@ def sent(server, path="transcriptions", **fields) -> httpx.Response:
     )
 
 
-@pytest.mark.parametrize("name", ["letters", "whisper"])
+@pytest.mark.parametrize("name", ["letters", "pieces", "whisper"])
 @pytest.mark.parametrize("sound", [LONG, SHORT])
 def test_formats_are_those_of_the_transcript(name, sound, audio, model_of):
     expected = model_of(name).transcribe(io.BytesIO(sound), timestamps="segment")
@@ -115,7 +118,7 @@ def test_verbose_json_is_what_the_client_parses(name, audio, model_of, server):
     assert answer.words is None
 
 
-@pytest.mark.parametrize("name", ["letters", "whisper"])
+@pytest.mark.parametrize("name", ["letters", "pieces", "whisper"])
 def test_words_have_times(name, audio, model_of):
     expected = model_of(name).transcribe(io.BytesIO(WORDS), timestamps="word")
     options = {"response_format": "verbose_json", "timestamp_granularities": ["word"]}
@@ -130,7 +133,7 @@ def test_words_have_times(name, audio, model_of):
     assert len(both.segments) == len(expected.segments)
 
 
-@pytest.mark.parametrize("name", ["letters", "whisper", "moonshine"])
+@pytest.mark.parametrize("name", ["letters", "whisper", "moonshine", "translated"])
 @pytest.mark.parametrize("sound", [LONG, SHORT])
 def test_a_stream_is_the_text_in_pieces(name, sound, audio, model_of):
     options = {"chunk_length_s": 0.2} if name == "letters" else {}
@@ -140,8 +143,15 @@ def test_a_stream_is_the_text_in_pieces(name, sound, audio, model_of):
     text = "".join(one.delta for one in stream[:-1])
     assert text == stream[-1].text == model_of(name).transcribe(io.BytesIO(sound), **options)
     # In the running batch, tokens that are ready together are one piece: how many depends on the machine.
-    batched = name == "moonshine" or (name == "whisper" and sound is SHORT)
+    batched = name in ("moonshine", "translated") or (name == "whisper" and sound is SHORT)
     assert len(stream) > (1 if batched else 2)
+
+
+@pytest.mark.parametrize("name", ["letters", "whisper"])
+def test_beams_are_the_models(name, audio, model_of):
+    text = ask(audio, name, SHORT, extra_body={"num_beams": 3}).text
+    assert text == model_of(name).transcribe(io.BytesIO(SHORT), num_beams=3)
+    assert text != ask(audio, name, SHORT).text
 
 
 @pytest.mark.filterwarnings("ignore:deprecated")  # of OpenAI's client
@@ -263,6 +273,16 @@ def test_a_key_and_a_size_are_needed_as_elsewhere(server):
 
 def test_languages_have_the_names_of_whisper():
     assert language_names.LANGUAGES == LANGUAGES
+
+
+def test_a_language_of_a_translation_is_its_first_token(audio, model_of):
+    model = model_of("translated")
+    expected = {one: model.transcribe(io.BytesIO(LONG), language=one) for one in ("fr", "de")}
+    for language, text in expected.items():
+        assert ask(audio, "translated", LONG, language=language).text == text
+    assert len({*expected.values()}) == 2
+    with pytest.raises(openai.BadRequestError, match="language is 'en', expected one of de, es"):
+        ask(audio, "translated", LONG, language="en")
 
 
 def test_a_model_without_times_says_so(audio, model_of):

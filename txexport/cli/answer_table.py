@@ -39,4 +39,6 @@ def _flat(answers: list) -> list[Mapping[str, Any]]:
 def _cell(value: Any) -> str:
     if value == "":
         return '""'
+    if isinstance(value, dict):  # a box
+        return ", ".join(f"{number:.0f}" for number in value.values())
     return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -91,6 +91,12 @@ samples = click.option(
     help="Size of the images in pixels; position embeddings are interpolated, as in transformers.",
 )
 @click.option(
+    "--language",
+    metavar="CODE",
+    show_default="that of the weights",
+    help="Language of a checkpoint with an adapter for each, as MMS: fra for adapter.fra.safetensors.",
+)
+@click.option(
     "--absolute-source",
     is_flag=True,
     help="Record the absolute path of the checkpoint, so that OUT can be moved without it.",

@@ -35,7 +35,7 @@ max_new_tokens = click.option(
     help="Maximum number of generated tokens.",
 )
 num_beams = click.option(
-    "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Number of beams."
+    "--num-beams", type=int, show_default="the checkpoint's, or else 1", help="Number of beams of a search."
 )
 set_option = click.option(
     "--set",

@@ -7,6 +7,7 @@ import click
 
 from txexport.cli import inputs, options
 from txexport.cli.answers import Answers
+from txexport.cli.drawings import drawings
 from txexport.cli.inputs import Inputs
 from txexport.cli.vectors import show_vectors
 
@@ -48,6 +49,38 @@ def embed_image(
     """
     windows = answers.ask(inputs.lines(texts, file), "embed_image", **chosen)
     show_vectors("image", windows, answers, output)
+
+
+@click.command()
+@options.bundle
+@options.texts("IMAGES")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.5,
+    show_default=True,
+    help="Probability that an object's label exceeds.",
+)
+@click.option(
+    "--draw",
+    type=click.Path(path_type=Path),
+    help="Write the image with its boxes to this file; for several images, a folder of PNG files.",
+)
+@options.batch_size
+@options.answers(options.IMAGES)
+def detect(
+    answers: Answers, texts: tuple[str, ...], file: Path | None, draw: Path | None, **chosen: Any
+) -> None:
+    """Detect the objects in the image files IMAGES: labels, probabilities and boxes in pixels."""
+    windows = answers.ask(inputs.lines(texts, file), "detect", **chosen)
+    if draw is not None:
+        windows = drawings(windows, draw, single=file is None and len(texts) == 1)
+    answers.show(
+        windows,
+        lambda image, objects: {"image": image, "objects": objects},
+        ["image"],
+        ["label", "score", "box"],
+    )
 
 
 @click.command()

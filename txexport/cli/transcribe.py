@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from txexport.cli import inputs, options, sounds
 from txexport.cli.answers import Answered, Answers, skipped
-from txexport.cli.generate import max_new_tokens, set_option
+from txexport.cli.generate import max_new_tokens, num_beams, set_option
 from txexport.cli.inputs import Inputs
 from txexport.cli.replaced import replaced
 from txexport.cli.sounds import Sound
@@ -110,6 +110,7 @@ class Style:
     show_default="a sixth of the chunk",
     help="Seconds of context on each side of a chunk.",
 )
+@num_beams
 @max_new_tokens
 @set_option
 @options.batch_tokens(8192)

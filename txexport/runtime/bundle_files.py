@@ -7,6 +7,7 @@ from txexport.bundle import read_json
 from txexport.runtime.generation.config import GenerationConfig, read_generation_config
 from txexport.runtime.preprocessing.extractors import Extractor, read_extractor
 from txexport.runtime.preprocessing.images import Images
+from txexport.runtime.preprocessing.ngram_language_model import NgramLanguageModel
 from txexport.runtime.preprocessing.text import Text
 from txexport.runtime.preprocessing.text_length import read_max_length
 from txexport.runtime.preprocessing.text_size import TextSize
@@ -44,6 +45,11 @@ class BundleFiles:
     def extractor(self) -> Extractor:
         """The feature extractor of sounds, from the checkpoint's preprocessor file."""
         return read_extractor(self.folder)
+
+    @cached_property
+    def language_model(self) -> NgramLanguageModel:
+        """The n-gram language model of a CTC checkpoint."""
+        return NgramLanguageModel(self.folder)
 
     @cached_property
     def config(self) -> dict:

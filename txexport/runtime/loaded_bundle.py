@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from txexport import bundle
-from txexport.contracts.names import INPUT_IDS
-from txexport.contracts.stage import AFTER, GENERATED, IMAGE, ONCE, SOUND, STEP, TOKENS, Stage
+from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, INPUT_VALUES
+from txexport.contracts.stage import AFTER, GENERATED, IMAGE, ONCE, SOUND, STEP, TOKENS, GraphFacts, Stage
 from txexport.errors import InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
@@ -99,9 +99,29 @@ class LoadedBundle:
         return next(stage for stage in self.stages if stage.reads(self.prompt_kind))
 
     @property
-    def reads_waveforms(self) -> bool:
-        """True where its inputs are waveforms, of any number of samples."""
+    def reads_any_length(self) -> bool:
+        """True where its inputs are sounds of any number of samples or frames."""
         return self.reader.facts.least_samples > 0
+
+    @property
+    def masks_sounds(self) -> bool:
+        """True where a decoder has a mask of the vectors of sounds, so that several can be a batch."""
+        masked = self.step is not None and ENCODER_ATTENTION_MASK in self.step.inputs
+        return masked and self.prompt_kind == SOUND
+
+    def vectors(self, length: int) -> int:
+        """The number of vectors of a sound of any length, in samples or frames."""
+        facts = self.reader.facts
+        return 1 + (length - facts.least_samples) // facts.vector_stride
+
+    def check_vectors(self, length: int) -> None:
+        """Raise InputError for a sound, in samples or frames, longer than the model's positions."""
+        limit, count = self.max_length(self.reader), self.vectors(length)
+        if limit is not None and count > limit:
+            raise InputError(
+                f"a sound of {length:,} frames has {counted(count, 'vector')}, but the model has "
+                f"{counted(limit, 'position')}; shorten it"
+            )
 
     def max_length(self, stage: Stage) -> int | None:
         """The longest sequence of a stage, in tokens; None is no limit."""
@@ -149,6 +169,8 @@ class LoadedBundle:
             check_length(ids.shape[1], self.max_length(self.stage(role)))
         if ids is not None and ids.size and (most := ids.max()) >= (words := self.vocab_size(role)):
             raise InputError(f"input '{INPUT_IDS}' has {most}, expected 0 to {words - 1}")
+        if INPUT_VALUES in fitted and ATTENTION_MASK in fitted:
+            check_rows(fitted[ATTENTION_MASK], self.stage(role).facts)
         return session.run_fitted(fitted)
 
     def vocab_size(self, role: str) -> int:
@@ -192,6 +214,21 @@ def check_task(bundle: LoadedBundle, method: str) -> None:
             f"the bundle is for {task}{hint}; {method} needs an export with --task {served[0]}, of a model "
             "that 'txexport families' lists for it"
         )
+
+
+def check_rows(mask: np.ndarray, facts: GraphFacts) -> None:
+    """Raise InputError for a waveform, of those whose samples the mask (B,samples) counts, without a vector.
+
+    Originals read the padding of such a row as if it were sound. Of a squeezed stack, a row may have a part
+    of a group of vectors.
+    """
+    least = facts.least_samples - max(0, facts.layer_stride - facts.vector_stride)
+    for number, samples in enumerate(mask.sum(axis=1), 1):
+        if samples < least:
+            raise InputError(
+                f"row {number} has {samples:,} samples by its attention_mask, expected {least:,} or more; "
+                "leave it out"
+            )
 
 
 def check_length(length: int, limit: int | None) -> None:

@@ -16,6 +16,7 @@ from txexport.runtime.session import Session
 from txexport.runtime.tasks import (
     attention,
     audio_tasks,
+    detection,
     feature_extraction,
     image_tasks,
     image_to_text,
@@ -189,6 +190,7 @@ class Model:
     classify_audio = on_bundle(audio_tasks.classify_audio)
     diarize = on_bundle(audio_tasks.diarize)
     embed_speaker = on_bundle(audio_tasks.embed_speaker)
+    detect = on_bundle(detection.detect)
     classify_image = on_bundle(image_tasks.classify_image)
     image_to_text = on_bundle(image_to_text.image_to_text)
     embed_image = on_bundle(image_tasks.embed_image)

@@ -16,7 +16,7 @@ from txexport.runtime.tasks import speech_recognition
 from txexport.runtime.tasks.transcript import Transcript, joined
 from txexport.server.bodies import Schema, fitted, read_bytes, work
 from txexport.server.embeddings import needs
-from txexport.server.fields import DEADLINE, FLAG, MODEL, TEXT
+from txexport.server.fields import DEADLINE, FLAG, MODEL, SEVERAL, TEXT
 from txexport.server.generating import GenerationJob, begin, ended
 from txexport.server.refusals import RefusedError, temporary_folder
 from txexport.server.served import Limits, Served, find
@@ -36,6 +36,7 @@ TRANSLATIONS: dict[str, Schema] = {
         "description": "Above 0 tokens are sampled; 0 raises it up to 1 where a text repeats or is unlikely.",
     },
     "chunk_length_s": {"type": "number", "minimum": 0, "description": "Seconds that are read at a time."},
+    "num_beams": {"type": "integer", "minimum": 1, "maximum": SEVERAL, "description": "Beam search."},
     "seed": {"type": "integer", "description": "Draw the same tokens each time."},
     **DEADLINE,
 }
@@ -97,7 +98,7 @@ async def _answer(request: Request, fields: Mapping[str, Schema], task: str | No
     needs(served, "transcribe")
     deadline = Deadline(request, body)
     chosen = task or body.get("task") or "transcribe"
-    whisper = served.generation is not None and not served.model.bundle.reads_waveforms
+    whisper = served.generation is not None and not served.model.bundle.reads_any_length
     upload = Upload(served, sound, body, chosen, _options(body, task, whisper))
     seconds, job = await work(request, _opened, upload)
     if job is not None:
@@ -114,7 +115,7 @@ def _options(body: Mapping[str, Any], task: str | None, whisper: bool) -> dict[s
         )
     if body.get("stream") and form not in ("json", "text"):
         raise RefusedError(f"stream is not served with response_format {form}", param="stream")
-    names = ("language", "prompt", "task", "chunk_length_s", "seed", "temperature")
+    names = ("language", "prompt", "task", "chunk_length_s", "num_beams", "seed", "temperature")
     options = {name: body[name] for name in names if name in body}
     if task is not None:
         options["task"] = task
@@ -136,7 +137,7 @@ def _opened(upload: Upload) -> tuple[float, GenerationJob | None]:
         path.write_bytes(upload.sound)
         seconds = duration(path, LONGEST)
         audio: Any = served.model.audio
-        most = seconds if served.model.bundle.reads_waveforms else getattr(audio, "samples", 0) / audio.rate
+        most = seconds if served.model.bundle.reads_any_length else getattr(audio, "samples", 0) / audio.rate
         if not upload.is_plain or seconds > most:
             return seconds, None
         options = upload.options | {"do_sample": False}

@@ -19,7 +19,7 @@ SPECIAL_TOKENS = (
     "mask_token",
 )
 GENERIC = "TokenizersBackend"  # reads tokenizer.json unchanged and has no default special tokens
-LLAMA, WHISPER = "LlamaTokenizer", "WhisperTokenizer"
+LLAMA, WHISPER, PARAKEET = "LlamaTokenizer", "WhisperTokenizer", "ParakeetTokenizer"
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "MPNet": _row("<s> </s> [UNK] </s> <pad> <s> <mask>", "mpnet"),
     "Nllb": _row(ROBERTA),
     "OpenAIGPT": _row("- - <unk> - - - -", "openai-gpt"),
+    "Parakeet": _row(model_types="omniasr_ctc parakeet_ctc"),
     "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
     "Qwen2": _row("- <|endoftext|> <|endoftext|> - <|endoftext|> - -", "qwen2 qwen2_moe qwen3 qwen3_moe"),
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
@@ -130,14 +131,14 @@ _ROWS = {  # by name, without "Tokenizer"
     "Marian": _row(model_types="marian"),
     "MarkupLM": _row(types=True),
     "PLBart": _row(model_types="plbart"),
-    "Parakeet": _row(model_types="parakeet_ctc"),
     "RoFormer": _row(model_types="roformer"),
     "Siglip": _row(model_types="siglip"),
+    "Speech2Text": _row(model_types="speech_to_text"),
     "Tapas": _row(types=True),
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
 Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
-Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T Siglip2 Speech2Text SpeechT5 Splinter
+Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T Siglip2 SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax mistral mixtral
 modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe stablelm umt5 xlm-roberta-xl"""

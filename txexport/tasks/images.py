@@ -1,11 +1,14 @@
-"""Image classification, image vectors, and zero-shot classification with two encoders."""
+"""Image classification, image vectors, zero-shot classification with two encoders, and detection."""
 
 from txexport.spec import Architecture, HeadKind
 from txexport.tasks.task import LABELS, VECTOR, Method, Task
 
+BOX = "struct<xmin:double,ymin:double,xmax:double,ymax:double>"
+OBJECTS = f"array<struct<label:string,score:double,box:{BOX}>>"
 METHODS = (
     Method("embed_image", ("image",), "embedding", VECTOR),
     Method("classify_image", ("image",), "labels", LABELS),
+    Method("detect", ("image",), "objects", OBJECTS),
     Method("match", ("image",), "labels", LABELS),
 )
 ROWS = (
@@ -16,6 +19,13 @@ ROWS = (
         HeadKind.SEQUENCE,
         "AutoModelForImageClassification",
         ("classify_image",),
+    ),
+    Task(
+        "object-detection",
+        (Architecture.ENCODER,),
+        HeadKind.BOXES,
+        "AutoModelForObjectDetection",
+        ("detect",),
     ),
     Task(
         "zero-shot-image-classification",

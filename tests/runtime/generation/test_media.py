@@ -9,9 +9,10 @@ import pytest
 import txexport
 from txexport.errors import InputError
 from txexport.runtime.generation.drafts import Draft, PromptLookup
+from txexport.runtime.generation.kv_cache import StaticCache
 from txexport.runtime.generation.media import Medium, check_media, digest_of, hide
 from txexport.runtime.generation.prefixes import FinishedRowRecorder, PrefixStore
-from txexport.runtime.generation.requests import checked, request_of
+from txexport.runtime.generation.requests import checked, encoded, request_of
 from txexport.runtime.generation.running_batch import rows_of
 from txexport.runtime.generation.search import Generated
 
@@ -121,6 +122,31 @@ def test_an_assistant_that_reads_the_same_media_changes_no_token(bundle_of):
     options = {"max_new_tokens": 8, "eos_token_id": None}
     plain = model.generate_ids(sounds, **options)
     assert model.generate_ids(sounds, assistant_model=model, **options) == plain
+
+
+def test_beams_of_a_sound_share_its_keys_and_values(bundle_of):
+    """Also those of the sound that is left when another's beams have ended."""
+    model = txexport.load(bundle_of("whisper", "static"), device="cpu", threads=1)
+    port = model.bundle.sessions["encoder_model"].inputs["input_features"]
+    sounds = np.random.default_rng(3).standard_normal((2, *port.shape[1:])).astype(np.float32)
+    cross = encoded(request_of(model.bundle, sounds, None, {})).cross
+    cache, ones = StaticCache(model.bundle.decoder, cross, 2, 8), np.ones(6, np.int64)
+    cache.step(np.array([[5], [6]]), ones[:2])
+    cache.select(np.repeat([0, 1], 3), 3)
+    tokens = np.arange(7, 13)[:, None]
+    logits = cache.step(tokens, ones)  # (6, V)
+    assert {len(value.numpy()) for value in cache.cross.values()} == {2}
+    cache.select(np.array([4, 3, 5]), 3)
+    remaining = cache.step(tokens[:3], ones[:3])
+    assert {len(value.numpy()) for value in cache.cross.values()} == {1}
+
+    separate = StaticCache(model.bundle.decoder, cross, 2, 8)  # each row with a copy
+    separate.step(np.array([[5], [6]]), ones[:2])
+    separate.select(np.repeat([0, 1], 3))
+    assert np.abs(separate.step(tokens, ones) - logits).max() < 1e-5
+    separate.select(np.array([4, 3, 5]))
+    assert {len(value.numpy()) for value in separate.cross.values()} == {3}
+    assert np.abs(separate.step(tokens[:3], ones[:3]) - remaining).max() < 1e-5
 
 
 def test_an_assistant_must_read_the_media_of_the_prompts(bundle_of):

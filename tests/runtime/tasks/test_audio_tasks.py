@@ -38,13 +38,14 @@ HEARD = {
         {"feature_size": 11, "chunk_length": 1},
     ),
     "wav2vec2": ("Wav2Vec2ForSequenceClassification", {"classifier_proj_size": 26}, {}),
+    "sew": ("SEWForSequenceClassification", {"classifier_proj_size": 26}, {}),
     "wavlm": (
         "WavLMForSequenceClassification",
         {"classifier_proj_size": 26, "use_weighted_layer_sum": True},
         {"return_attention_mask": True},
     ),
 }
-WAVEFORMS = ("wav2vec2", "wavlm")
+WAVEFORMS = ("wav2vec2", "sew", "wavlm")
 EXTRACTORS = {AST: transformers.ASTFeatureExtractor, "whisper": transformers.WhisperFeatureExtractor}
 EXTRACTORS |= dict.fromkeys(WAVEFORMS, transformers.Wav2Vec2FeatureExtractor)
 

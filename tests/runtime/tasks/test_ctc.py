@@ -4,6 +4,7 @@ import io
 import json
 import os
 import wave
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -26,14 +27,17 @@ from txexport.runtime.tasks.transcript import Transcript, Word, joined
 
 LAYER_NORM = {"masked": True, "feat_extract_norm": "layer"}
 STABLE = LAYER_NORM | {"do_stable_layer_norm": True}
+SQUEEZED = LAYER_NORM | {"model_type": "sew"}
+SHORTENED = {"add_adapter": True, "num_adapter_layers": 2}
 
 
-@pytest.fixture(scope="module", params=[{}, {"masked": True}, LAYER_NORM, STABLE], ids=str)
+@pytest.fixture(scope="module", params=[{}, {"masked": True}, LAYER_NORM, STABLE, SQUEEZED], ids=str)
 def case(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ctc")
     vocabulary = save_recogniser(folder / "in", **request.param) / "vocab.json"
     numbers = json.loads(vocabulary.read_text())
-    likely = "L" if "feat_extract_norm" in request.param else "I"  # so that there are many words
+    by_norm = "L" if "feat_extract_norm" in request.param else "I"
+    likely = "Z" if "model_type" in request.param else by_norm  # so that there are many words
     numbers["|"], numbers[likely] = numbers[likely], numbers["|"]
     vocabulary.write_text(json.dumps(numbers))
     assert txexport.export(folder / "in", folder / "out").task == "automatic-speech-recognition"
@@ -104,6 +108,19 @@ def test_longer_sounds_are_read_in_pieces(case, judge, monkeypatch):
     assert model.transcribe(sound[:9600]) == judge(sound[:9600])["text"]
 
 
+def test_a_row_without_a_vector_is_refused(case):
+    """wav2vec 2.0 reads the padding of such a row as if it were sound."""
+    _, model = case
+    if not model.audio.masked or "attention_mask" not in model.bundle.sessions["model"].inputs:
+        return
+    signals = np.zeros((3, 200), np.float32)
+    mask = np.arange(200) < np.array([[200], [30], [29]])
+    with pytest.raises(InputError, match="row 3 has 29 samples by its attention_mask, expected 30 or more"):
+        model.run(input_values=signals, attention_mask=mask.astype(np.int64))
+    logits = model.run(input_values=signals[:2], attention_mask=mask[:2].astype(np.int64))["logits"]
+    assert np.isfinite(logits).all()
+
+
 def test_a_last_piece_too_short_for_a_vector_is_dropped(case):
     _, model = case
     options = {"chunk_length_s": 0.1, "stride_length_s": 0}
@@ -162,8 +179,8 @@ def test_a_stream_is_cleaned_up_as_the_whole(case):
     """Also where the clean-up joins the words of two pieces."""
     folder, _ = case
     tokenizer = CTCTokenizer(folder)
-    tokenizer.lower, tokenizer.cleaning = True, Cleaning(True, times=False)
-    tokens = {text: number for number, text in tokenizer.tokens.items()}
+    tokenizer.vocabulary.lower, tokenizer.vocabulary.cleaning = True, Cleaning(True, times=False)
+    tokens = {text: number for number, text in tokenizer.vocabulary.tokens.items()}
     draw = np.random.default_rng(4)
     alphabet = [*(tokens[text] for text in ("|", "'", "S", "N", "T", "<pad>")), tokens["|"]]
     quotes = 0
@@ -182,7 +199,7 @@ def test_a_segment_comes_after_its_pause(case):
     """Before the next word, and outputs of silence are not kept."""
     tokenizer = CTCTokenizer(case[0])
     blank, a, space = (
-        next(i for i, t in tokenizer.tokens.items() if t == text) for text in ("<pad>", "A", "|")
+        next(i for i, t in tokenizer.vocabulary.tokens.items() if t == text) for text in ("<pad>", "A", "|")
     )
     growing = GrowingTranscript(tokenizer, (1, 10))
     assert growing.add([a, space], [-2.0, -3.0]).segments == ()
@@ -196,7 +213,9 @@ def test_a_segment_comes_after_its_pause(case):
 def test_text_without_spaces_comes_before_the_end(case):
     """Some languages have none."""
     tokenizer = CTCTokenizer(case[0])
-    a, b, c, d = (next(i for i, text in tokenizer.tokens.items() if text == letter) for letter in "ABCD")
+    a, b, c, d = (
+        next(i for i, text in tokenizer.vocabulary.tokens.items() if text == letter) for letter in "ABCD"
+    )
     parts = grown(tokenizer, [[a, b], [b, c], [d]])
     assert [part.text for part in parts] == ["A", "B", "C", "D"]
 
@@ -214,7 +233,7 @@ def test_segments_know_their_tokens_and_their_likelihood(case, judge):
         segments = model.transcribe(sound, timestamps="segment", chunk_length_s=length).segments
         assert len(segments) > 3
         for segment in segments:
-            texts = [tokenizer.tokens[number] for number in segment.decoded.tokens]
+            texts = [tokenizer.vocabulary.tokens[number] for number in segment.decoded.tokens]
             assert "".join(texts).replace("|", " ").split() == segment.text.split()
             if length is None:
                 start, end = (round(time * 16_000 / step) for time in (segment.start, segment.end))
@@ -310,7 +329,8 @@ def test_bad_inputs_are_named(case):
     if not model.audio.masked:
         with pytest.raises(InputError, match=r"100 to 401 samples are in one batch, and the model has no m"):
             model.audio.features(recordings()[:2])
-    with pytest.raises(InputError, match="a sound has 20 samples at 16000 Hz, expected 30 or more"):
+    least = 50 if model.bundle.manifest.model_type == "sew" else 30
+    with pytest.raises(InputError, match=f"a sound has 20 samples at 16000 Hz, expected {least} or more"):
         model.transcribe(np.zeros(20, np.float32))
     with pytest.raises(InputError, match=r"is for automatic-speech-recognition \(use transcribe\); classify"):
         model.classify_audio(recordings()[0])
@@ -330,3 +350,26 @@ def test_bad_inputs_are_named(case):
     }.items():
         with pytest.raises(InputError, match=message):
             model.transcribe(recordings()[0], **options)
+
+
+def test_texts_behind_a_length_adapter_equal_the_pipeline(tmp_path):
+    """The pipeline counts no adapter in the times of words: ours are as much later as vectors are fewer."""
+    folder = save_recogniser(tmp_path / "in", **SHORTENED)
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    judge = transformers.pipeline("automatic-speech-recognition", model=str(folder), device="cpu")
+    [most] = Counter(judge(recordings()[4])["text"]).most_common(1)
+    vocabulary["|"], vocabulary[most[0]] = vocabulary[most[0]], vocabulary["|"]
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    judge = transformers.pipeline("automatic-speech-recognition", model=str(folder), device="cpu")
+    txexport.export(folder, tmp_path / "out", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu")
+    facts = model.bundle.reader.facts
+    assert (facts.least_samples, facts.vector_stride, facts.layer_stride) == (30, 80, 20)
+    answers = [judge(sound, return_timestamps="word") for sound in recordings()]
+    transcripts = model.transcribe(recordings(), timestamps="word")
+    assert [one.text for one in transcripts] == [answer["text"] for answer in answers]
+    times = [[(word.start / 4, word.end / 4, word.text) for word in one.words] for one in transcripts]
+    assert times == [chunks(answer) for answer in answers]
+    assert sum(map(len, times)) > 20
+    last = transcripts[4].words[-1].end
+    assert 0.9 < last <= recordings()[4].size / 16000 + 0.005

@@ -45,11 +45,11 @@ class CheckedCache:
         """See drafts.Rewindable."""
         self.cache.rewind(lengths)
 
-    def select(self, rows: np.ndarray) -> None:
+    def select(self, rows: np.ndarray, copies: int = 1) -> None:
         """See search.Decoder."""
         if self.recorder is not None:
             self.recorder.select(rows)
-        self.cache.select(rows)
+        self.cache.select(rows, copies)
 
     def reorder(self, rows: np.ndarray) -> None:
         """See search.Decoder."""

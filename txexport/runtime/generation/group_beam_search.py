@@ -91,7 +91,7 @@ def group_beam(
     first = np.array([0] + [NEVER] * (size - 1), np.float32)  # all beams start equal, so that one is enough
     states = [[_Group([[]] * size, first) for _ in range(groups)] for _ in logits]
     going = list(range(len(logits)))
-    decoder.select(np.repeat(np.arange(len(going)), settings.beams))
+    decoder.select(np.repeat(np.arange(len(going)), settings.beams), settings.beams)
     logits = np.repeat(logits, settings.beams, axis=0)
     while True:
         logs = log_softmax(logits).reshape(len(going), groups, size, -1)
@@ -111,7 +111,10 @@ def group_beam(
         if not on:
             return [_best(state, settings) for state in states]
         rows = (parents.reshape(len(going), -1) + np.arange(len(going))[:, None] * settings.beams)[on].ravel()
-        (decoder.reorder if len(on) == len(going) else decoder.select)(rows)
+        if len(on) == len(going):
+            decoder.reorder(rows)
+        else:
+            decoder.select(rows, settings.beams)
         going = [going[i] for i in on]
         tokens = np.array([chosen[source] for source in going], np.int64).reshape(-1, 1)
         logits = decoder.step(tokens, np.ones(len(tokens), np.int64))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from txexport.contracts.cache_names import own_past, to_present
+from txexport.contracts.cache_names import is_cross, is_past, own_past, to_present
 from txexport.contracts.names import (
     ATTENTION_MASK,
     CACHE_LENGTHS,
@@ -17,6 +17,7 @@ from txexport.contracts.names import (
     LOGITS,
     LOGITS_INDICES,
     POSITION_IDS,
+    SOURCES,
 )
 from txexport.errors import counted
 from txexport.runtime import memory
@@ -63,7 +64,7 @@ class StaticCache:
 
     def __init__(self, session: Session, cross: Mapping[str, Value], batch: int, capacity: int):
         self.session, self.capacity = session, capacity
-        self.cross = dict(cross)
+        self.cross, self.copies = dict(cross), 1  # adjacent rows that share a row of `cross`
         self.lengths = np.zeros(batch, np.int64)
         self.arrays = self._zeros(batch, capacity)
         self._bind()
@@ -144,16 +145,26 @@ class StaticCache:
             self._bind()
         self.lengths = self.lengths[rows]
 
-    def select(self, rows: np.ndarray) -> None:
-        """Keep only `rows` of the cache, in that order; a row may be repeated."""
+    def select(self, rows: np.ndarray, copies: int = 1) -> None:
+        """Keep only `rows` of the cache, in that order; a row may be repeated.
+
+        Each `copies` adjacent rows have one source, whose keys and values they share if the graph allows it.
+        """
         filled = int(self.lengths.max())
         check_room(self.session, len(rows), self.capacity)
         held, self.arrays = self.held(), self._zeros(len(rows), self.capacity)
         for name, array in held.items():
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
-        self.cross = rows_of(self.session, self.cross, rows)
+        self._select_sources(rows, copies if shares_sources(self.session) else 1)
         self.lengths = self.lengths[rows]
         self._bind()
+
+    def _select_sources(self, rows: np.ndarray, copies: int) -> None:
+        """Keep the inputs of cross-attention of `rows`, once for each `copies` of them."""
+        before = np.arange(len(self.lengths) // self.copies)
+        sources, self.copies = rows[::copies] // self.copies, copies
+        if not np.array_equal(sources, before):
+            self.cross = rows_of(self.session, self.cross, sources)
 
     def _reserve(self, needed: int) -> None:
         """Grow the buffers to at least `needed` slots, at least doubling them to amortise the cost."""
@@ -176,6 +187,12 @@ class StaticCache:
         if self.session.memory == "cpu":
             return dict(self.arrays)
         return {name: buffer.numpy() for name, buffer in self.buffers.items()}
+
+
+def shares_sources(session: Session) -> bool:
+    """Return whether all keys and values of cross-attention have a batch of their own, that of sources."""
+    cross = [port for name, port in session.inputs.items() if is_past(name) and is_cross(name)]
+    return bool(cross) and all(port.shape[0] == SOURCES for port in cross)
 
 
 def rows_of(session: Session, values: Mapping[str, Value], rows: np.ndarray) -> dict[str, Value]:
@@ -272,8 +289,8 @@ class DynamicCache:
         self.past = rows_of(self.session, self.past, rows)
         self.mask, self.lengths = self.mask[rows], self.lengths[rows]
 
-    def select(self, rows: np.ndarray) -> None:
-        """See StaticCache."""
+    def select(self, rows: np.ndarray, copies: int = 1) -> None:
+        """See StaticCache; every row has keys and values of its own."""
         check_room(self.session, len(rows), self.mask.shape[1])
         self.past, self.cross = (rows_of(self.session, part, rows) for part in (self.past, self.cross))
         self.mask, self.lengths = self.mask[rows], self.lengths[rows]

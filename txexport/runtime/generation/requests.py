@@ -7,30 +7,27 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from txexport.contracts.names import (
-    ATTENTION_MASK,
     INPUT_FEATURES,
-    INPUT_IDS,
     INPUT_VALUES,
     LOGITS,
     PIXEL_VALUES,
 )
-from txexport.contracts.stage import MEDIA, TOKENS, Stage
+from txexport.contracts.stage import MEDIA, TOKENS
 from txexport.errors import BundleError, InputError, counted, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.constraints import Constraint, compiled
+from txexport.runtime.generation.encoding import Shapes, media_inputs, run_once, sound_of
 from txexport.runtime.generation.media import Media, check_media
 from txexport.runtime.generation.penalties import Processor
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
-from txexport.runtime.preprocessing.text import as_list, as_rows, pad
+from txexport.runtime.preprocessing.text import as_list, as_rows
 from txexport.runtime.session import Value
 from txexport.support.arguments import is_whole
 
 ASSISTANT, PREFIX_STORE = "assistant_model", "prefix_store"
 OBJECTS = (ASSISTANT, PREFIX_STORE)  # options that are objects, which no file can hold
 MEDIA_INPUTS = (PIXEL_VALUES, INPUT_FEATURES, INPUT_VALUES)
-
-Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
 
 LogitsProcessor: TypeAlias = Callable[[Sequence[Sequence[int]], np.ndarray], np.ndarray]
 
@@ -78,7 +75,7 @@ class GenerationRequest:
     @property
     def media_inputs(self) -> Shapes:
         """The graph inputs, with the shape of a row, through which the bundle reads this request's media."""
-        return _media_inputs(self.bundle) if any(self.media) else _prompt_media(self.bundle)
+        return media_inputs(self.bundle) if any(self.media) else _prompt_media(self.bundle)
 
     @property
     def vocab_size(self) -> int:
@@ -159,19 +156,9 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
     return assistant
 
 
-def _media_inputs(bundle: LoadedBundle) -> Shapes:
-    """The inputs of all graphs that take images or sounds, with the shape of a row."""
-    return {
-        name: tuple(bundle.sessions[stage.role].inputs[name].shape[1:])
-        for stage in bundle.stages
-        for name, source in stage.inputs.items()
-        if source in MEDIA
-    }
-
-
 def _prompt_media(bundle: LoadedBundle) -> Shapes:
     """The inputs for media that every request of the bundle has, because its prompts are media."""
-    return _media_inputs(bundle) if bundle.prompt_kind in MEDIA else {}
+    return media_inputs(bundle) if bundle.prompt_kind in MEDIA else {}
 
 
 def _check_media(request: GenerationRequest) -> None:
@@ -184,7 +171,7 @@ def _check_media(request: GenerationRequest) -> None:
         raise InputError(f"a prompt has media, and {request.bundle} reads none; give text alone")
     if assistant is None:
         return
-    readable = _media_inputs(assistant)
+    readable = media_inputs(assistant)
     unread = [name for name, shape in needed.items() if readable.get(name) != shape]
     if unread:
         raise InputError(
@@ -212,8 +199,8 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     request = replace(request, constraint=compiled(config, bundle.files, request.vocab_size))
     _check_media(request)
     rows: Sequence = as_list(request.inputs)
-    if bundle.reads_waveforms and request.read is None:
-        rows = [_waveform(row, bundle.reader.facts.least_samples) for row in rows]
+    if bundle.reads_any_length and request.read is None:
+        rows = [sound_of(row, bundle) for row in rows]
     if not rows or bundle.prompt_kind != TOKENS:
         return replace(request, inputs=rows)
     if not bundle.is_encoder_decoder:
@@ -229,7 +216,7 @@ def encoded(request: GenerationRequest) -> GenerationRequest:
     batch = replace(request, inputs=inputs, decoder_input_ids=inputs)
     if request.bundle.is_encoder_decoder:
         batch = replace(batch, decoder_input_ids=[[_decoder_start(request)]] * len(inputs))
-    batch = replace(batch, cross=_run_once(batch))
+    batch = replace(batch, cross=run_once(batch.bundle, inputs, batch.config.pad))
     return batch if request.begin is None else request.begin(batch)
 
 
@@ -252,60 +239,3 @@ def _decoder_start(request: GenerationRequest) -> int:
             f"decoder_start_token_id is {start}, the padding, whose position is not supported; choose another"
         )
     return start
-
-
-def _run_once(request: GenerationRequest) -> dict[str, Value]:
-    """Run the stages that run once; returns the step's inputs that come from them, by name."""
-    bundle = request.bundle
-    if bundle.step is None or not bundle.once:
-        return {}
-    read = {source for stage in bundle.stages for source in stage.inputs.values()}
-    values: dict[str, Value] = {}  # inputs and outputs, as "ROLE.NAME"
-    for stage in bundle.once:
-        session = bundle.sessions[stage.role]
-        prompts = _prompts(request, stage)
-        feeds = {
-            name: values[source] if source in values else session.value(prompts[name])
-            for name, source in stage.inputs.items()
-        }
-        wanted = [name for name in session.outputs if f"{stage.role}.{name}" in read]
-        outputs = session.run_values(feeds, wanted)
-        values |= {f"{stage.role}.{name}": value for name, value in (feeds | dict(outputs)).items()}
-    return {name: values[source] for name, source in bundle.step.inputs.items() if source in values}
-
-
-def _prompts(request: GenerationRequest, stage: Stage) -> dict[str, np.ndarray]:
-    """The inputs of a stage that are the batch's prompts, by name: padded ids and their mask, or media."""
-    if stage.reads(TOKENS):
-        padding = request.config.pad
-        ids, mask = pad(list(request.inputs), padding if padding < stage.facts.vocab_size else 0)
-        return {INPUT_IDS: ids, ATTENTION_MASK: mask}
-    ports = request.bundle.sessions[stage.role].inputs
-    media = [name for name, source in stage.inputs.items() if source in MEDIA]
-    return {name: _stacked(request.inputs, ports[name].shape) for name in media}
-
-
-def _stacked(rows: Sequence | np.ndarray, shape: Sequence[int | str]) -> np.ndarray:
-    """Waveforms, spectrograms or pixels of one shape as a batch. Raises InputError for any other."""
-    if len(shape) == 2:
-        return np.stack([np.asarray(row) for row in rows])
-    what = "pixels are" if len(shape) == 4 else "a spectrogram is"
-    try:
-        arrays = [np.asarray(row, np.float32) for row in rows]
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{what} not an array of numbers, expected {tuple(shape[1:])}") from None
-    for array in arrays:
-        if list(array.shape) != list(shape[1:]):
-            raise InputError(f"{what} {array.shape}, expected {tuple(shape[1:])}")
-    return np.stack(arrays)
-
-
-def _waveform(row: object, least: int) -> np.ndarray:
-    """A waveform (samples,) float32 of at least `least` samples. Raises InputError for any other array."""
-    try:
-        samples = np.asarray(row, np.float32)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError("a waveform is not an array of numbers, expected one axis") from None
-    if samples.ndim != 1 or samples.size < least:
-        raise InputError(f"a waveform is of shape {samples.shape}, expected one axis of {least:,} or more")
-    return samples

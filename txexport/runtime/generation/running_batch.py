@@ -184,7 +184,7 @@ def _alike(rows: Sequence[RunningRow], row: RunningRow) -> bool:
     first, request = rows[0].request, row.request
     if request is rows[-1].request:
         return True
-    if request.begin is not None or request.bundle.reads_waveforms:
+    if request.begin is not None or request.bundle.reads_any_length:
         return False
     if first.config.decoder_start != request.config.decoder_start:
         return False

@@ -56,7 +56,7 @@ class StaticRows:
         self._fit(len(lengths), int(lengths.max()) + 1)
         for name, array in cache.held().items():
             self.buffers[name][before : len(lengths), :, :filled] = array[:, :, :filled]
-        self.cross = _joined(self.cross, {name: value.numpy() for name, value in cache.cross.items()})
+        self.cross = joined(self.cross, {name: value.numpy() for name, value in cache.cross.items()})
         self.lengths = lengths
         self._bind()
 
@@ -148,7 +148,7 @@ class DynamicRows:
         cross: dict[str, np.ndarray] = {}
         for one in (self.cache, cache):
             if one:
-                cross = _joined(cross, {name: value.numpy() for name, value in one.cross.items()})
+                cross = joined(cross, {name: value.numpy() for name, value in one.cross.items()})
         self._pack(rows, cross)
 
     def keep(self, on: np.ndarray) -> np.ndarray:
@@ -200,7 +200,7 @@ def _joinable(first: Arrays, second: Arrays) -> bool:
     return all(first[name].shape[2] == array.shape[2] for name, array in second.items())
 
 
-def _joined(first: Arrays, second: Arrays) -> dict[str, np.ndarray]:
+def joined(first: Arrays, second: Arrays) -> dict[str, np.ndarray]:
     """Concatenate the cross-attention inputs (B,T) and (B,K,T,H) of two groups; the mask hides padding."""
     if not first:  # copied: a NumPy view does not keep a value's memory alive
         return {name: array.copy() for name, array in second.items()}

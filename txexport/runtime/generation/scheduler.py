@@ -30,9 +30,15 @@ def run(
     request = checked(request)
     results = [Generated() for _ in range(len(request.inputs) * request.config.num_return_sequences)]
     batches = list(batches_by_length(_lengths(request), costs(request), batch_tokens))
-    if request.bundle.reads_waveforms:  # rows of several lengths need a mask, which no such decoder has
+    if _alone(request):
         batches = [[row] for batch in batches for row in batch]
     return results, _steps(request, results, batches, counting(progress))
+
+
+def _alone(request: GenerationRequest) -> bool:
+    """Return whether each row is a batch: sounds of several lengths, without a mask or not yet read."""
+    bundle = request.bundle
+    return bundle.reads_any_length and (request.read is not None or not bundle.masks_sounds)
 
 
 def finished(
@@ -88,12 +94,11 @@ def _lengths(request: GenerationRequest) -> list[int]:
     """The number of prompt tokens of each row, or of vectors of a sound or an image; 0 where not known."""
     if request.bundle.prompt_kind == TOKENS:
         return [len(row) for row in request.inputs]
-    if not request.bundle.reads_waveforms:
+    if not request.bundle.reads_any_length:
         return [_signal_length(request.bundle)] * len(request.inputs)
     if request.read is not None:  # they are opened one by one, and run alone
         return [0] * len(request.inputs)
-    facts = request.bundle.reader.facts
-    return [1 + (row.size - facts.least_samples) // facts.vector_stride for row in request.inputs]
+    return [request.bundle.vectors(len(row)) for row in request.inputs]
 
 
 def _signal_length(bundle: LoadedBundle) -> int:

@@ -23,8 +23,8 @@ class Decoder(Protocol):
         """input_ids (R,1), counts (R) -> logits (R,V)."""
         ...
 
-    def select(self, rows: np.ndarray) -> None:
-        """Keep only `rows`, in that order; a row may be repeated."""
+    def select(self, rows: np.ndarray, copies: int = 1) -> None:
+        """Keep only `rows`, in that order; a row may be repeated. Each `copies` rows have one source."""
         ...
 
     def reorder(self, rows: np.ndarray) -> None:
@@ -172,7 +172,7 @@ def beam(
     """
     sources, beams = len(logits), settings.beams
     results: list[list[Generated]] = [[] for _ in range(sources)]
-    decoder.select(np.repeat(np.arange(sources), beams))
+    decoder.select(np.repeat(np.arange(sources), beams), beams)
     logits = np.repeat(logits, beams, axis=0)  # (A*beams, V)
     state, length = _Beams(sources, settings, max(plan.limits)), 0
     while True:
@@ -189,7 +189,7 @@ def beam(
         if on.all():
             decoder.reorder((parents + offsets).ravel())
         else:
-            decoder.select((parents + offsets)[on].ravel())
+            decoder.select((parents + offsets)[on].ravel(), beams)
             state.keep(on)
         newest = state.tokens[:, :, length - 1].reshape(-1, 1)
         logits = decoder.step(newest, np.ones(len(newest), np.int64))

@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,6 +12,7 @@ import numpy as np
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, UnsupportedError, first_line, needed_for, shown
 from txexport.runtime import memory
+from txexport.runtime.preprocessing.image_sizes import edges, pixels_of, resized, size_of
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 if TYPE_CHECKING:
@@ -56,6 +58,16 @@ DINOV3 = {
     "image_mean": [0.485, 0.456, 0.406],
     "image_std": [0.229, 0.224, 0.225],
 }
+YOLOS = {
+    "size": {"shortest_edge": 800, "longest_edge": 1333},
+    "max_size": 1333,
+    "resample": BILINEAR,
+    "default_to_square": False,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+    "do_pad": True,
+    "pad_size": None,
+}
 
 # The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -66,7 +78,20 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "ChineseCLIPImageProcessor": PLAIN | CLIP,
     "SiglipImageProcessor": PLAIN | SIGLIP,
     "DINOv3ViTImageProcessor": PLAIN | DINOV3,
+    "YolosImageProcessor": PLAIN | YOLOS,
 }
+MULTIPLES = {"YolosImageProcessor": 16}  # processors with a longest edge, and what edges are multiples of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An image's values (3,H,W) float32, and its height and width in pixels as it was opened."""
+
+    values: np.ndarray
+    height: int
+    width: int
+
+
 RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
 
 
@@ -88,17 +113,19 @@ class Images:
                 raise BundleError(
                     f"image processor: {name} is {shown(options[name])}, expected true or false"
                 )
-        for name in ("do_pad", "use_square_size"):
+        # Detectors pad images of different sizes in a batch; here these are no batch.
+        for name in ("pad_size", "use_square_size") if kind in MULTIPLES else ("do_pad", "use_square_size"):
             if options[name]:
-                raise UnsupportedError(f"image processor: {name} is not supported; set it to false")
+                raise UnsupportedError(
+                    f"image processor: {name} is not supported; set it to {PLAIN.get(name)}"
+                )
         if options["resample"] not in FILTERS:
             raise UnsupportedError(f"image processor: resample {shown(options['resample'])} is not supported")
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
-        self.size = (
-            edges("size", options["size"], options["default_to_square"]) if options["do_resize"] else None
-        )
-        crop = edges("crop_size", options["crop_size"], True) if options["do_center_crop"] else None
+        self.size = size_of(options, MULTIPLES.get(kind)) if options["do_resize"] else None
+        crops = options["do_center_crop"] and kind not in MULTIPLES  # which ignore the setting
+        crop = edges("crop_size", options["crop_size"], True) if crops else None
         if isinstance(crop, int):
             raise UnsupportedError(
                 f"image processor: crop_size by shortest_edge is not supported; it is {crop}, "
@@ -109,10 +136,9 @@ class Images:
         if self.resizes_values and crop is not None:
             raise UnsupportedError(f"image processor: do_center_crop is not supported in {kind}")
         for name, size in (("size", self.size), ("crop_size", crop)):
-            sides = (size, size) if isinstance(size, int) else size or (1, 1)
-            if sides[0] * sides[1] > RESIZED:
+            if pixels_of(size) > RESIZED:
                 raise BundleError(
-                    f"image processor: {name} is {shown(size)}, expected at most {RESIZED:,} pixels"
+                    f"image processor: {name} is {shown(options[name])}, expected at most {RESIZED:,} pixels"
                 )
         self.levels = _levels(options)
 
@@ -127,20 +153,29 @@ class Images:
         sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
         if not sources:
             raise InputError("no image was given; expected a path, a PIL image, an array, or a list of these")
-        first = self._row(_open(sources[0], self.on_white))
+        first = self._row(opened(sources[0], self.on_white))
         memory.check(f"{len(sources):,} images of this size", len(sources) * first.nbytes)
-        rows = [first, *(self._row(_open(source, self.on_white)) for source in sources[1:])]
+        rows = [first, *(self._row(opened(source, self.on_white)) for source in sources[1:])]
         shapes = sorted({row.shape[1:] for row in rows})
         if len(shapes) > 1:
             message = f"images become {shapes[0]} and {shapes[1]} high and wide"
             raise InputError(f"{message}; give them one by one (batch_size 1)")
         return np.ascontiguousarray(np.stack(rows))
 
+    def prepared(self, source: "Source") -> Prepared:
+        """One image, and its height and width before resizing. Raises InputError as `pixels`."""
+        image = opened(source, self.on_white)
+        return Prepared(self._row(image), image.height, image.width)
+
     def _row(self, image: "Image") -> np.ndarray:
         """The values (3,H,W) of an RGB image."""
         if self.size is not None:
             width, height = image.size
-            high, wide = _resized(height, width, self.size)
+            high, wide = resized(height, width, self.size)
+            if min(high, wide) < 1:
+                raise InputError(
+                    f"an image of {width} x {height} would be resized to {wide} x {high}; it is too narrow"
+                )
             if high * wide > RESIZED:
                 raise InputError(
                     f"an image of {width} x {height} would be resized to {wide} x {high}, expected at most "
@@ -164,6 +199,9 @@ BY_MODEL = {
     "dinov2": "BitImageProcessor",
     "dinov2_with_registers": "BitImageProcessor",
     "dinov3_vit": "DINOv3ViTImageProcessor",
+    "yolos": "YolosImageProcessor",
+    "swin": "ViTImageProcessor",
+    "swinv2": "ViTImageProcessor",
     "chinese_clip": "ChineseCLIPImageProcessor",
     "clip": "CLIPImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",
@@ -195,22 +233,6 @@ def processor(settings: Mapping[str, Any], model_type: str) -> str:
     return kind
 
 
-def edges(name: str, value: Any, square: bool) -> tuple[int, int] | int:
-    """Height and width, or the length of the shorter edge alone. Raises UnsupportedError for another size."""
-    if isinstance(value, int):
-        value = {"height": value, "width": value} if square else {"shortest_edge": value}
-    elif isinstance(value, list) and len(value) == 2:
-        value = {"height": value[0], "width": value[1]}
-    sides = list(value.values()) if isinstance(value, dict) else []
-    valid = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in sides)
-    if valid and sides and value.keys() == {"height", "width"}:
-        return value["height"], value["width"]
-    if valid and sides and value.keys() == {"shortest_edge"}:
-        return value["shortest_edge"]
-    wanted = "height and width, or shortest_edge"
-    raise UnsupportedError(f"image processor: {name} {shown(value)} is not supported; expected {wanted}")
-
-
 def _levels(options: dict[str, Any]) -> np.ndarray:
     """The value of each byte in each channel, (256,3) float32, rounded where transformers rounds."""
     levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
@@ -232,7 +254,7 @@ def _levels(options: dict[str, Any]) -> np.ndarray:
         raise BundleError(f"image processor: {message}; expected a number, and one or three each") from None
 
 
-def _open(source: "Source", on_white: bool) -> "Image":
+def opened(source: "Source", on_white: bool = False) -> "Image":
     """The RGB image of a path, of a file's bytes, a PIL image or an array."""
     with needed_for("reading images"):
         from PIL import Image, ImageOps
@@ -267,14 +289,6 @@ def _check_pixels(name: object, width: int, height: int) -> None:
         raise InputError(
             f"image {name} is {width} x {height}, expected at most {PIXELS:,} pixels; make it smaller"
         )
-
-
-def _resized(height: int, width: int, size: tuple[int, int] | int) -> tuple[int, int]:
-    """Height and width after resizing; for a shorter edge alone, at the same aspect, rounded down."""
-    if isinstance(size, tuple):
-        return size
-    long = int(size * max(height, width) / min(height, width))
-    return (long, size) if width <= height else (size, long)
 
 
 def _resized_values(values: np.ndarray, size: tuple[int, int], resample: int) -> np.ndarray:

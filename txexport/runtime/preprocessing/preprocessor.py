@@ -16,6 +16,8 @@ OF_MODEL = {
     "unispeech": "Wav2Vec2FeatureExtractor",
     "unispeech-sat": "Wav2Vec2FeatureExtractor",
     "wav2vec2": "Wav2Vec2FeatureExtractor",
+    "omniasr_ctc": "OmniASRFeatureExtractor",
+    "speech_to_text": "Speech2TextFeatureExtractor",
     "parakeet_ctc": "ParakeetFeatureExtractor",
     "whisper": "WhisperFeatureExtractor",
 }

@@ -11,18 +11,25 @@ from txexport.errors import InputError, shown
 
 @dataclass(frozen=True)
 class Piece:
-    """Samples (N,) of a sound; the first `left` and the last `right` are there for context only."""
+    """Samples (N,) of a sound; the first `left` and the last `right` are there for context only.
+
+    `last` is the sound's last piece.
+    """
 
     samples: np.ndarray
     left: int
     right: int
+    last: bool = False
 
     def inner(self, outputs: np.ndarray, step: int) -> np.ndarray:
-        """Of the outputs (S,) of a model that makes one of `step` samples, those outside of the context."""
+        """Of the outputs (S,) of a model that makes one of `step` samples, those outside of the context.
+
+        A model of spectrograms may make one more for the last samples, which only the last piece keeps.
+        """
         size = self.samples.size
         count = round(size * (1 / step))  # rounded as the original rounds it
         left, right = (round(context / size * count) for context in (self.left, self.right))
-        return outputs[left : count - right]
+        return outputs[left:] if self.last else outputs[left : count - right]
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Layout:
                 yield Piece(rest[: self.size], left, self.right)
                 rest, left = rest[self.size - self.left - self.right :], self.left
         if rest.size > left:
-            yield Piece(rest, left, 0)
+            yield Piece(rest, left, 0, last=True)
 
 
 def layout(length: float, stride: Any, rate: int, step: int) -> Layout:

@@ -20,6 +20,7 @@ from txexport.support.arguments import check_count, check_flag, is_whole
 from txexport.support.progress import Progress, counting
 
 BATCH_SOUNDS = 8
+ENCODERS = ("encoder_config", "audio_config")  # of config.json, where the encoder has one of its own
 
 
 class Turn(TypedDict):
@@ -142,11 +143,15 @@ def check_length(inputs: Mapping[str, np.ndarray], bundle: LoadedBundle) -> None
     unit = "samples" if extractor.hop == 1 else "frames"
     if length < least:
         raise InputError(f"a sound has {length:,} {unit} at {extractor.rate} Hz, expected {least:,} or more")
+    if facts.vector_stride:
+        bundle.check_vectors(length)
     config = bundle.files.config
+    config = next((config[name] for name in ENCODERS if isinstance(config.get(name), dict)), config)
     heads: Any = config.get("num_attention_heads", config.get("encoder_num_attention_heads"))
     if facts.vector_stride and is_whole(heads, 1, 2**16):
         seconds = length * extractor.hop / extractor.rate
-        memory.check(f"a sound of {seconds:,.0f} s", 4 * heads * (length // facts.vector_stride) ** 2)
+        vectors = length // (facts.layer_stride or facts.vector_stride)
+        memory.check(f"a sound of {seconds:,.0f} s", 4 * heads * vectors**2)
 
 
 def extractor_of(bundle: LoadedBundle, session: Session) -> Extractor:

@@ -13,13 +13,13 @@ from txexport.runtime.generation.options import RULES
 from txexport.runtime.generation.requests import OBJECTS
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.audio import SINGLE, Source, read_blocks
-from txexport.runtime.preprocessing.ctc_tokenizer import CTCTokenizer
 from txexport.runtime.preprocessing.extractors import Extractor
 from txexport.runtime.preprocessing.sound_pieces import Layout, Piece, check_piece, layout
 from txexport.runtime.preprocessing.text import as_list
 from txexport.runtime.session import finite
+from txexport.runtime.tasks import ctc_decoding
 from txexport.runtime.tasks.audio_tasks import check_length, extractor_of, inputs_of
-from txexport.runtime.tasks.ctc_stream import GrowingTranscript
+from txexport.runtime.tasks.ctc_decoding import Decoding, beam_options
 from txexport.runtime.tasks.transcript import TIMESTAMPS, Timestamps, Transcript, joined
 from txexport.runtime.tasks.whisper.options import NAMES
 from txexport.support.progress import Progress, counting
@@ -39,7 +39,7 @@ def transcribe(
     progress: Progress | None = None,
     **others: Any,
 ) -> str | Transcript | list[str] | list[Transcript]:
-    """The text of a sound, or of each of several: the likeliest token of every vector.
+    """The text of a sound, or of each of several; `others` are those of `BeamOptions`.
 
     With `timestamps` it is a Transcript with the times of segments, or of segments and words. A word lasts
     from the first vector of its first letter to the last of its last. A segment ends at a pause of 0.5 s, and
@@ -51,7 +51,8 @@ def transcribe(
     all are read whole. Raises InputError for an invalid sound, and for one that is too short.
     """
     check_options(timestamps, others)
-    recogniser = Recogniser(bundle, chunk_length_s, stride_length_s)
+    decoding = Decoding(bundle, beam_options(others, timestamps))
+    recogniser = Recogniser(bundle, decoding, chunk_length_s, stride_length_s)
     sources: Sequence = [sounds] if isinstance(sounds, SINGLE) else as_list(sounds)
     tell = counting(progress)
     results: list[Any] = []
@@ -76,14 +77,16 @@ def parts(
     Options and errors as `transcribe`.
     """
     check_options(timestamps, others)
-    return Recogniser(bundle, chunk_length_s, stride_length_s).parts(sound)
+    decoding = Decoding(bundle, beam_options(others, timestamps))
+    return Recogniser(bundle, decoding, chunk_length_s, stride_length_s).parts(sound)
 
 
 def check_options(timestamps: Any, others: Mapping[str, Any]) -> None:
     """Raise InputError for invalid timestamps, and for options that CTC models do not have."""
-    for name in others:
+    known = (*OPTIONS, *ctc_decoding.NAMES)
+    for name in [name for name in others if name not in known]:
         if name not in OF_GENERATION:
-            raise InputError(f"there is no option {name}; expected one of {', '.join(OPTIONS)}")
+            raise InputError(f"there is no option {name}; expected one of {', '.join(known)}")
         raise InputError(f"{name} is an option of models that generate text; leave it out")
     if timestamps not in (None, *TIMESTAMPS):
         raise InputError(f"timestamps is {shown(timestamps)}, expected {' or '.join(TIMESTAMPS)}")
@@ -95,12 +98,11 @@ def fitted(transcript: Transcript, timestamps: Timestamps | None) -> Transcript:
 
 
 class Recogniser:
-    """The model of a bundle, its extractor and its tokenizer."""
+    """The model of a bundle, its extractor, and how its outputs are decoded."""
 
-    def __init__(self, bundle: LoadedBundle, length: float | None, stride: Any):
-        self.bundle, self.session = bundle, bundle.sessions[roles.MODEL]
+    def __init__(self, bundle: LoadedBundle, decoding: Decoding, length: float | None, stride: Any):
+        self.bundle, self.session, self.decoding = bundle, bundle.sessions[roles.MODEL], decoding
         self.extractor = extractor_of(bundle, self.session)
-        self.tokenizer = CTCTokenizer(bundle.files.folder)
         self.facts = bundle.reader.facts
         self.step = _samples_per_vector(bundle, self.extractor)
         self.layout: Layout | None = None
@@ -113,23 +115,20 @@ class Recogniser:
 
     def parts(self, source: Source) -> Iterator[Transcript]:
         """The transcript of a sound, in parts that its pieces complete."""
-        growing = GrowingTranscript(self.tokenizer, (self.step, self.extractor.rate))
+        decoder = self.decoding.decoder((self.step, self.extractor.rate))
         for number, piece in enumerate(self._pieces(source)):
             if number and piece.samples.size < max(self.facts.least_samples, self.extractor.least):
                 break  # the last samples of a long sound, too few for a vector
             inputs = inputs_of(self.extractor, self.session, [piece.samples])
             check_length(inputs, self.bundle)
             logits = finite(self.session.run(inputs))[LOGITS][0]  # (S, V)
-            logits = piece.inner(logits, self.step).astype(np.float64)
-            highest = logits.max(axis=-1, initial=-np.inf)
-            log_probs = -np.log(np.exp(logits - highest[:, None]).sum(axis=-1))  # of the likeliest tokens
-            yield growing.add(logits.argmax(axis=-1).tolist(), log_probs.tolist())
-        yield growing.add([], [], last=True)
+            yield decoder.add(piece.inner(logits, self.step).astype(np.float64))
+        yield decoder.finish()
 
     def _pieces(self, source: Source) -> Iterator[Piece]:
         blocks = read_blocks(source, self.extractor.rate)
         if self.layout is None:
-            return iter([Piece(np.concatenate([*blocks]), 0, 0)])
+            return iter([Piece(np.concatenate([*blocks]), 0, 0, last=True)])
         return self.layout.pieces(blocks)
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 import numpy as np
 
@@ -24,14 +23,19 @@ class SettledIds:
     by_word: bool
     ids: list[int] = field(default_factory=list)
     first: int = 0  # the index of ids[0]
+    begun: bool = False  # whether the ids before that had a token
 
-    def add(self, ids: Sequence[int], last: bool) -> tuple[list[int], int]:
-        """The ids that these settle, and the index of the first; with `last`, all are."""
+    def add(self, ids: Sequence[int], last: bool) -> tuple[list[int], int, bool]:
+        """The ids that these settle, the index of the first, and whether there were tokens before it.
+
+        With `last` all are settled.
+        """
         self.ids += ids
-        cut = len(self.ids) if last else self.tokenizer.settled(self.ids, self.by_word)
-        settled, start = self.ids[:cut], self.first
+        cut = len(self.ids) if last else self.tokenizer.settled(self.ids, self.by_word, self.begun)
+        settled, start, begun = self.ids[:cut], self.first, self.begun
         self.ids, self.first = self.ids[cut:], start + cut
-        return settled, start
+        self.begun = begun or self.tokenizer.tokens(settled) != ()
+        return settled, start, begun
 
 
 class GrowingText:
@@ -43,13 +47,16 @@ class GrowingText:
 
     def add(self, ids: Sequence[int], last: bool) -> str:
         """The text that these ids complete."""
-        self.held += self.tokenizer.raw(self.settled.add(ids, last)[0])
-        self.held = self.held if self.begun else self.held.lstrip()
-        body = self.held.rstrip()
-        if self.tokenizer.cleaning.tidy and not last:
+        vocabulary = self.tokenizer.vocabulary
+        settled, _, begun = self.settled.add(ids, last)
+        self.held += self.tokenizer.raw(settled, begun)
+        if vocabulary.strips and not self.begun:
+            self.held = self.held.lstrip()
+        body = self.held.rstrip() if vocabulary.strips or not last else self.held
+        if vocabulary.cleaning.tidy and not last:
             body = QUOTES.sub("", body)
         self.held, self.begun = self.held[len(body) :], self.begun or body != ""
-        return self.tokenizer.cleaned(body)
+        return vocabulary.cleaned(body)
 
 
 class GrowingTranscript:
@@ -65,10 +72,10 @@ class GrowingTranscript:
     def add(self, ids: Sequence[int], log_probs: Sequence[float], last: bool = False) -> Transcript:
         """The text, segments and words that a piece completes; after the `last` one all are complete."""
         self.outputs += zip(ids, log_probs, strict=True)
-        settled, first = self.settled.add(ids, last)
+        settled, first, begun = self.settled.add(ids, last)
         timed = [
             Word(self._seconds(first + start), self._seconds(first + end), text)
-            for text, start, end in self.tokenizer.words(settled)
+            for text, start, end in self.tokenizer.words(settled, begun)
         ]
         end = first + len(settled)
         segments = [self._segment(group) for group in self._groups(timed, self._seconds(end), last)]
@@ -97,11 +104,8 @@ class GrowingTranscript:
         start, end = (self._vector(time) for time in (group[0].start, group[-1].end))
         self._forget(start)
         outputs = self.outputs[: end - start]
-        runs = [number for number, _ in groupby(number for number, _ in outputs)]
         decoded = Decoded(
-            tokens=tuple(
-                number for number in runs if self.tokenizer.tokens.get(number) != self.tokenizer.blank
-            ),
+            tokens=self.tokenizer.tokens([number for number, _ in outputs]),
             seconds=self._seconds(start),
             avg_logprob=float(np.mean([log_prob for _, log_prob in outputs])),
         )

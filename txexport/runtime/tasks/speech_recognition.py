@@ -50,7 +50,7 @@ def transcribe(
     check_task(bundle, "transcribe")
     if bundle.step is None:
         return ctc.transcribe(bundle, sounds, progress=progress, **options)
-    if bundle.reads_waveforms:
+    if bundle.reads_any_length:
         options |= {"batch_tokens": batch_tokens, "first_place": first_place, "progress": progress}
         return speech_to_text.transcribe(bundle, sounds, **options)
     sources: Sequence = [sounds] if isinstance(sounds, SINGLE) else as_list(sounds)
@@ -83,7 +83,7 @@ def parts(
     check_task(bundle, "transcribe")
     if bundle.step is None:
         return ctc.parts(bundle, sound, timestamps=timestamps, **options)
-    if bundle.reads_waveforms:
+    if bundle.reads_any_length:
         texts = speech_to_text.transcribe(bundle, [sound], timestamps=timestamps, **options)
         return iter([Transcript(text) for text in texts])
     return _transcriber(bundle, 0, options | {"timestamps": timestamps}).parts(sound)
@@ -119,7 +119,7 @@ def request(
 ) -> GenerationRequest:
     """The request for texts of sounds, of Whisper of one window each, with the decoder's first tokens."""
     check_task(bundle, "transcribe")
-    if bundle.reads_waveforms:
+    if bundle.reads_any_length:
         options |= {"language": language, "task": task, "logits_processor": logits_processor}
         return speech_to_text.request(bundle, sounds, **options)
     sounds, config = (

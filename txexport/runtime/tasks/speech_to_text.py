@@ -1,11 +1,13 @@
-"""Speech recognition by an encoder of waveforms and a decoder, without special tokens of speech."""
+"""Speech recognition by an encoder of sounds of any length and a decoder, without timestamps."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from txexport.contracts.names import ATTENTION_MASK
 from txexport.errors import InputError, shown
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
@@ -17,6 +19,7 @@ from txexport.runtime.tasks.audio_tasks import check_length, extractor_of
 from txexport.runtime.tasks.whisper.options import NAMES
 from txexport.support.progress import Progress
 
+LANGUAGE = re.compile(r"<lang:\w+>")
 OF_OTHERS = {*NAMES, *ctc.OPTIONS} - {"temperature"}
 
 
@@ -50,13 +53,13 @@ def request(
 ) -> GenerationRequest:
     """The request for texts of sounds, which are read one by one; a `temperature` above 0 samples.
 
-    Raises InputError for a language, for translation, and for options of Whisper and CTC models alone, such
-    as `timestamps`; for num_return_sequences above 1; and for a sound too short, or too long for memory.
+    A `language` is that of the text, for a model with several: "fr" forces its token as the first.
+    Raises InputError for another language, for translation, and for options of Whisper and CTC models alone,
+    such as `timestamps`; for num_return_sequences above 1; and for a sound too short, or too long for memory
+    or the model's positions.
     """
     if language is not None:
-        raise InputError(
-            f"language is {shown(language)}, but this model has no token of a language; leave it out"
-        )
+        options = {"forced_bos_token_id": _language_token(bundle, language)} | options
     if task not in (None, "transcribe"):
         raise InputError(
             f"task is {shown(task)}, expected 'transcribe' or None: this model does not translate"
@@ -77,8 +80,22 @@ def request(
     extractor = extractor_of(bundle, bundle.sessions[bundle.reader.role])
 
     def read(sounds: Sequence) -> np.ndarray:
-        waveforms = extractor.features(sounds)
-        check_length({extractor.port: waveforms}, bundle)
-        return waveforms
+        inputs = extractor.inputs(sounds)
+        if ATTENTION_MASK in inputs and len(sounds) == 1:  # the extractor may have padded it
+            inputs[extractor.port] = inputs[extractor.port][:, : int(inputs[ATTENTION_MASK].sum())]
+        check_length(inputs, bundle)
+        return inputs[extractor.port]
 
     return replace(result, read=read)
+
+
+def _language_token(bundle: LoadedBundle, language: str) -> int:
+    """The token of a language. Raises InputError for one that the model does not write."""
+    tokenizer = bundle.files.text.tokenizer
+    number = tokenizer.token_to_id(f"<lang:{language}>") if isinstance(language, str) else None
+    if number is None:
+        vocab = sorted(word for word in tokenizer.get_vocab() if LANGUAGE.fullmatch(word))
+        known = ", ".join(word[len("<lang:") : -1] for word in vocab)
+        expected = f"expected one of {known}" if known else "but this model has no token of a language"
+        raise InputError(f"language is {shown(language)}, {expected}; or leave it out")
+    return number

@@ -46,16 +46,30 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Hypothesis:
+    """A text of a sound that a search over CTC's outputs ended with.
+
+    `log_prob` is its log-probability, of the alignments that were searched. `score` orders the texts: it is
+    `log_prob`, plus the weighted score of the language model where there is one.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+
+
+@dataclass(frozen=True)
 class Transcript:
     """The text of a sound, its segments and words in order, and the language's code where it is known.
 
-    `words` is empty unless the times of words were asked for.
+    `words` is empty unless the times of words were asked for, and `hypotheses` unless several texts were.
     """
 
     text: str
     segments: tuple[Segment, ...] = ()
     words: tuple[Word, ...] = ()
     language: str | None = None
+    hypotheses: tuple[Hypothesis, ...] = ()
 
 
 def to_text(transcript: Transcript, by: Timestamps | None = None) -> str:
@@ -95,8 +109,10 @@ def to_json(transcript: Transcript) -> str:
 
 
 def to_fields(transcript: Transcript) -> dict[str, Any]:
-    """The fields of a Transcript and of its segments and words, without the facts of decoding."""
+    """The fields of a Transcript and of its parts, without the facts of decoding, and hypotheses if any."""
     fields = asdict(transcript)
+    if not transcript.hypotheses:
+        del fields["hypotheses"]
     for segment in fields["segments"]:
         del segment["decoded"]
     return fields

@@ -11,7 +11,7 @@ from helpers.speech import LETTERS, recordings
 
 import txexport
 from txexport.errors import BundleError, InputError, UnsupportedError
-from txexport.runtime.preprocessing.extractors import read_extractor, stacked_filter_bank
+from txexport.runtime.preprocessing.extractors import filter_bank, read_extractor
 
 SETTINGS = [{}, {"padding_value": 1.0}, {"stride": 3, "num_mel_bins": 40, "feature_size": 40}]
 LONG = [sound for sound in recordings() if sound.size >= 720]
@@ -59,7 +59,7 @@ def test_a_long_recording_is_computed_in_pieces(tmp_path, monkeypatch):
     extractor = read_extractor(tmp_path)
     expected = extractor.features(LONG[2])
     for count in (1, 7, 98):
-        monkeypatch.setattr(stacked_filter_bank, "AT_ONCE", count)
+        monkeypatch.setattr(filter_bank, "AT_ONCE", count)
         np.testing.assert_array_equal(extractor.features(LONG[2]), expected)
 
 

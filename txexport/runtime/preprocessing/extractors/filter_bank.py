@@ -20,6 +20,9 @@ MEAN, STD = -4.2677393, 4.5689974
 WINDOW, HOP, FFT = 400, 160, 512  # samples, at any rate
 PREEMPHASIS, LOWEST = 0.97, 20.0  # the second in Hz
 FRAMES = 2**26  # numbers of all frames of a sound
+LOUDEST = 2**15  # the amplitude of 16-bit samples
+POVEY = np.hanning(WINDOW) ** 0.85
+AT_ONCE = 2**12  # frames that are computed at once, so that memory does not grow with a recording
 FLOOR = 1.192092955078125e-07  # of a band, before its logarithm
 
 
@@ -107,6 +110,15 @@ def log_bands(samples: np.ndarray, window: np.ndarray, filters: np.ndarray) -> n
     spectrum = np.fft.rfft(emphasised * window, FFT).astype(np.complex64)
     power = np.abs(spectrum, dtype=np.float64) ** 2  # (F, FFT // 2 + 1)
     return np.log(np.maximum(power @ filters, FLOOR)).astype(np.float32)
+
+
+def loud_bands(samples: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """As `log_bands`, of samples (N,) between -1 and 1 as 16-bit numbers, with Povey's window, in pieces."""
+    scaled, step = samples.astype(np.float32) * np.float32(LOUDEST), AT_ONCE * HOP
+    pieces = [
+        scaled[first : first + step - HOP + WINDOW] for first in range(0, samples.size - WINDOW + 1, step)
+    ]
+    return np.concatenate([log_bands(piece.astype(np.float64), POVEY, filters) for piece in pieces])
 
 
 def mel_filters(bands: int, rate: int) -> np.ndarray:

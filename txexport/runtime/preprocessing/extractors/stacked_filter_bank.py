@@ -13,17 +13,15 @@ from txexport.contracts.names import ATTENTION_MASK, INPUT_FEATURES
 from txexport.errors import BundleError, InputError, UnsupportedError, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.audio import FASTEST, Source, as_sounds, read_sound
-from txexport.runtime.preprocessing.extractors.filter_bank import HOP, WINDOW, log_bands, mel_filters
+from txexport.runtime.preprocessing.extractors.filter_bank import HOP, WINDOW, loud_bands, mel_filters
 from txexport.runtime.preprocessing.preprocessor import check_kind, extractor_settings
 from txexport.support.arguments import is_whole
 
 # The defaults of SeamlessM4TFeatureExtractor, with the largest value of each.
 COUNTS = {"sampling_rate": (16000, FASTEST), "num_mel_bins": (80, 2**10), "stride": (2, 2**10)}
 ONLY = {"padding_side": "right"}  # the supported values
-LOUDEST = 2**15  # the amplitude of 16-bit samples
 EPSILON = 1e-7  # added to the variance
 MULTIPLE = 2  # of frames in a batch
-AT_ONCE = 2**12  # frames that are computed at once, so that memory does not grow with a recording
 
 
 class StackedFilterBank:
@@ -50,7 +48,6 @@ class StackedFilterBank:
         if isinstance(padding, bool) or not isinstance(padding, int | float) or not abs(padding) < 1e6:
             raise BundleError(f"feature extractor: padding_value is {shown(padding)}, expected a number")
         self.padding = float(padding)
-        self.window = np.hanning(WINDOW) ** 0.85  # Povey's
         self.filters = mel_filters(self.bands, self.rate)
 
     def features(
@@ -86,16 +83,7 @@ class StackedFilterBank:
             raise InputError(
                 f"a sound is {samples.size} samples long at {self.rate} Hz, expected at least {self.least}"
             )
-        scaled = samples.astype(np.float32) * np.float32(LOUDEST)
-        pieces = [
-            log_bands(
-                scaled[first : first + (AT_ONCE - 1) * HOP + WINDOW].astype(np.float64),
-                self.window,
-                self.filters,
-            )
-            for first in range(0, samples.size - WINDOW + 1, AT_ONCE * HOP)
-        ]
-        bands = np.ascontiguousarray(np.concatenate(pieces).T)  # (M, F), as the original sums them
+        bands = np.ascontiguousarray(loud_bands(samples, self.filters).T)  # (M, F), as the original sums them
         deviations = bands - bands.mean(axis=1, keepdims=True)
         return (deviations / np.sqrt(bands.var(axis=1, ddof=1, keepdims=True) + np.float32(EPSILON))).T
 

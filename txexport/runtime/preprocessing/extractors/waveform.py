@@ -21,21 +21,24 @@ DEFAULTS: dict[str, Any] = {
     "padding_value": 0.0,
 }
 ONLY = {"feature_size": 1, "padding_side": "right"}  # the supported values
-EPSILON = 1e-7  # added to the variance
+KIND, EPSILON = "Wav2Vec2FeatureExtractor", 1e-7  # added to the variance
 LOUDEST = 1e6  # far above the amplitudes of sounds
 
 
 class Waveform:
     """The feature extractor of a wav2vec 2.0 checkpoint at `rate` Hz.
 
+    `kind` is its class in transformers, and `epsilon` is added to the variance.
+
     Raises BundleError for settings that are missing or damaged, UnsupportedError for another extractor.
     """
 
-    kind = "Wav2Vec2FeatureExtractor"
+    kind = KIND
     port, rank = INPUT_VALUES, 2
     hop = least = 1
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, kind: str = KIND, epsilon: float = EPSILON):
+        self.kind, self.epsilon = kind, epsilon
         settings = extractor_settings(folder)
         check_kind(settings, self.kind, **ONLY)
         values = DEFAULTS | {name: settings[name] for name in DEFAULTS if settings.get(name) is not None}
@@ -87,7 +90,7 @@ class Waveform:
         """The samples with mean 0 and variance 1, computed in float32 as the original."""
         samples = samples.astype(np.float32)
         if self.normalize:
-            samples = (samples - samples.mean()) / np.sqrt(samples.var() + EPSILON)
+            samples = (samples - samples.mean()) / np.sqrt(samples.var() + self.epsilon)
         return samples
 
 

@@ -1,0 +1,41 @@
+"""Pictures of images with what a model found in them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from txexport.cli.answers import Answered
+from txexport.errors import InputError, first_line
+
+
+def drawings(windows: Iterator[list[Answered]], target: Path, single: bool) -> Iterator[list[Answered]]:
+    """The windows of answers, each image of which is drawn before it is shown.
+
+    A `single` image is drawn to the file `target`, others to PNG files of their names in that folder;
+    of two images with one name, the second gets a number. Raises InputError for a file that cannot be
+    written.
+    """
+    from txexport.runtime.drawn_boxes import drawn
+    from txexport.runtime.preprocessing.images import opened
+
+    written: set[str] = set()
+    for window in windows:
+        for one, answer in window:
+            if isinstance(answer, Exception):
+                continue
+            file = target if single else target / _free(Path(str(one.value)).stem, written)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                drawn(opened(one.value), answer).save(file)
+            except (OSError, ValueError) as error:  # Pillow knows no such suffix, or the folder is none
+                raise InputError(f"{file} cannot be written: {first_line(error)}") from None
+        yield window
+
+
+def _free(stem: str, written: set[str]) -> str:
+    """The name of a PNG file that is not in `written`, which it joins."""
+    name, number = f"{stem}.png", 1
+    while name in written:
+        number += 1
+        name = f"{stem}-{number}.png"
+    written.add(name)
+    return name

@@ -1,0 +1,95 @@
+"""Sizes that image processors resize to, in pixels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from txexport.errors import UnsupportedError, shown
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """The length of the shorter edge, the greatest one of the longer, and what both are multiples of."""
+
+    shortest: int
+    longest: int
+    multiple: int
+
+
+Size = tuple[int, int] | int | Bounded  # height and width; the shorter edge; both edges within bounds
+
+
+def size_of(options: Mapping[str, Any], multiple: int | None) -> Size:
+    """The size in a processor's settings; with a `multiple`, the longer edge has a bound too.
+
+    Raises UnsupportedError for another size.
+    """
+    size = options["size"]
+    if multiple is None:
+        return edges("size", size, options["default_to_square"])
+    if isinstance(size, int):
+        size = {"shortest_edge": size, "longest_edge": options["max_size"]}
+    if isinstance(size, dict) and size.keys() == {"shortest_edge", "longest_edge"}:
+        bounds = size["shortest_edge"], size["longest_edge"]
+        if all(type(edge) is int and edge >= multiple for edge in bounds):
+            return Bounded(*bounds, multiple)
+        raise UnsupportedError(
+            f"image processor: size {shown(size)} is not supported; expected edges of {multiple} or more"
+        )
+    result = edges("size", size, False)
+    if isinstance(result, int):
+        raise UnsupportedError(
+            f"image processor: size {shown(size)} is not supported; expected height and width, or "
+            "shortest_edge and longest_edge"
+        )
+    return result
+
+
+def pixels_of(size: Size | None) -> int:
+    """The most pixels that a size stands for, as far as its numbers say."""
+    if isinstance(size, Bounded):
+        return size.shortest * size.longest
+    height, width = (size, size) if isinstance(size, int) else size or (1, 1)
+    return height * width
+
+
+def edges(name: str, value: Any, square: bool) -> tuple[int, int] | int:
+    """Height and width, or the length of the shorter edge alone. Raises UnsupportedError for another size."""
+    if isinstance(value, int):
+        value = {"height": value, "width": value} if square else {"shortest_edge": value}
+    elif isinstance(value, list) and len(value) == 2:
+        value = {"height": value[0], "width": value[1]}
+    sides = list(value.values()) if isinstance(value, dict) else []
+    valid = all(isinstance(edge, int) and not isinstance(edge, bool) and edge > 0 for edge in sides)
+    if valid and sides and value.keys() == {"height", "width"}:
+        return value["height"], value["width"]
+    if valid and sides and value.keys() == {"shortest_edge"}:
+        return value["shortest_edge"]
+    expected = "height and width, or shortest_edge"
+    raise UnsupportedError(f"image processor: {name} {shown(value)} is not supported; expected {expected}")
+
+
+def resized(height: int, width: int, size: Size) -> tuple[int, int]:
+    """Height and width after resizing; for the shorter edge alone, at the same aspect, rounded down."""
+    if isinstance(size, tuple):
+        return size
+    if isinstance(size, Bounded):
+        return _bounded(height, width, size)
+    long = int(size * max(height, width) / min(height, width))
+    return (long, size) if width <= height else (size, long)
+
+
+def _bounded(height: int, width: int, size: Bounded) -> tuple[int, int]:
+    """Height and width by the shorter edge, or less where the longer one would exceed its bound."""
+    short, long = float(min(height, width)), float(max(height, width))
+    exact: float = size.shortest
+    if long / short * size.shortest > size.longest:
+        exact = size.longest * short / long
+    edge = round(exact)
+    if width < height:
+        high, wide = int(exact * height / width), edge
+    elif height == edge:
+        high, wide = height, width
+    else:
+        high, wide = edge, int(exact * width / height)
+    return high - high % size.multiple, wide - wide % size.multiple

@@ -1,0 +1,109 @@
+"""Objects in images; B images of one size, Q queries, C labels."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+
+from txexport.contracts import roles
+from txexport.contracts.names import LOGITS, PIXEL_VALUES, PRED_BOXES
+from txexport.errors import InputError, shown
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.preprocessing.images import Prepared, Source, several
+from txexport.runtime.session import finite
+from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources
+from txexport.runtime.tasks.labels import names, softmax
+from txexport.support.arguments import check_count
+from txexport.support.progress import Progress, counting
+
+
+class Box(TypedDict):
+    """The corners of a box, in pixels of the image: from its left and its upper edge."""
+
+    xmin: float
+    ymin: float
+    xmax: float
+    ymax: float
+
+
+class Detection(TypedDict):
+    """An object: its label, the label's probability, and its box."""
+
+    label: str
+    score: float
+    box: Box
+
+
+def detect(
+    bundle: LoadedBundle,
+    images: "Source | Sequence[Source]",
+    *,
+    threshold: float = 0.5,
+    batch_size: int = BATCH_IMAGES,
+    progress: Progress | None = None,
+) -> list[Detection] | list[list[Detection]]:
+    """The objects in an image, or in each of several: those likelier than `threshold`, likeliest first.
+
+    Boxes are in pixels of the image, as it is after a rotation that its EXIF data ask for; they may reach
+    beyond its edges. Only images of equal size after resizing are read together: padding would change what
+    the model finds. Raises InputError for an invalid image or threshold.
+    """
+    check_task(bundle, "detect")
+    check_count("batch_size", batch_size)
+    number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+    if not number or not 0 <= threshold < 1:
+        raise InputError(f"threshold is {shown(threshold)}, expected a number from 0 to below 1")
+    sources, tell = as_sources(images), counting(progress)
+    labels = names(bundle.files.config, bundle.sessions[roles.MODEL].width(LOGITS) - 1)
+    results: list[list[Detection]] = []
+    for first in range(0, len(sources), batch_size):
+        batch = sources[first : first + batch_size]
+        for image, outputs in _rows(bundle, batch):
+            results.append(_objects(image, outputs, labels, threshold))
+        tell(first + len(batch), len(sources))
+    return results if several(images) else results[0]
+
+
+def _rows(
+    bundle: LoadedBundle, sources: Sequence[Any]
+) -> Iterator[tuple[Prepared, Mapping[str, np.ndarray]]]:
+    """Each image, and its row of the outputs; those of one size that follow one another run together."""
+    rows = [bundle.files.images.prepared(source) for source in sources]
+    start = 0
+    while start < len(rows):
+        shape, end = rows[start].values.shape, start + 1
+        while end < len(rows) and rows[end].values.shape == shape:
+            end += 1
+        pixels = np.stack([row.values for row in rows[start:end]])  # (B, 3, H, W)
+        outputs = finite(bundle.sessions[roles.MODEL].run({PIXEL_VALUES: pixels}))
+        for row in range(start, end):
+            yield rows[row], {name: value[row - start] for name, value in outputs.items()}
+        start = end
+
+
+def _objects(
+    image: Prepared, outputs: Mapping[str, np.ndarray], labels: Sequence[str], threshold: float
+) -> list[Detection]:
+    """The objects of an image by its logits (Q,C + 1), the last of no object, and boxes (Q,4)."""
+    chances = softmax(outputs[LOGITS])[:, :-1]  # (Q, C)
+    best, scores = chances.argmax(axis=1), chances.max(axis=1)  # (Q), (Q)
+    corners = corners_of(outputs[PRED_BOXES], image.height, image.width)  # (Q, 4)
+    order = np.argsort(-scores, kind="stable")
+    return [
+        {"label": labels[best[query]], "score": float(scores[query]), "box": _box(corners[query])}
+        for query in order[scores[order] > threshold].tolist()
+    ]
+
+
+def corners_of(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Corners (Q,4) in pixels, left, top, right and bottom, of boxes (Q,4): centre, width and height."""
+    centre, half = boxes[:, :2], boxes[:, 2:] * np.float32(0.5)
+    size = np.array([width, height, width, height], np.float32)
+    corners: np.ndarray = np.concatenate([centre - half, centre + half], axis=1) * size
+    return corners
+
+
+def _box(corners: np.ndarray) -> Box:
+    """A box of its corners (4)."""
+    left, top, right, bottom = corners.tolist()
+    return {"xmin": left, "ymin": top, "xmax": right, "ymax": bottom}
