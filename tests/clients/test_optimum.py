@@ -43,7 +43,7 @@ TEXTS = [*rows_of(DECODERS, (GENERATE,)), *rows_of(SEQ2SEQ, (TRANSLATE,))]
 GENERATING = [
     *TEXTS,
     WHISPER,
-    *rows_of(("moonshine",), (HEAR,)),
+    *rows_of(("moonshine", "speech_to_text"), (HEAR,)),
     *rows_of(("vision-encoder-decoder",), (DESCRIBE,)),
 ]
 MERGED, SEPARATE = {}, {"use_merged": False}

@@ -3,9 +3,10 @@
 python tools/bench/dtypes.py [--only code-tagger,...] [--dtypes int8,int4] [--json FILE] [--texts 64]
 
 Exports each in float32 and the other dtypes, and prints each score on held-out data: exact match of the
-translator, perplexity of the completer, F1 of the tagger's spans, accuracy of the proofreader; for the
-sentence encoder, the cosine similarity of its vectors, on the tagger's test sentences. Goals are printed
-beside. int4 is also calibrated, with that number of samples of the training data, or of other sentences.
+translator, perplexity of the completer, F1 of the tagger's spans, accuracy of the proofreader, letters and
+words that the listener gets wrong in tests/data/speech; for the sentence encoder, the cosine similarity of
+its vectors, on the tagger's test sentences. Goals are printed beside. int4 is also calibrated, with that
+number of samples of the training data, or of other sentences.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from txexport.dtype_comparison.comparison import size_of
 from txexport.formats import DTYPES
 
 PRETRAINED = Path(__file__).parents[2] / "models/pretrained"
+SPEECH = Path(__file__).parents[2] / "tests/data/speech"
 MINILM = "all-MiniLM-L6-v2"
 SENTENCES = 320
 PASSAGE = 1000  # characters: as many tokens as the completer's context
@@ -72,6 +74,17 @@ def swapped(model: txexport.Model) -> dict[str, float]:
     return {"accuracy %": 100 * float(np.mean(right))}
 
 
+def misheard(model: txexport.Model) -> dict[str, float]:
+    """Error rates of words and letters on spoken numbers and dates, in per cent."""
+    entries = json.loads((SPEECH / "texts.json").read_text(encoding="utf-8"))
+    texts = model.transcribe([str(SPEECH / name) for name in entries])
+    references = [entry["text"] for entry in entries.values()]
+    return {
+        "word error %": 100 * metrics.word_error_rate(references, texts),
+        "letter error %": 100 * metrics.character_error_rate(references, texts),
+    }
+
+
 def embeddings(model: txexport.Model) -> np.ndarray:
     """Vectors of documentation sentences."""
     return model.embed([one["text"] for one in heldout("code-tagger")][:SENTENCES], truncate=True)
@@ -106,6 +119,7 @@ SCORES: dict[str, Callable] = {
     "python-completer": perplexity,
     "code-tagger": spans,
     "proofreader": swapped,
+    "listener": misheard,
     MINILM: embeddings,
 }
 # Model, dtype and measure -> the maximum loss: relative for perplexity, else in the measure's unit.
@@ -115,6 +129,7 @@ GOALS = {
     ("python-completer", "int4", "perplexity"): 0.025,
     ("code-tagger", "int8", "F1 %"): 0.5,
     ("proofreader", "int8", "accuracy %"): 0.5,
+    ("listener", "int8", "letter error %"): 0.5,
     (MINILM, "int8", accuracy.COSINE): 0.003,
     (MINILM, "int8", accuracy.OVERLAP): 0.04,
     ("python-completer", f"int4{CALIBRATED}", "perplexity"): 0.0102,
@@ -160,6 +175,7 @@ def judged(name: str, dtype: str, scores: dict[str, dict[str, float]]) -> str:
         if (model, of) == (name, dtype):
             before, after = scores["float32"][measure], scores[dtype][measure]
             lost = after / before - 1 if measure == "perplexity" else before - after
+            lost = -lost if "error" in measure else lost
             verdict = "met" if lost <= most + 1e-9 else "MISSED"
             text += f"   {measure}: loses {lost:.4g} of at most {most}, {verdict}"
     return text

@@ -13,7 +13,6 @@ sys.path.insert(0, str(HERE.parent))
 from documentation.tables import put  # noqa: E402
 
 RECORDS = HERE / "measured"
-FIRST = "txexport"
 CLOCKS = {"cpu": "CPU seconds", "elapsed": "wall-clock seconds"}
 
 
@@ -27,7 +26,7 @@ def _machine(record: dict) -> str:
     depth = f", {record['layers']} layers of each" if record["layers"] else ""
     starts = f" of {record['starts']} processes each" if record.get("starts", 1) > 1 else ""
     part = f", {record['only'].replace(',', ', ')} alone" if record.get("only") else ""
-    runtimes = [name for name in record["versions"] if name != FIRST]
+    first, *runtimes = record["versions"]  # a number format may follow a name, as in "txexport int8"
     lines = [
         f"### {record['processor']}{part}",
         "",
@@ -36,20 +35,20 @@ def _machine(record: dict) -> str:
         "",
         *[f"- {name}: {versions}" for name, versions in record["versions"].items()],
         "",
-        f"| work | {FIRST} | " + " | ".join(runtimes) + " |",
+        f"| work | {first} | " + " | ".join(runtimes) + " |",
         "|---" * (len(runtimes) + 2) + "|",
-        *[_row(result, runtimes) for result in record["results"]],
+        *[_row(result, first, runtimes) for result in record["results"]],
         "",
     ]
     return "\n".join(lines)
 
 
-def _row(result: dict, runtimes: list[str]) -> str:
-    """Our time with its unit, and the others' as multiples; an empty cell for a runtime that is missing.
+def _row(result: dict, first: str, runtimes: list[str]) -> str:
+    """The time of the first with its unit, the others' as multiples; an empty cell where one is missing.
 
     An older record has no ratios of its own: they are computed from its medians.
     """
-    ours = result["seconds"][FIRST]
+    ours = result["seconds"][first]
     time = f"{result['tokens'] / ours:.1f} tokens/s" if result["tokens"] > 1 else f"{ours * 1e3:.0f} ms"
     ratios = result.get("ratios") or {name: seconds / ours for name, seconds in result["seconds"].items()}
     cells = [f"{ratios[name]:.2f}" if name in ratios else "" for name in runtimes]

@@ -5,14 +5,17 @@ python tools/bench/models.py --dtypes int8,int8-fast,int4,int4-128,bfloat16
 python tools/bench/models.py --runtimes "txexport int8,ctranslate2 int8,openvino bfloat16"
 
 Shapes are real ones with random weights in float32, generated here: BERT-base, GPT-2 124M, a Qwen2 of
-0.5B, T5-small and BART-base; with --layers, of fewer layers. A runtime takes part in every one of --dtypes
-that it supports, or in the one that follows its name; the first one is the baseline.
+0.5B, T5-small and BART-base, and of speech wav2vec2-base, Whisper-base and -small; with --layers, of fewer
+layers. A runtime takes part in every one of --dtypes that it supports, or in the one that follows its name;
+the first one is the baseline.
 Each measurement alternates between the runtimes, after one warm-up run of each, each turn in another
 order; a ratio is the median of the turns' ratios, since machines are slower for seconds at a time. First
 tokens are compared. Every runtime has a process of its own, and takes part where it is installed: here, or
 with --python in another interpreter, such as one with other versions of its libraries:
 
 python tools/bench/models.py --python optimum=OTHER/bin/python
+python tools/bench/models.py --only wav2vec2,whisper-base,whisper-small --times 2 \
+    --runtimes "txexport,txexport_openvino,openvino,optimum,exporter,ctranslate2,whisper_cpp float16"
 
 `--json` records the machine and the versions beside the figures; docs/reference/speed.md shows the records in
 tools/bench/measured, and `python tools/bench/measured.py` rewrites it.
@@ -41,7 +44,7 @@ from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tokenizers import Tokenizer, models
+from model_checkpoints import MODELS, SPEECH, make
 
 PAUSE = 1.2  # seconds: a library's threads spin for a while after a run, vLLM's for a second
 # Runtime -> its module, and its number formats.
@@ -68,42 +71,39 @@ RUNTIMES = {
     "txexport_openvino": ("openvino", ["float32", "bfloat16"]),
     "llama_cpp": ("llama_cpp", ["float32"]),
     "vllm": ("vllm", ["float32", "bfloat16"]),
+    "exporter": ("transformers.exporters.exporter_onnx", ["float32"]),
+    "whisper_cpp": ("_pywhispercpp", ["float16", "int8"]),
 }
 FLOAT32 = "float32"
 INSTRUCTIONS = ["avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_bf16", "amx_int8"]
-QWEN = {
-    "vocab_size": 151_936,
-    "hidden_size": 896,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 14,
-    "num_key_value_heads": 2,
-    "intermediate_size": 4864,
-    "tie_word_embeddings": True,
-}
-BART_BASE = {
-    "d_model": 768,
-    "encoder_layers": 6,
-    "decoder_layers": 6,
-    "encoder_ffn_dim": 3072,
-    "decoder_ffn_dim": 3072,
-    "encoder_attention_heads": 12,
-    "decoder_attention_heads": 12,
-}
-# Keys that transformers' newer versions omit from config.json, and CTranslate2's converter reads.
-OLDER = {"bert": {"position_embedding_type": "absolute"}, "bart": {"normalize_before": False}}
-# Name -> architecture, changes of its config, kind of case.
-MODELS = {
-    "bert": ("BertModel", {}, "encode"),
-    "gpt2": ("GPT2LMHeadModel", {}, "decode"),
-    "qwen2": ("Qwen2ForCausalLM", QWEN, "decode"),
-    "t5": ("T5ForConditionalGeneration", {"decoder_start_token_id": 0}, "answer"),
-    "bart": ("BartForConditionalGeneration", BART_BASE, "answer"),
-}
-# Kind -> title, batch, source or prompt, new tokens, beams.
+
+
+@dataclass(frozen=True)
+class Case:
+    """A batch of texts of `source` tokens or of sounds of `source` samples or frames, and its answer.
+
+    With `ragged`, sounds are of a fifth of `source` to all of it, the first the longest.
+    """
+
+    title: str
+    batch: int
+    source: int
+    new: int = 0
+    beams: int = 1
+    ragged: bool = False
+
+
+# Kind -> cases.
 CASES = {
-    "encode": [("1 x 128", 1, 128, 0, 1), ("8 x 128", 8, 128, 0, 1)],
-    "decode": [("prompt of 512", 1, 512, 1, 1), ("48 new after 32", 1, 32, 48, 1)],
-    "answer": [("8 x 64 -> 48, 1 beam", 8, 64, 48, 1), ("8 x 64 -> 48, 4 beams", 8, 64, 48, 4)],
+    "encode": [Case("1 x 128", 1, 128), Case("8 x 128", 8, 128)],
+    "decode": [Case("prompt of 512", 1, 512, 1), Case("48 new after 32", 1, 32, 48)],
+    "answer": [Case("8 x 64 -> 48, 1 beam", 8, 64, 48), Case("8 x 64 -> 48, 4 beams", 8, 64, 48, 4)],
+    "frames": [
+        Case("10 s", 1, 160_000),
+        Case("8 x 10 s", 8, 160_000),
+        Case("8 of 2 to 10 s", 8, 160_000, ragged=True),
+    ],
+    "transcribe": [Case("30 s -> 50, 1 beam", 1, 3000, 50), Case("30 s -> 50, 5 beams", 1, 3000, 50, 5)],
 }
 
 
@@ -173,30 +173,6 @@ class Worker:
         self.log.close()
 
 
-def make(name: str, folder: Path, layers: int | None) -> None:
-    """Write a random checkpoint of `name` to `folder`, with a tokenizer whose word <5> is token 5."""
-    import torch
-    import transformers
-
-    architecture, sizes, kind = MODELS[name]
-    depth = {} if layers is None else {"num_hidden_layers": layers}
-    config = transformers.AutoConfig.for_model(name, **sizes | depth)
-    torch.manual_seed(0)
-    model = getattr(transformers, architecture)(config)
-    if kind != "encode":
-        model.generation_config.eos_token_id = model.generation_config.forced_eos_token_id = None
-    model.save_pretrained(folder)
-    tokenizer = Tokenizer(models.WordLevel({f"<{i}>": i for i in range(config.vocab_size)}, unk_token="<3>"))
-    special = {"bos_token": "<0>", "pad_token": "<1>", "eos_token": "<2>", "unk_token": "<3>"}
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
-    _add(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
-    _add(folder / "config.json", OLDER.get(name, {}))
-
-
-def _add(path: Path, settings: dict) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings, indent=2))
-
-
 @dataclass
 class Runs:
     """The runs of a case by runtime: the seconds of all, and the tokens of the last."""
@@ -240,7 +216,7 @@ def run_model(
     name: str, runtimes: dict[str, str], options: argparse.Namespace, versions: dict[str, str]
 ) -> list[Result]:
     """Run every case of a model, on the runtimes of those interpreters; add their versions to `versions`."""
-    kind = MODELS[name][2]
+    *_, kind = MODELS[name]
     runs = [Runs() for _ in CASES[kind]]
     results: list[Result] = []
     with contextlib.ExitStack() as stack:
@@ -252,12 +228,13 @@ def run_model(
             results = []
             with started(name, place, runtimes, options.threads) as workers:
                 versions |= {runtime: worker.versions for runtime, worker in workers.items()}
-                for (what, batch, source, new, beams), all_of_it in zip(CASES[kind], runs, strict=True):
-                    case = {"kind": kind, "batch": batch, "source": source, "new": new, "beams": beams}
+                for case, all_of_it in zip(CASES[kind], runs, strict=True):
                     more = 3 if kind == "encode" else 1
-                    measure(name, case, workers, options.times * more, options.clock, all_of_it)
+                    task = asdict(case) | {"kind": kind}
+                    measure(name, task, workers, options.times * more, options.clock, all_of_it)
                     if all_of_it.seconds:
-                        results.append(all_of_it.result(f"{name}, {what}", batch * new))
+                        tokens = 0 if kind in SPEECH else case.batch * case.new
+                        results.append(all_of_it.result(f"{name}, {case.title}", tokens))
                         print(results[-1].line(), flush=True)
     return results
 

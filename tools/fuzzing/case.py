@@ -128,6 +128,7 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "embed_speaker": lambda model: model.embed_speaker(SOUND),
     "classify_image": lambda model: model.classify_image(PIXELS),
     "embed_image": lambda model: model.embed_image(PIXELS),
+    "detect": lambda model: model.detect(PIXELS, threshold=0.1),
     "match": lambda model: model.match(PIXELS, TEXTS),
 }
 

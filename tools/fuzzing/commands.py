@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "embed-speaker": ("bundles/speakers", ("sound.wav",)),
     "classify-image": ("bundles/images", ("image.png",)),
     "embed-image": ("bundles/towers", ("image.png",)),
+    "detect": ("bundles/objects", ("image.png", "--threshold", "0.1")),
     "match": ("bundles/towers", ("image.png", "--text", "a cat")),
     "transcribe": ("bundles/speech", ("sound.wav", "--max-new-tokens", "3")),
     "image-to-text": ("bundles/captions", ("image.png", "--max-new-tokens", "3")),

@@ -19,6 +19,7 @@ import transformers
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from tokenizers import Tokenizer, decoders, models
 
 from txexport.exporter import export
 
@@ -70,8 +71,10 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "turns": ("wav2vec2", "Wav2Vec2ForAudioFrameClassification", None, {"num_labels": 3}),
     "speakers": ("wav2vec2", "Wav2Vec2ForXVector", None, TIME_DELAYS),
     "frames": ("wav2vec2-bert", "Wav2Vec2BertForCTC", None, {}),
+    "translated": ("speech_to_text", "Speech2TextForConditionalGeneration", None, {}),
     "subsampled": ("parakeet_ctc", "ParakeetForCTC", None, {}),
     "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
+    "objects": ("yolos", "YolosForObjectDetection", None, {}),
     "towers": (
         "clip",
         "CLIPModel",
@@ -163,6 +166,9 @@ def _beside(folder: Path, model_type: str) -> None:
     """The preprocessor's settings of an image or audio model."""
     if model_type == "clip":
         transformers.CLIPImageProcessorPil(**PIXELS).save_pretrained(folder)
+    elif model_type == "yolos":
+        edges = {"shortest_edge": 32, "longest_edge": 64}
+        transformers.YolosImageProcessorPil(size=edges).save_pretrained(folder)
     elif model_type in VISION:
         transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
     elif model_type == "audio-spectrogram-transformer":
@@ -174,8 +180,13 @@ def _beside(folder: Path, model_type: str) -> None:
         transformers.Wav2Vec2FeatureExtractor(return_attention_mask=True).save_pretrained(folder)
     elif model_type == "wav2vec2-bert":
         transformers.SeamlessM4TFeatureExtractor().save_pretrained(folder)
+    elif model_type == "speech_to_text":
+        transformers.Speech2TextFeatureExtractor(num_mel_bins=11).save_pretrained(folder)
     elif model_type == "parakeet_ctc":
         transformers.ParakeetFeatureExtractor(feature_size=16).save_pretrained(folder)
+        pieces = Tokenizer(models.BPE({f"▁{c}": number for number, c in enumerate(string.ascii_letters)}, []))
+        pieces.decoder = decoders.Metaspace()
+        transformers.ParakeetTokenizer(tokenizer_object=pieces, pad_token="▁a").save_pretrained(folder)
     elif model_type == "whisper":
         transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(folder)
         (folder / "generation_config.json").write_text(json.dumps(SPEECH), encoding="utf-8")

@@ -28,6 +28,7 @@ from fuzzing import (
     http,
     hub,
     json_values,
+    language_models,
     pickled,
     protobuf,
     raw_bytes,
@@ -177,8 +178,9 @@ def processor(case: Case) -> None:
 
 def recogniser(case: Case) -> None:
     """The vocabulary, settings and config.json of a model with a CTC head."""
-    folder = case.copy("checkpoints/letters")
-    names = ("vocab.json", "tokenizer_config.json", "preprocessor_config.json", "config.json")
+    name, vocabulary = case.random.choice((("letters", "vocab.json"), ("subsampled", "tokenizer.json")))
+    folder = case.copy(f"checkpoints/{name}")
+    names = (vocabulary, "tokenizer_config.json", "preprocessor_config.json", "config.json")
     case.change(folder / case.random.choice(names), json_values.change)
     case.try_checkpoint(folder)
 
@@ -357,6 +359,7 @@ TARGETS = {
     "tokenizer": Target(tokenizer, 3),
     "vocabulary": Target(vocabulary, 2),
     "ctc": Target(recogniser, 2),
+    "language-model": Target(language_models.language_model),
     "extractor": Target(extractor, 2),
     "generation-config": Target(generation_config, 2),
     "processor": Target(processor, 2),

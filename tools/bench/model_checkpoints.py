@@ -1,0 +1,129 @@
+"""Random checkpoints of real sizes, in float32, with a tokenizer whose word <5> is token 5."""
+
+import json
+from pathlib import Path
+
+from tokenizers import Tokenizer, models
+
+QWEN = {
+    "vocab_size": 151_936,
+    "hidden_size": 896,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "intermediate_size": 4864,
+    "tie_word_embeddings": True,
+}
+BART_BASE = {
+    "d_model": 768,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "encoder_ffn_dim": 3072,
+    "decoder_ffn_dim": 3072,
+    "encoder_attention_heads": 12,
+    "decoder_attention_heads": 12,
+}
+WHISPER_IDS = {
+    "vocab_size": 51_865,
+    "pad_token_id": 50_257,
+    "bos_token_id": 50_257,
+    "eos_token_id": 50_257,
+    "decoder_start_token_id": 50_258,
+}
+WHISPER_BASE = WHISPER_IDS | {
+    "d_model": 512,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "encoder_ffn_dim": 2048,
+    "decoder_ffn_dim": 2048,
+    "encoder_attention_heads": 8,
+    "decoder_attention_heads": 8,
+}
+WHISPER_SMALL = WHISPER_IDS | {
+    "d_model": 768,
+    "encoder_layers": 12,
+    "decoder_layers": 12,
+    "encoder_ffn_dim": 3072,
+    "decoder_ffn_dim": 3072,
+    "encoder_attention_heads": 12,
+    "decoder_attention_heads": 12,
+}
+# Whisper's special tokens; <|en|> is the only language, and the last 1,501 tokens are timestamps.
+WHISPER_TOKENS = {
+    "<|endoftext|>": 50_257,
+    "<|startoftranscript|>": 50_258,
+    "<|en|>": 50_259,
+    "<|translate|>": 50_358,
+    "<|transcribe|>": 50_359,
+    "<|startoflm|>": 50_360,
+    "<|startofprev|>": 50_361,
+    "<|nospeech|>": 50_362,
+    "<|notimestamps|>": 50_363,
+}
+FIRST_TIME = 50_364
+WHISPER_PROMPT = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")
+WHISPER_GENERATION = {
+    "is_multilingual": True,
+    "lang_to_id": {"<|en|>": WHISPER_TOKENS["<|en|>"]},
+    "task_to_id": {"transcribe": 50_359, "translate": 50_358},
+    "no_timestamps_token_id": 50_363,
+    "begin_suppress_tokens": None,
+    "suppress_tokens": [WHISPER_TOKENS["<|endoftext|>"]],  # random weights must not stop early
+}
+# Keys that transformers' newer versions omit from config.json, and CTranslate2's converter reads.
+OLDER = {
+    "bert": {"position_embedding_type": "absolute"},
+    "bart": {"normalize_before": False},
+}
+# Name -> model type, architecture, changes of its config, kind of case.
+MODELS = {
+    "bert": ("bert", "BertModel", {}, "encode"),
+    "gpt2": ("gpt2", "GPT2LMHeadModel", {}, "decode"),
+    "qwen2": ("qwen2", "Qwen2ForCausalLM", QWEN, "decode"),
+    "t5": ("t5", "T5ForConditionalGeneration", {"decoder_start_token_id": 0}, "answer"),
+    "bart": ("bart", "BartForConditionalGeneration", BART_BASE, "answer"),
+    "wav2vec2": ("wav2vec2", "Wav2Vec2ForCTC", {}, "frames"),
+    "whisper-base": ("whisper", "WhisperForConditionalGeneration", WHISPER_BASE, "transcribe"),
+    "whisper-small": ("whisper", "WhisperForConditionalGeneration", WHISPER_SMALL, "transcribe"),
+}
+SPEECH = ("frames", "transcribe")
+
+
+def make(name: str, folder: Path, layers: int | None) -> None:
+    """Write a random checkpoint of `name` to `folder`."""
+    import torch
+    import transformers
+
+    model_type, architecture, sizes, kind = MODELS[name]
+    if layers is not None:
+        keys = ("encoder_layers", "decoder_layers") if kind == "transcribe" else ("num_hidden_layers",)
+        sizes = sizes | dict.fromkeys(keys, layers)
+    config = transformers.AutoConfig.for_model(model_type, **sizes)
+    torch.manual_seed(0)
+    model = getattr(transformers, architecture)(config)
+    if kind == "transcribe":
+        model.generation_config._from_model_config = False  # else it is made of config.json again
+        for key, value in WHISPER_GENERATION.items():
+            setattr(model.generation_config, key, value)
+    elif kind in ("decode", "answer"):
+        model.generation_config.eos_token_id = model.generation_config.forced_eos_token_id = None
+    model.save_pretrained(folder)
+    special = {"bos_token": "<0>", "pad_token": "<1>", "eos_token": "<2>", "unk_token": "<3>"}
+    names = {}
+    if kind == "frames":
+        transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder)
+    if kind == "transcribe":
+        transformers.WhisperFeatureExtractor().save_pretrained(folder)
+        times = {f"<|{i * 0.02:.2f}|>": FIRST_TIME + i for i in range(config.vocab_size - FIRST_TIME)}
+        names = {number: token for token, number in (WHISPER_TOKENS | times).items()}
+        special = dict.fromkeys(("bos_token", "pad_token", "eos_token"), "<|endoftext|>")
+        special |= {"unk_token": "<3>"}
+    vocabulary = {names.get(i, f"<{i}>"): i for i in range(config.vocab_size)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<3>"))
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    _add(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    _add(folder / "config.json", OLDER.get(name, {}))
+
+
+def _add(path: Path, settings: dict) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings, indent=2))
