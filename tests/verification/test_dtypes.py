@@ -16,6 +16,7 @@ from helpers.integer_mutations import (
     SECOND,
     untied_head,
 )
+from helpers.saturation import skip_where_products_saturate
 
 from txexport import bundle, families
 from txexport.cli.main import main
@@ -188,6 +189,8 @@ def test_a_changed_graph_is_named(one, copy_of):
     edit(graph_path(folder), one.change)
     [why] = failures(folder, [GRAPHS])[GRAPHS]
     assert "is not the exported graph: first difference" in why
+    if one.dtype == "int8" and not one.seen:
+        skip_where_products_saturate()  # ONNX Runtime fails there to run it
     assert (failures(folder, FEW["bert"], allow_edited=True) != {}) == one.seen
 
 

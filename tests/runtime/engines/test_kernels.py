@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from click.testing import CliRunner
+from helpers.saturation import skip_where_products_saturate
 from onnx import helper
 
 import txexport
@@ -60,6 +61,8 @@ def test_every_product_is_fast(family, flat):
 
 @pytest.mark.parametrize("dtype", ["int8", "int4"])
 def test_product_that_is_slow_is_named(dtype, checkpoint_of, tmp_path):
+    if dtype == "int8":
+        skip_where_products_saturate()
     out = tmp_path / "out"
     txexport.export(checkpoint_of("bert"), out, dtype=dtype, inline=True, only="native")
     graph = out / txexport.inspect(out, kernels=True).bundle.kernels.popitem()[0]

@@ -31,6 +31,7 @@ from helpers.integer_mutations import (
 )
 from helpers.reports import SCHEMA, valid
 from helpers.rows import Row
+from helpers.saturation import skip_where_products_saturate
 from torch import nn
 
 from txexport.errors import InputError
@@ -152,12 +153,18 @@ MUTATIONS = [
 ]
 
 
+# ONNX Runtime fails to run these with the option that it has against saturation.
+NOT_RUN = (without_return, another_layer_s, zero_point_of_one)
+
+
 @pytest.mark.parametrize(
     ("dtype", "change", "component", "rounds"), MUTATIONS, ids=[f"{m[0]}-{m[1].__name__}" for m in MUTATIONS]
 )
 def test_a_layer_that_computes_wrongly_is_named(dtype, change, component, rounds, copy_of):
     folder = copy_of("bert", dtype)
     edit(folder, change)
+    if dtype == "int8" and change in NOT_RUN:
+        skip_where_products_saturate()
     layers = found(folder, PADDED)
     assert layers.first is not None
     assert (layers.first.component, layers.first.rounds) == (component, rounds)

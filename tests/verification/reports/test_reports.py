@@ -401,6 +401,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("clip", None),
         ("wav2vec2", None),
         ("wav2vec2-bert", None),
+        ("speech_to_text", "static"),
     ]
     for model_type, cache in kinds:
         folder = bundle_of(model_type, cache)
