@@ -13,13 +13,14 @@ from txexport.bundle.proof import Proof
 from txexport.contracts import Port, roles
 from txexport.contracts.stage import TOKENS, Stage
 from txexport.errors import InputError
-from txexport.formats import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED
+from txexport.formats import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED, STORED_FAST
 
 MANIFEST = "txexport.json"
 # The opset of the static cache, and the first ONNX Runtime that computes several tokens over it correctly:
 # 1.25 to 1.27 read `is_causal` with `nonpad_kv_seqlen` differently, older ones lack the operators.
 WRITES_IN_PLACE, ATTENDS_IN_PLACE = 24, "1.28"
 UNROUNDED = DTYPES[DEFAULT].session_options
+AGAINST_SATURATION = "session.x64quantprecision"  # of 8-bit products; the engine sets it where they may
 FOLDED = "session.disable_quant_qdq"  # integers of any width become float32 numbers at load
 FORMAT, OLDEST = 8, 6  # the format that export writes, and the oldest that is read: see CONTRIBUTING.md
 STAGED = 8  # the first format with stages; for older ones they are derived from the architecture
@@ -176,7 +177,10 @@ class Manifest:
         """The session options for these graphs; they change the results."""
         if self.dtype == STORED and not self.form.widened:
             return {FOLDED: "1"}
-        return dict(DTYPES[self.dtype].session_options)
+        options = dict(DTYPES[self.dtype].session_options)
+        if self.dtype == STORED_FAST:  # products with blocks of integers do not saturate, and fail with it
+            options[AGAINST_SATURATION] = "0"
+        return options
 
     def refused_by(self, version: str) -> str | None:
         """The reason why that version of ONNX Runtime must not run our runtime's graphs, or None.

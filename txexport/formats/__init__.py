@@ -6,7 +6,15 @@ that multiply them. Formats need neither onnx nor PyTorch.
 
 from txexport.formats.blocks import Blocks
 from txexport.formats.calibrated import CalibratedInt4, Integers
-from txexport.formats.dtypes import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED, Dtype
+from txexport.formats.dtypes import (
+    ACCURACY_LEVEL,
+    DEFAULT,
+    DTYPES,
+    INT8_ACTIVATIONS,
+    STORED,
+    STORED_FAST,
+    Dtype,
+)
 from txexport.formats.float32 import FLOAT, FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.int4 import Int4
 from txexport.formats.number_format import (
@@ -34,6 +42,7 @@ __all__ = [
     "FLOAT32_IN_OUT",
     "INT8_ACTIVATIONS",
     "STORED",
+    "STORED_FAST",
     "Blocks",
     "CalibratedInt4",
     "Dtype",

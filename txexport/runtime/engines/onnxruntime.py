@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime as ort
 
 from txexport import bundle
-from txexport.bundle.manifest import UNROUNDED, Manifest
+from txexport.bundle.manifest import AGAINST_SATURATION, UNROUNDED, Manifest
 from txexport.contracts import Port, roles
 from txexport.contracts.stage import AFTER
 from txexport.errors import BundleError, InputError, first_line, install, warn
@@ -158,7 +158,7 @@ def session_options(config: Mapping[str, str]) -> ort.SessionOptions:
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     if saturates():
-        options.add_session_config_entry("session.x64quantprecision", "1")
+        options.add_session_config_entry(AGAINST_SATURATION, "1")
     for name, value in config.items():
         options.add_session_config_entry(name, value)
     return options
