@@ -7,28 +7,12 @@ from txgraphs._component import Body, component
 from txgraphs._nodes import Place
 from txgraphs.attention import attention
 from txgraphs.feedforward import feed_forward
+from txgraphs.gated_convolution import gated_convolution
 from txgraphs.linear import linear
 from txgraphs.mask import padding_mask
 from txgraphs.norm import norm
 
 HALF = 0.5  # of the output of the first feed-forward network
-
-
-@component("y")
-def gated_convolution(spec: LengthAdapterSpec, g: Body, x: ir.Value) -> ir.Value:
-    """A convolution over time with a stride; half of its output gates the other half.
-
-    x (B,S,W) -> y (B,S',W).
-    """
-    op = g.op
-    pads, channels = [spec.padding, spec.padding], op.Transpose(x, perm=[0, 2, 1])  # (B, W, S)
-    weights = g.weight("weight"), g.weight("bias")
-    convolved = op.Conv(channels, *weights, pads=pads, strides=[spec.stride], name="convolved")
-    halves = op.Constant(value_ints=[spec.hidden_size] * 2)
-    values, gates = op.Split(convolved, halves, axis=1, name=["values", "gates"])  # (B, W, S')
-    gated = op.Mul(values, op.Sigmoid(gates), name="gated")
-    y = op.Transpose(gated, perm=[0, 2, 1])  # (B, S', W)
-    return y
 
 
 @component("shortened")
@@ -63,8 +47,11 @@ def adapter_block(spec: LengthAdapterSpec, g: Body, x: ir.Value, mask: ir.Value)
     assert isinstance(block, BlockSpec)
     assert isinstance(block.attention, AttentionSpec)
     assert isinstance(block.feed_forward, FeedForwardSpec)
-    residual = gated_convolution(spec, g / "residual", norm(block.norm, g / "residual_norm", x))  # (B, S', W)
-    inner = gated_convolution(spec, g / "convolution", norm(block.norm, g / "attention_norm", x))
+    shape = spec.convolution
+    residual = gated_convolution(
+        *shape, g / "residual", norm(block.norm, g / "residual_norm", x)
+    )  # (B, S', W)
+    inner = gated_convolution(*shape, g / "convolution", norm(block.norm, g / "attention_norm", x))
     seen = g.call(padding_mask, mask, inner, name="mask")  # (B, 1, S', S')
     [mixed] = attention(block.attention, False, g / "attention", inner, seen, None, None)
     attended = g.op.Add(residual, mixed, name="attended")
@@ -95,7 +82,7 @@ def length_adapter(
     for number in range(spec.num_layers):
         mask = None if mask is None else shortened_mask(spec, place, mask)
         if spec.block is None:
-            x = gated_convolution(spec, place / f"convolutions.{number}", x)
+            x = gated_convolution(*spec.convolution, place / f"convolutions.{number}", x)
         else:
             assert mask is not None
             x = adapter_block(spec, place / f"layers.{number}", x, mask)

@@ -5,12 +5,12 @@ from torch import Tensor, nn
 
 
 class GatedConvolution(nn.Conv1d):
-    """A convolution with a stride, whose second half of channels gates the first (Dauphin et al. 2017, 2)."""
+    """A convolution over time; the second half of its channels gates the first (Dauphin et al. 2017, 2)."""
 
-    def __init__(self, size: int, out_size: int, kernel: int, stride: int):
-        super().__init__(size, out_size, kernel, stride, padding=kernel // 2)
+    def __init__(self, width: int, size: int, kernel: int, stride: int, padding: int):
+        super().__init__(width, 2 * size, kernel, stride, padding)
 
-    def forward(self, frames: Tensor) -> Tensor:
-        """frames (B,channels,S) -> gated (B,channels,S), of half the convolution's channels."""
-        gated = F.glu(super().forward(frames), dim=1)
-        return gated
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,S,W) -> y (B,S',size)."""
+        y: Tensor = F.glu(super().forward(x.mT), dim=1).mT  # (B, S', size)
+        return y

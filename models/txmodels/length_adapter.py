@@ -1,30 +1,17 @@
 """Layers that shorten the output of a stack: convolutions with a stride (Li et al. 2021, 3.1)."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.spec import AttentionSpec, BlockSpec, FeedForwardSpec, LengthAdapterSpec
 from txmodels.attention import Attention
 from txmodels.feedforward import FeedForward
+from txmodels.gated_convolution import GatedConvolution
 from txmodels.linear import Linear
 from txmodels.mask import padding_mask
 from txmodels.norm import Norm
 
 HALF = 0.5  # of the output of the first feed-forward network
-
-
-class GatedConvolution(nn.Conv1d):
-    """A convolution over time with a stride; half of its output gates the other half."""
-
-    def __init__(self, spec: LengthAdapterSpec):
-        width = spec.hidden_size
-        super().__init__(width, 2 * width, spec.kernel, spec.stride, spec.padding)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B,S,W) -> y (B,S',W)."""
-        y: Tensor = F.glu(super().forward(x.mT), dim=1).mT  # (B, S', W)
-        return y
 
 
 class ShortenedMask(nn.Module):
@@ -53,9 +40,9 @@ class AdapterBlock(nn.Module):
         assert isinstance(block.attention, AttentionSpec)
         assert isinstance(block.feed_forward, FeedForwardSpec)
         self.residual_norm = Norm(block.norm)
-        self.residual = GatedConvolution(spec)
+        self.residual = GatedConvolution(spec.hidden_size, *spec.convolution)
         self.attention_norm = Norm(block.norm)
-        self.convolution = GatedConvolution(spec)
+        self.convolution = GatedConvolution(spec.hidden_size, *spec.convolution)
         self.attention = Attention(block.attention)
         self.feed_forward_norm = Norm(block.norm)
         self.feed_forward = FeedForward(block.feed_forward)
@@ -95,7 +82,9 @@ class LengthAdapter(nn.Module):
             self.project, self.norm = Linear(hidden_size, spec.hidden_size), Norm(spec.norm)
         self.shortened_mask = ShortenedMask(spec)
         if spec.block is None:
-            self.convolutions = nn.ModuleList(GatedConvolution(spec) for _ in layers)
+            self.convolutions = nn.ModuleList(
+                GatedConvolution(spec.hidden_size, *spec.convolution) for _ in layers
+            )
         else:
             self.layers = nn.ModuleList(AdapterBlock(spec) for _ in layers)
 

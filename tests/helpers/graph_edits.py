@@ -88,6 +88,19 @@ def through(body: Body, value: str, kind: str, *others: Any, **attributes: Any) 
         body.node.insert(place, new)
 
 
+def swap_halves(body: Body) -> None:
+    """Exchange the two outputs of a function's Split, values and gates."""
+    halves = node(body, "Split")
+    halves.output[:] = reversed(halves.output)
+
+
+def convolve_later(body: Body) -> None:
+    """Begin a function's convolution over time one vector later."""
+    convolution = node(body, "Conv")
+    before, after = attribute(convolution, "pads")
+    set_attribute(convolution, "pads", [before - 1, after + 1])
+
+
 def blocks(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """The calls of layers, in order."""
     return [node for node in model.graph.node if "_block" in node.op_type]

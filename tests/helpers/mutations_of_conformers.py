@@ -1,13 +1,14 @@
 """Mutations for Conformers: padding, distances, the convolution, half feed-forward networks."""
 
 from helpers.graph_edits import (
-    attribute,
     become,
     constant,
+    convolve_later,
     function,
     node,
     set_attribute,
     set_constant,
+    swap_halves,
     through,
 )
 
@@ -20,15 +21,12 @@ def convolve_padding(model):
 
 def later_vectors(model):
     """The convolution reads one vector later."""
-    convolution = node(function(model, "conformer_convolution"), "Conv")
-    before, after = attribute(convolution, "pads")
-    set_attribute(convolution, "pads", [before - 1, after + 1])
+    convolve_later(function(model, "conformer_convolution"))
 
 
 def swapped_gates(model):
     """Values and gates of the convolution exchanged."""
-    halves = node(function(model, "conformer_convolution"), "Split")
-    halves.output[:] = reversed(halves.output)
+    swap_halves(function(model, "conformer_convolution"))
 
 
 def whole_feed_forward(model):

@@ -4,10 +4,11 @@ from helpers.graph_edits import (
     attribute,
     become,
     constant,
+    convolve_later,
     function,
     node,
-    set_attribute,
     set_constant,
+    swap_halves,
     through,
 )
 
@@ -20,9 +21,7 @@ def largest_of_each_group(model):
 
 def squeezed_places_one_later(model):
     """Positions of groups, one vector later."""
-    convolution = node(function(model, "squeeze"), "Conv")
-    before, after = attribute(convolution, "pads")
-    set_attribute(convolution, "pads", [before - 1, after + 1])
+    convolve_later(function(model, "squeeze"))
 
 
 def drop_squeezed_places(model):
@@ -51,15 +50,12 @@ def linear_upsampling(model):
 
 def swapped_halves(model):
     """Values and gates of a length adapter's convolutions exchanged."""
-    halves = node(function(model, "gated_convolution"), "Split")
-    halves.output[:] = reversed(halves.output)
+    swap_halves(function(model, "gated_convolution"))
 
 
 def convolved_one_later(model):
     """A length adapter's convolutions that begin one vector later."""
-    convolution = node(function(model, "gated_convolution"), "Conv")
-    before, after = attribute(convolution, "pads")
-    set_attribute(convolution, "pads", [before - 1, after + 1])
+    convolve_later(function(model, "gated_convolution"))
 
 
 def one_shortened_vector_more(model):

@@ -1,19 +1,16 @@
 """Mutations for decoders of sounds: gated convolutions, their positions, the mask of their vectors."""
 
-from helpers.graph_edits import attribute, become, function, node, set_attribute
+from helpers.graph_edits import become, convolve_later, function, node, swap_halves
 
 
 def swapped_halves(model):
     """Values and gates of a convolution exchanged."""
-    halves = node(function(model, "gated_convolution"), "Split")
-    halves.output[:] = reversed(halves.output)
+    swap_halves(function(model, "gated_convolution"))
 
 
 def frames_one_later(model):
     """A convolution that reads one frame later."""
-    convolution = node(function(model, "gated_convolution"), "Conv")
-    before, after = attribute(convolution, "pads")
-    set_attribute(convolution, "pads", [before - 1, after + 1])
+    convolve_later(function(model, "gated_convolution"))
 
 
 def drop_positions(model):

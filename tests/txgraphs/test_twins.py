@@ -14,6 +14,7 @@ import txgraphs.attention_pool
 import txgraphs.block
 import txgraphs.experts
 import txgraphs.feedforward
+import txgraphs.gated_convolution
 import txgraphs.heads.boxes
 import txgraphs.heads.causal_lm
 import txgraphs.heads.masked_lm
@@ -43,6 +44,7 @@ import txmodels.attention_pool
 import txmodels.block
 import txmodels.experts
 import txmodels.feedforward
+import txmodels.gated_convolution
 import txmodels.heads.boxes
 import txmodels.heads.causal_lm
 import txmodels.heads.masked_lm
@@ -985,8 +987,8 @@ SIZES = [(3, 2, 1), (4, 3, 1), (5, 1, 2)]  # kernel, stride, padding
 def test_gated_convolution_and_mask(kernel, stride, padding):
     """A row has as many vectors as it would have without padding."""
     spec = LengthAdapterSpec(W, 1, kernel, stride, padding)
-    module = txmodels.length_adapter.GatedConvolution(spec)
-    function = partial(txgraphs.length_adapter.gated_convolution, spec)
+    module = txmodels.gated_convolution.GatedConvolution(W, *spec.convolution)
+    function = partial(txgraphs.gated_convolution.gated_convolution, *spec.convolution)
     masking = partial(txgraphs.length_adapter.shortened_mask, spec)
     for length in (spec.least(1), 7, 12):
         x, rows = random(B, length, W), torch.tensor([length, max(1, length - 1), max(1, length - 4)])

@@ -50,6 +50,11 @@ class LengthAdapterSpec:
                 f"width {self.hidden_size}, and norms before it"
             )
 
+    @property
+    def convolution(self) -> tuple[int, int, int, int]:
+        """The size of a layer's output, the kernel, the stride and the padding."""
+        return self.hidden_size, self.kernel, self.stride, self.padding
+
     def check_behind(self, hidden_size: int, masked: bool) -> None:
         """Raise SpecError unless it reads vectors of `hidden_size`, and a mask where it has attention."""
         if self.block is not None and not masked:

@@ -16,12 +16,10 @@ def gated_frames_embedding(
 
     input_features (B,frames,bands), attention_mask (B,frames) -> x (B,S,W), mask (B,S).
     """
-    op = g.op
-    frames = op.Transpose(input_features, perm=[0, 2, 1], name="frames")  # (B, bands, frames)
+    op, x = g.op, input_features
     for number, (sizes, kernel) in enumerate(zip(spec.sizes, spec.kernels, strict=True)):
         place = g / f"convolutions.{number}"
-        frames = gated_convolution(sizes[1], kernel, spec.stride, place, frames)  # (B, channels, S)
-    x = op.Transpose(frames, perm=[0, 2, 1])  # (B, S, W)
+        x = gated_convolution(sizes[1] // 2, kernel, spec.stride, kernel // 2, place, x)  # (B, S, W)
     if spec.scale != 1:
         x = op.Mul(x, op.CastLike(op.Constant(value_float=spec.scale), x), name="scaled")
     first, rows = op.Constant(value_ints=[spec.offset]), op.Constant(value_ints=[0])

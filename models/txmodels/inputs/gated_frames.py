@@ -14,17 +14,16 @@ class GatedFramesEmbedding(nn.Module):
         super().__init__()
         self.spec = spec
         self.convolutions = nn.ModuleList(
-            GatedConvolution(*sizes, kernel, spec.stride)
-            for sizes, kernel in zip(spec.sizes, spec.kernels, strict=True)
+            GatedConvolution(width, channels // 2, kernel, spec.stride, kernel // 2)
+            for (width, channels), kernel in zip(spec.sizes, spec.kernels, strict=True)
         )
         self.position = nn.Embedding(spec.max_length + spec.offset, spec.hidden_size)
 
     def forward(self, input_features: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         """input_features (B,frames,bands), attention_mask (B,frames) -> x (B,S,W), mask (B,S)."""
-        frames = input_features.mT  # (B, bands, frames)
+        x = input_features
         for convolution in self.convolutions:
-            frames = convolution(frames)  # (B, channels, S)
-        x = frames.mT  # (B, S, W)
+            x = convolution(x)  # (B, S, W)
         if self.spec.scale != 1:
             x = x * self.spec.scale
         x = x + self.position.weight[self.spec.offset :][: x.shape[1]]
