@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, models, processors
 
 from txexport.checkpoints import sentencepiece_model
 from txexport.checkpoints.checkpoint import read_json
@@ -51,16 +51,7 @@ def m2m100(folder: Path) -> Tokenizer:
     languages = _languages(settings)
     vocabulary = words | {token: len(words) + place for place, token in enumerate(languages)}
     tokenizer = Tokenizer(models.BPE(vocabulary, _merges(scores), unk_token="<unk>", fuse_unk=True))
-    tokenizer.normalizer = normalizers.Sequence(
-        [
-            normalizers.Precompiled(model.normalizer.precompiled_charsmap),
-            normalizers.Replace(Regex(" {2,}"), " "),
-            normalizers.Strip(),
-        ]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    ends = decoders.Replace(Regex("^ +| +$"), "")
-    tokenizer.decoder = decoders.Sequence([decoders.Metaspace(), decoders.Fuse(), ends])
+    sentencepiece_model.set_spaces(tokenizer, model)
     first, end = _source(settings, languages), "</s>"
     tokenizer.post_processor = processors.TemplateProcessing(
         f"{first} $A {end}", f"{first} $A $B {end}", [(word, vocabulary[word]) for word in (first, end)]

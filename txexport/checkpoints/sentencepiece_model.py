@@ -4,6 +4,7 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.message import DecodeError, Message
+from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 
 from txexport.checkpoints.checkpoint import read_json
 from txexport.errors import CheckpointError, UnsupportedError
@@ -97,3 +98,17 @@ def numbered_words(file: Path) -> dict[str, int]:
     if len(set(words.values())) < len(words):
         raise UnsupportedError(f"{file} gives two tokens one id, so no tokenizer.json was made of it")
     return words
+
+
+def set_spaces(tokenizer: Tokenizer, model) -> None:
+    """Set what comes before and after the pieces: the characters' normalisation, and marks for spaces."""
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.Precompiled(model.normalizer.precompiled_charsmap),
+            normalizers.Replace(Regex(" {2,}"), " "),
+            normalizers.Strip(),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    ends = decoders.Replace(Regex("^ +| +$"), "")
+    tokenizer.decoder = decoders.Sequence([decoders.Metaspace(), decoders.Fuse(), ends])

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, models, processors
 
 from txexport.checkpoints import sentencepiece_model
 from txexport.checkpoints.checkpoint import read_json
@@ -48,16 +48,7 @@ def speech_to_text(folder: Path) -> Tokenizer:
     vocabulary = sorted(ids, key=ids.__getitem__)
     unigrams = [(word, scores.get(word, least)) for word in vocabulary]
     tokenizer = Tokenizer(models.Unigram(unigrams, ids["<unk>"], byte_fallback=False))
-    tokenizer.normalizer = normalizers.Sequence(
-        [
-            normalizers.Precompiled(model.normalizer.precompiled_charsmap),
-            normalizers.Replace(Regex(" {2,}"), " "),
-            normalizers.Strip(),
-        ]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    ends = decoders.Replace(Regex("^ +| +$"), "")
-    tokenizer.decoder = decoders.Sequence([decoders.Metaspace(), decoders.Fuse(), ends])
+    sentencepiece_model.set_spaces(tokenizer, model)
     end: dict[str, Any] = {"id": "end", "ids": [ids["</s>"]], "tokens": ["</s>"]}
     first, marks = "", [end]
     if languages:

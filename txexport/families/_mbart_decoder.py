@@ -44,8 +44,8 @@ def alone(stack: TextStackSpec) -> TextStackSpec:
     return _causal.each_layer(stack, without_cross_attention)
 
 
-def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As BART's decoder's."""
-    word_embedding = Take("decoder.embed_tokens.weight", also=_causal.copies(spec, "lm_head"))
+def table(spec: EncoderSpec | DecoderSpec, projection: str = "lm_head") -> Table:
+    """The decoder's tensors as in BART, and those of its head, which is called `projection`."""
+    word_embedding = Take("decoder.embed_tokens.weight", also=_causal.copies(spec, projection))
     rules: Rules = bart.stack_rules("decoder") | {"decoder.embedding.word.weight": word_embedding}
-    return Table(rules | {"head.weight": "lm_head.weight"}, NAMING)
+    return Table(rules | {"head.weight": f"{projection}.weight"}, NAMING)

@@ -1,18 +1,14 @@
 """TrOCR's decoder (Li et al. 2021): BART's, with cross-attention to an image encoder of another width."""
 
-from dataclasses import replace
-
-from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.families import _causal, bart
+from txexport.checkpoints.weight_map import Naming, Table
+from txexport.families import _causal, _mbart_decoder, bart
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
-    BlockSpec,
     DecoderSpec,
     EncoderSpec,
     NormPlacement,
     PositionKind,
     PositionSpec,
-    TextStackSpec,
 )
 
 TASKS = {"text-generation": ("TrOCRForCausalLM",)}
@@ -39,21 +35,9 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     )
     position = PositionSpec(PositionKind.LEARNED, rows, bart.OFFSET)
     stack = bart.stack_spec(config, "decoder", NormPlacement.POST, position, normed)
-    return _causal.model(config, task, _alone(stack), tied=True)
-
-
-def _alone(stack: TextStackSpec) -> TextStackSpec:
-    """`stack` without cross-attention."""
-
-    def without_cross_attention(_: int, block: BlockSpec) -> BlockSpec:
-        return replace(block, cross_attention=None)
-
-    return _causal.each_layer(stack, without_cross_attention)
+    return _causal.model(config, task, _mbart_decoder.alone(stack), tied=True)
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As BART's decoder's, with another name of the projection."""
-    projection = "output_projection"
-    word_embedding = Take("decoder.embed_tokens.weight", also=_causal.copies(spec, projection))
-    rules: Rules = bart.stack_rules("decoder") | {"decoder.embedding.word.weight": word_embedding}
-    return Table(rules | {"head.weight": f"{projection}.weight"}, NAMING)
+    return _mbart_decoder.table(spec, "output_projection")
