@@ -139,7 +139,9 @@ def cross_attention(
 
 
 @component("y")
-def shared_cross_attention(spec: AttentionSpec, g: Body, x: ir.Value, k: ir.Value, v: ir.Value) -> ir.Value:
+def shared_cross_attention(
+    spec: AttentionSpec, g: Body, x: ir.Value, mask: None, k: ir.Value, v: ir.Value
+) -> ir.Value:
     """As `cross_attention`, over keys and values that R/B adjacent rows share, such as the beams of a source.
 
     x (R,S,W), k and v (B,K,E,H), R a multiple of B -> y (R,S,W). The queries of the rows that share keys are

@@ -151,7 +151,7 @@ def _crossed(
         inner = norm(spec.norm, g / "cross_attention_norm", attended)
     place, kind, values = g / "cross_attention", spec.cross_attention, cross or {}
     if cache == Cache.STATIC and kind is not None and kind.unmasked and not weighted:
-        crossed, weights = shared_cross_attention(kind, place, inner, values["k"], values["v"]), []
+        crossed, weights = shared_cross_attention(kind, place, inner, None, values["k"], values["v"]), []
     else:
         crossed, *weights = cross_attention(kind, weighted, place, inner, **values)
     attended = g.op.Add(attended, crossed, name="attended")  # (B, S, W)

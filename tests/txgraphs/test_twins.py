@@ -511,10 +511,7 @@ def test_rows_that_share_a_source_attend_as_if_each_had_its_own():
     k, v = (random(B, spec.num_kv_heads, E, H) for _ in range(2))
     module, x = txmodels.attention.CrossAttention(spec), random(copies * B, S, W)
 
-    def graph(g, x, mask, k, v):
-        return txgraphs.attention.shared_cross_attention(spec, g, x, k, v)
-
-    [y] = check(module, graph, x, ABSENT, k, v)
+    [y] = check(module, partial(txgraphs.attention.shared_cross_attention, spec), x, ABSENT, k, v)
     with torch.no_grad():
         (expected,) = module(x, None, *(part.repeat_interleave(copies, dim=0) for part in (k, v)))
     assert np.abs(y - expected.numpy()).max() < 1e-5

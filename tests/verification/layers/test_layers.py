@@ -195,6 +195,18 @@ def test_layers_need_the_twin(bundle_of):
         verify(bundle_of("bert"), reference="transformers", layers=True)
 
 
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
+@pytest.mark.parametrize("model_type", ["whisper", "moonshine", "vision-encoder-decoder"])
+def test_decoders_of_sounds_and_images(model_type, cache, bundle_of):
+    """Whose cross-attention has no mask; Whisper has a graph with the weights of an alignment beside it."""
+    report = verify(bundle_of(model_type, cache), reference="twin", cases=[STEPS], layers=True)
+    assert report.ok
+    assert report.layers is not None
+    assert report.layers.beyond == []
+    parts = {check.component for check in report.layers.checks}
+    assert {f"decoder.layers.1.{part}" for part in ("attention", "cross_attention")} <= parts
+
+
 def test_every_component_with_parameters_is_compared(bundle_of):
     """A part that no call was found for would be right whatever it does."""
     for what, cache in (("bert", None), ("gpt2", "static"), ("t5", "dynamic"), ("clip", None), ("vit", None)):

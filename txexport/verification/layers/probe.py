@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from txexport.contracts import roles
 from txexport.errors import UnsupportedError
 from txexport.formats import NumberFormat
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -53,6 +54,9 @@ class Probe:
         """The components of each graph; the reason why a graph has none is recorded."""
         result = {}
         for role, file in files.items():
+            if role == roles.ALIGNMENT:
+                self.refused.append(f"{file.name} repeats the decoder's layers, over all tokens at once")
+                continue
             try:
                 result[role] = Components(file, self.trace.modules, device)
             except UnsupportedError as error:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,9 +48,13 @@ class Trace:
 
     def __init__(self, twin: Twin, cache: str | None):
         self.model: Any = twin.model
-        if cache == Cache.STATIC and isinstance(twin.model, Transformer):
+        spec: Any = twin.model.spec
+        # Weights for an alignment are of a graph of their own; without them attention is computed as here.
+        aligned = spec.alignment is not None
+        if aligned or (cache == Cache.STATIC and isinstance(twin.model, Transformer)):
             with torch.device("meta"):  # the parameters stay the twin's
-                self.model = model(twin.model.spec, Cache.STATIC, twin.model.outputs)
+                plain = replace(spec, alignment=None) if aligned else spec
+                self.model = model(plain, Cache(cache or Cache.STATIC), twin.model.outputs)
             self.model.load_state_dict(twin.model.state_dict(), assign=True)
             self.model.eval()
 
