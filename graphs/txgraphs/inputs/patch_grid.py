@@ -25,7 +25,7 @@ def patch_grid_embedding(spec: PatchGridSpec, g: Body, pixel_values: ir.Value) -
     x = norm(spec.norm, g / "norm", op.Transpose(grid, perm=[0, 2, 3, 1]))  # (B, R, C, W)
     if spec.positioned:
         positions = g.call(
-            resized(spec.grid), g.weight("position.weight"), op.Shape(grid, start=2)
+            resized(spec.grid, g.dtype), g.weight("position.weight"), op.Shape(grid, start=2)
         )  # (R * C, W)
         x = op.Add(x, op.Reshape(positions, op.Shape(x, start=1)))
     return x

@@ -29,7 +29,7 @@ def patch_embedding(spec: PatchSpec, g: Body, pixel_values: ir.Value) -> ir.Valu
     ]  # (B, 1, W) each
     position = g.weight("position.weight") if spec.positioned else None  # (S - registers, W)
     if position is not None and spec.any_size:
-        position = g.call(_resized(spec), position, op.Shape(grid, start=2), name="position")
+        position = g.call(_resized(spec, g.dtype), position, op.Shape(grid, start=2), name="position")
     detection = [op.Expand(g.weight("detection.weight"), shape)] if spec.detection_tokens else []
     parts = [*tokens, patches, *detection]
     words = op.Concat(*parts, axis=1, name="words") if len(parts) > 1 else patches
@@ -45,15 +45,16 @@ def patch_embedding(spec: PatchSpec, g: Body, pixel_values: ir.Value) -> ir.Valu
 
 
 @cache
-def _interpolation() -> OnnxFunction:
-    """Matrix (new,old), typed as `like`, whose product with `old` values is `new` ones, bicubic."""
+def _interpolation(dtype: ir.DataType) -> OnnxFunction:
+    """Matrix (new,old) of that type, whose product with `old` values is `new` ones, bicubic."""
+    kind = int(dtype)
 
     @script(domain, default_opset=op)
-    def interpolation(old, new, like):
+    def interpolation(old, new):
         zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
         places = op.Range(zero, old, one)
         unit = op.Equal(op.Unsqueeze(places, op.Constant(value_ints=[1])), places)  # (old, old)
-        image = op.Unsqueeze(op.CastLike(unit, like), op.Constant(value_ints=[0, 1]))
+        image = op.Unsqueeze(op.Cast(unit, to=kind), op.Constant(value_ints=[0, 1]))
         size = op.Concat(op.Constant(value_ints=[1, 1]), new, op.Shape(unit, start=1), axis=0)
         resized = op.Resize(
             image,
@@ -71,14 +72,16 @@ def _interpolation() -> OnnxFunction:
 
 
 @cache
-def _antialiased() -> OnnxFunction:
+def _antialiased(dtype: ir.DataType) -> OnnxFunction:
     """As `_interpolation`; fewer new values than old ones are weighted means, without aliasing.
 
     The kernel is that of Keys 1981 with a = -0.5, as wide as a new value, and its weights add up to 1.
     """
 
+    kind = int(dtype)
+
     @script(domain, default_opset=op)
-    def antialiased(old, new, like):
+    def antialiased(old, new):
         zero, one, half = op.Constant(value_int=0), op.Constant(value_int=1), op.Constant(value_float=0.5)
         size = op.Cast(old, to=1) / op.Cast(new, to=1)  # (1), of a new value in old ones
         centers = (op.Cast(op.Range(zero, op.Squeeze(new), one), to=1) + half) * size  # (new)
@@ -90,7 +93,7 @@ def _antialiased() -> OnnxFunction:
         share = op.Where(op.Less(x, op.Constant(value_float=1.0)), near, far)
         share = op.Where(op.Less(x, op.Constant(value_float=2.0)), share, op.Constant(value_float=0.0))
         total = op.ReduceSum(share, op.Constant(value_ints=[1]), keepdims=1)
-        matrix = op.CastLike(share / total, like)
+        matrix = op.Cast(share / total, to=kind)
         return matrix
 
     return antialiased
@@ -104,16 +107,16 @@ def layer_position(spec: PatchSpec, g: Body, x: ir.Value, pixel_values: ir.Value
     """
     op = g.op
     size = op.Div(op.Shape(pixel_values, start=2), op.Constant(value_ints=[spec.patch_size] * 2))
-    return op.Add(x, g.call(_resized(spec), g.weight("weight"), size, name="position"))
+    return op.Add(x, g.call(_resized(spec, g.dtype), g.weight("weight"), size, name="position"))
 
 
-def _resized(spec: PatchSpec) -> OnnxFunction:
-    return resized(spec.grid, spec.tokens, spec.detection_tokens > 0, spec.antialias)
+def _resized(spec: PatchSpec, dtype: ir.DataType) -> OnnxFunction:
+    return resized(spec.grid, dtype, spec.tokens, spec.detection_tokens > 0, spec.antialias)
 
 
 @cache
 def resized(
-    grid: tuple[int, int], tokens: int = 0, others: bool = False, antialias: bool = False
+    grid: tuple[int, int], dtype: ir.DataType, tokens: int = 0, others: bool = False, antialias: bool = False
 ) -> OnnxFunction:
     """Positions of a `grid`, interpolated to a `size`; those of `tokens` before and `others` behind are kept.
 
@@ -121,7 +124,7 @@ def resized(
     a matrix that interpolates rows times the table, then one that interpolates columns.
     """
     (high, wide), end = grid, tokens + grid[0] * grid[1]
-    interpolation = _antialiased() if antialias else _interpolation()
+    interpolation = (_antialiased if antialias else _interpolation)(dtype)
 
     @script(domain, default_opset=op)
     def resized(table, size):
@@ -131,10 +134,8 @@ def resized(
             op.Constant(value_ints=[end]),
         )
         one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
-        down = interpolation(op.Constant(value_int=high), op.Slice(size, start, one), table)  # (rows, high)
-        across = interpolation(
-            op.Constant(value_int=wide), op.Slice(size, one, two), table
-        )  # (columns, wide)
+        down = interpolation(op.Constant(value_int=high), op.Slice(size, start, one))  # (rows, high)
+        across = interpolation(op.Constant(value_int=wide), op.Slice(size, one, two))  # (columns, wide)
         places = op.Reshape(op.Slice(table, first, last), op.Constant(value_ints=[high, -1]))
         width = op.Shape(table, start=1)
         columns = op.Concat(op.Constant(value_ints=[-1, wide]), width, axis=0)
