@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 CHAT_TEMPLATES = "additional_chat_templates"  # the folder of named templates
-LANGUAGE_MODEL = "language_model"  # the folder of an n-gram model for CTC, whose vocabulary is ALPHABET
+LANGUAGE_MODEL = "language_model"  # folder of an n-gram language model, for CTC; ALPHABET has its tokens
 ALPHABET = "alphabet.json"
 OF_LANGUAGE_MODEL = re.compile(rf"{LANGUAGE_MODEL}/(attrs\.json|unigrams\.txt|[^/.][^/]*\.(arpa|bin|binary))")
 BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # a file of the hub's cache
