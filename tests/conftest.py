@@ -8,6 +8,7 @@ import pytest
 import tiny_checkpoint
 import torch
 from helpers import published
+from helpers.kept_encodings import KeptEncodings
 from helpers.kept_originals import KeptOriginals
 from helpers.rows import Row
 
@@ -15,6 +16,7 @@ from txexport.exporter import export
 from txexport.parts import cases as seeded
 from txexport.verification import verify_plan
 from txexport.verification.cases import plan
+from txexport.verification.processors import tokenizer
 
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
@@ -61,6 +63,17 @@ def _kept():
 def kept_originals(monkeypatch, _kept):
     """Originals whose outputs are cached, since tests change the graphs and not the originals."""
     monkeypatch.setattr(verify_plan, "originals_of", _kept.originals_of)
+
+
+@pytest.fixture(scope="session")
+def _compared():
+    return KeptEncodings()
+
+
+@pytest.fixture(autouse=True)
+def kept_encodings(monkeypatch, _compared):
+    """Comparisons of equal tokenizers are computed once: rows of a family share theirs."""
+    monkeypatch.setattr(tokenizer, "_encoded", _compared.encoded)
 
 
 def listing(folder: Path) -> dict[str, int]:
