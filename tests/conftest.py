@@ -1,5 +1,6 @@
 """Checkpoints and bundles, made once a session."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from txexport.verification.processors import tokenizer
 # There is a worker a core, and threads would wait for each other; tools/processors.py asks for several.
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
 torch.set_num_threads(THREADS)
+os.environ.setdefault("RAYON_NUM_THREADS", str(THREADS))  # of tokenizers
 os.environ.pop("COLUMNS", None)  # of the terminal of whoever runs the tests: a pipe has no width
 make_options = onnxruntime.SessionOptions
 
@@ -34,6 +36,13 @@ def session_options() -> onnxruntime.SessionOptions:
 
 
 onnxruntime.SessionOptions = session_options
+
+
+def pytest_collection_finish():
+    """Leave modules and tests, which live as long as the process, out of the collector's passes."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(700, 10, 100)  # a full pass, over every cached original, a tenth as often
 
 
 LENGTHS = {(seeded, "LONGEST"): 160, (plan, "OPERATIONS"): 0, (seeded, "BEAM_TOKENS"): 5}
