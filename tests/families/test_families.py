@@ -102,8 +102,8 @@ OLD = [(row, cache) for row, cache in CASES if cache != "dynamic"]
 
 def spelled_otherwise(row: Row, cache) -> bool:
     """Heads and variants of a family mostly share the operators that older opsets spell out."""
-    own = not row.variant or row.model_type in ("gemma2", "mixtral")  # whose variants attend otherwise
-    return row is FIRST[row.model_type] or (row.model_type in STRUCTURES and own)
+    spelled = not row.variant or row.model_type in ("gemma2", "mixtral")  # whose variants attend otherwise
+    return row is FIRST[row.model_type] or (row.model_type in STRUCTURES and spelled)
 
 
 @pytest.mark.parametrize(("row", "cache"), params(OLD, spelled_otherwise))
