@@ -238,11 +238,12 @@ def test_every_file_has_its_twin():
     assert twin_files("models/txmodels") == twin_files("graphs/txgraphs") != set()
 
 
-HEADS = ("boxes", "masked_lm", "none", "sequence", "spans", "speaker", "tokens")
+HEADS = ("boxes", "depth", "masked_lm", "none", "sequence", "spans", "speaker", "tokens")
 # Specialisations of a factory, which are names in the graph only; the entry points of whole graphs; functions
 # whose arguments differ from their twin's, or whose twins are methods of a base class.
 SPECIALISED = {
     "mask.py": {"filled_slots"},
+    "feature_fusion.py": {"convolution"},
     "stack.py": {
         "biased_masks",
         "embedded",

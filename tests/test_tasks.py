@@ -84,6 +84,7 @@ def test_the_plainest_task_of_a_head_reads_texts():
         HeadKind.CTC: "automatic-speech-recognition",
         HeadKind.SPEAKER: "audio-xvector",
         HeadKind.BOXES: "object-detection",
+        HeadKind.DEPTH: "depth-estimation",
     }
 
 

@@ -256,6 +256,16 @@ VIT = {
     "image_size": 30,
     "patch_size": 6,
 }
+DEPTH = {
+    "backbone_config": VIT
+    | {"model_type": "dinov2", "mlp_ratio": 2, "num_hidden_layers": 5, "out_indices": [1, 3, 4, 5]}
+    | {"reshape_hidden_states": False},
+    "patch_size": 6,
+    "reassemble_hidden_size": 48,
+    "neck_hidden_sizes": [7, 10, 12, 13],
+    "fusion_hidden_size": 11,
+    "head_hidden_size": 9,
+}
 SWIN = {
     "image_size": 40,
     "patch_size": 3,
@@ -414,6 +424,7 @@ FAMILIES = {
     "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
     "dinov2_with_registers": ("Dinov2WithRegistersModel", VIT | {"mlp_ratio": 2, "num_register_tokens": 3}),
     "dinov3_vit": ("DINOv3ViTModel", VIT | {"num_register_tokens": 3}),
+    "depth_anything": ("DepthAnythingForDepthEstimation", DEPTH),
     "yolos": (
         "YolosForObjectDetection",
         VIT | {"image_size": [30, 42], "num_detection_tokens": 7, "num_labels": 5, "num_hidden_layers": 3},

@@ -50,6 +50,7 @@ ASKED = {
     "embed_speaker": ("wav2vec2", "Wav2Vec2ForXVector", None, TIME_DELAYS, SOUNDS, {}),
     "classify_image": ("vit", "ViTForImageClassification", None, {}, None, {"top_k": 2}),
     "detect": ("yolos", "YolosForObjectDetection", None, {}, None, {"threshold": 0.1}),
+    "depth": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}, None, {}),
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),
 }
 
@@ -71,6 +72,9 @@ def bundle(tmp_path_factory):
                 size = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
                 kinds = {"vit": transformers.ViTImageProcessorPil, "clip": transformers.CLIPImageProcessorPil}
                 kinds.get(model_type, kinds["vit"])(**size).save_pretrained(folder / "in")
+            if model_type == "depth_anything":
+                size = {"height": 30, "width": 30}
+                transformers.DPTImageProcessorPil(size=size).save_pretrained(folder / "in")
             if model_type == "yolos":
                 transformers.YolosImageProcessorPil(size=YOLOS).save_pretrained(folder / "in")
             if model_type == "audio-spectrogram-transformer":
@@ -98,6 +102,8 @@ def column(values: list) -> np.ndarray:
 
 def plain(value):
     """A row's result in Arrow's types."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 

@@ -150,6 +150,7 @@ def test_shape_that_disagrees_names_the_config_value(copy_of):
     assert "config.json says n_inner=77" in message
 
 
+READ = tiny_checkpoint.DEPTH["backbone_config"]
 RESIZED = tiny_checkpoint.VIT | {"model_type": "dinov2", "mlp_ratio": 2}
 SINUSOIDAL = {"model_type": "trocr", "use_learned_position_embeddings": False}
 SEEN = tiny_checkpoint.CAPTIONS["decoder"] | {"cross_attention_hidden_size": 36}
@@ -269,6 +270,22 @@ UNSUPPORTED = [
     ("modernbert", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "rope_scaling="),
     ("blenderbot", {"normalize_before": False}, "normalize_before=False"),
     ("blenderbot", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
+    ("depth_anything", {"head_in_index": 2}, "head_in_index=2 is not supported; expected -1"),
+    ("depth_anything", {"reassemble_factors": [4, 2, 2, 1]}, "reassemble_factors [4, 2, 2, 1] is not"),
+    ("depth_anything", {"reassemble_hidden_size": 40}, "reassemble_hidden_size=40 is not supported"),
+    ("depth_anything", {"patch_size": 7}, "patch_size=6 is not supported; expected 7"),
+    ("depth_anything", {"depth_estimation_type": "log"}, "depth_estimation_type 'log' is not supported"),
+    (
+        "depth_anything",
+        {"backbone_config": READ | {"model_type": "vit"}},
+        "model_type='vit' is not supported",
+    ),
+    ("depth_anything", {"backbone_config": READ | {"out_indices": [1, 2, 3, 4]}}, "layers [1, 2, 3, 4] of 5"),
+    (
+        "depth_anything",
+        {"backbone_config": READ | {"reshape_hidden_states": True}},
+        "reshape_hidden_states=True is not supported; expected False",
+    ),
     ("dinov2", {"image_size": [30, 24]}, "image_size is not square"),
     ("swin", {"window_size": 5}, "have a grid of 4 by 4 in stage 2, less than window_size 5"),
     ("swin", {"use_absolute_embeddings": True}, "expected a square of whole patches"),

@@ -183,6 +183,13 @@ def test_images(bundle_for, tmp_path):
     invoke("detect", *some, tmp_path / "a.png", "--draw", tmp_path / "drawn")
     assert {path.name for path in (tmp_path / "drawn").iterdir()} == {"a.png", "a-2.png"}
     assert "b.xyz cannot be written" in refusal("detect", *some, "--draw", tmp_path / "b.xyz")
+    processor = transformers.DPTImageProcessorPil(size={"height": 30, "width": 30}, ensure_multiple_of=6)
+    bundle = bundle_for("depth_anything", "DepthAnythingForDepthEstimation", processor)
+    some = bundle, tmp_path / "a.png"
+    [record] = records("depth", *some, "--draw", tmp_path / "depths.png")
+    assert np.shape(record["predicted_depth"]) == np.shape(record["depth"]) == pixels.shape[:2]
+    assert np.asarray(Image.open(tmp_path / "depths.png")).shape == pixels.shape
+    assert f"{np.max(record['predicted_depth']):.4f}" in invoke("depth", *some)
     parts = transformers.CLIPImageProcessorPil(**PIXELS), tiny_tokenizers.clip()
     sizes = {"text_config": {"vocab_size": WORDS, "eos_token_id": WORDS - 1}}
     bundle = bundle_for("clip", "CLIPModel", *parts, **sizes)

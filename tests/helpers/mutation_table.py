@@ -7,12 +7,13 @@ import onnx
 from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
+from helpers import mutations_of_depth as depth
 from helpers import mutations_of_families as family
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
-from helpers.row import FEATURES, HEAR, SOUNDS, SPEAKER, TIME_DELAYS, Row
+from helpers.row import DEPTH, FEATURES, HEAR, SOUNDS, SPEAKER, TIME_DELAYS, Row
 
 Mutate = Callable[[onnx.ModelProto], None]
 
@@ -27,7 +28,11 @@ NARROWED = {
 STABLE = LAYER_NORM | {"do_stable_layer_norm": True}
 BATCH_NORM = {"conv_pos_batch_norm": True, "feat_proj_layer_norm": False}
 SUMMED = {"num_labels": 5, "classifier_proj_size": 26, "use_weighted_layer_sum": True}
+METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 OTHERS: dict[str, Row] = {
+    "depth_anything, metric": Row(
+        "depth_anything", "DepthAnythingForDepthEstimation", DEPTH, "metric", METRIC
+    ),
     "jina_bert": Row("jina_bert", "JinaBertModel", FEATURES),
     "jina_bert, normed": Row("jina_bert", "JinaBertModel", FEATURES, "normed queries", NORMED),
     "nomic_bert_moe": Row("nomic_bert_moe", "NomicBertModel", FEATURES),
@@ -435,6 +440,21 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.other_bicubic,
         common.drop_bias,
     ),
+    ("depth_anything", None, "model"): (
+        depth.half_pixels,
+        depth.nearest_pixels,
+        depth.fused_one_layer_later,
+        depth.unnormed_layer,
+        depth.patches_one_earlier,
+        depth.convolved_one_pixel_later,
+        depth.drop_residual,
+        depth.linear_unit,
+        depth.drop_finer_maps,
+        depth.linear_head,
+        depth.negative_depths,
+        common.drop_bias,
+    ),
+    ("depth_anything, metric", None, "model"): (depth.clipped_metric, depth.shallower),
     ("swin", None, "model"): (
         windows.not_shifted,
         windows.shifted_back_too_far,

@@ -11,6 +11,7 @@ from helpers.encoder_rows import BARTS, BERTS, TOWERS, WITHOUT_LIBRARY
 from helpers.row import (
     ANSWER,
     CLASSIFY,
+    DEPTH,
     DESCRIBE,
     DETECT,
     FEATURES,
@@ -409,6 +410,7 @@ ENCODER_DECODERS = [
 ]
 
 OBLONG = {"image_size": [18, 31]}
+METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
 
@@ -561,6 +563,8 @@ OTHERS = [
     Row("dinov2", "Dinov2Model", SEE),
     Row("dinov2", "Dinov2Model", SEE, "gated", {"use_swiglu_ffn": True}),
     Row("dinov2", "Dinov2ForImageClassification", LABEL, "5 labels", LABELS),
+    Row("depth_anything", "DepthAnythingForDepthEstimation", DEPTH),
+    Row("depth_anything", "DepthAnythingForDepthEstimation", DEPTH, "metric", METRIC),
     Row("yolos", "YolosForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT, "one table of positions, no biases", ONE_TABLE),
     Row("clip", "CLIPModel", MATCH),

@@ -113,6 +113,7 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("vit", "image-feature-extraction"),
         ("deit", "image-classification"),
         ("dinov2", "image-classification"),
+        ("depth_anything", "depth-estimation"),
         ("whisper", "automatic-speech-recognition"),
         ("moonshine", "automatic-speech-recognition"),
         ("wav2vec2", "automatic-speech-recognition"),

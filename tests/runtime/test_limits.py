@@ -561,6 +561,10 @@ ENCODERS = [
     (Row("vit", "ViTForImageClassification", "image-classification"), lambda m: m.classify_image(IMAGE)),
     (Row("vit", "ViTModel", "image-feature-extraction"), lambda m: m.embed_image(IMAGE)),
     (Row("yolos", "YolosForObjectDetection", "object-detection"), lambda m: m.detect(IMAGE)),
+    (
+        Row("depth_anything", "DepthAnythingForDepthEstimation", "depth-estimation"),
+        lambda m: m.depth(IMAGE)["predicted_depth"],
+    ),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.embed_image(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.match(IMAGE, ["a", "b"])),
 ]

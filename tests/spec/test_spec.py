@@ -26,12 +26,14 @@ from txexport.spec import (
     ConvolutionNorm,
     ConvolutionSpec,
     DecoderSpec,
+    DepthSpec,
     DisentangledAttentionSpec,
     DualEncoderSpec,
     EmbeddingSpec,
     EncoderDecoderSpec,
     EncoderSpec,
     ExpertsSpec,
+    FeatureMapSpec,
     FeedForwardSpec,
     FramesSpec,
     GatedFramesSpec,
@@ -122,6 +124,8 @@ NARROW = BlockSpec(
 )
 NARROWER = SignalStackSpec(PatchSpec(10, (9, 15), 5), (NARROW,), 2)
 POOL = AttentionPoolSpec(dataclasses.replace(SELF, unmasked=True), NORM, FEED)
+MAPS = FeatureMapSpec(1, 5, 4.0), FeatureMapSpec(2, 4, 1.0)
+DEEP = HeadSpec(HeadKind.DEPTH, tied=False, depth=DepthSpec(MAPS, 6, 5, 5, tokens=2))
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
 MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
 
@@ -428,6 +432,19 @@ CONTRADICTIONS = {
         HeadKind.CAUSAL_LM, factored_size=12, factored_bias=True
     ),
     "layer_sum is True under a head of kind 'none'": lambda: EncoderSpec(encoder=VISION, layer_sum=True),
+    "depth is None in a head of kind 'depth'": lambda: HeadSpec(HeadKind.DEPTH, tied=False),
+    "expected one or more, layers that rise": lambda: DepthSpec(MAPS[::-1], 6, 5, 4),
+    "and factors that fall": lambda: DepthSpec((), 6, 5, 4),
+    "tokens is -1 and fused_size 6": lambda: DepthSpec(MAPS, 6, 5, 4, tokens=-1),
+    "DepthSpec: max_depth is 0": lambda: DepthSpec(MAPS, 6, 5, 4, max_depth=0.0),
+    "layer 1 with factor 3.0; expected": lambda: FeatureMapSpec(1, 5, 3.0),
+    "depths are those of patches; embedding is EmbeddingSpec": lambda: EncoderSpec(ENCODER, DEEP),
+    "vectors; the encoder's have": lambda: EncoderSpec(
+        VISION, dataclasses.replace(DEEP, depth=DepthSpec(MAPS, 6, 5, 99))
+    ),
+    "expected the last layer among them": lambda: EncoderSpec(
+        VISION, dataclasses.replace(DEEP, depth=DepthSpec(MAPS[:1], 6, 5, 5, tokens=2))
+    ),
     "over EmbeddingSpec, distilled=False": lambda: EncoderSpec(ENCODER, LABELS, layer_sum=True),
     "over PatchSpec, distilled=True": lambda: EncoderSpec(
         encoder=VISION, head=LABELLED, distilled=True, layer_sum=True
@@ -649,6 +666,7 @@ MODELS = {
         head=dataclasses.replace(LABELLED, pick=Pick.GLOBAL_AVERAGE, factored_size=5, factored_bias=True),
         layer_sum=True,
     ),
+    "depths": EncoderSpec(encoder=VISION, head=DEEP),
     "vision": EncoderSpec(encoder=VISION, head=LABELLED, distilled=True),
     "two vectors": EncoderSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
     "hearing with a mask": EncoderDecoderSpec(

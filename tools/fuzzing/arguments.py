@@ -46,6 +46,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "classify_image": ("images", {"images": PIXELS}),
     "embed_image": ("towers", {"images": PIXELS}),
     "detect": ("objects", {"images": PIXELS, "threshold": 0.1}),
+    "depth": ("depths", {"images": PIXELS}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
 }
 # Options of text generation apply to sounds too.

@@ -129,6 +129,7 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "classify_image": lambda model: model.classify_image(PIXELS),
     "embed_image": lambda model: model.embed_image(PIXELS),
     "detect": lambda model: model.detect(PIXELS, threshold=0.1),
+    "depth": lambda model: model.depth(PIXELS)["predicted_depth"],
     "match": lambda model: model.match(PIXELS, TEXTS),
 }
 

@@ -75,6 +75,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "subsampled": ("parakeet_ctc", "ParakeetForCTC", None, {}),
     "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
     "objects": ("yolos", "YolosForObjectDetection", None, {}),
+    "depths": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}),
     "towers": (
         "clip",
         "CLIPModel",
@@ -169,6 +170,9 @@ def _beside(folder: Path, model_type: str) -> None:
     elif model_type == "yolos":
         edges = {"shortest_edge": 32, "longest_edge": 64}
         transformers.YolosImageProcessorPil(size=edges).save_pretrained(folder)
+    elif model_type == "depth_anything":
+        size = {"height": 30, "width": 30}
+        transformers.DPTImageProcessorPil(size=size, ensure_multiple_of=6).save_pretrained(folder)
     elif model_type in VISION:
         transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
     elif model_type == "audio-spectrogram-transformer":

@@ -30,9 +30,13 @@ def _is_list(entry: object) -> bool:
 
 
 def plain(answer: Any) -> Any:
-    """A transcript as an object of its fields; any other answer as it is."""
+    """A transcript as an object of its fields, arrays in an object as lists; any other answer as it is."""
     from txexport.runtime.tasks.transcript import Transcript, to_fields
 
+    if isinstance(answer, dict):
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in answer.items()
+        }
     return to_fields(answer) if isinstance(answer, Transcript) else answer
 
 

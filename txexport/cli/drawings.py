@@ -1,22 +1,22 @@
 """Pictures of images with what a model found in them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from txexport.cli.answers import Answered
 from txexport.errors import InputError, first_line
 
 
-def drawings(windows: Iterator[list[Answered]], target: Path, single: bool) -> Iterator[list[Answered]]:
-    """The windows of answers, each image of which is drawn before it is shown.
+def drawings(
+    windows: Iterator[list[Answered]], target: Path, single: bool, draw: Callable[[Any, Any], Any]
+) -> Iterator[list[Answered]]:
+    """The windows of answers; `draw` makes a PIL image of each image and its answer before it is shown.
 
     A `single` image is drawn to the file `target`, others to PNG files of their names in that folder;
     of two images with one name, the second gets a number. Raises InputError for a file that cannot be
     written.
     """
-    from txexport.runtime.drawn_boxes import drawn
-    from txexport.runtime.preprocessing.images import opened
-
     written: set[str] = set()
     for window in windows:
         for one, answer in window:
@@ -25,10 +25,25 @@ def drawings(windows: Iterator[list[Answered]], target: Path, single: bool) -> I
             file = target if single else target / _free(Path(str(one.value)).stem, written)
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                drawn(opened(one.value), answer).save(file)
+                draw(one.value, answer).save(file)
             except (OSError, ValueError) as error:  # Pillow knows no such suffix, or the folder is none
                 raise InputError(f"{file} cannot be written: {first_line(error)}") from None
         yield window
+
+
+def with_boxes(source: Any, objects: Any) -> Any:
+    """The image of a file with the boxes of its objects."""
+    from txexport.runtime.drawn_boxes import drawn
+    from txexport.runtime.preprocessing.images import opened
+
+    return drawn(opened(source), objects)
+
+
+def with_depths(source: Any, answer: Any) -> Any:
+    """The depths of an image, the greater the brighter."""
+    from txexport.runtime.drawn_depth import shaded
+
+    return shaded(answer["depth"])
 
 
 def _free(stem: str, written: set[str]) -> str:

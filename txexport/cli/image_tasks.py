@@ -7,7 +7,7 @@ import click
 
 from txexport.cli import inputs, options
 from txexport.cli.answers import Answers
-from txexport.cli.drawings import drawings
+from txexport.cli.drawings import drawings, with_boxes, with_depths
 from txexport.cli.inputs import Inputs
 from txexport.cli.vectors import show_vectors
 
@@ -74,13 +74,50 @@ def detect(
     """Detect the objects in the image files IMAGES: labels, probabilities and boxes in pixels."""
     windows = answers.ask(inputs.lines(texts, file), "detect", **chosen)
     if draw is not None:
-        windows = drawings(windows, draw, single=file is None and len(texts) == 1)
+        windows = drawings(windows, draw, file is None and len(texts) == 1, with_boxes)
     answers.show(
         windows,
         lambda image, objects: {"image": image, "objects": objects},
         ["image"],
         ["label", "score", "box"],
     )
+
+
+@click.command()
+@options.bundle
+@options.texts("IMAGES")
+@click.option(
+    "--draw",
+    type=click.Path(path_type=Path),
+    help="Write the depths as a picture to this file; for several images, a folder of PNG files.",
+)
+@options.batch_size
+@options.answers(options.IMAGES)
+def depth(
+    answers: Answers, texts: tuple[str, ...], file: Path | None, draw: Path | None, **chosen: Any
+) -> None:
+    """Estimate the depth of every pixel of the image files IMAGES.
+
+    Prints the least, the mean and the greatest depth. --json gives all of them, --draw a picture.
+    """
+    windows = answers.ask(inputs.lines(texts, file), "depth", **chosen)
+    if draw is not None:
+        windows = drawings(windows, draw, file is None and len(texts) == 1, with_depths)
+    record = _all_depths if answers.as_json else _range
+    answers.show(windows, record, ["image"], ["height", "width", "least", "mean", "greatest"])
+
+
+def _all_depths(image: Any, answer: Any) -> dict[str, Any]:
+    """The record of an image with every depth."""
+    return {"image": image} | {name: values.tolist() for name, values in answer.items()}
+
+
+def _range(image: Any, answer: Any) -> dict[str, Any]:
+    """The record of an image with the range of its depths."""
+    values = answer["predicted_depth"]
+    numbers = {"least": values.min(), "mean": values.mean(dtype="float64"), "greatest": values.max()}
+    size = {"height": values.shape[0], "width": values.shape[1]}
+    return {"image": image, "depths": [size | {name: float(one) for name, one in numbers.items()}]}
 
 
 @click.command()

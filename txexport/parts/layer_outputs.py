@@ -27,8 +27,8 @@ def last_before_norm(spec: ModelSpec, stack: StackSpec) -> bool:
 
 
 def sums_layers(spec: ModelSpec) -> bool:
-    """Tell whether a head reads the hidden states of all layers."""
-    return isinstance(spec, EncoderSpec) and spec.layer_sum
+    """Tell whether a head reads the hidden states of several layers."""
+    return isinstance(spec, EncoderSpec) and (spec.layer_sum or spec.head.depth is not None)
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:

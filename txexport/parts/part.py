@@ -68,8 +68,8 @@ class Readout:
 
     Its parameters begin with `owner`. It reads `every` vector of a sequence, or one. `tied` is a matrix of
     another owner that it also multiplies with. A `pool` computes keys and values of every vector, and one
-    output vector. With `for_decoder`, it computes the keys and values of cross-attention. `note` describes it
-    in reports.
+    output vector. With `for_decoder`, it computes the keys and values of cross-attention. `operations` are
+    those of its convolutions for a row, which its matrices do not tell. `note` describes it in reports.
     """
 
     owner: str
@@ -78,6 +78,7 @@ class Readout:
     tied: str | None = None
     pool: AttentionPoolSpec | None = None
     for_decoder: bool = False
+    operations: int = 0
 
 
 class Input(Protocol):

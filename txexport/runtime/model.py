@@ -16,6 +16,7 @@ from txexport.runtime.session import Session
 from txexport.runtime.tasks import (
     attention,
     audio_tasks,
+    depth,
     detection,
     feature_extraction,
     image_tasks,
@@ -191,6 +192,7 @@ class Model:
     diarize = on_bundle(audio_tasks.diarize)
     embed_speaker = on_bundle(audio_tasks.embed_speaker)
     detect = on_bundle(detection.detect)
+    depth = on_bundle(depth.depth)
     classify_image = on_bundle(image_tasks.classify_image)
     image_to_text = on_bundle(image_to_text.image_to_text)
     embed_image = on_bundle(image_tasks.embed_image)

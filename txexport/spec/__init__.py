@@ -8,6 +8,7 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
+from txexport.spec.depth import DepthSpec, FeatureMapSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
     Factored,
@@ -87,6 +88,7 @@ __all__ = [
     "ConvolutionSpec",
     "CosineSpec",
     "DecoderSpec",
+    "DepthSpec",
     "DisentangledAttentionSpec",
     "DualEncoderSpec",
     "EmbeddingSpec",
@@ -94,6 +96,7 @@ __all__ = [
     "EncoderSpec",
     "ExpertsSpec",
     "Factored",
+    "FeatureMapSpec",
     "FeedForwardSpec",
     "FramesSpec",
     "GatedFramesSpec",

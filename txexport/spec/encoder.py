@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError
+from txexport.spec.depth import DepthSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
 from txexport.spec.signal_embedding import PatchSpec
@@ -76,6 +77,8 @@ class EncoderSpec:
                 f"EncoderSpec: '{Pick.MEAN}' reads a mask, but the signal has none; expected "
                 f"'{Pick.GLOBAL_AVERAGE}'"
             )
+        if self.head.depth is not None:
+            self._check_depth(self.head.depth)
         if self.vector is not None:
             self._check_vector(self.vector)
         if self.head.kind == HeadKind.MASKED_LM:
@@ -86,6 +89,25 @@ class EncoderSpec:
                     "expected EmbeddingSpec"
                 )
             check_tied(self.head, self.encoder)
+
+    def _check_depth(self, depth: DepthSpec) -> None:
+        """Raise SpecError where the stack reads no patches of that size, or has not as many layers."""
+        patches = self.encoder.embedding
+        if not isinstance(patches, PatchSpec):
+            read = type(patches).__name__
+            raise SpecError(f"EncoderSpec: depths are those of patches; embedding is {read}, not PatchSpec")
+        before = patches.tokens + patches.registers
+        if (depth.patch_size, depth.tokens) != (patches.patch_size, before) or patches.detection_tokens:
+            raise SpecError(
+                f"EncoderSpec: depths of patches of {depth.patch_size} pixels after {depth.tokens} vectors; "
+                f"the encoder's have {patches.patch_size} after {before}, and {patches.detection_tokens} "
+                "vectors follow them; expected the same, and none"
+            )
+        if depth.layers[-1] != self.encoder.num_layers:
+            raise SpecError(
+                f"EncoderSpec: depths of the layers {depth.layers} of {self.encoder.num_layers}; expected "
+                "the last layer among them"
+            )
 
     def _check_vector(self, vector: VectorSpec) -> None:
         """Raise SpecError where it stands beside more than hidden states, or does not fit them."""

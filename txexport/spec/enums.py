@@ -68,6 +68,7 @@ class HeadKind(StrEnum):
     CTC = "ctc"  # every vector of a sound: the vocabulary and a blank; Graves et al. 2006
     SPEAKER = "speaker"  # a vector of a speaker; Snyder et al. 2018
     BOXES = "boxes"  # every query: labels and a box; Carion et al. 2020
+    DEPTH = "depth"  # every pixel: its depth; Ranftl et al. 2021
     SPANS = "spans"  # every token: how well a span starts and ends there
 
 

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
+from txexport.spec.depth import DepthSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.stack import TextStackSpec
+
+UNLABELLED = (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM, HeadKind.DEPTH)
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class HeadSpec:
     `factored_size`, vectors are projected to that width first: a causal LM's without a bias, to the width of
     the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
     is made by `time_delay`, and its scores are as many as `labels`. A detector's `labels` are those of
-    `boxes`, the last of them "no object".
+    `boxes`, the last of them "no object". A head of `depth` has no labels.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -85,6 +88,7 @@ class HeadSpec:
     factored_bias: bool = False
     time_delay: TimeDelaySpec | None = None
     boxes: BoxesSpec | None = None
+    depth: DepthSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -98,7 +102,12 @@ class HeadSpec:
                 f"HeadSpec: boxes is {self.boxes} in a head of kind '{self.kind}'; expected one with "
                 f"'{HeadKind.BOXES}', and None with another"
             )
-        labelled = self.kind not in (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)
+        if (self.depth is not None) != (self.kind == HeadKind.DEPTH):
+            raise SpecError(
+                f"HeadSpec: depth is {self.depth} in a head of kind '{self.kind}'; expected one with "
+                f"'{HeadKind.DEPTH}', and None with another"
+            )
+        labelled = self.kind not in UNLABELLED
         if labelled != (self.labels > 0) or (labelled and self.tied):
             expected = "1 or more, and tied=False" if labelled else "0"
             described = f"{self.labels} labels, tied={self.tied}"

@@ -5,10 +5,12 @@ from txexport.tasks.task import LABELS, VECTOR, Method, Task
 
 BOX = "struct<xmin:double,ymin:double,xmax:double,ymax:double>"
 OBJECTS = f"array<struct<label:string,score:double,box:{BOX}>>"
+DEPTH_MAP = "struct<predicted_depth:array<array<float>>,depth:array<array<int>>>"
 METHODS = (
     Method("embed_image", ("image",), "embedding", VECTOR),
     Method("classify_image", ("image",), "labels", LABELS),
     Method("detect", ("image",), "objects", OBJECTS),
+    Method("depth", ("image",), "depth", DEPTH_MAP),
     Method("match", ("image",), "labels", LABELS),
 )
 ROWS = (
@@ -26,6 +28,13 @@ ROWS = (
         HeadKind.BOXES,
         "AutoModelForObjectDetection",
         ("detect",),
+    ),
+    Task(
+        "depth-estimation",
+        (Architecture.ENCODER,),
+        HeadKind.DEPTH,
+        "AutoModelForDepthEstimation",
+        ("depth",),
     ),
     Task(
         "zero-shot-image-classification",

@@ -19,9 +19,11 @@ from txgraphs.architectures._model import (
 )
 from txgraphs.encoder_stack import encoder
 from txgraphs.heads import head_outputs
+from txgraphs.heads.depth import depth_head
 from txgraphs.heads.sequence import sequence_head
 from txgraphs.heads.vectors import pooler, sequence_vector
 from txgraphs.layer_sum import layer_sum
+from txgraphs.norm import norm
 
 
 def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new: Build) -> dict[str, Graph]:
@@ -31,6 +33,12 @@ def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new:
     layers = layers_of(spec, graph, spec.encoder, None)
     if not isinstance(spec.encoder, TextStackSpec):
         x, mask = signal_states(spec.encoder, graph, inputs, layers)
+        if spec.head.depth is not None:
+            states = _read_by_head(spec, graph, spec.head.depth.layers, layers.states or {}, x)
+            depth = depth_head(spec.head.depth, graph / "head", states, *inputs.values())
+            graph.add_outputs({names.PREDICTED_DEPTH: depth})
+            add_layers(graph, layers)
+            return {roles.MODEL: graph}
         if layers.states is not None:
             x = layer_sum(graph / "layer_sum", layers.states)
             if mask is not None and resampled(spec.encoder):
@@ -56,6 +64,17 @@ def _choices(graph: Graph, inputs: Values) -> tuple[Values, ir.Value]:
         length = op.Shape(value, start=2, end=3)
         rows[name] = op.Reshape(value, op.Concat([-1], length, axis=0))  # (B*C, S)
     return rows, op.Shape(inputs[names.INPUT_IDS], start=0, end=2)
+
+
+def _read_by_head(spec: EncoderSpec, graph: Graph, read: list[int], states: Values, x: ir.Value) -> Values:
+    """The states of the layers `read`, each after the final norm; x (B,S,W) is that of the last."""
+    final, last, values = spec.encoder.final_norm, spec.encoder.num_layers, {}
+    for layer in read:
+        state = x if layer == last else states[str(layer)]
+        if final is not None and layer != last:
+            state = norm(final, graph / "encoder.final_norm", state)
+        values[str(layer)] = state
+    return values
 
 
 def _head_outputs(spec: EncoderSpec, graph: Graph, x: ir.Value, inputs: Values) -> None:

@@ -61,10 +61,20 @@ class EncoderModel(nn.Module):
         """Pixels or a sound, with its mask if the stack is masked -> the outputs of the graph, by name."""
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, None)
         x, mask = self.encoder(signal, attention_mask, layers)
+        if self.spec.head.depth is not None:
+            states = self._read_by_head(self.spec.head.depth.layers, layers.states or {}, x)
+            return {names.PREDICTED_DEPTH: self.head(states, signal)} | layers.values
         if layers.states is not None:
             x = self.layer_sum(layers.states)
             mask = None if mask is None else mask[:, : x.shape[1]]  # also of a squeezed stack's fewer vectors
         return self._outputs(x, None, mask) | layers.values
+
+    def _read_by_head(self, read: list[int], states: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
+        """The states of the layers `read`, each after the final norm; x (B,S,W) is that of the last."""
+        last = self.spec.encoder.num_layers
+        return {
+            str(layer): x if layer == last else self.encoder.final_norm(states[str(layer)]) for layer in read
+        }
 
     def _outputs(
         self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None

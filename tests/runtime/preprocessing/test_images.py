@@ -82,8 +82,39 @@ def test_settings(kind, name, tmp_path):
         with pytest.raises(UnsupportedError, match="expected height and width, or shortest_edge and longest"):
             Images(tmp_path)
         return
+    if kind == "DPTImageProcessor" and ("edge" in name or "crop" in name):  # or its two halves differ
+        with pytest.raises(UnsupportedError, match=r"expected height and width|do_center_crop is not"):
+            Images(tmp_path)
+        return
     for size in SIZES[:5]:
         assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+
+
+@pytest.mark.parametrize("multiple", [1, 6, 14])
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("side", [(90, 70), (42, 42), (518, 518)])
+def test_edges_are_multiples(side, keep, multiple, tmp_path):
+    sides = {"height": side[0], "width": side[1]}
+    settings = {"size": sides, "keep_aspect_ratio": keep, "ensure_multiple_of": multiple}
+    processor = judge("DPTImageProcessor", tmp_path, **settings)
+    for size in [(37, 53), (53, 37), (225, 301), (300, 199), (42, 42), (21, 49)]:
+        assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ensure_multiple_of": 0}, "ensure_multiple_of 0 and keep_aspect_ratio False"),
+        ({"keep_aspect_ratio": "yes"}, "expected a number from 1, and true or false"),
+        ({"size": {"shortest_edge": 30}}, "expected height and width"),
+        (CROP, "do_center_crop is not supported in DPTImageProcessor"),
+        ({"do_pad": True}, "do_pad is not supported"),
+    ],
+)
+def test_settings_of_multiples_that_are_none(settings, message, tmp_path):
+    write(tmp_path, image_processor_type="DPTImageProcessor", **settings)
+    with pytest.raises(UnsupportedError, match=message):
+        Images(tmp_path)
 
 
 @pytest.mark.parametrize("resample", [2, 3])

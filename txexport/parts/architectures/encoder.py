@@ -12,11 +12,12 @@ from txexport.parts.architectures import _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.cases import EncoderCase
 from txexport.parts.heads import head_of
+from txexport.parts.heads.depth import operations
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
 from txexport.parts.vectors import vector_name
-from txexport.spec import EncoderSpec, HeadKind, Pick
+from txexport.spec import EncoderSpec, HeadKind, PatchSpec, Pick
 from txexport.spec.lengths import output_size
 from txexport.spec.shapes import Shapes, linear, under
 
@@ -58,8 +59,16 @@ class Encoder:
             *[Readout("vector", pool=pool)] * (spec.vector is not None),
             *[Readout("next_sentence")] * (spec.next_sentence is not None),
             *[Readout("distilled")] * spec.distilled,
-            _readouts.head(spec.head, spec.vocab_size, "encoder.embedding.word.weight"),
+            self._head(spec),
         )
+
+    def _head(self, spec: EncoderSpec) -> Readout:
+        """The head; one of depths is of convolutions over the patches of an image of `image_size`."""
+        readout = _readouts.head(spec.head, spec.vocab_size, "encoder.embedding.word.weight")
+        if spec.head.depth is None or not isinstance(spec.encoder.embedding, PatchSpec):
+            return readout
+        work = operations(spec.head.depth, spec.encoder.hidden_size, *spec.encoder.embedding.grid)
+        return replace(readout, operations=work)
 
     def vector_output(self, spec: EncoderSpec) -> str | None:
         """The pooler's, or that of the spec's vector."""

@@ -16,7 +16,21 @@ class Bounded:
     multiple: int
 
 
-Size = tuple[int, int] | int | Bounded  # height and width; the shorter edge; both edges within bounds
+@dataclass(frozen=True)
+class Multiples:
+    """Height and width, and what both are rounded to multiples of.
+
+    With `keep_aspect`, both are scaled alike, by the factor of the edge that changes least.
+    """
+
+    height: int
+    width: int
+    multiple: int
+    keep_aspect: bool
+
+
+# Height and width; the shorter edge; both edges within bounds; both edges as multiples.
+Size = tuple[int, int] | int | Bounded | Multiples
 
 
 def size_of(options: Mapping[str, Any], multiple: int | None) -> Size:
@@ -45,10 +59,31 @@ def size_of(options: Mapping[str, Any], multiple: int | None) -> Size:
     return result
 
 
+def multiples_of(options: Mapping[str, Any]) -> Multiples:
+    """The size in the settings of a processor with ensure_multiple_of and keep_aspect_ratio.
+
+    Raises UnsupportedError for another size.
+    """
+    size, multiple, keep = (options[name] for name in ("size", "ensure_multiple_of", "keep_aspect_ratio"))
+    both = edges("size", size, True)
+    if isinstance(both, int):
+        raise UnsupportedError(
+            f"image processor: size {shown(size)} is not supported; expected height and width"
+        )
+    if type(multiple) is not int or multiple < 1 or not isinstance(keep, bool):
+        raise UnsupportedError(
+            f"image processor: ensure_multiple_of {shown(multiple)} and keep_aspect_ratio {shown(keep)} are "
+            "not supported; expected a number from 1, and true or false"
+        )
+    return Multiples(*both, multiple, keep)
+
+
 def pixels_of(size: Size | None) -> int:
     """The most pixels that a size stands for, as far as its numbers say."""
     if isinstance(size, Bounded):
         return size.shortest * size.longest
+    if isinstance(size, Multiples):
+        return size.height * size.width
     height, width = (size, size) if isinstance(size, int) else size or (1, 1)
     return height * width
 
@@ -75,6 +110,8 @@ def resized(height: int, width: int, size: Size) -> tuple[int, int]:
         return size
     if isinstance(size, Bounded):
         return _bounded(height, width, size)
+    if isinstance(size, Multiples):
+        return _multiples(height, width, size)
     long = int(size * max(height, width) / min(height, width))
     return (long, size) if width <= height else (size, long)
 
@@ -93,3 +130,12 @@ def _bounded(height: int, width: int, size: Bounded) -> tuple[int, int]:
     else:
         high, wide = edge, int(exact * width / height)
     return high - high % size.multiple, wide - wide % size.multiple
+
+
+def _multiples(height: int, width: int, size: Multiples) -> tuple[int, int]:
+    """Height and width, each rounded to the nearest multiple, of two as near to the even one."""
+    high, wide = size.height / height, size.width / width
+    if size.keep_aspect:
+        high = wide = wide if abs(1 - wide) < abs(1 - high) else high
+    rows, columns = round(high * height / size.multiple), round(wide * width / size.multiple)
+    return rows * size.multiple, columns * size.multiple

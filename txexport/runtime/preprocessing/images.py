@@ -12,7 +12,14 @@ import numpy as np
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, UnsupportedError, first_line, needed_for, shown
 from txexport.runtime import memory
-from txexport.runtime.preprocessing.image_sizes import edges, pixels_of, resized, size_of
+from txexport.runtime.preprocessing.image_defaults import (
+    BY_MODEL,
+    DEFAULTS,
+    MULTIPLES,
+    PLAIN,
+    RESIZED_AS_VALUES,
+)
+from txexport.runtime.preprocessing.image_sizes import edges, multiples_of, pixels_of, resized, size_of
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 if TYPE_CHECKING:
@@ -22,65 +29,7 @@ Source: TypeAlias = "str | os.PathLike[str] | bytes | Image | np.ndarray"
 
 PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
 RESIZED = 2**24  # pixels of what an image is resized or cut to
-BILINEAR, BICUBIC, FILTERS = 2, 3, range(6)  # as Pillow numbers them
-
-PLAIN = {
-    "do_convert_rgb": False,
-    "do_resize": True,
-    "default_to_square": True,
-    "do_center_crop": False,
-    "crop_size": None,
-    "do_rescale": True,
-    "rescale_factor": 1 / 255,
-    "do_normalize": True,
-    "image_mean": [0.5, 0.5, 0.5],
-    "image_std": [0.5, 0.5, 0.5],
-    "do_pad": False,
-    "use_square_size": False,
-}
-CROPPED = {"do_center_crop": True, "crop_size": {"height": 224, "width": 224}, "resample": BICUBIC}
-CLIP = CROPPED | {
-    "do_convert_rgb": True,
-    "size": {"shortest_edge": 224},
-    "default_to_square": False,
-    "image_mean": [0.48145466, 0.4578275, 0.40821073],
-    "image_std": [0.26862954, 0.26130258, 0.27577711],
-}
-SIGLIP = {
-    "do_convert_rgb": True,
-    "size": {"height": 224, "width": 224},
-    "resample": BICUBIC,
-    "default_to_square": False,
-}
-DINOV3 = {
-    "size": {"height": 224, "width": 224},
-    "resample": BILINEAR,
-    "image_mean": [0.485, 0.456, 0.406],
-    "image_std": [0.229, 0.224, 0.225],
-}
-YOLOS = {
-    "size": {"shortest_edge": 800, "longest_edge": 1333},
-    "max_size": 1333,
-    "resample": BILINEAR,
-    "default_to_square": False,
-    "image_mean": [0.485, 0.456, 0.406],
-    "image_std": [0.229, 0.224, 0.225],
-    "do_pad": True,
-    "pad_size": None,
-}
-
-# The defaults of each processor.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
-    "DeiTImageProcessor": PLAIN | CROPPED | {"size": {"height": 256, "width": 256}},
-    "BitImageProcessor": PLAIN | CLIP,
-    "CLIPImageProcessor": PLAIN | CLIP,
-    "ChineseCLIPImageProcessor": PLAIN | CLIP,
-    "SiglipImageProcessor": PLAIN | SIGLIP,
-    "DINOv3ViTImageProcessor": PLAIN | DINOV3,
-    "YolosImageProcessor": PLAIN | YOLOS,
-}
-MULTIPLES = {"YolosImageProcessor": 16}  # processors with a longest edge, and what edges are multiples of
+FILTERS = range(6)  # as Pillow numbers them
 
 
 @dataclass(frozen=True)
@@ -90,9 +39,6 @@ class Prepared:
     values: np.ndarray
     height: int
     width: int
-
-
-RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
 
 
 class Images:
@@ -123,7 +69,10 @@ class Images:
             raise UnsupportedError(f"image processor: resample {shown(options['resample'])} is not supported")
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
-        self.size = size_of(options, MULTIPLES.get(kind)) if options["do_resize"] else None
+        self.size = None
+        if options["do_resize"]:
+            nearest = "ensure_multiple_of" in DEFAULTS[kind]
+            self.size = multiples_of(options) if nearest else size_of(options, MULTIPLES.get(kind))
         crops = options["do_center_crop"] and kind not in MULTIPLES  # which ignore the setting
         crop = edges("crop_size", options["crop_size"], True) if crops else None
         if isinstance(crop, int):
@@ -133,7 +82,7 @@ class Images:
             )
         self.crop = crop
         self.resizes_values = kind in RESIZED_AS_VALUES
-        if self.resizes_values and crop is not None:
+        if crop is not None and (self.resizes_values or kind == "DPTImageProcessor"):
             raise UnsupportedError(f"image processor: do_center_crop is not supported in {kind}")
         for name, size in (("size", self.size), ("crop_size", crop)):
             if pixels_of(size) > RESIZED:
@@ -190,24 +139,6 @@ class Images:
             pixels = _center_crop(pixels, *self.crop)
         values = self.levels[pixels, np.arange(3)]  # (H, W, 3)
         return values.transpose(2, 0, 1)
-
-
-# The processor by model type, for files that name none.
-BY_MODEL = {
-    "vit": "ViTImageProcessor",
-    "deit": "DeiTImageProcessor",
-    "dinov2": "BitImageProcessor",
-    "dinov2_with_registers": "BitImageProcessor",
-    "dinov3_vit": "DINOv3ViTImageProcessor",
-    "yolos": "YolosImageProcessor",
-    "swin": "ViTImageProcessor",
-    "swinv2": "ViTImageProcessor",
-    "chinese_clip": "ChineseCLIPImageProcessor",
-    "clip": "CLIPImageProcessor",
-    "clip_vision_model": "CLIPImageProcessor",
-    "siglip": "SiglipImageProcessor",
-    "siglip_vision_model": "SiglipImageProcessor",
-}
 
 
 def several(images: object) -> bool:

@@ -1,17 +1,16 @@
 """Objects in images; B images of one size, Q queries, C labels."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
 import numpy as np
 
 from txexport.contracts import roles
-from txexport.contracts.names import LOGITS, PIXEL_VALUES, PRED_BOXES
+from txexport.contracts.names import LOGITS, PRED_BOXES
 from txexport.errors import InputError, shown
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Prepared, Source, several
-from txexport.runtime.session import finite
-from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources
+from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
 from txexport.runtime.tasks.labels import names, softmax
 from txexport.support.arguments import check_count
 from txexport.support.progress import Progress, counting
@@ -58,27 +57,10 @@ def detect(
     results: list[list[Detection]] = []
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
-        for image, outputs in _rows(bundle, batch):
+        for image, outputs in each_output(bundle, batch):
             results.append(_objects(image, outputs, labels, threshold))
         tell(first + len(batch), len(sources))
     return results if several(images) else results[0]
-
-
-def _rows(
-    bundle: LoadedBundle, sources: Sequence[Any]
-) -> Iterator[tuple[Prepared, Mapping[str, np.ndarray]]]:
-    """Each image, and its row of the outputs; those of one size that follow one another run together."""
-    rows = [bundle.files.images.prepared(source) for source in sources]
-    start = 0
-    while start < len(rows):
-        shape, end = rows[start].values.shape, start + 1
-        while end < len(rows) and rows[end].values.shape == shape:
-            end += 1
-        pixels = np.stack([row.values for row in rows[start:end]])  # (B, 3, H, W)
-        outputs = finite(bundle.sessions[roles.MODEL].run({PIXEL_VALUES: pixels}))
-        for row in range(start, end):
-            yield rows[row], {name: value[row - start] for name, value in outputs.items()}
-        start = end
 
 
 def _objects(

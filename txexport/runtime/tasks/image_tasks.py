@@ -17,7 +17,7 @@ from txexport.contracts.names import (
 from txexport.errors import InputError, counted, shown
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.images import Source, several
+from txexport.runtime.preprocessing.images import Prepared, Source, several
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.feature_extraction import embed, own_vector
@@ -141,6 +141,23 @@ def _run(
         batch = sources[first : first + batch_size]
         yield finite(bundle.sessions[role].run({PIXEL_VALUES: bundle.files.images.pixels(batch)}))
         tell(first + len(batch), len(sources))
+
+
+def each_output(
+    bundle: LoadedBundle, sources: Sequence
+) -> Iterator[tuple[Prepared, Mapping[str, np.ndarray]]]:
+    """Each image, and its row of the outputs; those of one size that follow one another run together."""
+    rows = [bundle.files.images.prepared(source) for source in sources]
+    start = 0
+    while start < len(rows):
+        shape, end = rows[start].values.shape, start + 1
+        while end < len(rows) and rows[end].values.shape == shape:
+            end += 1
+        pixels = np.stack([row.values for row in rows[start:end]])  # (B, 3, H, W)
+        outputs = finite(bundle.sessions[roles.MODEL].run({PIXEL_VALUES: pixels}))
+        for row in range(start, end):
+            yield rows[row], {name: value[row - start] for name, value in outputs.items()}
+        start = end
 
 
 def as_sources(images: "Source | Sequence[Source]") -> Sequence:

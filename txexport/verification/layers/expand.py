@@ -96,7 +96,7 @@ class Expansion:
             self._call(node, function, scope, module)
 
     def _part(self, node: onnx.NodeProto, scope: Scope) -> str | None:
-        """The module whose parameters a call takes, possibly the scope's own; None if it takes none."""
+        """The module whose parameters a call takes, possibly the scope's own; None for none."""
         paths = [scope.parameters[name].split(".")[:-1] for name in node.input if name in scope.parameters]
         if not paths:
             return None
@@ -105,7 +105,9 @@ class Expansion:
             if len(set(parts)) > 1:
                 break
             common.append(parts[0])
-        return ".".join([str(scope.module), *common])
+        module = ".".join([str(scope.module), *common])
+        # A table of positions is read by its number, never called.
+        return None if isinstance(self.modules.get(module), nn.Embedding) else module
 
     def _copy(self, node: onnx.NodeProto, scope: Scope) -> None:
         """Copy a node, with the graph's names of its values."""

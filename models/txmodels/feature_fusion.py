@@ -1,0 +1,102 @@
+"""Maps of features of several layers, fused from coarse to fine; R rows and C columns of patches."""
+
+import torch
+from torch import Tensor, nn
+
+from txexport.spec import DepthSpec, FeatureMapSpec
+
+
+class FeatureMap(nn.Module):
+    """A layer's patches as a map of another resolution (Ranftl et al. 2021, 3.1, "Reassemble")."""
+
+    def __init__(self, spec: FeatureMapSpec, tokens: int, hidden_size: int, fused_size: int):
+        super().__init__()
+        self.tokens, size, factor = tokens, spec.size, int(spec.factor)
+        self.project = nn.Conv2d(hidden_size, size, 1)
+        if factor > 1:
+            self.resize: nn.Module = nn.ConvTranspose2d(size, size, factor, factor)
+        else:
+            self.resize = nn.Identity() if factor else nn.Conv2d(size, size, 3, 2, padding=1)
+        self.convolve = nn.Conv2d(size, fused_size, 3, padding=1, bias=False)
+
+    def forward(self, state: Tensor, grid: Tensor) -> Tensor:
+        """state (B,S,W), grid (2): R and C -> features (B,F,height,width)."""
+        patches = state[:, self.tokens :].mT.unflatten(2, grid.tolist())  # (B, W, R, C)
+        features: Tensor = self.convolve(self.resize(self.project(patches)))
+        return features
+
+
+class ResidualUnit(nn.Module):
+    """Two convolutions after ReLU, and a residual (He et al. 2016, "Identity Mappings", 3)."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.first = nn.Conv2d(size, size, 3, padding=1)
+        self.second = nn.Conv2d(size, size, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,F,height,width) -> y, of the same shape."""
+        y: Tensor = x + self.second(torch.relu(self.first(torch.relu(x))))
+        return y
+
+
+class FeatureFusion(nn.Module):
+    """A finer map added to the fused coarser ones, refined and interpolated (Ranftl et al. 2021, 3.1).
+
+    The projection precedes the interpolation, with which it commutes: it reads fewer pixels so.
+    """
+
+    def __init__(self, size: int, first: bool):
+        super().__init__()
+        self.add = None if first else ResidualUnit(size)
+        self.refine = ResidualUnit(size)
+        self.project = nn.Conv2d(size, size, 1)
+
+    def forward(self, x: Tensor, size: Tensor, features: Tensor | None = None) -> Tensor:
+        """x, features (B,F,height,width), size (2): new height and width -> fused (B,F,*size)."""
+        if self.add is not None and features is not None:
+            x = x + self.add(features)
+        fused = corner_aligned(self.project(self.refine(x)), size)
+        return fused
+
+
+def corner_aligned(x: Tensor, size: Tensor) -> Tensor:
+    """x (B,F,height,width), size (2) -> y (B,F,*size), bilinear between the centres of corner pixels.
+
+    A pixel's place n (old - 1) / (new - 1) is rounded as ONNX Runtime rounds it: both halves differ by 5e-7.
+    PyTorch's interpolate multiplies n by a rounded quotient: on large maps both are 1e-4 from float64.
+    """
+    kind, (high, wide) = torch.promote_types(x.dtype, torch.float32), size.tolist()
+    for axis, new in ((2, high), (3, wide)):
+        last = x.shape[axis] - 1
+        place = torch.arange(new, dtype=kind, device=x.device) * last / max(new - 1, 1)
+        before = place.floor().long()
+        share = (place - before).to(x.dtype)  # of the pixel behind
+        share = share[:, None] if axis == 2 else share
+        behind = x.index_select(axis, (before + 1).clamp(max=last))
+        x = x.index_select(axis, before) * (1 - share) + behind * share
+    return x
+
+
+class FeatureMaps(nn.Module):
+    """The fused map of several states, twice as high and wide as the finest (Ranftl et al. 2021, 3.1)."""
+
+    def __init__(self, spec: DepthSpec, hidden_size: int):
+        super().__init__()
+        size, last = spec.fused_size, len(spec.maps) - 1
+        self.maps = nn.ModuleList(FeatureMap(part, spec.tokens, hidden_size, size) for part in spec.maps)
+        self.fusions = nn.ModuleList(FeatureFusion(size, part == last) for part in range(len(spec.maps)))
+
+    def forward(self, states: dict[str, Tensor], grid: Tensor) -> Tensor:
+        """states (B,S,W), one for each map, grid (2): R and C -> x (B,F,height,width)."""
+        features = [layer(state, grid) for layer, state in zip(self.maps, states.values(), strict=True)]
+        sizes = [2 * _size(features[0]), *[_size(finer) for finer in features[:-1]]]
+        x = self.fusions[-1](features[-1], sizes[-1])
+        for part in range(len(features) - 2, -1, -1):
+            x = self.fusions[part](x, sizes[part], features[part])
+        return x
+
+
+def _size(x: Tensor) -> Tensor:
+    """x (B,F,height,width) -> its height and width (2)."""
+    return torch.tensor(x.shape[2:], device="cpu")

@@ -1,0 +1,92 @@
+"""Mutations of depth estimation: the layers read, their maps, the fusion, the interpolation."""
+
+from helpers.graph_edits import become, constant_value, function, node, set_attribute, set_constant
+
+
+def _head(model):
+    return node(model.graph, "depth_head")
+
+
+def half_pixels(model):
+    """Interpolation between the centres of all pixels, not of those in the corners."""
+    resize = node(function(model, "corner_aligned"), "Resize")
+    set_attribute(resize, "coordinate_transformation_mode", "half_pixel")
+
+
+def nearest_pixels(model):
+    """The nearest pixel in place of an interpolation."""
+    set_attribute(node(function(model, "corner_aligned"), "Resize"), "mode", "nearest")
+
+
+def fused_one_layer_later(model):
+    """Each map but the last that of the next layer read."""
+    head = _head(model)
+    head.input[:3] = head.input[1:4]
+
+
+def unnormed_layer(model):
+    """The first layer's state without the final norm."""
+    first = next(one for one in model.graph.node if _head(model).input[0] in one.output)
+    become(first, "Identity", first.input[0])
+
+
+def patches_one_earlier(model):
+    """The class token for the first patch, and no last one."""
+    body = function(model, "feature_map")
+    patches = node(body, "Slice")
+    start, end = (next(one for one in body.node if name in one.output) for name in patches.input[1:3])
+    set_constant(start, [constant_value(start)[0] - 1])
+    become(end, "Constant", value_ints=[-1])
+
+
+def convolved_one_pixel_later(model):
+    """A residual unit that reads a pixel to the right and below."""
+    set_attribute(node(function(model, "residual_unit"), "Conv"), "pads", [0, 0, 2, 2])
+
+
+def drop_residual(model):
+    """Convolutions without their residual."""
+    added = node(function(model, "residual_unit"), "Add")
+    become(added, "Identity", added.input[1])
+
+
+def linear_unit(model):
+    """A residual unit without its first ReLU."""
+    first = node(function(model, "residual_unit"), "Relu")
+    become(first, "Identity", first.input[0])
+
+
+def drop_finer_maps(model):
+    """Coarse maps to which none is added."""
+    added = next(node(one, "Add") for one in model.functions if _adds(one))
+    become(added, "Identity", added.input[0])
+
+
+def _adds(body) -> bool:
+    return body.name.startswith("feature_fusion") and any(one.op_type == "Add" for one in body.node)
+
+
+def linear_head(model):
+    """The last convolutions without the ReLU between them."""
+    act = node(function(model, "depth_head"), "Relu")
+    become(act, "Identity", act.input[0])
+
+
+def negative_depths(model):
+    """Depths without the last ReLU."""
+    act = node(function(model, "depth_head"), "Relu", -1)
+    become(act, "Identity", act.input[0])
+
+
+def clipped_metric(model):
+    """A linear ramp for the sigmoid of metric depths."""
+    act = node(function(model, "depth_head"), "Sigmoid")
+    become(act, "HardSigmoid", act.input[0], alpha=0.25)
+
+
+def shallower(model):
+    """A greatest depth of 19."""
+    body = function(model, "depth_head")
+    set_constant(
+        next(one for one in body.node if one.op_type == "Constant" and constant_value(one) == 20), 19
+    )

@@ -1,0 +1,85 @@
+"""Maps of features, their fusion, and depths: both halves on the same numbers, at grids of any size."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import txgraphs.feature_fusion
+import txgraphs.heads.depth
+import txmodels.feature_fusion
+import txmodels.heads.depth
+from helpers.twins import check, random, seeded
+from torch.utils.flop_counter import FlopCounterMode
+from txmodels.feature_fusion import FeatureFusion, FeatureMaps
+
+from txexport.parts import head_of
+from txexport.parts.heads.depth import operations
+from txexport.spec import DepthSpec, FeatureMapSpec, HeadKind, HeadSpec
+
+B, W, SIDE = 2, 8, 3
+MAPS = tuple(FeatureMapSpec(*part) for part in ((1, 5, 4.0), (2, 6, 2.0), (4, 7, 1.0), (6, 3, 0.5)))
+DEPTH = DepthSpec(MAPS, fused_size=7, head_size=5, patch_size=SIDE)
+GRIDS = [(1, 1), (2, 5), (5, 4), (7, 3)]
+
+
+def states(grid, spec=DEPTH):
+    count = spec.tokens + grid[0] * grid[1]
+    return {str(layer): random(B, count, W) for layer in spec.layers}
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("part", MAPS)
+@pytest.mark.parametrize("tokens", [0, 1, 3])
+def test_feature_map(part, grid, tokens):
+    module = txmodels.feature_fusion.FeatureMap(part, tokens, W, 7)
+    function = partial(txgraphs.feature_fusion.feature_map, part, tokens)
+    [features] = check(module, function, random(B, tokens + grid[0] * grid[1], W), torch.tensor(grid))
+    assert features.shape == (B, 7, *DepthSpec((part,), 7, 5, SIDE).sides(*grid)[0])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 4), (9, 2)])
+def test_feature_fusion(size):
+    function, size = txgraphs.feature_fusion.feature_fusion, torch.tensor(size)
+    x, features = random(B, 7, 3, 5), random(B, 7, 3, 5)
+    check(FeatureFusion(7, first=False), function, x, size, features)
+    check(FeatureFusion(7, first=True), function, x, size)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("maps", [MAPS, MAPS[1:3], MAPS[:1]])
+def test_feature_maps(maps, grid):
+    spec = DepthSpec(maps, fused_size=7, head_size=5, patch_size=SIDE)
+    function = partial(txgraphs.feature_fusion.feature_maps, spec)
+    check(FeatureMaps(spec, W), function, states(grid, spec), torch.tensor(grid))
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("kind", [{}, {"metric": True, "max_depth": 20.0}])
+def test_depth_head(kind, grid):
+    """Depths are those of the pixels of whole patches."""
+    spec = DepthSpec(MAPS, fused_size=7, head_size=5, patch_size=SIDE, **kind)
+    module = txmodels.heads.depth.DepthHead(spec, W)
+    head = HeadSpec(HeadKind.DEPTH, tied=False, depth=spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(head).parameters(head, W, 0)
+    pixels = random(B, 3, grid[0] * SIDE + 2, grid[1] * SIDE)
+    [depth] = check(module, partial(txgraphs.heads.depth.depth_head, spec), states(grid), pixels)
+    assert depth.shape == (B, grid[0] * SIDE, grid[1] * SIDE)
+    assert (depth >= 0).all()
+
+
+def test_projection_and_interpolation_commute():
+    """The original projects behind the interpolation."""
+    module = seeded(FeatureFusion(7, first=True)).requires_grad_(False)
+    x, size = random(B, 7, 3, 5), torch.tensor([7, 11])
+    behind = module.project(txmodels.feature_fusion.corner_aligned(module.refine(x), size))
+    assert np.abs((module(x, size) - behind).numpy()).max() <= 1e-5
+
+
+@pytest.mark.parametrize("grid", [(2, 5), (5, 4)])
+def test_operations_are_those_that_pytorch_counts(grid):
+    module = txmodels.heads.depth.DepthHead(DEPTH, W).requires_grad_(False)
+    pixels = torch.zeros(1, 3, grid[0] * SIDE, grid[1] * SIDE)
+    with FlopCounterMode(display=False) as counter:
+        module({name: state[:1] for name, state in states(grid).items()}, pixels)
+    assert operations(DEPTH, W, *grid) == counter.get_total_flops()

@@ -1,0 +1,89 @@
+"""The defaults of image processors, as transformers has them."""
+
+from typing import Any
+
+BILINEAR, BICUBIC = 2, 3  # as Pillow numbers them
+
+PLAIN = {
+    "do_convert_rgb": False,
+    "do_resize": True,
+    "default_to_square": True,
+    "do_center_crop": False,
+    "crop_size": None,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+    "do_pad": False,
+    "use_square_size": False,
+}
+CROPPED = {"do_center_crop": True, "crop_size": {"height": 224, "width": 224}, "resample": BICUBIC}
+CLIP = CROPPED | {
+    "do_convert_rgb": True,
+    "size": {"shortest_edge": 224},
+    "default_to_square": False,
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+}
+SIGLIP = {
+    "do_convert_rgb": True,
+    "size": {"height": 224, "width": 224},
+    "resample": BICUBIC,
+    "default_to_square": False,
+}
+DINOV3 = {
+    "size": {"height": 224, "width": 224},
+    "resample": BILINEAR,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+}
+YOLOS = {
+    "size": {"shortest_edge": 800, "longest_edge": 1333},
+    "max_size": 1333,
+    "resample": BILINEAR,
+    "default_to_square": False,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+    "do_pad": True,
+    "pad_size": None,
+}
+DPT = {
+    "size": {"height": 384, "width": 384},
+    "resample": BICUBIC,
+    "ensure_multiple_of": 1,
+    "keep_aspect_ratio": False,
+}
+
+# The defaults of each processor.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
+    "DeiTImageProcessor": PLAIN | CROPPED | {"size": {"height": 256, "width": 256}},
+    "BitImageProcessor": PLAIN | CLIP,
+    "CLIPImageProcessor": PLAIN | CLIP,
+    "ChineseCLIPImageProcessor": PLAIN | CLIP,
+    "SiglipImageProcessor": PLAIN | SIGLIP,
+    "DINOv3ViTImageProcessor": PLAIN | DINOV3,
+    "YolosImageProcessor": PLAIN | YOLOS,
+    "DPTImageProcessor": PLAIN | DPT,
+}
+MULTIPLES = {"YolosImageProcessor": 16}  # processors with a longest edge, and what edges are multiples of
+RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
+
+# The processor by model type, for files that name none.
+BY_MODEL = {
+    "vit": "ViTImageProcessor",
+    "deit": "DeiTImageProcessor",
+    "dinov2": "BitImageProcessor",
+    "dinov2_with_registers": "BitImageProcessor",
+    "dinov3_vit": "DINOv3ViTImageProcessor",
+    "yolos": "YolosImageProcessor",
+    "depth_anything": "DPTImageProcessor",
+    "swin": "ViTImageProcessor",
+    "swinv2": "ViTImageProcessor",
+    "chinese_clip": "ChineseCLIPImageProcessor",
+    "clip": "CLIPImageProcessor",
+    "clip_vision_model": "CLIPImageProcessor",
+    "siglip": "SiglipImageProcessor",
+    "siglip_vision_model": "SiglipImageProcessor",
+}

@@ -1,0 +1,71 @@
+"""Depth of every pixel of an image, fused from the states of several layers."""
+
+from dataclasses import dataclass
+
+from txexport.errors import SpecError, positive
+
+FACTORS = (4.0, 2.0, 1.0, 0.5)  # of the sides of a grid of patches
+
+
+@dataclass(frozen=True)
+class FeatureMapSpec:
+    """A layer's patches as a map of features (Ranftl et al. 2021, 3.1).
+
+    `layer` 0 is the input of the first layer, n the output of the n-th. Vectors are projected to `size`
+    channels, and the sides of their grid are multiplied by `factor`: by a transposed convolution, or, for
+    0.5, by a convolution with stride 2.
+    """
+
+    layer: int
+    size: int
+    factor: float
+
+    def __post_init__(self) -> None:
+        positive(self, "size")
+        if self.layer < 0 or self.factor not in FACTORS:
+            raise SpecError(
+                f"FeatureMapSpec: layer {self.layer} with factor {self.factor}; expected a layer from 0 and "
+                f"a factor of {', '.join(f'{factor:g}' for factor in FACTORS)}"
+            )
+
+
+@dataclass(frozen=True)
+class DepthSpec:
+    """Depth estimation from `maps`, the finest first (Ranftl et al. 2021, 3.1; Yang et al. 2024, 3).
+
+    Each map is convolved to `fused_size` channels. From the last to the first, they are added and refined by
+    residual convolution units, and interpolated. A map of `head_size` channels at `patch_size` pixels a patch
+    becomes the depth of each pixel: relative ones by a ReLU, `metric` ones by a sigmoid; both are multiplied
+    by `max_depth`. The first `tokens` vectors of a state are no patches.
+    """
+
+    maps: tuple[FeatureMapSpec, ...]
+    fused_size: int
+    head_size: int
+    patch_size: int
+    tokens: int = 1
+    metric: bool = False
+    max_depth: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive(self, "fused_size", "head_size", "patch_size", "max_depth")
+        layers, factors = self.layers, [part.factor for part in self.maps]
+        if not layers or layers != sorted(set(layers)) or factors != sorted(set(factors), reverse=True):
+            raise SpecError(
+                f"DepthSpec: maps of the layers {layers} with factors {factors}; expected one or more, "
+                "layers that rise and factors that fall"
+            )
+        if self.tokens < 0 or self.fused_size < 2:
+            raise SpecError(
+                f"DepthSpec: tokens is {self.tokens} and fused_size {self.fused_size}; expected 0 or more, "
+                "and 2 or more"
+            )
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers whose states are read."""
+        return [part.layer for part in self.maps]
+
+    def sides(self, rows: int, columns: int) -> list[tuple[int, int]]:
+        """Height and width of each map, for an image of `rows` and `columns` of patches."""
+        return [(int(rows * part.factor + 0.5), int(columns * part.factor + 0.5)) for part in self.maps]
