@@ -85,6 +85,7 @@ def test_the_plainest_task_of_a_head_reads_texts():
         HeadKind.SPEAKER: "audio-xvector",
         HeadKind.BOXES: "object-detection",
         HeadKind.DEPTH: "depth-estimation",
+        HeadKind.SEGMENTS: "image-segmentation",
     }
 
 

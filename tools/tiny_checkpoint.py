@@ -274,6 +274,18 @@ SWIN = {
     "num_heads": [2, 3, 4],
     "window_size": 4,
 }
+SEGFORMER = {
+    "image_size": 64,
+    "num_encoder_blocks": 3,
+    "depths": [1, 2, 1],
+    "sr_ratios": [4, 2, 1],
+    "hidden_sizes": [12, 20, 24],
+    "patch_sizes": [7, 3, 3],
+    "strides": [4, 2, 2],
+    "num_attention_heads": [1, 2, 3],
+    "mlp_ratios": [2, 3, 2],
+    "decoder_hidden_size": 18,
+}
 CLIP = {
     "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
     "vision_config": VIT | {"hidden_size": 60, "num_hidden_layers": 3},
@@ -429,6 +441,7 @@ FAMILIES = {
         "YolosForObjectDetection",
         VIT | {"image_size": [30, 42], "num_detection_tokens": 7, "num_labels": 5, "num_hidden_layers": 3},
     ),
+    "segformer": ("SegformerForSemanticSegmentation", SEGFORMER),
     "swin": ("SwinModel", SWIN),
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),

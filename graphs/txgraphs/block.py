@@ -10,6 +10,7 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
+    ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -20,6 +21,7 @@ from txexport.spec import (
     LowRankAttentionSpec,
     NormPlacement,
     PerformerAttentionSpec,
+    ReducedAttentionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
@@ -37,6 +39,7 @@ from txgraphs.low_rank_attention import low_rank_attention
 from txgraphs.norm import norm
 from txgraphs.performer_attention import performer_attention
 from txgraphs.position import asked
+from txgraphs.reduced_attention import convolved_feed_forward, reduced_attention
 from txgraphs.strided_attention import strided_attention
 from txgraphs.transformer_xl_attention import transformer_xl_attention
 from txgraphs.window_attention import window_attention
@@ -59,8 +62,13 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LowRankAttentionSpec: low_rank_attention,
     PerformerAttentionSpec: performer_attention,
     WindowAttentionSpec: window_attention,
+    ReducedAttentionSpec: reduced_attention,
 }
-FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {FeedForwardSpec: feed_forward, ExpertsSpec: experts}
+FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {
+    FeedForwardSpec: feed_forward,
+    ExpertsSpec: experts,
+    ConvolvedFeedForwardSpec: convolved_feed_forward,
+}
 
 
 @component("y", "weights")

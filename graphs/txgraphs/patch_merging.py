@@ -3,9 +3,10 @@
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.spec import MergingSpec
+from txexport.spec import ConvolvedMergingSpec, MergingSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._nodes import Nodes
 from txgraphs.linear import linear
 from txgraphs.norm import norm
 
@@ -20,6 +21,30 @@ def patch_merging(spec: MergingSpec, g: Body, x: ir.Value) -> ir.Value:
     if spec.norm_last:
         return norm(spec.norm, g / "norm", linear(False, g / "project", joined))
     return linear(False, g / "project", norm(spec.norm, g / "norm", joined))
+
+
+@component("y")
+def convolved_merging(spec: ConvolvedMergingSpec, g: Body, x: ir.Value) -> ir.Value:
+    """Vectors and those around them, convolved to fewer (Xie et al. 2021, 3.1).
+
+    x (B,R,C,W) -> y (B,R/stride,C/stride,size), rounded up.
+    """
+    op, around = g.op, [spec.kernel // 2] * 4
+    weights, channels = (
+        (g.weight("project.weight"), g.weight("project.bias")),
+        op.Transpose(x, perm=[0, 3, 1, 2]),
+    )
+    grid = op.Conv(channels, *weights, pads=around, strides=[spec.stride] * 2, name="grid")
+    y = norm(spec.norm, g / "norm", op.Transpose(grid, perm=[0, 2, 3, 1]))
+    return y
+
+
+def merging(spec: MergingSpec | ConvolvedMergingSpec, g: Nodes, x: ir.Value) -> ir.Value:
+    """The merging between two stages."""
+    merged: ir.Value = (
+        patch_merging(spec, g, x) if isinstance(spec, MergingSpec) else convolved_merging(spec, g, x)
+    )
+    return merged
 
 
 @script(domain, default_opset=op)

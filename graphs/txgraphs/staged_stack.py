@@ -9,7 +9,8 @@ from txgraphs import domain, op
 from txgraphs._graph import Graph
 from txgraphs.block import encoder_block
 from txgraphs.inputs import signal_embedding
-from txgraphs.patch_merging import patch_merging
+from txgraphs.norm import norm
+from txgraphs.patch_merging import merging
 from txgraphs.stack import Given, Values, final_normed
 from txgraphs.window_attention import window_shift
 
@@ -39,8 +40,11 @@ def staged_encoder(
         for block in stage.layers:
             (x,) = encoder_block(block, False, graph / f"{stack}.layers.{layer}", x, **shifted[block])
             layer += 1
+        if stage.norm is not None:
+            x = norm(stage.norm, graph / f"{stack}.norms.{number}", x)
+        outputs.stage(x)
         if stage.merging is not None:
-            x = patch_merging(stage.merging, graph / f"{stack}.mergings.{number}", x)
+            x = merging(stage.merging, graph / f"{stack}.mergings.{number}", x)
     flat = graph.call(flat_grid, x, name="flat")  # (B, S, W)
     return final_normed(spec, graph, stack, flat, outputs)
 
@@ -50,7 +54,9 @@ def stage_context(stage: StageSpec, graph: Graph, x: ir.Value) -> dict[BlockSpec
     contexts: dict[BlockSpec, Values] = {}
     for block in stage.blocks:
         kind = block.attention
-        assert isinstance(kind, WindowAttentionSpec)
+        if not isinstance(kind, WindowAttentionSpec):
+            contexts[block] = {}
+            continue
         values = graph.call(window_shift(kind), x, name="shift") if kind.shift else [None] * len(SHIFTED)
         contexts[block] = dict(zip(SHIFTED, values, strict=True))
     return contexts

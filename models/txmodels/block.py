@@ -11,6 +11,7 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     Cache,
+    ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -21,6 +22,7 @@ from txexport.spec import (
     LowRankAttentionSpec,
     NormPlacement,
     PerformerAttentionSpec,
+    ReducedAttentionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
@@ -37,6 +39,7 @@ from txmodels.low_rank_attention import LowRankAttention
 from txmodels.norm import Norm
 from txmodels.performer_attention import PerformerAttention
 from txmodels.position import asked
+from txmodels.reduced_attention import ConvolvedFeedForward, ReducedAttention
 from txmodels.strided_attention import StridedAttention
 from txmodels.transformer_xl_attention import TransformerXLAttention
 from txmodels.window_attention import WindowAttention
@@ -59,8 +62,13 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LowRankAttentionSpec: LowRankAttention,
     PerformerAttentionSpec: PerformerAttention,
     WindowAttentionSpec: WindowAttention,
+    ReducedAttentionSpec: ReducedAttention,
 }
-FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {FeedForwardSpec: FeedForward, ExpertsSpec: Experts}
+FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {
+    FeedForwardSpec: FeedForward,
+    ExpertsSpec: Experts,
+    ConvolvedFeedForwardSpec: ConvolvedFeedForward,
+}
 
 
 class _Scale(nn.Module):

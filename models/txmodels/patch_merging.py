@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txexport.spec import MergingSpec
+from txexport.spec import ConvolvedMergingSpec, MergingSpec
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 
@@ -25,6 +25,26 @@ class PatchMerging(nn.Module):
             return last
         y: Tensor = self.project(self.norm(joined))
         return y
+
+
+class ConvolvedMerging(nn.Module):
+    """Vectors and those around them, convolved to fewer (Xie et al. 2021, 3.1)."""
+
+    def __init__(self, spec: ConvolvedMergingSpec):
+        super().__init__()
+        around = spec.kernel // 2
+        self.project = nn.Conv2d(spec.hidden_size, spec.size, spec.kernel, spec.stride, around)
+        self.norm = Norm(spec.norm)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,R,C,W) -> y (B,R/stride,C/stride,size), rounded up."""
+        y: Tensor = self.norm(self.project(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
+        return y
+
+
+def merging(spec: MergingSpec | ConvolvedMergingSpec) -> nn.Module:
+    """The merging between two stages."""
+    return PatchMerging(spec) if isinstance(spec, MergingSpec) else ConvolvedMerging(spec)
 
 
 def squares(x: Tensor) -> Tensor:

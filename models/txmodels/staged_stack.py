@@ -6,7 +6,7 @@ from txexport.spec import BlockSpec, StagedStackSpec, StageSpec, WindowAttention
 from txmodels.block import EncoderBlock
 from txmodels.inputs import signal_embedding
 from txmodels.norm import Norm
-from txmodels.patch_merging import PatchMerging
+from txmodels.patch_merging import merging
 from txmodels.stack import Given, Values
 from txmodels.window_attention import window_shift
 
@@ -22,7 +22,9 @@ class StagedEncoder(nn.Module):
         self.embedding = signal_embedding(spec)
         self.layers = nn.ModuleList(EncoderBlock(block) for block in spec.layers)
         merged = [stage.merging for stage in spec.stages if stage.merging is not None]
-        self.mergings = nn.ModuleList(PatchMerging(merging) for merging in merged)
+        self.mergings = nn.ModuleList(merging(part) for part in merged)
+        normed = [Norm(stage.norm) if stage.norm is not None else nn.Identity() for stage in spec.stages]
+        self.norms = nn.ModuleList(normed)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
     def forward(
@@ -39,6 +41,8 @@ class StagedEncoder(nn.Module):
             shifted = stage_context(stage, x)
             for block in stage.layers:
                 (x,) = next(layers)(x, **shifted[block])
+            x = self.norms[number](x)
+            states.stage(x)
             if stage.merging is not None:
                 x = self.mergings[number](x)
         flat = flat_grid(x)  # (B, S, W)
@@ -52,7 +56,9 @@ def stage_context(stage: StageSpec, x: Tensor) -> dict[BlockSpec, Values]:
     contexts: dict[BlockSpec, Values] = {}
     for block in stage.blocks:
         kind = block.attention
-        assert isinstance(kind, WindowAttentionSpec)
+        if not isinstance(kind, WindowAttentionSpec):
+            contexts[block] = {}
+            continue
         values = window_shift(kind, x) if kind.shift else [None] * len(SHIFTED)
         contexts[block] = dict(zip(SHIFTED, values, strict=True))
     return contexts

@@ -13,6 +13,7 @@ from PIL import Image
 import txexport
 from txexport.batch import Predictor, cores
 from txexport.errors import BundleError, InputError
+from txexport.runtime.run_lengths import run_lengths
 from txexport.tasks import METHODS, ROWS
 
 TEXTS = ["the cat sat on the mat", "Anna lives in Paris [MASK]", "a dog [MASK] [MASK]", "the"]
@@ -51,6 +52,7 @@ ASKED = {
     "classify_image": ("vit", "ViTForImageClassification", None, {}, None, {"top_k": 2}),
     "detect": ("yolos", "YolosForObjectDetection", None, {}, None, {"threshold": 0.1}),
     "depth": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}, None, {}),
+    "segment": ("segformer", "SegformerForSemanticSegmentation", None, {}, None, {}),
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),
 }
 
@@ -75,6 +77,9 @@ def bundle(tmp_path_factory):
             if model_type == "depth_anything":
                 size = {"height": 30, "width": 30}
                 transformers.DPTImageProcessorPil(size=size).save_pretrained(folder / "in")
+            if model_type == "segformer":
+                size = {"height": 32, "width": 32}
+                transformers.SegformerImageProcessorPil(size=size).save_pretrained(folder / "in")
             if model_type == "yolos":
                 transformers.YolosImageProcessorPil(size=YOLOS).save_pretrained(folder / "in")
             if model_type == "audio-spectrogram-transformer":
@@ -102,8 +107,13 @@ def column(values: list) -> np.ndarray:
 
 def plain(value):
     """A row's result in Arrow's types."""
+    if isinstance(value, list):
+        return [plain(part) for part in value]
     if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
+        return {
+            name: run_lengths(part) if name == "mask" and isinstance(part, np.ndarray) else plain(part)
+            for name, part in value.items()
+        }
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 

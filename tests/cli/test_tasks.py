@@ -190,6 +190,18 @@ def test_images(bundle_for, tmp_path):
     assert np.shape(record["predicted_depth"]) == np.shape(record["depth"]) == pixels.shape[:2]
     assert np.asarray(Image.open(tmp_path / "depths.png")).shape == pixels.shape
     assert f"{np.max(record['predicted_depth']):.4f}" in invoke("depth", *some)
+    processor = transformers.SegformerImageProcessorPil(size={"height": 32, "width": 32})
+    bundle = bundle_for("segformer", "SegformerForSemanticSegmentation", processor)
+    some = bundle, tmp_path / "a.png"
+    [record] = records("segment", *some, "--draw", tmp_path / "segments.png")
+    assert {*record["segments"][0]} == {"label", "score", "mask"}
+    height, width = pixels.shape[:2]
+    assert all(one["mask"]["size"] == [height, width] for one in record["segments"])
+    assert sum(sum(one["mask"]["counts"][1::2]) for one in record["segments"]) == height * width
+    drawing = np.asarray(Image.open(tmp_path / "segments.png"))
+    assert drawing.shape[1] == width
+    assert drawing.shape[0] > height  # a legend
+    assert record["segments"][0]["label"] in invoke("segment", *some)
     parts = transformers.CLIPImageProcessorPil(**PIXELS), tiny_tokenizers.clip()
     sizes = {"text_config": {"vocab_size": WORDS, "eos_token_id": WORDS - 1}}
     bundle = bundle_for("clip", "CLIPModel", *parts, **sizes)

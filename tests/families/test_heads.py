@@ -22,6 +22,7 @@ UNREAD = {
     ("mbart", "text-classification"): WRAPPED,
     ("mbart", "question-answering"): WRAPPED,
     ("plbart", "text-classification"): WRAPPED,
+    ("segformer", "feature-extraction"): "maps, not vectors",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",

@@ -135,7 +135,7 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
     images = noise.standard_normal((batch, 3, 30, 30), np.float32)
     if row.model_type in ("vit", "yolos", "depth_anything"):
         return {"pixel_values": images}
-    if row.model_type in ("swin", "swinv2"):
+    if row.model_type in ("swin", "swinv2", "segformer"):
         return {"pixel_values": noise.standard_normal((batch, 3, 47, 40), np.float32)}
     if row.task == DESCRIBE:
         return {"pixel_values": images, "decoder_input_ids": ids_of((batch, 5))}

@@ -10,6 +10,7 @@ from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_families as family
 from helpers import mutations_of_lengths as lengths
+from helpers import mutations_of_segments as segments
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
@@ -455,6 +456,19 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.drop_bias,
     ),
     ("depth_anything, metric", None, "model"): (depth.clipped_metric, depth.shallower),
+    ("segformer", None, "model"): (
+        segments.keys_one_vector_earlier,
+        segments.unscaled_scores,
+        segments.convolved_one_vector_later,
+        segments.merged_one_vector_later,
+        segments.patches_without_border,
+        segments.corner_pixels,
+        segments.nearest_places,
+        segments.drop_coarsest,
+        segments.linear_segments,
+        segments.larger_epsilon,
+        common.drop_bias,
+    ),
     ("swin", None, "model"): (
         windows.not_shifted,
         windows.shifted_back_too_far,

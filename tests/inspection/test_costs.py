@@ -114,6 +114,8 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("deit", "image-classification"),
         ("dinov2", "image-classification"),
         ("depth_anything", "depth-estimation"),
+        ("segformer", "image-segmentation"),
+        ("segformer", "image-classification"),
         ("whisper", "automatic-speech-recognition"),
         ("moonshine", "automatic-speech-recognition"),
         ("wav2vec2", "automatic-speech-recognition"),
@@ -124,7 +126,7 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
     ],
 )
 def test_operations_over_a_signal_are_those_that_pytorch_counts(model_type, task, checkpoint_of):
-    labels = dict.fromkeys(("dinov2", "audio-spectrogram-transformer"), "5 labels")
+    labels = dict.fromkeys(("dinov2", "segformer", "audio-spectrogram-transformer"), "5 labels")
     sums = {"whisper": "sum of all layers"} if task == "audio-classification" else {}
     odd = {"wav2vec2": "biases, odd kernel, relu"}  # of even ones PyTorch counts a vector that is dropped
     variant = ({"deit": "with teacher"} | labels | sums | odd).get(model_type, "")

@@ -565,6 +565,10 @@ ENCODERS = [
         Row("depth_anything", "DepthAnythingForDepthEstimation", "depth-estimation"),
         lambda m: m.depth(IMAGE)["predicted_depth"],
     ),
+    (
+        Row("segformer", "SegformerForSemanticSegmentation", "image-segmentation"),
+        lambda m: m.segment(IMAGE),
+    ),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.embed_image(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.match(IMAGE, ["a", "b"])),
 ]

@@ -60,7 +60,7 @@ CONTRADICTIONS = {
     "attention is AttentionSpec, expected WindowAttentionSpec": lambda: replace(
         LAST, blocks=(replace(block(12), attention=PLAIN),)
     ),
-    "layers and merging are .12, 24. wide": lambda: replace(LAST, merging=MERGING),
+    "layers, merging and norm are .12, 24. wide": lambda: replace(LAST, merging=MERGING),
     "no stages": lambda: replace(STACK, stages=()),
     "stage 1 of 2 has a merging": lambda: replace(STACK, stages=(FIRST, FIRST)),
     "stage 0 of 2 has no merging": lambda: replace(STACK, stages=(LAST, LAST)),
@@ -68,7 +68,7 @@ CONTRADICTIONS = {
     "final norm is 12 wide, the stack 24": lambda: replace(STACK, final_norm=NormSpec(12, 1e-5)),
     "pixels hold no patch of 31": lambda: replace(PATCHES, patch_size=31),
     "PatchGridSpec: norm is 24 wide, patches 12": lambda: replace(PATCHES, norm=NormSpec(24, 1e-5)),
-    "attention is in windows of a grid": lambda: TextStackSpec(TEXT, (block(12),), 2),
+    "WindowAttentionSpec reads a grid": lambda: TextStackSpec(TEXT, (block(12),), 2),
     "picked by 'argmax_id'": lambda: EncoderSpec(STACK, vector=VectorSpec(Pick.ARGMAX_ID)),
     "reads no mask, but rows may be padded": lambda: EncoderSpec(
         TextStackSpec(TEXT, (replace(block(12), attention=replace(PLAIN, unmasked=False)),), 2),

@@ -47,6 +47,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "embed_image": ("towers", {"images": PIXELS}),
     "detect": ("objects", {"images": PIXELS, "threshold": 0.1}),
     "depth": ("depths", {"images": PIXELS}),
+    "segment": ("segments", {"images": PIXELS}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
 }
 # Options of text generation apply to sounds too.

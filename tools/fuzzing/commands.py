@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "embed-image": ("bundles/towers", ("image.png",)),
     "detect": ("bundles/objects", ("image.png", "--threshold", "0.1")),
     "depth": ("bundles/depths", ("image.png",)),
+    "segment": ("bundles/segments", ("image.png",)),
     "match": ("bundles/towers", ("image.png", "--text", "a cat")),
     "transcribe": ("bundles/speech", ("sound.wav", "--max-new-tokens", "3")),
     "image-to-text": ("bundles/captions", ("image.png", "--max-new-tokens", "3")),

@@ -76,6 +76,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
     "objects": ("yolos", "YolosForObjectDetection", None, {}),
     "depths": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}),
+    "segments": ("segformer", "SegformerForSemanticSegmentation", None, {}),
     "towers": (
         "clip",
         "CLIPModel",
@@ -173,6 +174,9 @@ def _beside(folder: Path, model_type: str) -> None:
     elif model_type == "depth_anything":
         size = {"height": 30, "width": 30}
         transformers.DPTImageProcessorPil(size=size, ensure_multiple_of=6).save_pretrained(folder)
+    elif model_type == "segformer":
+        size = {"height": 32, "width": 32}
+        transformers.SegformerImageProcessorPil(size=size).save_pretrained(folder)
     elif model_type in VISION:
         transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
     elif model_type == "audio-spectrogram-transformer":

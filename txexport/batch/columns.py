@@ -30,9 +30,15 @@ def _is_list(entry: object) -> bool:
 
 
 def plain(answer: Any) -> Any:
-    """A transcript as an object of its fields, arrays in an object as lists; any other answer as it is."""
+    """A transcript as an object of its fields, arrays in an object as lists, masks as run lengths.
+
+    Any other answer is as it was.
+    """
+    from txexport.runtime.run_lengths import run_lengths
     from txexport.runtime.tasks.transcript import Transcript, to_fields
 
+    if isinstance(answer, list) and answer and isinstance(answer[0], dict) and "mask" in answer[0]:
+        return [one | {"mask": run_lengths(one["mask"])} for one in answer]
     if isinstance(answer, dict):
         return {
             name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in answer.items()

@@ -51,7 +51,7 @@ class Take:
         """The shape in the checkpoint of a parameter of `shape`."""
         stored = (shape[0] // self.width * self.parts, *shape[1:])
         if self.along_inputs:
-            stored = (shape[0], shape[1] * self.parts)
+            stored = (shape[0], shape[1] * self.parts, *shape[2:])
         if self.transpose:
             stored = stored[::-1]
         stored = stored[1:] if self.no_leading_axis else stored

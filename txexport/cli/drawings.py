@@ -46,6 +46,14 @@ def with_depths(source: Any, answer: Any) -> Any:
     return shaded(answer["depth"])
 
 
+def with_segments(source: Any, segments: Any) -> Any:
+    """The image of a file with its parts in colours."""
+    from txexport.runtime.drawn_segments import coloured
+    from txexport.runtime.preprocessing.images import opened
+
+    return coloured(opened(source), segments)
+
+
 def _free(stem: str, written: set[str]) -> str:
     """The name of a PNG file that is not in `written`, which it joins."""
     name, number = f"{stem}.png", 1

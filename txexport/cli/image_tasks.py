@@ -7,9 +7,10 @@ import click
 
 from txexport.cli import inputs, options
 from txexport.cli.answers import Answers
-from txexport.cli.drawings import drawings, with_boxes, with_depths
+from txexport.cli.drawings import drawings, with_boxes, with_depths, with_segments
 from txexport.cli.inputs import Inputs
 from txexport.cli.vectors import show_vectors
+from txexport.runtime.run_lengths import run_lengths
 
 
 @click.command()
@@ -105,6 +106,44 @@ def depth(
         windows = drawings(windows, draw, file is None and len(texts) == 1, with_depths)
     record = _all_depths if answers.as_json else _range
     answers.show(windows, record, ["image"], ["height", "width", "least", "mean", "greatest"])
+
+
+@click.command()
+@options.bundle
+@options.texts("IMAGES")
+@click.option(
+    "--draw",
+    type=click.Path(path_type=Path),
+    help="Write the image with its parts in colours to this file; for several, a folder of PNG files.",
+)
+@options.batch_size
+@options.answers(options.IMAGES)
+def segment(
+    answers: Answers, texts: tuple[str, ...], file: Path | None, draw: Path | None, **chosen: Any
+) -> None:
+    """Segment the image files IMAGES: the label of every pixel.
+
+    Prints each label with its share of the pixels. --json gives masks as run lengths, --draw a picture.
+    """
+    windows = answers.ask(inputs.lines(texts, file), "segment", **chosen)
+    if draw is not None:
+        windows = drawings(windows, draw, file is None and len(texts) == 1, with_segments)
+    record = _masks if answers.as_json else _shares
+    answers.show(windows, record, ["image"], ["label", "share", "pixels"])
+
+
+def _masks(image: Any, segments: Any) -> dict[str, Any]:
+    """The record of an image with the masks of its parts, as run lengths."""
+    return {"image": image, "segments": [one | {"mask": run_lengths(one["mask"])} for one in segments]}
+
+
+def _shares(image: Any, segments: Any) -> dict[str, Any]:
+    """The record of an image with the sizes of its parts."""
+    rows = [
+        {"label": one["label"], "share": float(one["mask"].mean()), "pixels": int(one["mask"].sum())}
+        for one in segments
+    ]
+    return {"image": image, "segments": rows}
 
 
 def _all_depths(image: Any, answer: Any) -> dict[str, Any]:

@@ -21,13 +21,14 @@ class LayerOutputs(Generic[Value]):
 
     `stack` is the name of one of two stacks. With `before_norm`, the last hidden state is without the stack's
     final norm, as transformers returns it for patches and for CLIP. `states` has the hidden states by layer
-    if a head reads them.
+    if a head reads them, `maps` what each stage returns (B,R,C,W) if one does.
     """
 
     asked: Collection[str] = ()
     stack: str | None = None
     before_norm: bool = False
     states: dict[str, Value] | None = None
+    maps: dict[str, Value] | None = None
     values: dict[str, Value] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -42,6 +43,11 @@ class LayerOutputs(Generic[Value]):
             self.states[str(len(self.states))] = x
         if names.HIDDEN_STATES in self.asked:
             self._add(names.HIDDEN_STATES, self.stack, x)
+
+    def stage(self, x: Value) -> None:
+        """Record x (B,R,C,W), the output of the next stage."""
+        if self.maps is not None:
+            self.maps[str(len(self.maps))] = x
 
     def weights(self, own: Value | None = None, cross: Value | None = None) -> None:
         """Record the next layer's attention weights (B,N,S,T), and those of cross-attention (B,N,S,E)."""

@@ -66,6 +66,7 @@ NUM_HEADS, HEAD_DIM = "num_heads", "head_dim"  # of a graph that takes any
 NUM_CHOICES = "num_choices"
 HEIGHT, WIDTH = "height", "width"
 DEPTH_HEIGHT, DEPTH_WIDTH = "depth_height", "depth_width"
+LOGITS_HEIGHT, LOGITS_WIDTH = "logits_height", "logits_width"
 NUM_SAMPLES = "num_samples"
 NUM_FRAMES = "num_frames"
 SOURCES = "sources"  # of which adjacent rows of a batch may share one; the batch is a multiple of it

@@ -115,6 +115,9 @@ class _Stack:
 
     def _behind(self) -> list[CostPart]:
         parts = [self._part(merging, [f"{self.name}.{merging}"]) for merging in merged_vectors(self.stack)]
+        normed = [name for name in self.sizes if name.startswith(f"{self.name}.norms.")]
+        if normed:
+            parts.append(self._part("norms", [f"{self.name}.norms"]))
         if self.stack.final_norm is not None:
             parts.append(self._part("final_norm", [f"{self.name}.final_norm"], self.stack.final_norm.kind))
         if (squeeze := squeeze_of(self.stack)) is not None:

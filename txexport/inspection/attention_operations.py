@@ -10,6 +10,7 @@ from txexport.parts.stacks import relative_vectors
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
@@ -19,6 +20,7 @@ from txexport.spec import (
     MaskedAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
+    ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
     SparseAttentionSpec,
@@ -67,6 +69,8 @@ def pairs(spec: Attention, length: int) -> int:
             return length * spec.size
         case LinformerAttentionSpec():
             return length * spec.projected_length
+        case ReducedAttentionSpec():
+            return length * spec.keys(length)
         case PerformerAttentionSpec():  # with the features, and with their sums
             return 2 * length * spec.num_features
         case StridedAttentionSpec():  # half of the heads each
@@ -95,6 +99,22 @@ def relative(stack: StackSpec, block: BlockSpec, length: int) -> tuple[int, int]
             return 0, 0
     numbers = 2 * products * kind.num_heads * kind.head_dim * relative_vectors(stack, length)
     return numbers * length, numbers * kind.hidden_size
+
+
+def convolutions(block: BlockSpec, length: int) -> dict[str, int]:
+    """Operations of convolutions over a row of `length` vectors, by sublayer.
+
+    Where attention reduces its keys, those that its projections of fewer vectors save are subtracted.
+    """
+    result = {} if block.convolution is None else {"convolution": length * block.convolution.operations}
+    kind, network = block.attention, block.feed_forward
+    if isinstance(kind, ReducedAttentionSpec) and kind.norm is not None:
+        keys, width = kind.keys(length), kind.hidden_size
+        saved = 4 * (length - keys) * width * kind.num_heads * kind.head_dim
+        result["attention"] = 2 * keys * width**2 * kind.reduction**2 - saved
+    if isinstance(network, ConvolvedFeedForwardSpec):
+        result["feed_forward"] = 2 * length * network.intermediate_size * network.kernel**2
+    return result
 
 
 def _in_window(window: int | None, causal: bool, length: int) -> int:

@@ -23,6 +23,7 @@ TITLES = {
     "cross_attention": "cross-attention",
     "feed_forward": "feed-forward",
     "last_feed_forward": "feed-forward",
+    "norms": "norms of stages",
     "final_norm": "final norm",
     "next_sentence": "next-sentence head",
     "distilled": "distilled head",

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from txexport.formats import FLOAT
-from txexport.inspection.attention_operations import cached, pairs, per_pair, relative, scores
+from txexport.inspection.attention_operations import cached, convolutions, pairs, per_pair, relative, scores
 from txexport.inspection.parameter_count import active
 from txexport.parts import Decoding, Readout, architecture_of, input_of, parameters
 from txexport.parts.stacks import layer_vectors, merged_vectors, returned_vectors
@@ -131,10 +131,10 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
             result[owners[part]] += operations
         row, shared[owners["attention"]] = relative(stack, block, vectors)
         result[owners["attention"]] += row
-        if block.convolution is not None:
-            result[owners["convolution"]] += vectors * block.convolution.operations
-    for merging, vectors in merged_vectors(stack).items():
-        result[f"{name}.{merging}"] = 2 * vectors * _matrices(spec, f"{name}.{merging}")
+        for part, operations in convolutions(block, vectors).items():
+            result[owners[part]] += operations
+    for merging, (vectors, beside) in merged_vectors(stack).items():
+        result[f"{name}.{merging}"] = vectors * (2 * _matrices(spec, f"{name}.{merging}") + beside)
     result |= _by_readout(spec, name, 1 if decodes else returned_vectors(stack, length))
     return {owner: batch * work + shared.get(owner, 0) for owner, work in result.items()}
 
@@ -186,13 +186,13 @@ def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
         vectors * _matrices(spec, f"{name}.layers.{layer}") for layer, vectors in enumerate(read)
     )
     matrices += 2 * sum(
-        vectors * _matrices(spec, f"{name}.{merging}") for merging, vectors in merged_vectors(stack).items()
+        vectors * _matrices(spec, f"{name}.{merging}")
+        for merging, (vectors, _) in merged_vectors(stack).items()
     )
+    matrices += sum(vectors * beside for vectors, beside in merged_vectors(stack).values())
     matrices += input_of(stack).operations(stack.embedding) + sum(_around(spec, name, size).values())
     matrices += sum(_read_out(spec, readout, last) for readout in readouts if readout.for_decoder)
-    matrices += sum(
-        vectors * block.convolution.operations for block, vectors in layers if block.convolution is not None
-    )
+    matrices += sum(sum(convolutions(block, vectors).values()) for block, vectors in layers)
     head = sum(_read_out(spec, readout, last) for readout in readouts if not readout.for_decoder)
     attention = sum(sum(_attention(block, vectors).values()) for block, vectors in layers)
     positions = [relative(stack, block, vectors) for block, vectors in layers]

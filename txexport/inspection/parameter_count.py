@@ -7,6 +7,7 @@ from typing import assert_never
 
 from txexport.parts import input_of, parameters
 from txexport.spec import (
+    ConvolvedFeedForwardSpec,
     ExpertsSpec,
     FeedForwardSpec,
     ModelSpec,
@@ -97,7 +98,7 @@ def component(spec: ModelSpec, name: str) -> str:
         return _of_adapter(rest)
     if part in ("embedding", "squeeze"):
         return "norms" if rest[0] == "norm" else "embedding"
-    if part == "final_norm":
+    if part in ("final_norm", "norms"):
         return "norms"
     _, sublayer, inner, *_ = rest
     if sublayer == "feed_forward" and inner in ("router", "experts", "shared", "shared_router"):
@@ -126,7 +127,7 @@ def active(spec: ModelSpec, name: str) -> bool:
     if not inner:
         return True
     match spec.stacks[stack].layers[int(layer)].feed_forward:
-        case FeedForwardSpec():
+        case FeedForwardSpec() | ConvolvedFeedForwardSpec():
             return True
         case ExpertsSpec() as mixture:
             return int(inner.split(".")[0]) < mixture.top_k

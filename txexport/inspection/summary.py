@@ -8,6 +8,7 @@ from txexport.parts import input_of
 from txexport.spec import (
     AttentionSpec,
     ConvolutionModuleSpec,
+    ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -19,6 +20,7 @@ from txexport.spec import (
     MaskedAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
+    ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
     SparseAttentionSpec,
@@ -89,18 +91,23 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return f"{heads} (LowRank)"
         case PerformerAttentionSpec():
             return f"{heads} (Performer)"
+        case ReducedAttentionSpec(reduction=reduction):
+            return heads if reduction == 1 else f"{heads} on 1 of {reduction**2} keys"
         case WindowAttentionSpec(cosine=cosine):
             return heads if cosine is None else f"{heads} (cosines)"
         case _:
             assert_never(spec)
 
 
-def feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> str:
+def feed_forward(spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec) -> str:
     """Width and activation, and the number of experts."""
     match spec:
         case FeedForwardSpec():
             gated = "gated " * spec.gated
             return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation})"
+        case ConvolvedFeedForwardSpec():
+            convolved = f"convolved by {spec.kernel} x {spec.kernel}"
+            return f"feed-forward {spec.intermediate_size:,} ({spec.activation}, {convolved})"
         case ExpertsSpec():
             shared = "" if spec.shared is None else f", beside one of {feed_forward(spec.shared)}"
             return f"{spec.top_k} of {spec.num_experts} experts, each {feed_forward(spec.expert)}{shared}"

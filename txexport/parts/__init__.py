@@ -10,7 +10,7 @@ from txexport.contracts.stage import Stage
 from txexport.parts.architectures import architecture_of
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
-from txexport.parts.layer_outputs import check_outputs, last_before_norm, sums_layers
+from txexport.parts.layer_outputs import check_outputs, last_before_norm, reads_stages, sums_layers
 from txexport.parts.part import Architecture, Decoding, Head, Input, Readout
 from txexport.spec import ModelSpec
 from txexport.spec.shapes import Shapes
@@ -29,6 +29,7 @@ __all__ = [
     "last_before_norm",
     "limits",
     "parameters",
+    "reads_stages",
     "roles_of",
     "signatures",
     "stages",

@@ -16,6 +16,7 @@ from txexport.spec import (
     PositionedAttentionSpec,
     RoundedAlibiSpec,
     StackSpec,
+    StagedStackSpec,
     TextStackSpec,
 )
 
@@ -31,6 +32,11 @@ def sums_layers(spec: ModelSpec) -> bool:
     return isinstance(spec, EncoderSpec) and (spec.layer_sum or spec.head.depth is not None)
 
 
+def reads_stages(spec: ModelSpec) -> bool:
+    """Tell whether a head reads the maps of all stages."""
+    return isinstance(spec, EncoderSpec) and spec.head.segments is not None
+
+
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     """Raise UnsupportedError if a model's layers cannot return one of `outputs`."""
     if outputs and not isinstance(spec, DualEncoderSpec) and head_of(spec.head) is CHOICES:
@@ -43,6 +49,12 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
             f"outputs {names.HIDDEN_STATES}: the original's last one has size {spec.head.factored_size}, "
             f"the others {spec.stack.hidden_size}; ask for {names.ATTENTIONS} alone"
         )
+    for name, stack in spec.stacks.items() if names.HIDDEN_STATES in outputs else ():
+        if isinstance(stack, StagedStackSpec) and any(stage.norm is not None for stage in stack.stages):
+            raise UnsupportedError(
+                f"outputs {names.HIDDEN_STATES}: the original returns maps, not vectors, of the {name}; "
+                "leave them out"
+            )
     for name, stack in spec.stacks.items() if names.ATTENTIONS in outputs else ():
         if isinstance(stack, TextStackSpec) and isinstance(stack.relative, RoundedAlibiSpec):
             raise UnsupportedError(

@@ -53,12 +53,18 @@ def returned_vectors(stack: StackSpec, length: int) -> int:
     return behind(stack, input_of(stack).vectors(stack.embedding, length))
 
 
-def merged_vectors(stack: StackSpec) -> dict[str, int]:
-    """The number of vectors that each merging returns of a row, by its name; none without stages."""
+def merged_vectors(stack: StackSpec) -> dict[str, tuple[int, int]]:
+    """Of each merging, by its name: the vectors that it returns of a row, and the operations of one beside
+    those of its matrix. None without stages.
+    """
     if not isinstance(stack, StagedStackSpec):
         return {}
-    sizes = [rows * columns for rows, columns in stack.grids(stack.embedding.grid)]
-    return {f"mergings.{number}": size for number, size in enumerate(sizes[1:])}
+    grids, mergings = stack.grids(stack.embedding.grid), [stage.merging for stage in stack.stages]
+    return {
+        f"mergings.{number}": (rows * columns, merging.operations)
+        for number, ((rows, columns), merging) in enumerate(zip(grids[1:], mergings, strict=False))
+        if merging is not None
+    }
 
 
 def facts(stack: StackSpec, vectors: int = 1) -> GraphFacts:
@@ -123,6 +129,9 @@ def parameters(stack: StackSpec) -> Shapes:
         for number, stage in enumerate(stack.stages):
             if stage.merging is not None:
                 shapes |= under(f"mergings.{number}", merging(stage.merging))
+        for number, stage in enumerate(stack.stages):
+            if stage.norm is not None:
+                shapes |= under(f"norms.{number}", norm(stage.norm))
     if stack.final_norm is not None:
         shapes |= under("final_norm", norm(stack.final_norm))
     if (squeeze := squeeze_of(stack)) is not None:

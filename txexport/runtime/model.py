@@ -25,6 +25,7 @@ from txexport.runtime.tasks import (
     prefix_session,
     question_answering,
     scoring,
+    segmentation,
     speech_recognition,
     streaming,
     text_generation,
@@ -193,6 +194,7 @@ class Model:
     embed_speaker = on_bundle(audio_tasks.embed_speaker)
     detect = on_bundle(detection.detect)
     depth = on_bundle(depth.depth)
+    segment = on_bundle(segmentation.segment)
     classify_image = on_bundle(image_tasks.classify_image)
     image_to_text = on_bundle(image_to_text.image_to_text)
     embed_image = on_bundle(image_tasks.embed_image)

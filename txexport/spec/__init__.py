@@ -45,6 +45,7 @@ from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
+from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
 from txexport.spec.relative_attention import (
     DisentangledAttentionSpec,
     PositionedAttentionSpec,
@@ -61,10 +62,11 @@ from txexport.spec.relative_position import (
     SinusoidVectorsSpec,
 )
 from txexport.spec.rotary import RotarySpec
+from txexport.spec.segments import SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.squeeze import SqueezeSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
-from txexport.spec.staged import MergingSpec, StagedStackSpec, StageSpec
+from txexport.spec.staged import ConvolvedMergingSpec, MergingSpec, StagedStackSpec, StageSpec
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 from txexport.spec.waveform_stem import WaveformStemSpec
@@ -86,6 +88,8 @@ __all__ = [
     "ConvolutionModuleSpec",
     "ConvolutionNorm",
     "ConvolutionSpec",
+    "ConvolvedFeedForwardSpec",
+    "ConvolvedMergingSpec",
     "CosineSpec",
     "DecoderSpec",
     "DepthSpec",
@@ -123,12 +127,14 @@ __all__ = [
     "PositionNorm",
     "PositionSpec",
     "PositionedAttentionSpec",
+    "ReducedAttentionSpec",
     "RelativeKeyAttentionSpec",
     "RelativeSpec",
     "RelativeVectorsSpec",
     "RotarySpec",
     "RotatedInputAttentionSpec",
     "RoundedAlibiSpec",
+    "SegmentsSpec",
     "Sharing",
     "SignalStackSpec",
     "SinusoidVectorsSpec",

@@ -8,6 +8,7 @@ from txexport.spec import (
     LatentAttentionSpec,
     MaskedAttentionSpec,
     PositionedAttentionSpec,
+    ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
     SparseAttentionSpec,
@@ -58,6 +59,8 @@ def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttent
             return performer_attention(spec)
         case WindowAttentionSpec():
             return window_attention(spec)
+        case ReducedAttentionSpec():
+            return reduced_attention(spec)
         case _:
             assert_never(spec)
 
@@ -234,3 +237,19 @@ def window_attention(spec: WindowAttentionSpec) -> Shapes:
         **under("relative.up", linear(2, inner, True)),
         **under("relative.down", linear(inner, spec.num_heads, False)),
     }
+
+
+def reduced_attention(spec: ReducedAttentionSpec) -> Shapes:
+    """Query, key, value and output projections; the convolution before keys and values, and its norm."""
+    width, side = spec.hidden_size, spec.reduction
+    inner = spec.num_heads * spec.head_dim
+    shapes = {
+        **under("q", linear(width, inner, spec.bias)),
+        **under("k", linear(width, inner, spec.bias)),
+        **under("v", linear(width, inner, spec.bias)),
+        **under("o", linear(inner, width, True)),
+    }
+    if spec.norm is not None:
+        convolution: Shapes = {"weight": (width, width, side, side), "bias": (width,)}
+        shapes |= under("reduce", convolution) | under("reduced_norm", norm(spec.norm))
+    return shapes

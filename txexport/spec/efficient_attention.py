@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
+from txexport.spec.reduced_attention import ReducedAttentionSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
 
@@ -174,4 +175,5 @@ SparseAttentionSpec = (
     | LowRankAttentionSpec
     | PerformerAttentionSpec
     | WindowAttentionSpec
+    | ReducedAttentionSpec
 )

@@ -7,8 +7,10 @@ from txexport.errors import SpecError
 from txexport.spec.depth import DepthSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
+from txexport.spec.segments import SegmentsSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
+from txexport.spec.staged import StagedStackSpec
 
 SUMMED = (HeadKind.SEQUENCE, HeadKind.TOKENS, HeadKind.SPEAKER)  # heads that read a sum of layers
 
@@ -79,6 +81,8 @@ class EncoderSpec:
             )
         if self.head.depth is not None:
             self._check_depth(self.head.depth)
+        if self.head.segments is not None:
+            self._check_segments(self.head.segments)
         if self.vector is not None:
             self._check_vector(self.vector)
         if self.head.kind == HeadKind.MASKED_LM:
@@ -107,6 +111,16 @@ class EncoderSpec:
             raise SpecError(
                 f"EncoderSpec: depths of the layers {depth.layers} of {self.encoder.num_layers}; expected "
                 "the last layer among them"
+            )
+
+    def _check_segments(self, segments: SegmentsSpec) -> None:
+        """Raise SpecError where the stack has no stages, or others."""
+        stages = self.encoder.stages if isinstance(self.encoder, StagedStackSpec) else ()
+        sizes = tuple(stage.hidden_size for stage in stages if stage.norm is not None)
+        if not stages or sizes != segments.sizes or len(sizes) != len(stages):
+            raise SpecError(
+                f"EncoderSpec: segments of maps of {segments.sizes} channels, but {len(stages)} stages, with "
+                f"norms of {sizes}; expected one map for each stage, and a norm in each"
             )
 
     def _check_vector(self, vector: VectorSpec) -> None:

@@ -69,6 +69,7 @@ class HeadKind(StrEnum):
     SPEAKER = "speaker"  # a vector of a speaker; Snyder et al. 2018
     BOXES = "boxes"  # every query: labels and a box; Carion et al. 2020
     DEPTH = "depth"  # every pixel: its depth; Ranftl et al. 2021
+    SEGMENTS = "segments"  # every pixel: scores of labels; Long et al. 2015
     SPANS = "spans"  # every token: how well a span starts and ends there
 
 

@@ -9,9 +9,16 @@ from txexport.spec.depth import DepthSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.segments import SegmentsSpec
 from txexport.spec.stack import TextStackSpec
 
 UNLABELLED = (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM, HeadKind.DEPTH)
+OF_KINDS = {  # fields that one kind of head has
+    "time_delay": HeadKind.SPEAKER,
+    "boxes": HeadKind.BOXES,
+    "depth": HeadKind.DEPTH,
+    "segments": HeadKind.SEGMENTS,
+}
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,8 @@ class HeadSpec:
     `factored_size`, vectors are projected to that width first: a causal LM's without a bias, to the width of
     the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
     is made by `time_delay`, and its scores are as many as `labels`. A detector's `labels` are those of
-    `boxes`, the last of them "no object". A head of `depth` has no labels.
+    `boxes`, the last of them "no object". A head of `depth` has no labels; one of `segments` scores
+    them for the places of a map.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -89,24 +97,16 @@ class HeadSpec:
     time_delay: TimeDelaySpec | None = None
     boxes: BoxesSpec | None = None
     depth: DepthSpec | None = None
+    segments: SegmentsSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
-        if (self.time_delay is not None) != (self.kind == HeadKind.SPEAKER):
-            raise SpecError(
-                f"HeadSpec: time_delay is {self.time_delay} in a head of kind '{self.kind}'; expected one "
-                f"with '{HeadKind.SPEAKER}', and None with another"
-            )
-        if (self.boxes is not None) != (self.kind == HeadKind.BOXES):
-            raise SpecError(
-                f"HeadSpec: boxes is {self.boxes} in a head of kind '{self.kind}'; expected one with "
-                f"'{HeadKind.BOXES}', and None with another"
-            )
-        if (self.depth is not None) != (self.kind == HeadKind.DEPTH):
-            raise SpecError(
-                f"HeadSpec: depth is {self.depth} in a head of kind '{self.kind}'; expected one with "
-                f"'{HeadKind.DEPTH}', and None with another"
-            )
+        for name, kind in OF_KINDS.items():
+            if (getattr(self, name) is not None) != (self.kind == kind):
+                raise SpecError(
+                    f"HeadSpec: {name} is {getattr(self, name)} in a head of kind '{self.kind}'; expected "
+                    f"one with '{kind}', and None with another"
+                )
         labelled = self.kind not in UNLABELLED
         if labelled != (self.labels > 0) or (labelled and self.tied):
             expected = "1 or more, and tied=False" if labelled else "0"

@@ -9,6 +9,7 @@ from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import Activation, NormPlacement
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec
 from txexport.spec.relative_attention import (
     CONFORMER_ONLY,
     PositionedAttentionSpec,
@@ -151,7 +152,7 @@ class BlockSpec:
     """
 
     attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
-    feed_forward: FeedForwardSpec | ExpertsSpec
+    feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec
     norm: NormSpec
     placement: NormPlacement
     cross_attention: AttentionSpec | None = None

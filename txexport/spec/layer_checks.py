@@ -3,7 +3,10 @@
 from typing import Any
 
 from txexport.errors import SpecError, positive
+from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
 from txexport.spec.window_attention import WindowAttentionSpec
+
+OF_GRIDS = (WindowAttentionSpec, ReducedAttentionSpec, ConvolvedFeedForwardSpec)
 
 
 def check_layers(stack: Any) -> None:
@@ -13,8 +16,9 @@ def check_layers(stack: Any) -> None:
     if not 1 <= len(stack.blocks) <= stack.num_layers:
         raise SpecError(f"{name}: {len(stack.blocks)} blocks for {stack.num_layers} layers")
     for block in stack.blocks:
-        if isinstance(block.attention, WindowAttentionSpec):
-            raise SpecError(f"{name}: attention is in windows of a grid, expected a StagedStackSpec")
+        for part in (block.attention, block.feed_forward):
+            if isinstance(part, OF_GRIDS):
+                raise SpecError(f"{name}: {type(part).__name__} reads a grid, expected a StagedStackSpec")
         if block.attention.hidden_size != width:
             raise SpecError(
                 f"{name}: the embedding is {width} wide, its blocks {block.attention.hidden_size}"

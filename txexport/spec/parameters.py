@@ -8,6 +8,8 @@ from typing import assert_never
 from txexport.spec import (
     BlockSpec,
     ConvolutionModuleSpec,
+    ConvolvedFeedForwardSpec,
+    ConvolvedMergingSpec,
     ExpertsSpec,
     FeedForwardSpec,
     MergingSpec,
@@ -17,13 +19,15 @@ from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
-def feed_forward(spec: FeedForwardSpec | ExpertsSpec) -> Shapes:
+def feed_forward(spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec) -> Shapes:
     """One network, or a mixture of them."""
     match spec:
         case FeedForwardSpec():
             return dense_feed_forward(spec)
         case ExpertsSpec():
             return experts(spec)
+        case ConvolvedFeedForwardSpec():
+            return convolved_feed_forward(spec)
         case _:
             assert_never(spec)
 
@@ -33,6 +37,17 @@ def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
     up = linear(spec.hidden_size, spec.intermediate_size, spec.bias)
     down = linear(spec.intermediate_size, spec.hidden_size, spec.bias)
     return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down)
+
+
+def convolved_feed_forward(spec: ConvolvedFeedForwardSpec) -> Shapes:
+    """The projections up and down, and the convolution of each channel."""
+    inner, kernel = spec.intermediate_size, spec.kernel
+    convolution: Shapes = {"weight": (inner, 1, kernel, kernel), "bias": (inner,)}
+    return {
+        **under("up", linear(spec.hidden_size, inner, True)),
+        **under("convolution", convolution),
+        **under("down", linear(inner, spec.hidden_size, True)),
+    }
 
 
 def experts(spec: ExpertsSpec) -> Shapes:
@@ -105,6 +120,9 @@ def block(spec: BlockSpec) -> Shapes:
     return shapes
 
 
-def merging(spec: MergingSpec) -> Shapes:
-    """The norm and the projection of four vectors."""
+def merging(spec: MergingSpec | ConvolvedMergingSpec) -> Shapes:
+    """The norm and the projection of four vectors, or of those under a kernel."""
+    if isinstance(spec, ConvolvedMergingSpec):
+        convolution: Shapes = {"weight": (spec.size, spec.hidden_size, spec.kernel, spec.kernel)}
+        return under("project", convolution | {"bias": (spec.size,)}) | under("norm", norm(spec.norm))
     return under("norm", norm(spec.norm)) | under("project", linear(spec.joined, spec.size, False))

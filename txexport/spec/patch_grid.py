@@ -13,6 +13,9 @@ class PatchGridSpec:
     Images may have any size, and are padded by zeros at the bottom and on the right to whole patches.
     `image_size` is height and width in training. If `positioned`, a table of positions for that size is added
     last; it is interpolated for other sizes.
+
+    With a `kernel`, patches overlap (Xie et al. 2021, 3.1): a vector is projected from a square of `kernel`
+    pixels around one of every `patch_size` squared, with zeros around the image.
     """
 
     hidden_size: int
@@ -21,6 +24,7 @@ class PatchGridSpec:
     norm: NormSpec
     channels: int = 3
     positioned: bool = False
+    kernel: int | None = None
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "patch_size", "channels")
@@ -28,6 +32,16 @@ class PatchGridSpec:
             raise SpecError(f"PatchGridSpec: {self.image_size} pixels hold no patch of {self.patch_size}")
         if self.norm.size != self.hidden_size:
             raise SpecError(f"PatchGridSpec: norm is {self.norm.size} wide, patches {self.hidden_size}")
+        if self.kernel is not None and (self.kernel % 2 == 0 or self.kernel < self.patch_size):
+            raise SpecError(
+                f"PatchGridSpec: kernel is {self.kernel} for patches of {self.patch_size}; expected an odd "
+                "number, at least as large"
+            )
+
+    @property
+    def side(self) -> int:
+        """The side in pixels of the square that a vector is projected from."""
+        return self.kernel or self.patch_size
 
     @property
     def positions(self) -> int:

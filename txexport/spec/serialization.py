@@ -52,8 +52,12 @@ TYPES: dict[str, type] = {
     "low_rank": specs.LowRankAttentionSpec,
     "performer": specs.PerformerAttentionSpec,
     "window": specs.WindowAttentionSpec,
+    "reduced": specs.ReducedAttentionSpec,
     "feed_forward": specs.FeedForwardSpec,
     "experts": specs.ExpertsSpec,
+    "convolved_feed_forward": specs.ConvolvedFeedForwardSpec,
+    "merging": specs.MergingSpec,
+    "convolved_merging": specs.ConvolvedMergingSpec,
 }
 NAMES = {kind: name for name, kind in TYPES.items()}
 

@@ -7,8 +7,11 @@ from txexport.errors import SpecError, positive
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
+from txexport.spec.reduced_attention import ReducedAttentionSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.window_attention import WindowAttentionSpec
+
+OverGrid = WindowAttentionSpec | ReducedAttentionSpec  # attention within stages
 
 
 @dataclass(frozen=True)
@@ -35,27 +38,73 @@ class MergingSpec:
         """The width of four vectors side by side."""
         return 4 * self.hidden_size
 
+    @property
+    def stride(self) -> int:
+        """The number of rows, or columns, that become one."""
+        return 2
+
+    @property
+    def operations(self) -> int:
+        """Those of a vector beside its projection by a matrix: none."""
+        return 0
+
+
+@dataclass(frozen=True)
+class ConvolvedMergingSpec:
+    """Vectors around one of every `stride` squared, convolved to `size` numbers (Xie et al. 2021, 3.1).
+
+    The convolution reads `kernel` by `kernel` vectors, with zeros around the grid; the norm follows it.
+    """
+
+    hidden_size: int
+    size: int
+    kernel: int
+    stride: int
+    norm: NormSpec
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "size", "kernel", "stride")
+        if self.kernel % 2 == 0 or self.kernel < self.stride:
+            raise SpecError(
+                f"ConvolvedMergingSpec: kernel is {self.kernel} with stride {self.stride}; expected an odd "
+                "number, at least as large"
+            )
+        if self.norm.size != self.size:
+            raise SpecError(f"ConvolvedMergingSpec: norm is {self.norm.size} wide, expected {self.size}")
+
+    @property
+    def operations(self) -> int:
+        """Those of a vector: the products of the convolution."""
+        return 2 * self.kernel**2 * self.hidden_size * self.size
+
 
 @dataclass(frozen=True)
 class StageSpec:
-    """`num_layers` layers over a grid; layer i has the block `blocks[i % len(blocks)]`. Then a `merging`."""
+    """`num_layers` layers over a grid; layer i has the block `blocks[i % len(blocks)]`. Then a `merging`.
+
+    A `norm` follows the layers; a head that reads every stage reads its output.
+    """
 
     blocks: tuple[BlockSpec, ...]
     num_layers: int
-    merging: MergingSpec | None = None
+    merging: MergingSpec | ConvolvedMergingSpec | None = None
+    norm: NormSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "num_layers")
         if not 1 <= len(self.blocks) <= self.num_layers:
             raise SpecError(f"StageSpec: {len(self.blocks)} blocks for {self.num_layers} layers")
         for block in self.blocks:
-            if not isinstance(block.attention, WindowAttentionSpec):
+            if not isinstance(block.attention, OverGrid):
                 kind = type(block.attention).__name__
-                raise SpecError(f"StageSpec: attention is {kind}, expected WindowAttentionSpec")
+                raise SpecError(
+                    f"StageSpec: attention is {kind}, expected WindowAttentionSpec or ReducedAttentionSpec"
+                )
         widths = {block.attention.hidden_size for block in self.blocks}
         widths |= set() if self.merging is None else {self.merging.hidden_size}
+        widths |= set() if self.norm is None else {self.norm.size}
         if len(widths) > 1:
-            raise SpecError(f"StageSpec: layers and merging are {sorted(widths)} wide, expected one width")
+            raise SpecError(f"StageSpec: layers, merging and norm are {sorted(widths)} wide, expected one")
 
     @property
     def hidden_size(self) -> int:
@@ -134,7 +183,8 @@ class StagedStackSpec:
     def grids(self, grid: tuple[int, int]) -> list[tuple[int, int]]:
         """Rows and columns in every stage, for those of the embedding."""
         result = [grid]
-        for _ in self.stages[1:]:
+        for stage in self.stages[:-1]:
+            assert stage.merging is not None
             rows, columns = result[-1]
-            result.append(((rows + 1) // 2, (columns + 1) // 2))
+            result.append((-(-rows // stage.merging.stride), -(-columns // stage.merging.stride)))
         return result

@@ -6,11 +6,14 @@ from txexport.tasks.task import LABELS, VECTOR, Method, Task
 BOX = "struct<xmin:double,ymin:double,xmax:double,ymax:double>"
 OBJECTS = f"array<struct<label:string,score:double,box:{BOX}>>"
 DEPTH_MAP = "struct<predicted_depth:array<array<float>>,depth:array<array<int>>>"
+MASK = "struct<size:array<bigint>,counts:array<bigint>>"
+SEGMENTS = f"array<struct<label:string,score:double,mask:{MASK}>>"
 METHODS = (
     Method("embed_image", ("image",), "embedding", VECTOR),
     Method("classify_image", ("image",), "labels", LABELS),
     Method("detect", ("image",), "objects", OBJECTS),
     Method("depth", ("image",), "depth", DEPTH_MAP),
+    Method("segment", ("image",), "segments", SEGMENTS),
     Method("match", ("image",), "labels", LABELS),
 )
 ROWS = (
@@ -35,6 +38,13 @@ ROWS = (
         HeadKind.DEPTH,
         "AutoModelForDepthEstimation",
         ("depth",),
+    ),
+    Task(
+        "image-segmentation",
+        (Architecture.ENCODER,),
+        HeadKind.SEGMENTS,
+        "AutoModelForSemanticSegmentation",
+        ("segment",),
     ),
     Task(
         "zero-shot-image-classification",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import onnx_ir as ir
 
 from txexport.contracts import Signature
-from txexport.parts import last_before_norm, sums_layers
+from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import ModelSpec, SignalStackSpec, StackSpec, StagedStackSpec
 from txgraphs._graph import Graph
 from txgraphs.encoder_stack import signal_encoder
@@ -20,7 +20,8 @@ Values = dict[str, ir.Value]
 def layers_of(spec: ModelSpec, graph: Graph, stack: StackSpec, name: str | None) -> Given:
     """The outputs of every layer of a stack that the graph promises, to be filled; `name` as LayerOutputs."""
     states: dict[str, ir.Value] | None = {} if sums_layers(spec) else None
-    return Given(graph.asked, name, last_before_norm(spec, stack), states)
+    maps: dict[str, ir.Value] | None = {} if reads_stages(spec) else None
+    return Given(graph.asked, name, last_before_norm(spec, stack), states, maps)
 
 
 def signal_states(

@@ -20,6 +20,7 @@ from txgraphs.architectures._model import (
 from txgraphs.encoder_stack import encoder
 from txgraphs.heads import head_outputs
 from txgraphs.heads.depth import depth_head
+from txgraphs.heads.segments import segments_head
 from txgraphs.heads.sequence import sequence_head
 from txgraphs.heads.vectors import pooler, sequence_vector
 from txgraphs.layer_sum import layer_sum
@@ -38,6 +39,9 @@ def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new:
             depth = depth_head(spec.head.depth, graph / "head", states, *inputs.values())
             graph.add_outputs({names.PREDICTED_DEPTH: depth})
             add_layers(graph, layers)
+            return {roles.MODEL: graph}
+        if layers.maps is not None:
+            graph.add_outputs({names.LOGITS: segments_head(spec.head, graph / "head", layers.maps)})
             return {roles.MODEL: graph}
         if layers.states is not None:
             x = layer_sum(graph / "layer_sum", layers.states)

@@ -19,9 +19,13 @@ def patch_grid_embedding(spec: PatchGridSpec, g: Body, pixel_values: ir.Value) -
     pixel_values (B,channels,height,width) -> x (B,R,C,W), rows and columns of patches.
     """
     op, strides = g.op, [spec.patch_size] * 2
-    pixels = g.call(whole_patches(spec.patch_size), pixel_values)
     weights = g.weight("project.weight"), g.weight("project.bias")
-    grid = op.Conv(pixels, *weights, strides=strides, name="grid")  # (B, W, R, C)
+    if spec.kernel is None:
+        pixels = g.call(whole_patches(spec.patch_size), pixel_values)
+        grid = op.Conv(pixels, *weights, strides=strides, name="grid")  # (B, W, R, C)
+    else:
+        around = [spec.kernel // 2] * 4
+        grid = op.Conv(pixel_values, *weights, pads=around, strides=strides, name="grid")
     x = norm(spec.norm, g / "norm", op.Transpose(grid, perm=[0, 2, 3, 1]))  # (B, R, C, W)
     if spec.positioned:
         positions = g.call(

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
-from txexport.parts import last_before_norm, sums_layers
+from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import ModelSpec, StackSpec, StagedStackSpec, TextStackSpec
 from txmodels.decoder_stack import KeyValues
 from txmodels.encoder_stack import Encoder, SignalEncoder
@@ -16,7 +16,8 @@ from txmodels.staged_stack import StagedEncoder
 def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name: str | None) -> Given:
     """The `outputs` of every layer of a stack, to be filled; `name` as LayerOutputs."""
     states: dict[str, Tensor] | None = {} if sums_layers(spec) else None
-    return Given(outputs, name, last_before_norm(spec, stack), states)
+    maps: dict[str, Tensor] | None = {} if reads_stages(spec) else None
+    return Given(outputs, name, last_before_norm(spec, stack), states, maps)
 
 
 def encoder(spec: StackSpec, weighted: bool) -> Encoder | SignalEncoder | StagedEncoder:

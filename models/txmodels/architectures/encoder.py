@@ -64,6 +64,8 @@ class EncoderModel(nn.Module):
         if self.spec.head.depth is not None:
             states = self._read_by_head(self.spec.head.depth.layers, layers.states or {}, x)
             return {names.PREDICTED_DEPTH: self.head(states, signal)} | layers.values
+        if layers.maps is not None:
+            return {names.LOGITS: self.head(layers.maps)}
         if layers.states is not None:
             x = self.layer_sum(layers.states)
             mask = None if mask is None else mask[:, : x.shape[1]]  # also of a squeezed stack's fewer vectors

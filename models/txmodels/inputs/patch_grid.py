@@ -14,14 +14,17 @@ class PatchGridEmbedding(nn.Module):
     def __init__(self, spec: PatchGridSpec):
         super().__init__()
         self.spec = spec
-        width, size = spec.hidden_size, spec.patch_size
-        self.project = nn.Conv2d(spec.channels, width, size, size)
+        width, around = spec.hidden_size, 0 if spec.kernel is None else spec.kernel // 2
+        self.project = nn.Conv2d(spec.channels, width, spec.side, spec.patch_size, around)
         self.norm = Norm(spec.norm)
         self.position = nn.Embedding(spec.positions, width) if spec.positioned else None
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """pixel_values (B,channels,height,width) -> x (B,R,C,W), rows and columns of patches."""
-        grid = self.project(whole_patches(self.spec.patch_size, pixel_values))  # (B, W, R, C)
+        pixels = pixel_values
+        if self.spec.kernel is None:
+            pixels = whole_patches(self.spec.patch_size, pixel_values)
+        grid = self.project(pixels)  # (B, W, R, C)
         x: Tensor = self.norm(grid.permute(0, 2, 3, 1))  # (B, R, C, W)
         if self.position is not None:
             positions = resized(self.position.weight, grid.shape[2:], self.spec.grid)  # (R * C, W)

@@ -11,13 +11,12 @@ from txexport.parts import stacks
 from txexport.parts.architectures import _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.cases import EncoderCase
-from txexport.parts.heads import head_of
-from txexport.parts.heads.depth import operations
+from txexport.parts.heads import depth, head_of, segments
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
 from txexport.parts.vectors import vector_name
-from txexport.spec import EncoderSpec, HeadKind, PatchSpec, Pick
+from txexport.spec import EncoderSpec, HeadKind, PatchSpec, Pick, StagedStackSpec
 from txexport.spec.lengths import output_size
 from txexport.spec.shapes import Shapes, linear, under
 
@@ -63,12 +62,19 @@ class Encoder:
         )
 
     def _head(self, spec: EncoderSpec) -> Readout:
-        """The head; one of depths is of convolutions over the patches of an image of `image_size`."""
-        readout = _readouts.head(spec.head, spec.vocab_size, "encoder.embedding.word.weight")
-        if spec.head.depth is None or not isinstance(spec.encoder.embedding, PatchSpec):
-            return readout
-        work = operations(spec.head.depth, spec.encoder.hidden_size, *spec.encoder.embedding.grid)
-        return replace(readout, operations=work)
+        """The head; one of pixels is of convolutions over the patches of an image of `image_size`."""
+        readout, stack = (
+            _readouts.head(spec.head, spec.vocab_size, "encoder.embedding.word.weight"),
+            spec.encoder,
+        )
+        if spec.head.depth is not None and isinstance(stack.embedding, PatchSpec):
+            work = depth.operations(spec.head.depth, stack.hidden_size, *stack.embedding.grid)
+            return replace(readout, operations=work)
+        if spec.head.segments is not None and isinstance(stack, StagedStackSpec):
+            grids = stack.grids(stack.embedding.grid)
+            work = segments.operations(spec.head.segments, spec.head.labels, grids)
+            return replace(readout, every=False, operations=work)
+        return readout
 
     def vector_output(self, spec: EncoderSpec) -> str | None:
         """The pooler's, or that of the spec's vector."""

@@ -1,5 +1,6 @@
 """Images of any size as grids of patches (Liu et al. 2021, 3.1)."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ from txexport.contracts.contract import Port, floats
 from txexport.contracts.stage import GraphFacts
 from txexport.parts.inputs._signals import noise, signal_cases
 from txexport.parts.part import Shape, SignalCase, Sources
-from txexport.spec import PatchGridSpec, StagedStackSpec, WindowAttentionSpec
+from txexport.spec import BlockSpec, PatchGridSpec, ReducedAttentionSpec, StagedStackSpec, WindowAttentionSpec
 from txexport.spec.shapes import Shapes, norm, under
 
 
@@ -40,7 +41,7 @@ class PatchGrid:
 
     def parameters(self, embedding: PatchGridSpec) -> Shapes:
         """The projection of patches, the norm, and the table of positions."""
-        width, size = embedding.hidden_size, embedding.patch_size
+        width, size = embedding.hidden_size, embedding.side
         shapes: Shapes = {
             "project.weight": (width, embedding.channels, size, size),
             "project.bias": (width,),
@@ -54,14 +55,15 @@ class PatchGrid:
 
     def operations(self, embedding: PatchGridSpec) -> int:
         """The projection of every patch of an image of `image_size`."""
-        pixels = embedding.channels * embedding.patch_size**2
+        pixels = embedding.channels * embedding.side**2
         return 2 * embedding.length * embedding.hidden_size * pixels
 
     def summary(self, stack: StagedStackSpec) -> list[str]:
         """Size of images in training and of patches, positions."""
         embedding = stack.embedding
         height, width = embedding.image_size
-        size = f"{height} x {width} pixels in squares of {embedding.patch_size}, any size"
+        overlap = "" if embedding.kernel is None else f" that overlap to {embedding.kernel}"
+        size = f"{height} x {width} pixels in squares of {embedding.patch_size}{overlap}, any size"
         learned = f"{embedding.positions:,} learned positions, interpolated for other sizes"
         return [size, learned] if embedding.positioned else [size]
 
@@ -72,14 +74,13 @@ class PatchGrid:
     def cases(self, stack: StagedStackSpec, vectors: int) -> Iterator[SignalCase]:
         """Batches of images, one of them black, and of four other sizes.
 
-        The least grid of the last stage is one window. Others are oblong, of parts of patches, odd before
-        a merging, and of several windows in the last stage, so that its layers are shifted.
+        The least grid of every stage is one window, or gives one key. Others are oblong, of parts of patches,
+        odd before a merging, and of several windows in the last stage, so that its layers are shifted.
         """
         embedding, side = stack.embedding, stack.embedding.patch_size
-        kinds = [block.attention for block in stack.stages[-1].blocks]
-        window = max(kind.window for kind in kinds if isinstance(kind, WindowAttentionSpec))
-        double = 2 ** (len(stack.stages) - 1)
-        least = ((window - 1) * double + 1) * side  # the least that gives the last stage a whole window
+        window = max(least_grid(block) for block in stack.stages[-1].blocks)
+        double = math.prod(stage.merging.stride for stage in stack.stages if stage.merging is not None)
+        least = least_edge(stack)
         part = 0 if embedding.positioned else side - 1
         sizes = [
             ("two of the least size", (2, least - part, least - part)),
@@ -89,6 +90,24 @@ class PatchGrid:
         ]
         named = [(name, (rows, embedding.channels, height, width)) for name, (rows, height, width) in sizes]
         return signal_cases(stack, named)
+
+
+def least_grid(block: BlockSpec) -> int:
+    """The rows that a layer needs: a window of them, or those of a key."""
+    kind = block.attention
+    if isinstance(kind, ReducedAttentionSpec):
+        return kind.reduction
+    return kind.window if isinstance(kind, WindowAttentionSpec) else 1
+
+
+def least_edge(stack: StagedStackSpec) -> int:
+    """The least edge of an image in whole patches, in pixels, whose grid no stage finds too small."""
+    least, stride = 1, 1
+    for stage in stack.stages:
+        needed = max(least_grid(block) for block in stage.blocks)
+        least = max(least, (needed - 1) * stride + 1)
+        stride *= 1 if stage.merging is None else stage.merging.stride
+    return least * stack.embedding.patch_size
 
 
 INPUT = PatchGrid()

@@ -54,6 +54,12 @@ DPT = {
     "ensure_multiple_of": 1,
     "keep_aspect_ratio": False,
 }
+SEGFORMER = {
+    "size": {"height": 512, "width": 512},
+    "resample": BILINEAR,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+}
 
 # The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -66,8 +72,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "DINOv3ViTImageProcessor": PLAIN | DINOV3,
     "YolosImageProcessor": PLAIN | YOLOS,
     "DPTImageProcessor": PLAIN | DPT,
+    "SegformerImageProcessor": PLAIN | SEGFORMER,
 }
 MULTIPLES = {"YolosImageProcessor": 16}  # processors with a longest edge, and what edges are multiples of
+WITHOUT_CROP = {"YolosImageProcessor", "SegformerImageProcessor"}  # processors that ignore do_center_crop
 RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
 
 # The processor by model type, for files that name none.
@@ -78,6 +86,7 @@ BY_MODEL = {
     "dinov2_with_registers": "BitImageProcessor",
     "dinov3_vit": "DINOv3ViTImageProcessor",
     "yolos": "YolosImageProcessor",
+    "segformer": "SegformerImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "swin": "ViTImageProcessor",
     "swinv2": "ViTImageProcessor",

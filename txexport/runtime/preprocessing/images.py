@@ -18,6 +18,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     MULTIPLES,
     PLAIN,
     RESIZED_AS_VALUES,
+    WITHOUT_CROP,
 )
 from txexport.runtime.preprocessing.image_sizes import edges, multiples_of, pixels_of, resized, size_of
 from txexport.runtime.preprocessing.preprocessor import read_settings
@@ -73,7 +74,7 @@ class Images:
         if options["do_resize"]:
             nearest = "ensure_multiple_of" in DEFAULTS[kind]
             self.size = multiples_of(options) if nearest else size_of(options, MULTIPLES.get(kind))
-        crops = options["do_center_crop"] and kind not in MULTIPLES  # which ignore the setting
+        crops = options["do_center_crop"] and kind not in WITHOUT_CROP
         crop = edges("crop_size", options["crop_size"], True) if crops else None
         if isinstance(crop, int):
             raise UnsupportedError(

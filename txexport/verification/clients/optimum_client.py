@@ -18,6 +18,7 @@ CLASSES = {
     "question-answering": ort.ORTModelForQuestionAnswering,
     "multiple-choice": ort.ORTModelForMultipleChoice,
     "image-classification": ort.ORTModelForImageClassification,
+    "image-segmentation": ort.ORTModelForSemanticSegmentation,
     "audio-classification": ort.ORTModelForAudioClassification,
     "audio-frame-classification": ort.ORTModelForAudioFrameClassification,
     "audio-xvector": ort.ORTModelForAudioXVector,
