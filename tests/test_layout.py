@@ -258,6 +258,7 @@ SPECIALISED = {
         "capped_mix",
         "filled_mix",
         "own_mix",
+        "plain_mix",
         "scale_of",
         "shared_mix",
     },
@@ -266,6 +267,15 @@ SPECIALISED = {
     "architectures/dual_encoder.py": {"text_vectors", "image_vectors", "dual_encoder_models"},
     "architectures/decoder.py": {"decoder_models"},
     "architectures/encoder.py": {"encoder_models"},
+    "architectures/promptable.py": {
+        "of_every_image",
+        "promptable_models",
+        "relative_points",
+        "with_no_point",
+        "without_first",
+    },
+    "mask_decoder.py": {"as_map", "grouped", "grouped_masks", "of_each", "with_learned"},
+    "window_attention.py": {"window_parts"},
     "architectures/encoder_decoder.py": {"encoder_decoder_models"},
     "model.py": {"models"},
     **{f"heads/{head}.py": {"outputs"} for head in HEADS},
@@ -279,7 +289,7 @@ WHOLE = {
     **{f"heads/{head}.py": {"head", "no_head"} for head in HEADS},
     **{
         f"architectures/{one}.py": {f"{one}_model"}
-        for one in ("decoder", "dual_encoder", "encoder", "encoder_decoder")
+        for one in ("decoder", "dual_encoder", "encoder", "encoder_decoder", "promptable")
     },
 }
 # Single operators of ONNX.

@@ -286,6 +286,32 @@ SEGFORMER = {
     "mlp_ratios": [2, 3, 2],
     "decoder_hidden_size": 18,
 }
+SAM = {
+    "vision_config": {
+        "hidden_size": 36,
+        "num_attention_heads": 3,
+        "num_hidden_layers": 3,
+        "mlp_ratio": 2.0,
+        "image_size": 60,
+        "patch_size": 6,
+        "window_size": 4,
+        "global_attn_indexes": [1],
+        "output_channels": 16,
+        "num_pos_feats": 8,
+    },
+    "prompt_encoder_config": {
+        "hidden_size": 16,
+        "image_size": 60,
+        "patch_size": 6,
+        "mask_input_channels": 4,
+    },
+    "mask_decoder_config": {
+        "hidden_size": 16,
+        "mlp_dim": 20,
+        "num_attention_heads": 2,
+        "iou_head_hidden_dim": 12,
+    },
+}
 CLIP = {
     "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
     "vision_config": VIT | {"hidden_size": 60, "num_hidden_layers": 3},
@@ -442,6 +468,7 @@ FAMILIES = {
         VIT | {"image_size": [30, 42], "num_detection_tokens": 7, "num_labels": 5, "num_hidden_layers": 3},
     ),
     "segformer": ("SegformerForSemanticSegmentation", SEGFORMER),
+    "sam": ("SamModel", SAM),
     "swin": ("SwinModel", SWIN),
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),

@@ -155,6 +155,15 @@ def unmasked_attention(q, k, v, scale: float):
 
 
 @script(domain, default_opset=old)
+def plain_mix(q, k, v, scale: float):
+    """As `unmasked_attention`, where every head has keys of its own, and values may be narrower."""
+    keys = old.Transpose(k, perm=[0, 1, 3, 2])  # (B, N, H, T)
+    scores = old.MatMul(q * old.Constant(value_float=scale), keys)  # (B, N, S, T)
+    mixed = old.MatMul(old.Softmax(scores, axis=-1), v)  # (B, N, S, V)
+    return mixed
+
+
+@script(domain, default_opset=old)
 def capped_mix(q, k, v, mask, scale: float, softcap: float):
     """As `spelled_attention`, with scores s that become softcap * tanh(s / softcap)."""
     cap = old.Constant(value_float=softcap)
@@ -237,7 +246,7 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
     if opset == OPSET:
         return list(functions)
     # Functions that are replaced completely.
-    mixes = own_mix, biased_mix, capped_mix, filled_mix, shared_mix
+    mixes = own_mix, plain_mix, biased_mix, capped_mix, filled_mix, shared_mix
     whole: dict[str, OnnxFunction] = {f.name: f for f in mixes}
     lowered = [
         ir.serde.deserialize_function(whole[f.name].to_function_proto()) if f.name in whole else f

@@ -14,6 +14,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -31,6 +32,7 @@ from txgraphs.attention import attention, cached_attention, cross_attention, sha
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
+from txgraphs.grid_attention import grid_attention
 from txgraphs.latent_attention import cached_latent_attention, latent_attention
 from txgraphs.linformer_attention import linformer_attention
 from txgraphs.local_attention import local_attention
@@ -62,6 +64,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LowRankAttentionSpec: low_rank_attention,
     PerformerAttentionSpec: performer_attention,
     WindowAttentionSpec: window_attention,
+    GridAttentionSpec: grid_attention,
     ReducedAttentionSpec: reduced_attention,
 }
 FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {

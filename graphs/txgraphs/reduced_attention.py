@@ -8,6 +8,7 @@ from txgraphs.activation import activation
 from txgraphs.attention import merge, split
 from txgraphs.linear import linear
 from txgraphs.norm import norm
+from txgraphs.scaled_dot_product_attention import plain_mix
 
 
 @component("y")
@@ -26,7 +27,7 @@ def reduced_attention(spec: ReducedAttentionSpec, g: Body, x: ir.Value) -> ir.Va
     q = g.call(split, linear(spec.bias, g / "q", x), heads)  # (B, N, S, H)
     k = g.call(split, linear(spec.bias, g / "k", read), heads)  # (B, N, T, H)
     v = g.call(split, linear(spec.bias, g / "v", read), heads)
-    mixed = g.call(merge, op.Attention(q, k, v, scale=spec.head_dim**-0.5), name="mixed")  # (B, S, N*H)
+    mixed = g.call(merge, g.call(plain_mix, q, k, v, scale=spec.head_dim**-0.5), name="mixed")  # (B, S, N*H)
     y = op.Reshape(linear(True, g / "o", mixed), op.Shape(x), name="grid")  # (B, R, C, W)
     return y
 

@@ -16,6 +16,13 @@ def own_mix(q, k, v, mask, scale: float):
 
 
 @script(domain, default_opset=op)
+def plain_mix(q, k, v, scale: float):
+    """q (B,N,S,H), k (B,N,T,H), v (B,N,T,V) -> (B,N,S,V); every query sees every key of its head."""
+    mixed = op.Attention(q, k, v, scale=scale)
+    return mixed
+
+
+@script(domain, default_opset=op)
 def biased_mix(q, k, v, bias, scale: float):
     """q (B,N,S,H), k and v (B,N,T,H), numbers (B,N,S,T) to add to the scores -> (B,N,S,H)."""
     mixed = op.Attention(q, k, v, bias, scale=scale)

@@ -38,7 +38,7 @@ def window_attention(
     padded = g.call(whole_windows(spec.window), x)  # (B, R', C', W)
     if shifted:
         padded = op.Gather(op.Gather(padded, rows, axis=1), columns, axis=2, name="turned")
-    parts, together = g.call(_window_parts(spec.window, spec.num_heads, spec.head_dim), padded)
+    parts, together = g.call(window_parts(spec.window, spec.num_heads, spec.head_dim), padded)
     # A mask is the same for all rows of a batch: the windows of a row are then heads of one row.
     each = [0, -1, spec.size, spec.head_dim] if shifted else [-1, spec.num_heads, spec.size, spec.head_dim]
     shape = op.Constant(value_ints=each)
@@ -106,7 +106,7 @@ def whole_windows(window: int) -> OnnxFunction:
 
 
 @cache
-def _window_parts(window: int, heads: int, head_dim: int) -> OnnxFunction:
+def window_parts(window: int, heads: int, head_dim: int) -> OnnxFunction:
     """padded (B,R',C',W) -> the shapes [0, R'/w, w, C'/w, w, N, H] and [-1, R'/w, C'/w, N, w, w, H]."""
 
     @script(domain, default_opset=op)

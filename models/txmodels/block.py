@@ -15,6 +15,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -31,6 +32,7 @@ from txmodels.attention import Attention, CachedAttention, CrossAttention
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
+from txmodels.grid_attention import GridAttention
 from txmodels.latent_attention import CachedLatentAttention, LatentAttention
 from txmodels.linformer_attention import LinformerAttention
 from txmodels.local_attention import LocalAttention
@@ -62,6 +64,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LowRankAttentionSpec: LowRankAttention,
     PerformerAttentionSpec: PerformerAttention,
     WindowAttentionSpec: WindowAttention,
+    GridAttentionSpec: GridAttention,
     ReducedAttentionSpec: ReducedAttention,
 }
 FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {

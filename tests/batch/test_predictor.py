@@ -53,6 +53,7 @@ ASKED = {
     "detect": ("yolos", "YolosForObjectDetection", None, {}, None, {"threshold": 0.1}),
     "depth": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}, None, {}),
     "segment": ("segformer", "SegformerForSemanticSegmentation", None, {}, None, {}),
+    "masks": ("sam", "SamModel", None, {}, None, {}),
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),
 }
 
@@ -77,6 +78,11 @@ def bundle(tmp_path_factory):
             if model_type == "depth_anything":
                 size = {"height": 30, "width": 30}
                 transformers.DPTImageProcessorPil(size=size).save_pretrained(folder / "in")
+            if model_type == "sam":
+                sides = {"height": 60, "width": 60}
+                transformers.SamImageProcessorPil(size={"longest_edge": 60}, pad_size=sides).save_pretrained(
+                    folder / "in"
+                )
             if model_type == "segformer":
                 size = {"height": 32, "width": 32}
                 transformers.SegformerImageProcessorPil(size=size).save_pretrained(folder / "in")
@@ -89,6 +95,8 @@ def bundle(tmp_path_factory):
                 transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder / "in")
             txexport.export(folder / "in", folder / "out", only="native")
             made[key] = folder / "out"
+        if method == "masks":
+            rows = [*pictures(), [[{"points": [[3.0, 4.0], [20.0, 30.0]]}]] * 4]
         return made[key], pictures() if rows is None else rows, options
 
     return get

@@ -202,6 +202,19 @@ def test_images(bundle_for, tmp_path):
     assert drawing.shape[1] == width
     assert drawing.shape[0] > height  # a legend
     assert record["segments"][0]["label"] in invoke("segment", *some)
+    sides = {"height": 60, "width": 60}
+    processor = transformers.SamImageProcessorPil(size={"longest_edge": 60}, pad_size=sides)
+    some = bundle_for("sam", "SamModel", processor), tmp_path / "a.png"
+    prompt = "--point", "5,6", "--point", "1,2.5,0", "--box", "1,2,30,31"
+    [record] = records("masks", *some, *prompt, "--draw", tmp_path / "mask.png")
+    assert len(record["masks"]) == 3
+    assert record["masks"][0]["mask"]["size"] == [height, width]
+    assert record["masks"][0]["score"] >= record["masks"][2]["score"]
+    assert np.asarray(Image.open(tmp_path / "mask.png")).shape == pixels.shape
+    assert len(records("masks", *some, *prompt, "--one")[0]["masks"]) == 1
+    assert f"{record['masks'][0]['score']:.4f}" in invoke("masks", *some, *prompt)
+    assert "give --point X,Y or --box" in refusal("masks", *some)
+    assert "--point 3: expected 2 or 3 numbers" in refusal("masks", *some, "--point", "3")
     parts = transformers.CLIPImageProcessorPil(**PIXELS), tiny_tokenizers.clip()
     sizes = {"text_config": {"vocab_size": WORDS, "eos_token_id": WORDS - 1}}
     bundle = bundle_for("clip", "CLIPModel", *parts, **sizes)

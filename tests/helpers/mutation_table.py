@@ -10,6 +10,7 @@ from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_families as family
 from helpers import mutations_of_lengths as lengths
+from helpers import mutations_of_masks as masks
 from helpers import mutations_of_segments as segments
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
@@ -456,6 +457,23 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.drop_bias,
     ),
     ("depth_anything, metric", None, "model"): (depth.clipped_metric, depth.shallower),
+    ("sam", None, "vision_encoder"): (
+        masks.without_distances,
+        masks.rows_as_columns,
+        masks.scaled_distances,
+        masks.unnormed_neck,
+        masks.swapped_coordinates,
+    ),
+    ("sam", None, "prompt_encoder_mask_decoder"): (
+        masks.corners_of_pixels,
+        masks.padding_is_a_point,
+        masks.outside_is_inside,
+        masks.doubled_prompts,
+        masks.image_without_positions,
+        masks.linear_upscaling,
+        masks.scores_of_the_first_mask,
+        masks.drop_no_mask,
+    ),
     ("segformer", None, "model"): (
         segments.keys_one_vector_earlier,
         segments.unscaled_scores,

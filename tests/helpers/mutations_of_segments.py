@@ -22,7 +22,7 @@ def _convolves(body) -> bool:
 
 def unscaled_scores(model):
     """Attention scores that are not divided by the root of the head size."""
-    set_attribute(node(_first(model, "reduced_attention"), "Attention"), "scale", 1.0)
+    set_attribute(node(_first(model, "reduced_attention"), "plain_mix"), "scale", 1.0)
 
 
 def convolved_one_vector_later(model):

@@ -11,7 +11,7 @@ CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
 SOUNDS, FRAMES, SPEAKER = "audio-classification", "audio-frame-classification", "audio-xvector"
 SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
 DETECT = "object-detection"
-DEPTH, SEGMENT = "depth-estimation", "image-segmentation"
+DEPTH, SEGMENT, MASKS = "depth-estimation", "image-segmentation", "mask-generation"
 HEAR, DESCRIBE = "automatic-speech-recognition", "image-to-text"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 

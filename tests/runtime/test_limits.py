@@ -569,6 +569,7 @@ ENCODERS = [
         Row("segformer", "SegformerForSemanticSegmentation", "image-segmentation"),
         lambda m: m.segment(IMAGE),
     ),
+    (Row("sam", "SamModel", "mask-generation"), lambda m: m.masks(IMAGE, {"points": [[1, 2]]})),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.embed_image(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.match(IMAGE, ["a", "b"])),
 ]
@@ -589,7 +590,7 @@ def without_processors(model):
             shape = port.shape[1:]
             if name == "pixel_values":
                 shape = [size if isinstance(size, int) else 30 for size in shape]
-                image = Prepared(zeros(shape, [0])[0], *shape[1:])
+                image = Prepared(zeros(shape, [0])[0], *shape[1:], *shape[1:])
                 model.bundle.files.images = SimpleNamespace(
                     pixels=partial(zeros, shape), prepared=lambda source, image=image: image
                 )

@@ -48,6 +48,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "detect": ("objects", {"images": PIXELS, "threshold": 0.1}),
     "depth": ("depths", {"images": PIXELS}),
     "segment": ("segments", {"images": PIXELS}),
+    "masks": ("masks", {"images": PIXELS, "prompts": {"points": [[3, 4]], "box": [1, 2, 9, 9]}}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
 }
 # Options of text generation apply to sounds too.

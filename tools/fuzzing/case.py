@@ -130,6 +130,7 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "embed_image": lambda model: model.embed_image(PIXELS),
     "detect": lambda model: model.detect(PIXELS, threshold=0.1),
     "depth": lambda model: model.depth(PIXELS)["predicted_depth"],
+    "masks": lambda model: model.masks(PIXELS, {"points": [[3, 4]]})[0]["mask"],
     "segment": lambda model: model.segment(PIXELS)[0]["mask"],
     "match": lambda model: model.match(PIXELS, TEXTS),
 }

@@ -77,6 +77,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "objects": ("yolos", "YolosForObjectDetection", None, {}),
     "depths": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}),
     "segments": ("segformer", "SegformerForSemanticSegmentation", None, {}),
+    "masks": ("sam", "SamModel", None, {}),
     "towers": (
         "clip",
         "CLIPModel",
@@ -174,6 +175,9 @@ def _beside(folder: Path, model_type: str) -> None:
     elif model_type == "depth_anything":
         size = {"height": 30, "width": 30}
         transformers.DPTImageProcessorPil(size=size, ensure_multiple_of=6).save_pretrained(folder)
+    elif model_type == "sam":
+        sides = {"height": 60, "width": 60}
+        transformers.SamImageProcessorPil(size={"longest_edge": 60}, pad_size=sides).save_pretrained(folder)
     elif model_type == "segformer":
         size = {"height": 32, "width": 32}
         transformers.SegformerImageProcessorPil(size=size).save_pretrained(folder)

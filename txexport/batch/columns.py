@@ -39,6 +39,8 @@ def plain(answer: Any) -> Any:
 
     if isinstance(answer, list) and answer and isinstance(answer[0], dict) and "mask" in answer[0]:
         return [one | {"mask": run_lengths(one["mask"])} for one in answer]
+    if isinstance(answer, list) and answer and isinstance(answer[0], list):
+        return [plain(one) for one in answer]
     if isinstance(answer, dict):
         return {
             name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in answer.items()

@@ -54,6 +54,14 @@ def with_segments(source: Any, segments: Any) -> Any:
     return coloured(opened(source), segments)
 
 
+def with_mask(source: Any, masks: Any) -> Any:
+    """The image of a file with the likeliest mask in colour."""
+    from txexport.runtime.drawn_segments import painted
+    from txexport.runtime.preprocessing.images import opened
+
+    return painted(opened(source), [masks[0]["mask"]])
+
+
 def _free(stem: str, written: set[str]) -> str:
     """The name of a PNG file that is not in `written`, which it joins."""
     name, number = f"{stem}.png", 1

@@ -23,6 +23,15 @@ PIXEL_VALUES = "pixel_values"  # (B,channels,height,width)
 INPUT_FEATURES = "input_features"  # (B,bands,frames), or (B,frames,bands) with a mask
 INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 
+# Prompts of masks, and the places of an image that they are for
+IMAGE_EMBEDDINGS = "image_embeddings"  # (B,W,R,C)
+IMAGE_POSITIONS = "image_positional_embeddings"  # (B,W,R,C)
+INPUT_POINTS = "input_points"  # (B,P,N,2): x and y in pixels of the image after resizing
+INPUT_LABELS = "input_labels"  # (B,P,N)
+NO_POINT, ABSENT = -1, -10  # labels of what is no point, and of padding
+CORNERS = 2, 3  # labels of a box's corners; a point outside of an object has 0, one in it 1
+INPUT_BOXES = "input_boxes"  # (B,P,4): left, top, right, bottom
+
 # Outputs
 LAST_HIDDEN_STATE = "last_hidden_state"  # (B,S,W)
 POOLER_OUTPUT = "pooler_output"  # (B,W)
@@ -37,6 +46,8 @@ TEXT_EMBEDS = "text_embeds"  # (T,W)
 IMAGE_EMBEDS = "image_embeds"  # (I,W)
 PRED_BOXES = "pred_boxes"  # (B,Q,4): centre, width, height, as shares of the image's
 PREDICTED_DEPTH = "predicted_depth"  # (B,height,width), of the pixels of whole patches
+IOU_SCORES = "iou_scores"  # (B,P,M): the estimated intersection over union of each mask
+PRED_MASKS = "pred_masks"  # (B,P,M,4R,4C): logits
 EMBEDDINGS = "embeddings"  # (B,D): a speaker's vector
 LOGITS_PER_TEXT = "logits_per_text"  # (T,I)
 LOGITS_PER_IMAGE = "logits_per_image"  # (I,T)
@@ -64,6 +75,8 @@ CAPACITY = "capacity"
 LOGITS_LENGTH = "logits_length"
 NUM_HEADS, HEAD_DIM = "num_heads", "head_dim"  # of a graph that takes any
 NUM_CHOICES = "num_choices"
+POINT_BATCH_SIZE = "point_batch_size"  # groups of prompts, each of one object
+NUM_POINTS = "num_points"
 HEIGHT, WIDTH = "height", "width"
 DEPTH_HEIGHT, DEPTH_WIDTH = "depth_height", "depth_width"
 LOGITS_HEIGHT, LOGITS_WIDTH = "logits_height", "logits_width"

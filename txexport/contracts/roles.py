@@ -10,6 +10,8 @@ DECODER = "decoder_model"
 TEXT = "text_model"
 VISION = "vision_model"
 SIMILARITY = "similarity_model"
+IMAGE_ENCODER = "vision_encoder"
+MASK_DECODER = "prompt_encoder_mask_decoder"
 ALIGNMENT = "alignment_model"  # the weights by which tokens get times in a sound
 
 # Other tools write the decoder of an encoder-decoder twice, without and with a past, or merge the two.
@@ -18,7 +20,7 @@ DECODER_MERGED = "decoder_model_merged"
 
 SHARED = "model_shared"  # a decoder without an encoder, over buffers that the client shares with it
 
-READERS = frozenset({MODEL, ENCODER, TEXT, VISION})  # graphs that read the user's input
+READERS = frozenset({MODEL, ENCODER, TEXT, VISION, IMAGE_ENCODER})  # graphs that read the user's input
 
 SUFFIX = ".onnx"
 FOLDER = "onnx"  # of a bundle, in which clients of model hubs expect graphs
@@ -36,6 +38,8 @@ NATIVE = {
     VISION: "vision",
     SIMILARITY: "similarity",
     ALIGNMENT: "alignment",
+    IMAGE_ENCODER: "image",
+    MASK_DECODER: "masks",
 }
 
 

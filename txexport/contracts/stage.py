@@ -21,6 +21,7 @@ POSITIONS = "positions"
 SCORED = "scored"  # the indices of the tokens whose logits are computed
 CACHE = "cache"  # keys and values of earlier steps, and their lengths
 IMAGE, SOUND = "image", "sound"
+PROMPTS = "prompts"  # points, with the corners of boxes, and their labels
 MEDIA = frozenset({IMAGE, SOUND})
 
 OF_INPUT = {
@@ -35,6 +36,8 @@ OF_INPUT = {
     names.PIXEL_VALUES: IMAGE,
     names.INPUT_FEATURES: SOUND,
     names.INPUT_VALUES: SOUND,
+    names.INPUT_POINTS: PROMPTS,
+    names.INPUT_LABELS: PROMPTS,
 }
 SOURCES = frozenset({*OF_INPUT.values(), GENERATED})
 

@@ -12,6 +12,7 @@ from txexport.spec import (
     BlockSpec,
     ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
+    GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -71,6 +72,8 @@ def pairs(spec: Attention, length: int) -> int:
             return length * spec.projected_length
         case ReducedAttentionSpec():
             return length * spec.keys(length)
+        case GridAttentionSpec():  # of whole windows
+            return length * spec.size
         case PerformerAttentionSpec():  # with the features, and with their sums
             return 2 * length * spec.num_features
         case StridedAttentionSpec():  # half of the heads each

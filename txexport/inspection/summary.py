@@ -12,6 +12,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -93,6 +94,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return f"{heads} (Performer)"
         case ReducedAttentionSpec(reduction=reduction):
             return heads if reduction == 1 else f"{heads} on 1 of {reduction**2} keys"
+        case GridAttentionSpec():
+            return f"{heads} ({'windows' if spec.windowed else 'grid'} of {spec.rows} x {spec.columns})"
         case WindowAttentionSpec(cosine=cosine):
             return heads if cosine is None else f"{heads} (cosines)"
         case _:

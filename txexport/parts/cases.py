@@ -31,6 +31,17 @@ class DualEncoderCase:
 
 
 @dataclass(frozen=True)
+class PromptCase:
+    """Images, and for each of them groups of points with labels, and a box for each group or none."""
+
+    name: str
+    pixel_values: np.ndarray  # (B, channels, height, width)
+    input_points: np.ndarray  # (B, P, N, 2)
+    input_labels: np.ndarray  # (B, P, N)
+    input_boxes: np.ndarray | None = None  # (B, P, 4)
+
+
+@dataclass(frozen=True)
 class EncoderCase:
     """A padded batch. If `alone`, the reference reads every row separately, without padding."""
 

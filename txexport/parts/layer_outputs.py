@@ -14,6 +14,7 @@ from txexport.spec import (
     MaskedAttentionSpec,
     ModelSpec,
     PositionedAttentionSpec,
+    PromptableSpec,
     RoundedAlibiSpec,
     StackSpec,
     StagedStackSpec,
@@ -39,6 +40,12 @@ def reads_stages(spec: ModelSpec) -> bool:
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     """Raise UnsupportedError if a model's layers cannot return one of `outputs`."""
+    if isinstance(spec, PromptableSpec):
+        if outputs:
+            raise UnsupportedError(
+                "outputs of every layer are not supported for mask-generation; leave them out"
+            )
+        return
     if outputs and not isinstance(spec, DualEncoderSpec) and head_of(spec.head) is CHOICES:
         raise UnsupportedError(
             "outputs of every layer are not supported for multiple-choice; "

@@ -1,7 +1,7 @@
 """A bundle whose graphs are open: what tasks, generation and verification run."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class LoadedBundle:
         self._later, self._opening = later, threading.Lock()
         self.files = BundleFiles(folder.absolute())  # some are read later, wherever the process is then
         self._sessions: dict[str, Session] | None = sessions
+        self.last_image: tuple[bytes, Mapping[str, np.ndarray]] | None = None  # values, and outputs for them
 
     def __repr__(self) -> str:
         return f"<{self.manifest.model_type} for {self.manifest.task} on {self.device}, from {self.folder}>"

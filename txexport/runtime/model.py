@@ -22,6 +22,7 @@ from txexport.runtime.tasks import (
     image_tasks,
     image_to_text,
     late_interaction,
+    masks,
     prefix_session,
     question_answering,
     scoring,
@@ -195,6 +196,7 @@ class Model:
     detect = on_bundle(detection.detect)
     depth = on_bundle(depth.depth)
     segment = on_bundle(segmentation.segment)
+    masks = on_bundle(masks.masks)
     classify_image = on_bundle(image_tasks.classify_image)
     image_to_text = on_bundle(image_to_text.image_to_text)
     embed_image = on_bundle(image_tasks.embed_image)

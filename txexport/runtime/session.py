@@ -6,6 +6,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from txexport.contracts import Port
+from txexport.contracts.names import INPUT_LABELS
 from txexport.errors import BundleError, EngineError, InputError, first_line
 from txexport.runtime.memory import BufferPool
 
@@ -125,7 +126,8 @@ class Session:
             dims = ", ".join(str(dim) for dim in port.shape)
             wanted = np.dtype(kind).name
             raise InputError(f"input '{name}' is {array.dtype} {array.shape}, expected {wanted} ({dims})")
-        if array.dtype == np.int64 and array.size and (least := array.min()) < 0:  # would count from the end
+        indices = array.dtype == np.int64 and name != INPUT_LABELS
+        if indices and array.size and (least := array.min()) < 0:  # would count from the end
             raise InputError(f"input '{name}' has {least}, expected 0 or more")
         for length, dim in pairs:
             size, owner = sizes.setdefault(dim, (length, name))

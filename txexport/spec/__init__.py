@@ -38,6 +38,7 @@ from txexport.spec.enums import (
 )
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_frames import GatedFramesSpec
+from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, TimeDelaySpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
@@ -45,6 +46,7 @@ from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
+from txexport.spec.promptable import MaskDecoderSpec, NeckSpec, PromptableSpec, TwoWaySpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
 from txexport.spec.relative_attention import (
     DisentangledAttentionSpec,
@@ -104,6 +106,7 @@ __all__ = [
     "FeedForwardSpec",
     "FramesSpec",
     "GatedFramesSpec",
+    "GridAttentionSpec",
     "HeadKind",
     "HeadSpec",
     "LatentAttentionSpec",
@@ -113,9 +116,11 @@ __all__ = [
     "LogMelSpec",
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
+    "MaskDecoderSpec",
     "MaskedAttentionSpec",
     "MergingSpec",
     "ModelSpec",
+    "NeckSpec",
     "NormKind",
     "NormPlacement",
     "NormSpec",
@@ -127,6 +132,7 @@ __all__ = [
     "PositionNorm",
     "PositionSpec",
     "PositionedAttentionSpec",
+    "PromptableSpec",
     "ReducedAttentionSpec",
     "RelativeKeyAttentionSpec",
     "RelativeSpec",
@@ -149,6 +155,7 @@ __all__ = [
     "TextStackSpec",
     "TimeDelaySpec",
     "TransformerXLAttentionSpec",
+    "TwoWaySpec",
     "VectorSpec",
     "WaveformSpec",
     "WaveformStemSpec",

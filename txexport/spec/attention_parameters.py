@@ -5,6 +5,7 @@ from typing import assert_never
 from txexport.spec import (
     AttentionSpec,
     DisentangledAttentionSpec,
+    GridAttentionSpec,
     LatentAttentionSpec,
     MaskedAttentionSpec,
     PositionedAttentionSpec,
@@ -61,6 +62,8 @@ def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttent
             return window_attention(spec)
         case ReducedAttentionSpec():
             return reduced_attention(spec)
+        case GridAttentionSpec():
+            return grid_attention(spec)
         case _:
             assert_never(spec)
 
@@ -252,4 +255,19 @@ def reduced_attention(spec: ReducedAttentionSpec) -> Shapes:
     if spec.norm is not None:
         convolution: Shapes = {"weight": (width, width, side, side), "bias": (width,)}
         shapes |= under("reduce", convolution) | under("reduced_norm", norm(spec.norm))
+    return shapes
+
+
+def grid_attention(spec: GridAttentionSpec) -> Shapes:
+    """Query, key, value and output projections, and the vectors of distances."""
+    width = spec.hidden_size
+    shapes = {
+        **under("q", linear(width, width, spec.bias)),
+        **under("k", linear(width, width, spec.bias)),
+        **under("v", linear(width, width, spec.bias)),
+        **under("o", linear(width, width, True)),
+    }
+    if spec.relative:
+        shapes["row_position.weight"] = (2 * spec.rows - 1, spec.head_dim)
+        shapes["column_position.weight"] = (2 * spec.columns - 1, spec.head_dim)
     return shapes

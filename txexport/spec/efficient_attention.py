@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
+from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.reduced_attention import ReducedAttentionSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
@@ -176,4 +177,5 @@ SparseAttentionSpec = (
     | PerformerAttentionSpec
     | WindowAttentionSpec
     | ReducedAttentionSpec
+    | GridAttentionSpec
 )

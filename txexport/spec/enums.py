@@ -113,6 +113,7 @@ class Architecture(StrEnum):
     DECODER = "decoder"
     ENCODER_DECODER = "encoder-decoder"
     DUAL_ENCODER = "dual-encoder"
+    PROMPTABLE = "promptable"
 
 
 class Cache(StrEnum):

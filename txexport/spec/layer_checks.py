@@ -3,10 +3,11 @@
 from typing import Any
 
 from txexport.errors import SpecError, positive
+from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
-OF_GRIDS = (WindowAttentionSpec, ReducedAttentionSpec, ConvolvedFeedForwardSpec)
+OF_GRIDS = (WindowAttentionSpec, GridAttentionSpec, ReducedAttentionSpec, ConvolvedFeedForwardSpec)
 
 
 def check_layers(stack: Any) -> None:

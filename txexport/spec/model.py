@@ -1,12 +1,14 @@
-"""Whole models: an encoder, a decoder, both in sequence, or two encoders side by side.
+"""Whole models: an encoder, a decoder, both in sequence, two encoders side by side, or one with a
+decoder of masks.
 
-Every class has `stacks` by name, and says whether it `generates` tokens. All but dual encoders have a `head`
-on the `stack` under it, which knows `vocab_size` tokens, 0 where it reads none.
+Every class has `stacks` by name, and says whether it `generates` tokens. All but these last two kinds have a
+`head` on the `stack` under it, which knows `vocab_size` tokens, 0 where it reads none.
 """
 
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.encoder import EncoderSpec
 from txexport.spec.encoder_decoder import EncoderDecoderSpec
+from txexport.spec.promptable import PromptableSpec
 
-ModelSpec = EncoderSpec | DecoderSpec | EncoderDecoderSpec | DualEncoderSpec
+ModelSpec = EncoderSpec | DecoderSpec | EncoderDecoderSpec | DualEncoderSpec | PromptableSpec

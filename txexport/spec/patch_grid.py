@@ -15,22 +15,24 @@ class PatchGridSpec:
     last; it is interpolated for other sizes.
 
     With a `kernel`, patches overlap (Xie et al. 2021, 3.1): a vector is projected from a square of `kernel`
-    pixels around one of every `patch_size` squared, with zeros around the image.
+    pixels around one of every `patch_size` squared, with zeros around the image. `fixed` images have
+    `image_size` only.
     """
 
     hidden_size: int
     image_size: tuple[int, int]
     patch_size: int
-    norm: NormSpec
+    norm: NormSpec | None
     channels: int = 3
     positioned: bool = False
     kernel: int | None = None
+    fixed: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "patch_size", "channels")
         if min(self.image_size) < self.patch_size:
             raise SpecError(f"PatchGridSpec: {self.image_size} pixels hold no patch of {self.patch_size}")
-        if self.norm.size != self.hidden_size:
+        if self.norm is not None and self.norm.size != self.hidden_size:
             raise SpecError(f"PatchGridSpec: norm is {self.norm.size} wide, patches {self.hidden_size}")
         if self.kernel is not None and (self.kernel % 2 == 0 or self.kernel < self.patch_size):
             raise SpecError(

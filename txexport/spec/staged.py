@@ -1,9 +1,10 @@
 """Stacks in stages: from one to the next the grid of vectors becomes smaller and the vectors wider."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from txexport.errors import SpecError, positive
+from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
@@ -11,7 +12,7 @@ from txexport.spec.reduced_attention import ReducedAttentionSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
-OverGrid = WindowAttentionSpec | ReducedAttentionSpec  # attention within stages
+OverGrid = WindowAttentionSpec | ReducedAttentionSpec | GridAttentionSpec  # attention within stages
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,8 @@ class StageSpec:
         for block in self.blocks:
             if not isinstance(block.attention, OverGrid):
                 kind = type(block.attention).__name__
-                raise SpecError(
-                    f"StageSpec: attention is {kind}, expected WindowAttentionSpec or ReducedAttentionSpec"
-                )
+                known = " or ".join(one.__name__ for one in get_args(OverGrid))
+                raise SpecError(f"StageSpec: attention is {kind}, expected {known}")
         widths = {block.attention.hidden_size for block in self.blocks}
         widths |= set() if self.merging is None else {self.merging.hidden_size}
         widths |= set() if self.norm is None else {self.norm.size}

@@ -8,12 +8,14 @@ OBJECTS = f"array<struct<label:string,score:double,box:{BOX}>>"
 DEPTH_MAP = "struct<predicted_depth:array<array<float>>,depth:array<array<int>>>"
 MASK = "struct<size:array<bigint>,counts:array<bigint>>"
 SEGMENTS = f"array<struct<label:string,score:double,mask:{MASK}>>"
+MASKS = f"array<array<struct<score:double,mask:{MASK}>>>"
 METHODS = (
     Method("embed_image", ("image",), "embedding", VECTOR),
     Method("classify_image", ("image",), "labels", LABELS),
     Method("detect", ("image",), "objects", OBJECTS),
     Method("depth", ("image",), "depth", DEPTH_MAP),
     Method("segment", ("image",), "segments", SEGMENTS),
+    Method("masks", ("image", "prompts"), "masks", MASKS),
     Method("match", ("image",), "labels", LABELS),
 )
 ROWS = (
@@ -45,6 +47,13 @@ ROWS = (
         HeadKind.SEGMENTS,
         "AutoModelForSemanticSegmentation",
         ("segment",),
+    ),
+    Task(
+        "mask-generation",
+        (Architecture.PROMPTABLE,),
+        HeadKind.NONE,
+        "AutoModelForMaskGeneration",
+        ("masks",),
     ),
     Task(
         "zero-shot-image-classification",

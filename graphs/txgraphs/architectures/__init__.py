@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 
-from txexport.spec import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec
+from txexport.spec import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, PromptableSpec
 from txgraphs._graph import Graph
 from txgraphs.architectures.decoder import decoder_models
 from txgraphs.architectures.dual_encoder import dual_encoder_models
 from txgraphs.architectures.encoder import encoder_models
 from txgraphs.architectures.encoder_decoder import encoder_decoder_models
+from txgraphs.architectures.promptable import promptable_models
 
 BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     EncoderSpec: encoder_models,
     DecoderSpec: decoder_models,
     EncoderDecoderSpec: encoder_decoder_models,
     DualEncoderSpec: dual_encoder_models,
+    PromptableSpec: promptable_models,
 }

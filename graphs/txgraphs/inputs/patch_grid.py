@@ -20,18 +20,22 @@ def patch_grid_embedding(spec: PatchGridSpec, g: Body, pixel_values: ir.Value) -
     """
     op, strides = g.op, [spec.patch_size] * 2
     weights = g.weight("project.weight"), g.weight("project.bias")
-    if spec.kernel is None:
+    if spec.fixed:
+        grid = op.Conv(pixel_values, *weights, strides=strides, name="grid")  # (B, W, R, C)
+    elif spec.kernel is None:
         pixels = g.call(whole_patches(spec.patch_size), pixel_values)
         grid = op.Conv(pixels, *weights, strides=strides, name="grid")  # (B, W, R, C)
     else:
         around = [spec.kernel // 2] * 4
         grid = op.Conv(pixel_values, *weights, pads=around, strides=strides, name="grid")
-    x = norm(spec.norm, g / "norm", op.Transpose(grid, perm=[0, 2, 3, 1]))  # (B, R, C, W)
+    x = op.Transpose(grid, perm=[0, 2, 3, 1])  # (B, R, C, W)
+    x = x if spec.norm is None else norm(spec.norm, g / "norm", x)
     if spec.positioned:
-        positions = g.call(
-            resized(spec.grid, g.dtype), g.weight("position.weight"), op.Shape(grid, start=2)
-        )  # (R * C, W)
-        x = op.Add(x, op.Reshape(positions, op.Shape(x, start=1)))
+        positions = g.weight("position.weight")
+        if not spec.fixed:
+            resized_positions = g.call(resized(spec.grid, g.dtype), positions, op.Shape(grid, start=2))
+            positions = op.Reshape(resized_positions, op.Shape(x, start=1))
+        x = op.Add(x, positions)  # (R, C, W)
     return x
 
 

@@ -1,14 +1,16 @@
 """Architectures, one file each."""
 
-from txexport.spec import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec
+from txexport.spec import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, PromptableSpec
 from txmodels.architectures.decoder import DecoderModel
 from txmodels.architectures.dual_encoder import DualEncoderModel
 from txmodels.architectures.encoder import EncoderModel
 from txmodels.architectures.encoder_decoder import EncoderDecoderModel
+from txmodels.architectures.promptable import PromptableModel
 
 ARCHITECTURES: dict[type, type] = {
     EncoderSpec: EncoderModel,
     DecoderSpec: DecoderModel,
     EncoderDecoderSpec: EncoderDecoderModel,
     DualEncoderSpec: DualEncoderModel,
+    PromptableSpec: PromptableModel,
 }

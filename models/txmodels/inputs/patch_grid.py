@@ -1,11 +1,20 @@
 """Images of any size as grids of patches (Liu et al. 2021, 3.1)."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from txexport.spec import PatchGridSpec
 from txmodels.inputs.patches import resized
 from txmodels.norm import Norm
+
+
+class _GridPosition(nn.Module):
+    """A learned vector for each place of a grid."""
+
+    def __init__(self, spec: PatchGridSpec):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(*spec.grid, spec.hidden_size))
 
 
 class PatchGridEmbedding(nn.Module):
@@ -16,19 +25,23 @@ class PatchGridEmbedding(nn.Module):
         self.spec = spec
         width, around = spec.hidden_size, 0 if spec.kernel is None else spec.kernel // 2
         self.project = nn.Conv2d(spec.channels, width, spec.side, spec.patch_size, around)
-        self.norm = Norm(spec.norm)
-        self.position = nn.Embedding(spec.positions, width) if spec.positioned else None
+        self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
+        self.position: _GridPosition | nn.Embedding | None = None
+        if spec.positioned:
+            self.position = _GridPosition(spec) if spec.fixed else nn.Embedding(spec.positions, width)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """pixel_values (B,channels,height,width) -> x (B,R,C,W), rows and columns of patches."""
         pixels = pixel_values
-        if self.spec.kernel is None:
+        if self.spec.kernel is None and not self.spec.fixed:
             pixels = whole_patches(self.spec.patch_size, pixel_values)
         grid = self.project(pixels)  # (B, W, R, C)
         x: Tensor = self.norm(grid.permute(0, 2, 3, 1))  # (B, R, C, W)
         if self.position is not None:
-            positions = resized(self.position.weight, grid.shape[2:], self.spec.grid)  # (R * C, W)
-            x = x + positions.unflatten(0, x.shape[1:3])
+            positions: Tensor = self.position.weight
+            if not self.spec.fixed:
+                positions = resized(positions, grid.shape[2:], self.spec.grid).unflatten(0, x.shape[1:3])
+            x = x + positions  # (R, C, W)
         return x
 
 

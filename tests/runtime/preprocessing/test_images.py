@@ -78,6 +78,10 @@ SETTINGS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings(kind, name, tmp_path):
     processor = judge(kind, tmp_path, **SETTINGS[name])
+    if kind == "SamImageProcessor" and "size" in SETTINGS[name]:  # the original knows a longest edge alone
+        with pytest.raises(UnsupportedError, match="expected longest_edge"):
+            Images(tmp_path)
+        return
     if (kind, name) == ("YolosImageProcessor", "an edge"):  # an error of the original too
         with pytest.raises(UnsupportedError, match="expected height and width, or shortest_edge and longest"):
             Images(tmp_path)
@@ -139,6 +143,24 @@ def test_dinov3_without_settings_is_normalised_as_imagenet(tmp_path):
     image, own = seeded(20, 30), transformers.image_utils
     wanted = (image / 255 - own.IMAGENET_DEFAULT_MEAN) / own.IMAGENET_DEFAULT_STD
     assert np.abs(Images(tmp_path).pixels(image)[0].transpose(1, 2, 0) - wanted).max() < 1e-6
+
+
+@pytest.mark.parametrize("size", [(37, 53), (53, 37), (225, 301), (64, 64), (3, 200)])
+def test_images_are_padded_to_a_square(size, tmp_path):
+    settings = {"size": {"longest_edge": 64}, "pad_size": {"height": 64, "width": 70}}
+    processor = judge("SamImageProcessor", tmp_path, **settings)
+    image = seeded(*size)
+    assert_same(processor, tmp_path, image, input_data_format="channels_last")
+    prepared = Images(tmp_path).prepared(image)
+    [sides] = processor(image, return_tensors="np", input_data_format="channels_last").reshaped_input_sizes
+    assert (prepared.rows, prepared.columns) == tuple(sides)
+    assert (prepared.values[:, prepared.rows :] == 0).all()
+
+
+def test_padding_smaller_than_the_image(tmp_path):
+    write(tmp_path, image_processor_type="SamImageProcessor", pad_size={"height": 64, "width": 70})
+    with pytest.raises(InputError, match="an image becomes 1024 x 512, expected at most 70 x 64"):
+        Images(tmp_path).pixels(seeded(20, 40))
 
 
 def test_sizes_as_older_files_write_them(tmp_path):
@@ -310,9 +332,9 @@ def test_a_pil_image_whose_file_is_cut_short(tmp_path):
     ("settings", "error", "said"),
     [
         (
-            {"image_processor_type": "SamImageProcessor"},
+            {"image_processor_type": "OneFormerImageProcessor"},
             UnsupportedError,
-            "SamImageProcessor is not supported",
+            "OneFormerImageProcessor is not supported",
         ),
         ({"do_pad": True}, UnsupportedError, "do_pad is not supported"),
         ({"use_square_size": True}, UnsupportedError, "use_square_size is not supported"),

@@ -24,8 +24,9 @@ class PatchGrid:
 
     def ports(self, stack: StagedStackSpec, rows: Shape) -> tuple[Port, ...]:
         """pixel_values."""
-        channels = stack.embedding.channels
-        return (floats(names.PIXEL_VALUES, rows[0], channels, names.HEIGHT, names.WIDTH),)
+        embedding = stack.embedding
+        sides = embedding.image_size if embedding.fixed else (names.HEIGHT, names.WIDTH)
+        return (floats(names.PIXEL_VALUES, rows[0], embedding.channels, *sides),)
 
     def length(self, embedding: PatchGridSpec, tokens: int | str) -> int | str:
         """One vector for each patch, or in the last stage for each square of patches."""
@@ -45,9 +46,13 @@ class PatchGrid:
         shapes: Shapes = {
             "project.weight": (width, embedding.channels, size, size),
             "project.bias": (width,),
-            **under("norm", norm(embedding.norm)),
         }
-        return shapes | ({"position.weight": (embedding.positions, width)} if embedding.positioned else {})
+        if embedding.norm is not None:
+            shapes |= under("norm", norm(embedding.norm))
+        if not embedding.positioned:
+            return shapes
+        every = embedding.grid if embedding.fixed else (embedding.positions,)
+        return shapes | {"position.weight": (*every, width)}
 
     def fixed(self, embedding: PatchGridSpec) -> tuple[str, ...]:
         """None: positions are learned."""
@@ -63,8 +68,9 @@ class PatchGrid:
         embedding = stack.embedding
         height, width = embedding.image_size
         overlap = "" if embedding.kernel is None else f" that overlap to {embedding.kernel}"
-        size = f"{height} x {width} pixels in squares of {embedding.patch_size}{overlap}, any size"
-        learned = f"{embedding.positions:,} learned positions, interpolated for other sizes"
+        other, resized = ("", "") if embedding.fixed else (", any size", ", interpolated for other sizes")
+        size = f"{height} x {width} pixels in squares of {embedding.patch_size}{overlap}{other}"
+        learned = f"{embedding.positions:,} learned positions{resized}"
         return [size, learned] if embedding.positioned else [size]
 
     def rows(self, stack: StagedStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:

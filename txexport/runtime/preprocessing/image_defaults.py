@@ -60,6 +60,15 @@ SEGFORMER = {
     "image_mean": [0.485, 0.456, 0.406],
     "image_std": [0.229, 0.224, 0.225],
 }
+SAM = {
+    "do_convert_rgb": True,
+    "size": {"longest_edge": 1024},
+    "resample": BILINEAR,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+    "do_pad": True,
+    "pad_size": {"height": 1024, "width": 1024},
+}
 
 # The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -72,9 +81,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "DINOv3ViTImageProcessor": PLAIN | DINOV3,
     "YolosImageProcessor": PLAIN | YOLOS,
     "DPTImageProcessor": PLAIN | DPT,
+    "SamImageProcessor": PLAIN | SAM,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
 }
 MULTIPLES = {"YolosImageProcessor": 16}  # processors with a longest edge, and what edges are multiples of
+PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 WITHOUT_CROP = {"YolosImageProcessor", "SegformerImageProcessor"}  # processors that ignore do_center_crop
 RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
 
@@ -86,6 +97,7 @@ BY_MODEL = {
     "dinov2_with_registers": "BitImageProcessor",
     "dinov3_vit": "DINOv3ViTImageProcessor",
     "yolos": "YolosImageProcessor",
+    "sam": "SamImageProcessor",
     "segformer": "SegformerImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "swin": "ViTImageProcessor",

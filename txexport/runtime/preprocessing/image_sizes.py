@@ -29,8 +29,15 @@ class Multiples:
     keep_aspect: bool
 
 
-# Height and width; the shorter edge; both edges within bounds; both edges as multiples.
-Size = tuple[int, int] | int | Bounded | Multiples
+@dataclass(frozen=True)
+class Longest:
+    """The length of the longer edge; the other is rounded."""
+
+    edge: int
+
+
+# Height and width; the shorter edge; both within bounds; both as multiples; the longer edge.
+Size = tuple[int, int] | int | Bounded | Multiples | Longest
 
 
 def size_of(options: Mapping[str, Any], multiple: int | None) -> Size:
@@ -78,12 +85,23 @@ def multiples_of(options: Mapping[str, Any]) -> Multiples:
     return Multiples(*both, multiple, keep)
 
 
+def longest_of(options: Mapping[str, Any]) -> Longest:
+    """The longer edge in a processor's settings. Raises UnsupportedError for another size."""
+    size = options["size"]
+    edge = size.get("longest_edge") if isinstance(size, dict) and len(size) == 1 else None
+    if type(edge) is not int or edge < 1:
+        raise UnsupportedError(f"image processor: size {shown(size)} is not supported; expected longest_edge")
+    return Longest(edge)
+
+
 def pixels_of(size: Size | None) -> int:
     """The most pixels that a size stands for, as far as its numbers say."""
     if isinstance(size, Bounded):
         return size.shortest * size.longest
     if isinstance(size, Multiples):
         return size.height * size.width
+    if isinstance(size, Longest):
+        return size.edge**2
     height, width = (size, size) if isinstance(size, int) else size or (1, 1)
     return height * width
 
@@ -112,6 +130,9 @@ def resized(height: int, width: int, size: Size) -> tuple[int, int]:
         return _bounded(height, width, size)
     if isinstance(size, Multiples):
         return _multiples(height, width, size)
+    if isinstance(size, Longest):
+        scale = size.edge / max(height, width)
+        return int(height * scale + 0.5), int(width * scale + 0.5)
     long = int(size * max(height, width) / min(height, width))
     return (long, size) if width <= height else (size, long)
 

@@ -16,11 +16,20 @@ from txexport.runtime.preprocessing.image_defaults import (
     BY_MODEL,
     DEFAULTS,
     MULTIPLES,
+    PADDED,
     PLAIN,
     RESIZED_AS_VALUES,
     WITHOUT_CROP,
 )
-from txexport.runtime.preprocessing.image_sizes import edges, multiples_of, pixels_of, resized, size_of
+from txexport.runtime.preprocessing.image_sizes import (
+    Size,
+    edges,
+    longest_of,
+    multiples_of,
+    pixels_of,
+    resized,
+    size_of,
+)
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 if TYPE_CHECKING:
@@ -35,11 +44,16 @@ FILTERS = range(6)  # as Pillow numbers them
 
 @dataclass(frozen=True)
 class Prepared:
-    """An image's values (3,H,W) float32, and its height and width in pixels as it was opened."""
+    """An image's values (3,H,W) float32, and its height and width in pixels as it was opened.
+
+    `rows` and `columns` of the values are those of the image; behind them is padding, if any.
+    """
 
     values: np.ndarray
     height: int
     width: int
+    rows: int
+    columns: int
 
 
 class Images:
@@ -61,7 +75,8 @@ class Images:
                     f"image processor: {name} is {shown(options[name])}, expected true or false"
                 )
         # Detectors pad images of different sizes in a batch; here these are no batch.
-        for name in ("pad_size", "use_square_size") if kind in MULTIPLES else ("do_pad", "use_square_size"):
+        unsupported = ("pad_size", "use_square_size") if kind in MULTIPLES else ("do_pad", "use_square_size")
+        for name in () if kind in PADDED else unsupported:
             if options[name]:
                 raise UnsupportedError(
                     f"image processor: {name} is not supported; set it to {PLAIN.get(name)}"
@@ -70,10 +85,17 @@ class Images:
             raise UnsupportedError(f"image processor: resample {shown(options['resample'])} is not supported")
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
-        self.size = None
+        self.size: Size | None = None
         if options["do_resize"]:
             nearest = "ensure_multiple_of" in DEFAULTS[kind]
-            self.size = multiples_of(options) if nearest else size_of(options, MULTIPLES.get(kind))
+            if kind in PADDED:
+                self.size = longest_of(options)
+            else:
+                self.size = multiples_of(options) if nearest else size_of(options, MULTIPLES.get(kind))
+        padded = (
+            edges("pad_size", options["pad_size"], True) if kind in PADDED and options["do_pad"] else None
+        )
+        self.padded = (padded, padded) if isinstance(padded, int) else padded
         crops = options["do_center_crop"] and kind not in WITHOUT_CROP
         crop = edges("crop_size", options["crop_size"], True) if crops else None
         if isinstance(crop, int):
@@ -85,7 +107,7 @@ class Images:
         self.resizes_values = kind in RESIZED_AS_VALUES
         if crop is not None and (self.resizes_values or kind == "DPTImageProcessor"):
             raise UnsupportedError(f"image processor: do_center_crop is not supported in {kind}")
-        for name, size in (("size", self.size), ("crop_size", crop)):
+        for name, size in (("size", self.size), ("crop_size", crop), ("pad_size", self.padded)):
             if pixels_of(size) > RESIZED:
                 raise BundleError(
                     f"image processor: {name} is {shown(options[name])}, expected at most {RESIZED:,} pixels"
@@ -115,7 +137,18 @@ class Images:
     def prepared(self, source: "Source") -> Prepared:
         """One image, and its height and width before resizing. Raises InputError as `pixels`."""
         image = opened(source, self.on_white)
-        return Prepared(self._row(image), image.height, image.width)
+        values, (rows, columns) = self._row(image), self._sides(image)
+        return Prepared(values, image.height, image.width, rows, columns)
+
+    def _sides(self, image: "Image") -> tuple[int, int]:
+        """Height and width of an image's values, without padding."""
+        if self.crop is not None:
+            return self.crop
+        return (
+            (image.height, image.width)
+            if self.size is None
+            else resized(image.height, image.width, self.size)
+        )
 
     def _row(self, image: "Image") -> np.ndarray:
         """The values (3,H,W) of an RGB image."""
@@ -138,8 +171,18 @@ class Images:
         pixels = np.asarray(image)  # (H, W, 3)
         if self.crop is not None:
             pixels = _center_crop(pixels, *self.crop)
-        values = self.levels[pixels, np.arange(3)]  # (H, W, 3)
-        return values.transpose(2, 0, 1)
+        values = self.levels[pixels, np.arange(3)].transpose(2, 0, 1)  # (3, H, W)
+        return values if self.padded is None else _padded(values, *self.padded)
+
+
+def _padded(values: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Values (3,H,W) with zeros at the bottom and on the right (3,height,width)."""
+    down, across = height - values.shape[1], width - values.shape[2]
+    if min(down, across) < 0:
+        raise InputError(
+            f"an image becomes {values.shape[2]} x {values.shape[1]}, expected at most {width} x {height}"
+        )
+    return np.pad(values, ((0, 0), (0, down), (0, across)))
 
 
 def several(images: object) -> bool:

@@ -11,6 +11,7 @@ from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Source, several
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
+from txexport.runtime.tasks.interpolation import between
 from txexport.runtime.tasks.labels import names
 from txexport.support.arguments import check_count
 from txexport.support.progress import Progress, counting
@@ -75,8 +76,8 @@ def likeliest(logits: np.ndarray, height: int, width: int) -> np.ndarray:
     counts.
     """
     count = logits.shape[0]
-    above, below, down = _between(logits.shape[1], height)
-    left, right, across = _between(logits.shape[2], width)
+    above, below, down = between(logits.shape[1], height)
+    left, right, across = between(logits.shape[2], width)
     best = np.empty((height, width), np.int64)
     rows = max(1, BAND // (count * width))
     for first in range(0, height, rows):
@@ -86,11 +87,3 @@ def likeliest(logits: np.ndarray, height: int, width: int) -> np.ndarray:
         near = wide[:, :, left]  # (C, rows, width)
         best[band] = (near + (wide[:, :, right] - near) * across).argmax(axis=0)
     return best
-
-
-def _between(count: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each of `size` places the two of `count` values around it, and the share of the second."""
-    source = (np.arange(size, dtype=np.float32) + np.float32(0.5)) * np.float32(count / size)
-    source = np.maximum(source - np.float32(0.5), 0)
-    before = np.minimum(source.astype(np.int64), count - 1)
-    return before, np.minimum(before + 1, count - 1), (source - before).astype(np.float32)

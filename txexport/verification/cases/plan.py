@@ -10,12 +10,13 @@ from txexport.errors import InputError
 from txexport.inspection import flops
 from txexport.parts import architecture_of
 from txexport.parts import cases as seeded
-from txexport.parts.cases import DecoderCase, DualEncoderCase, EncoderCase, GreedyCase
+from txexport.parts.cases import DecoderCase, DualEncoderCase, EncoderCase, GreedyCase, PromptCase
 from txexport.parts.part import SignalCase, Skipped, View
 from txexport.spec import ModelSpec, StackSpec
 from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
+from txexport.verification.cases.prompts import run_prompts
 from txexport.verification.checks import PROCESSORS, Reach
 
 # The limit of one pass of the longest case; two cores take half a minute for it.
@@ -45,6 +46,8 @@ QUICK = frozenset(
         "three ragged texts, two images",
         "three ragged rows padded with zeros",
         "sentences",
+        "two images, three groups of points each",
+        "two images, a point and a box each",
     }
 )
 
@@ -62,6 +65,7 @@ class PlannedCase:
 RUNS: dict[type, Callable[..., list[runs.Outcome]]] = {
     SignalCase: runs.run_signals,
     DualEncoderCase: runs.run_dual_encoder,
+    PromptCase: run_prompts,
     DecoderCase: runs.run_decoder,
 }
 
@@ -142,6 +146,8 @@ def reach(spec: ModelSpec, cases: Sequence[PlannedCase]) -> Reach:
 def _sizes(case: Any) -> dict[str, int]:
     if isinstance(case, SignalCase):
         return {"rows": len(case.signals)}
+    if isinstance(case, PromptCase):
+        return {"rows": len(case.pixel_values)}
     if isinstance(case, EncoderCase | DualEncoderCase):
         rows, tokens = case.input_ids.shape
         return {"rows": rows, "tokens": tokens}

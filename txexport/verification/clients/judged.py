@@ -16,7 +16,7 @@ from txexport.bundle.manifest import Graphs, Manifest
 from txexport.contracts import Port, roles
 from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS, LOGITS
 from txexport.errors import InputError, UnsupportedError
-from txexport.parts.cases import DecoderCase, GreedyCase, Sources
+from txexport.parts.cases import DecoderCase, GreedyCase, PromptCase, Sources
 from txexport.parts.part import SignalCase
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
@@ -26,6 +26,7 @@ from txexport.verification.attempt import attempt
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import QUICK, plan
+from txexport.verification.cases.prompts import run_client
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.cases.sources import source_of
 from txexport.verification.checks import CLIENT, HUB, CaseReport, TensorCheck
@@ -102,6 +103,10 @@ def reports_of_started(
             continue
         if isinstance(case, DecoderCase):
             run = partial(_decoded, forward, alone=name == GENAI)
+        if isinstance(case, PromptCase):
+            if case.input_boxes is not None:
+                continue
+            run = partial(run_client, forward)
         for reference, original in request.references.items():
             progress(f"{case.name} ({reference}, {name})")
             loaded = LoadedBundle(request.folder, view, "cpu", {})
@@ -148,7 +153,7 @@ def _checks(
     lacking: dict[str, None],
 ) -> list[TensorCheck]:
     """The checks of a case for the outputs that the client returns; the others are added to `lacking`."""
-    if isinstance(case, DecoderCase):
+    if isinstance(case, DecoderCase | PromptCase):
         return judge(run, GraphRunner(loaded, loaded.run), original, case, RELATIVE)
     graph = loaded.manifest.graphs[roles.MODEL]
     declared = {port.name for port in graph.outputs}

@@ -20,6 +20,7 @@ CLASSES = {
     "audio-frame-classification": intel.OVModelForAudioFrameClassification,
     "audio-xvector": intel.OVModelForAudioXVector,
     "zero-shot-image-classification": intel.OVModelForZeroShotImageClassification,
+    "mask-generation": intel.OVSamModel,
     "text-generation": intel.OVModelForCausalLM,
     "text2text-generation": intel.OVModelForSeq2SeqLM,
     "automatic-speech-recognition": intel.OVModelForSpeechSeq2Seq,
@@ -31,6 +32,10 @@ THREE_GRAPHS = {
     "decoder_file_name": "onnx/decoder_model.onnx",
     "decoder_with_past_file_name": "onnx/decoder_with_past_model.onnx",
 }
+TWO_GRAPHS = {
+    "vision_encoder_file_name": "onnx/vision_encoder.onnx",
+    "prompt_encoder_mask_decoder_file_name": "onnx/prompt_encoder_mask_decoder.onnx",
+}
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # the default is bfloat16 on processors that have it
 
 
@@ -40,6 +45,7 @@ def load(bundle: Path, task: str) -> Any:
     ctc = task == "automatic-speech-recognition" and not any(bundle.glob("onnx/encoder_model*.onnx"))
     has_three = task in ("text2text-generation", "automatic-speech-recognition") and not ctc
     kind, files = intel.OVModelForCTC if ctc else CLASSES[task], THREE_GRAPHS if has_three else ONE_GRAPH
+    files = TWO_GRAPHS if task == "mask-generation" else files
     return kind.from_pretrained(bundle, from_onnx=True, ov_config=EXACT, **files)
 
 

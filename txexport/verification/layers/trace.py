@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from txmodels.architectures import DualEncoderModel
+from txmodels.architectures import DualEncoderModel, PromptableModel
 from txmodels.model import Transformer, model
 
 from txexport.contracts import cache_names, roles
@@ -94,6 +94,8 @@ class Trace:
     def _forward(self, role: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         if isinstance(self.model, DualEncoderModel):
             return self._tower(self.model, role, inputs)
+        if isinstance(self.model, PromptableModel):
+            return self.model.images(**inputs) if role == roles.IMAGE_ENCODER else self.model.masks(**inputs)
         if any(map(cache_names.is_past, inputs)):
             return self._decode(self.model, inputs)
         if INPUT_IDS in inputs:

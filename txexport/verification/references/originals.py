@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from txmodels.architectures import DualEncoderModel
+from txmodels.architectures import DualEncoderModel, PromptableModel
 from txmodels.model import Transformer
 from txmodels.training.checkpoints import build
 
@@ -162,6 +162,8 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
     """The outputs of an encoder, or of both encoders, by the names of their graphs."""
     if isinstance(model, DualEncoderModel):
         return model.compare(**inputs)
+    if isinstance(model, PromptableModel):
+        return model.prompted(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 
 

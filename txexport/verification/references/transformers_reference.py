@@ -25,6 +25,7 @@ from txexport.contracts.names import (
     LAST_HIDDEN_STATE,
     LOGITS,
     POOLER_OUTPUT,
+    PRED_MASKS,
     TEXT,
     VISION,
     of_layer,
@@ -44,6 +45,7 @@ from txexport.verification.references.originals import (
     tensors,
 )
 from txexport.verification.references.precision import in_float64, perturbed
+from txexport.verification.references.prompted import prompted
 
 
 class Transformers:
@@ -121,6 +123,8 @@ class Transformers:
         named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder with its head on the decoder
         if not self.pooler:
             named.pop(POOLER_OUTPUT, None)  # of a layer that the checkpoint lacks and the library initialises
+        if isinstance(named.get(PRED_MASKS), torch.Tensor):
+            return prompted(self.model, renamed)
         if self.detects:
             named.pop(LAST_HIDDEN_STATE)  # a detector returns it beside its scores and boxes
         if self.pooler and LAST_HIDDEN_STATE not in named:  # DPR gives it with output_hidden_states alone

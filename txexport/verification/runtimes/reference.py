@@ -16,6 +16,7 @@ from txexport.parts.cases import (
     DualEncoderCase,
     EncoderCase,
     GreedyCase,
+    PromptCase,
 )
 from txexport.parts.part import SignalCase
 from txexport.runtime.engines.computed import Arrays, Compute
@@ -26,7 +27,7 @@ from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 
 MOST = 3e11  # operations of a case: about a minute on one core
 
-Case = EncoderCase | DecoderCase | GreedyCase | SignalCase | DualEncoderCase
+Case = EncoderCase | DecoderCase | GreedyCase | SignalCase | DualEncoderCase | PromptCase
 
 
 def _refuses(folder: Path, manifest: Manifest) -> str | None:
@@ -69,6 +70,8 @@ def operations(spec: ModelSpec, case: Case) -> int:
     elif isinstance(case, GreedyCase):
         tokens = [0 if isinstance(row, np.ndarray) else len(row) for row in case.rows]
         rows, length = len(case.rows), max(tokens) + case.new_tokens
+    elif isinstance(case, PromptCase):
+        rows, length = len(case.pixel_values), 1
     elif isinstance(case, SignalCase):
         rows, length = len(case.signals), 1
     else:

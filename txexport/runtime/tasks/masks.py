@@ -1,0 +1,189 @@
+"""Masks of objects in images, prompted by points and boxes; P prompts, M masks of each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+
+from txexport.contracts import roles
+from txexport.contracts.names import (
+    CORNERS,
+    INPUT_LABELS,
+    INPUT_POINTS,
+    IOU_SCORES,
+    NO_POINT,
+    PIXEL_VALUES,
+    PRED_MASKS,
+)
+from txexport.errors import InputError, counted, shown
+from txexport.runtime import memory
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.preprocessing.images import Prepared, Source, several
+from txexport.runtime.session import finite
+from txexport.runtime.tasks.image_tasks import as_sources
+from txexport.runtime.tasks.interpolation import bilinear
+from txexport.support.arguments import check_count, check_flag
+from txexport.support.progress import Progress, counting
+
+AT_ONCE = 64  # prompts that the decoder reads together
+FIELDS = ("points", "labels", "box")
+
+
+class Prompt(TypedDict, total=False):
+    """The prompt of one object, in pixels of the image: points (x, y), their labels, and a box.
+
+    A label of 1 is for a point in the object, 0 for one outside of it; without labels, all are 1. A box is
+    its left, upper, right and lower edge.
+    """
+
+    points: Sequence[Sequence[float]]
+    labels: Sequence[int]
+    box: Sequence[float]
+
+
+class Mask(TypedDict):
+    """The pixels (H,W) of an object, and the model's estimate of how well they fit: of IoU, about 0 to 1."""
+
+    score: float
+    mask: np.ndarray
+
+
+Prompts = Prompt | Sequence[Prompt]
+Numbers = tuple[np.ndarray, np.ndarray]  # points (N,2) in pixels of the model's input, and their labels (N)
+
+
+def masks(
+    bundle: LoadedBundle,
+    images: "Source | Sequence[Source]",
+    prompts: Prompts | Sequence[Prompts],
+    *,
+    several_masks: bool = True,
+    batch_size: int = AT_ONCE,
+    progress: Progress | None = None,
+) -> list:
+    """The masks of an object in an image for a prompt, the likeliest first: a list of `score` and `mask`.
+
+    A prompt has `points` as [[x, y]], their `labels`, 1 in the object and 0 outside of it, and a `box` as
+    [left, top, right, bottom], in pixels of the image; one of them is enough. For a list of prompts, one an
+    object, there is a list of masks for each; for a list of images, with the prompts of each, a list for
+    each. An image is encoded once, and so is the last one if it comes again. A single point may mean a part
+    or the whole, so there are three masks; without `several_masks`, there is the one that the model has for
+    clear prompts. Masks are where logits, interpolated to the image's size as it is after a rotation that its
+    EXIF data ask for, exceed 0. At most `batch_size` prompts run together. Raises InputError for an invalid
+    image or prompt.
+    """
+    check_task(bundle, "masks")
+    check_count("batch_size", batch_size)
+    check_flag("several_masks", several_masks)
+    many, sources, tell = several(images), as_sources(images), counting(progress)
+    of_images: Sequence[Any] = prompts if many else [prompts]  # type: ignore[assignment]
+    if not isinstance(of_images, Sequence) or len(of_images) != len(sources):
+        raise InputError(
+            f"prompts are {shown(prompts)}, expected those of each of {counted(len(sources), 'image')}"
+        )
+    results = []
+    for done, (source, of_image) in enumerate(zip(sources, of_images, strict=True), 1):
+        image = bundle.files.images.prepared(source)
+        numbers = [_numbers(image, one) for one in _listed(of_image)]
+        memory.check(
+            f"masks of {image.width} x {image.height} pixels", 16 * len(numbers) * image.width * image.height
+        )
+        answers: list[list[Mask]] = [[]] * len(numbers)
+        for group in _alike(numbers, batch_size):
+            outputs = _decoded(bundle, image, [numbers[number] for number in group])
+            for row, number in enumerate(group):
+                scores, logits = (outputs[name][0, row] for name in (IOU_SCORES, PRED_MASKS))
+                answers[number] = _masks(bundle, image, scores, logits, several_masks)
+        results.append(answers[0] if isinstance(of_image, Mapping) else answers)
+        tell(done, len(sources))
+    return results if many else results[0]
+
+
+def _listed(prompts: Any) -> Sequence[Any]:
+    """One prompt or several as a list."""
+    if isinstance(prompts, Mapping):
+        return [prompts]
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence):
+        raise InputError(f"a prompt is {shown(prompts)}, expected a dict with {', '.join(FIELDS)}, or a list")
+    return prompts
+
+
+def _numbers(image: Prepared, prompt: Any) -> Numbers:
+    """The points of a prompt in pixels of the model's input, with corners of its box, and their labels."""
+    if not isinstance(prompt, Mapping) or not prompt or not {*prompt} <= {*FIELDS}:
+        raise InputError(f"a prompt is {shown(prompt)}, expected a dict with {', '.join(FIELDS)}")
+    points = _array("points", prompt.get("points", []), 2)
+    if len(points) == 0 and "box" not in prompt:
+        raise InputError(f"a prompt is {shown(prompt)}, expected points or a box")
+    labels = prompt.get("labels", [1] * len(points))
+    if not isinstance(labels, Sequence) or isinstance(labels, str) or len(labels) != len(points):
+        raise InputError(f"labels are {shown(labels)}, expected {len(points)}, one for each point")
+    if any(type(label) is not int or label not in (0, 1) for label in labels):
+        raise InputError(f"labels are {shown(labels)}, expected 1 in the object and 0 outside of it")
+    marks = [*labels]
+    if prompt.get("box") is None:
+        corners, marks = np.zeros((0, 2)), [*marks, NO_POINT]
+    else:
+        box = _array("box", [prompt["box"]], 4)
+        if (box[:, :2] > box[:, 2:]).any():
+            raise InputError(f"box is {shown(prompt['box'])}, expected left, top, right and bottom")
+        corners, marks = box.reshape(2, 2), [*marks, *CORNERS]
+    scales = np.array([image.columns / image.width, image.rows / image.height])
+    placed = np.concatenate([points, corners]) * scales
+    if len(marks) > len(placed):
+        placed = np.concatenate([placed, np.zeros((1, 2))])
+    return placed.astype(np.float32), np.array(marks, np.int64)
+
+
+def _array(name: str, values: Any, count: int) -> np.ndarray:
+    """Rows of `count` numbers each (N,count) float64."""
+    try:
+        result = np.array(values, np.float64).reshape(-1, count) if len(values) else np.zeros((0, count))
+        valid = all(len(row) == count for row in values) and np.isfinite(result).all()
+    except (TypeError, ValueError):
+        valid = False
+    if not valid or np.abs(result).max(initial=0) > 2**24:
+        raise InputError(f"{name} are {shown(values)}, expected rows of {count} numbers of pixels")
+    return result
+
+
+def _alike(numbers: Sequence[Numbers], most: int) -> Iterator[list[int]]:
+    """The places of prompts with one number of points, which run together, `most` at once."""
+    sizes: dict[int, list[int]] = {}
+    for place, (points, _) in enumerate(numbers):
+        sizes.setdefault(len(points), []).append(place)
+    for group in sizes.values():
+        for first in range(0, len(group), most):
+            yield group[first : first + most]
+
+
+def _decoded(bundle: LoadedBundle, image: Prepared, numbers: Sequence[Numbers]) -> Mapping[str, np.ndarray]:
+    """iou_scores (1,P,M) and pred_masks (1,P,M,h,w) of prompts with one number of points."""
+    encoded = _encoded(bundle, image)
+    points, labels = (np.stack(part)[None] for part in zip(*numbers, strict=True))
+    prompts = {INPUT_POINTS: points, INPUT_LABELS: labels}
+    return finite(bundle.sessions[roles.MASK_DECODER].run({**encoded, **prompts}))
+
+
+def _encoded(bundle: LoadedBundle, image: Prepared) -> Mapping[str, np.ndarray]:
+    """The places of an image; those of the last image are kept."""
+    key = image.values.tobytes()
+    last = bundle.last_image
+    if last is None or last[0] != key:
+        outputs = finite(bundle.sessions[roles.IMAGE_ENCODER].run({PIXEL_VALUES: image.values[None]}))
+        last = bundle.last_image = (key, outputs)
+    return last[1]
+
+
+def _masks(
+    bundle: LoadedBundle, image: Prepared, scores: np.ndarray, logits: np.ndarray, several_masks: bool
+) -> list[Mask]:
+    """The masks of a prompt by scores (M) and logits (M,h,w), of which the first is for clear prompts."""
+    chosen = range(1, len(scores)) if several_masks else range(1)
+    height, width = image.values.shape[1:]
+    result: list[Mask] = []
+    for number in sorted(chosen, key=lambda number: -scores[number]):
+        inner = bilinear(logits[number], height, width, image.rows, image.columns)
+        mask = bilinear(inner, image.height, image.width) > 0
+        result.append({"score": float(scores[number]), "mask": mask})
+    return result
