@@ -274,6 +274,7 @@ SPECIALISED = {
         "with_no_point",
         "without_first",
     },
+    "query_stack.py": {"first_queries", "seen_places"},
     "mask_decoder.py": {"as_map", "grouped", "grouped_masks", "of_each", "with_learned"},
     "window_attention.py": {"window_parts"},
     "architectures/encoder_decoder.py": {"encoder_decoder_models"},

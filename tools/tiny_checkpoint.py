@@ -312,6 +312,25 @@ SAM = {
         "iou_head_hidden_dim": 12,
     },
 }
+DETR = {
+    "backbone_config": {
+        "model_type": "resnet",
+        "embedding_size": 8,
+        "depths": [1, 2, 1],
+        "hidden_sizes": [8, 16, 20],
+        "layer_type": "bottleneck",
+        "out_features": ["stage3"],
+    },
+    "use_timm_backbone": False,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 20,
+    "decoder_ffn_dim": 24,
+    "num_queries": 7,
+}
 CLIP = {
     "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
     "vision_config": VIT | {"hidden_size": 60, "num_hidden_layers": 3},
@@ -469,6 +488,8 @@ FAMILIES = {
     ),
     "segformer": ("SegformerForSemanticSegmentation", SEGFORMER),
     "sam": ("SamModel", SAM),
+    "detr": ("DetrForObjectDetection", DETR),
+    "table-transformer": ("TableTransformerForObjectDetection", DETR),
     "swin": ("SwinModel", SWIN),
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),

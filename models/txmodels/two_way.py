@@ -1,35 +1,11 @@
 """Layers in which prompts and the places of an image attend to each other."""
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.spec import FeedForwardSpec, TwoWaySpec
-from txmodels.attention import merge, split
 from txmodels.feedforward import FeedForward
-from txmodels.linear import Linear
 from txmodels.norm import Norm
-
-
-class NarrowAttention(nn.Module):
-    """Attention whose inner width is `reduction` times smaller (Kirillov et al. 2023, A)."""
-
-    def __init__(self, spec: TwoWaySpec, reduction: int):
-        super().__init__()
-        width, self.num_heads = spec.hidden_size, spec.num_heads
-        inner = width // reduction
-        self.q = Linear(width, inner)
-        self.k = Linear(width, inner)
-        self.v = Linear(width, inner)
-        self.o = Linear(inner, width)
-
-    def forward(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """queries (B,S,W), keys and values (B,T,W) -> y (B,S,W)."""
-        q, k, v = (
-            split(part(x), self.num_heads)
-            for part, x in ((self.q, queries), (self.k, keys), (self.v, values))
-        )
-        y: Tensor = self.o(merge(F.scaled_dot_product_attention(q, k, v)))
-        return y
+from txmodels.separate_attention import SeparateAttention
 
 
 class TwoWayLayer(nn.Module):
@@ -41,15 +17,15 @@ class TwoWayLayer(nn.Module):
     def __init__(self, spec: TwoWaySpec, first: bool):
         super().__init__()
         self.first = first
-        self.self_attention = NarrowAttention(spec, 1)
+        self.self_attention = _attention(spec, 1)
         self.self_attention_norm = Norm(spec.norm)
-        self.to_image = NarrowAttention(spec, spec.reduction)
+        self.to_image = _attention(spec, spec.reduction)
         self.to_image_norm = Norm(spec.norm)
         self.feed_forward = FeedForward(
             FeedForwardSpec(spec.hidden_size, spec.intermediate_size, spec.activation)
         )
         self.feed_forward_norm = Norm(spec.norm)
-        self.to_prompts = NarrowAttention(spec, spec.reduction)
+        self.to_prompts = _attention(spec, spec.reduction)
         self.to_prompts_norm = Norm(spec.norm)
 
     def forward(self, x: Tensor, image: Tensor, prompts: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,7 +48,7 @@ class TwoWay(nn.Module):
     def __init__(self, spec: TwoWaySpec):
         super().__init__()
         self.layers = nn.ModuleList(TwoWayLayer(spec, not layer) for layer in range(spec.num_layers))
-        self.to_image = NarrowAttention(spec, spec.reduction)
+        self.to_image = _attention(spec, spec.reduction)
         self.final_norm = Norm(spec.final_norm)
 
     def forward(self, prompts: Tensor, image: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,3 +58,8 @@ class TwoWay(nn.Module):
             x, image = layer(x, image, prompts, positions)
         x = self.final_norm(x + self.to_image(x + prompts, image + positions, image))
         return x, image
+
+
+def _attention(spec: TwoWaySpec, reduction: int) -> SeparateAttention:
+    """Attention whose inner width is `reduction` times smaller."""
+    return SeparateAttention(spec.hidden_size, spec.num_heads, spec.hidden_size // reduction)

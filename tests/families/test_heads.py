@@ -22,6 +22,8 @@ UNREAD = {
     ("mbart", "text-classification"): WRAPPED,
     ("mbart", "question-answering"): WRAPPED,
     ("plbart", "text-classification"): WRAPPED,
+    ("detr", "feature-extraction"): "queries, which are no result of a task",
+    ("table-transformer", "feature-extraction"): "queries, which are no result of a task",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",

@@ -11,6 +11,7 @@ from helpers import mutations_of_depth as depth
 from helpers import mutations_of_families as family
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
+from helpers import mutations_of_queries as queries
 from helpers import mutations_of_segments as segments
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
@@ -474,6 +475,19 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         masks.scores_of_the_first_mask,
         masks.drop_no_mask,
     ),
+    ("detr", None, "model"): (
+        queries.ignore_padding,
+        queries.padding_is_counted,
+        queries.rows_for_columns,
+        queries.counted_from_zero,
+        queries.larger_mask_pixels,
+        queries.values_with_positions,
+        queries.drop_residual,
+        queries.linear_residual,
+        queries.average_pooling,
+        queries.stem_one_pixel_later,
+    ),
+    ("table-transformer", None, "model"): (queries.values_with_positions, queries.padding_is_counted),
     ("segformer", None, "model"): (
         segments.keys_one_vector_earlier,
         segments.unscaled_scores,

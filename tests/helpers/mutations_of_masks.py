@@ -67,7 +67,7 @@ def doubled_prompts(model):
     """The second layer's attention of prompts to themselves, which counts twice."""
     layers = [one for one in model.functions if one.name.startswith("two_way_layer")]
     body = max(layers, key=lambda one: len(one.node))  # the first has no residual there
-    attended = next(one for one in body.node if one.op_type.startswith("narrow_attention"))
+    attended = next(one for one in body.node if one.op_type.startswith("separate_attention"))
     through(body, attended.output[0], "Mul", 2.0)
 
 

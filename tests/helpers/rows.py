@@ -412,6 +412,7 @@ ENCODER_DECODERS = [
 ]
 
 OBLONG = {"image_size": [18, 31]}
+BASIC = {"backbone_config": tiny_checkpoint.DETR["backbone_config"] | {"layer_type": "basic"}}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
@@ -570,6 +571,9 @@ OTHERS = [
     Row("segformer", "SegformerForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),
     Row("sam", "SamModel", MASKS),
+    Row("detr", "DetrForObjectDetection", DETECT),
+    Row("detr", "DetrForObjectDetection", DETECT, "basic layers", BASIC),
+    Row("table-transformer", "TableTransformerForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT, "one table of positions, no biases", ONE_TABLE),
     Row("clip", "CLIPModel", MATCH),

@@ -37,6 +37,7 @@ ELSEWHERE |= {"depth_anything": -48 - 2 * (11 * 11 * 9 + 11)}
 # What training masks with, and the norms of a normalised weight.
 ELSEWHERE |= dict.fromkeys(("wav2vec2", "hubert", "sew", "unispeech", "unispeech-sat", "wavlm"), -(48 + 6))
 ELSEWHERE |= {"data2vec-audio": -48}
+ELSEWHERE |= dict.fromkeys(("detr", "table-transformer"), 3145)  # a backbone that training leaves
 ELSEWHERE |= {"sam": -115}  # a mask as a prompt
 ELSEWHERE |= {"segformer": 2 * 18}  # the mean and the variance of a batch norm
 ELSEWHERE |= {"wav2vec2-bert": -48}

@@ -561,6 +561,7 @@ ENCODERS = [
     (Row("vit", "ViTForImageClassification", "image-classification"), lambda m: m.classify_image(IMAGE)),
     (Row("vit", "ViTModel", "image-feature-extraction"), lambda m: m.embed_image(IMAGE)),
     (Row("yolos", "YolosForObjectDetection", "object-detection"), lambda m: m.detect(IMAGE)),
+    (Row("detr", "DetrForObjectDetection", "object-detection"), lambda m: m.detect(IMAGE)),
     (
         Row("depth_anything", "DepthAnythingForDepthEstimation", "depth-estimation"),
         lambda m: m.depth(IMAGE)["predicted_depth"],

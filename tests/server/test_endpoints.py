@@ -17,6 +17,7 @@ from helpers.speech import recordings, save_recogniser
 from PIL import Image
 
 from txexport.exporter import export
+from txexport.runtime.run_lengths import run_lengths
 from txexport.server.served import Limits
 
 
@@ -56,6 +57,38 @@ def test_an_image_is_told_in_no_more_words_than_the_server_gives(tmp_path):
                 == expected
                 != model.image_to_text(tmp_path / "picture.png", **options | {"max_new_tokens": 9})
             )
+
+
+def test_masks_are_lengths_of_runs(tmp_path):
+    """As `run_lengths` gives them; prompts are objects."""
+    picture = Image.fromarray(np.random.default_rng(5).integers(0, 256, (37, 53, 3), np.uint8))
+    picture.save(tmp_path / "picture.png")
+    tiny_checkpoint.save(tmp_path / "sam", "sam", "SamModel")
+    sides = {"height": 60, "width": 60}
+    processor = transformers.SamImageProcessorPil(size={"longest_edge": 60}, pad_size=sides)
+    processor.save_pretrained(tmp_path / "sam")
+    tiny_checkpoint.save(tmp_path / "segformer", "segformer", "SegformerForSemanticSegmentation")
+    processor = transformers.SegformerImageProcessorPil(size={"height": 32, "width": 32})
+    processor.save_pretrained(tmp_path / "segformer")
+    folders = {name: tmp_path / "bundles" / name for name in ("sam", "segformer")}
+    for name, folder in folders.items():
+        export(tmp_path / name, folder, only="native")
+    limits = Limits(cache_tokens=64, max_new_tokens=5, max_waiting=8, max_body=2**20, timeout=60)
+    with running(folders, limits) as (address, served):
+        image = base64.b64encode((tmp_path / "picture.png").read_bytes()).decode()
+        prompt = {"points": [[5, 6]], "box": [1, 2, 30, 31]}
+        body = {"model": "sam", "images": image, "prompts": prompt}
+        for extra in ({}, {"several_masks": False}):
+            answer = httpx.post(f"{address}/v1/tasks/masks", json=body | extra, timeout=60).json()
+            expected = served["sam"].model.masks(tmp_path / "picture.png", prompt, **extra)
+            assert answer == [one | {"mask": run_lengths(one["mask"])} for one in expected]
+        refused = httpx.post(f"{address}/v1/tasks/masks", json=body | {"prompts": {"point": []}}, timeout=60)
+        assert refused.status_code == 400
+        assert "expected a dict with points, labels, box" in refused.json()["error"]["message"]
+        body = {"model": "segformer", "images": [image, image]}
+        answer = httpx.post(f"{address}/v1/tasks/segment", json=body, timeout=60).json()
+        expected = served["segformer"].model.segment(tmp_path / "picture.png")
+        assert answer == [[one | {"mask": run_lengths(one["mask"])} for one in expected]] * 2
 
 
 def test_a_sound_is_written_down(checkpoint_of, tmp_path):

@@ -10,16 +10,21 @@ import txgraphs.grid_attention
 import txgraphs.mask_decoder
 import txgraphs.neck
 import txgraphs.prompts
+import txgraphs.separate_attention
 import txgraphs.two_way
 from helpers.twins import check, random, seeded
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 from txmodels.grid_attention import GridAttention
 from txmodels.mask_decoder import MaskDecoder
 from txmodels.neck import Neck
 from txmodels.prompts import Frequencies, Prompts
-from txmodels.two_way import NarrowAttention, TwoWay, TwoWayLayer
+from txmodels.separate_attention import SeparateAttention
+from txmodels.two_way import TwoWay, TwoWayLayer
 
 from txexport.contracts.names import ABSENT, NO_POINT
 from txexport.errors import SpecError
+from txexport.parts.architectures.promptable import operations
 from txexport.spec import GridAttentionSpec, MaskDecoderSpec, NeckSpec, NormSpec, TwoWaySpec
 from txexport.spec.attention_parameters import attention
 from txexport.spec.enums import Activation
@@ -86,10 +91,15 @@ def test_prompts():
     assert not np.array_equal(y[:, 1, 2], points[:, 1, 2].numpy())
 
 
-@pytest.mark.parametrize("reduction", [1, 2])
-def test_narrow_attention(reduction):
-    function = partial(txgraphs.two_way.narrow_attention, LAYERS, reduction)
-    check(NarrowAttention(LAYERS, reduction), function, random(B, 3, W), random(B, 7, W), random(B, 7, W))
+@pytest.mark.parametrize("inner", [W, W // 2])
+def test_separate_attention(inner):
+    """With a mask of keys, and without one."""
+    module = SeparateAttention(W, 2, inner)
+    function = partial(txgraphs.separate_attention.separate_attention, 2, inner)
+    values = random(B, 3, W), random(B, 7, W), random(B, 7, W)
+    check(module, function, *values)
+    mask = torch.arange(7) < torch.tensor([7, 4])[:, None]
+    check(module, function, *values, mask[:, None, None].expand(-1, 1, 3, -1))
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -113,6 +123,15 @@ def test_mask_decoder(groups, points, score_layers):
     masks, scores = check(MaskDecoder(spec), partial(txgraphs.mask_decoder.mask_decoder, spec), *values)
     assert masks.shape == (B, groups, 4, 12, 20)
     assert scores.shape == (B, groups, 4)
+
+
+def test_operations_are_those_that_pytorch_counts():
+    """Of one group of two points."""
+    module = MaskDecoder(DECODER).requires_grad_(False)
+    values = random(1, W, 3, 5), random(1, W, 3, 5), random(1, 1, 2, W)
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        module(*values)
+    assert operations(DECODER, 15) == counter.get_total_flops()
 
 
 @pytest.mark.parametrize(

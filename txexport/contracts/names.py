@@ -20,6 +20,7 @@ USE_CACHE_BRANCH = "use_cache_branch"  # (1): whether there is a past
 
 # Inputs of signals
 PIXEL_VALUES = "pixel_values"  # (B,channels,height,width)
+PIXEL_MASK = "pixel_mask"  # (B,height,width) of any size: 1 for a pixel of the image, 0 for padding
 INPUT_FEATURES = "input_features"  # (B,bands,frames), or (B,frames,bands) with a mask
 INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 
@@ -78,6 +79,7 @@ NUM_CHOICES = "num_choices"
 POINT_BATCH_SIZE = "point_batch_size"  # groups of prompts, each of one object
 NUM_POINTS = "num_points"
 HEIGHT, WIDTH = "height", "width"
+MASK_HEIGHT, MASK_WIDTH = "mask_height", "mask_width"
 DEPTH_HEIGHT, DEPTH_WIDTH = "depth_height", "depth_width"
 LOGITS_HEIGHT, LOGITS_WIDTH = "logits_height", "logits_width"
 NUM_SAMPLES = "num_samples"

@@ -34,6 +34,7 @@ OF_INPUT = {
     names.CACHE_LENGTHS: CACHE,
     names.USE_CACHE_BRANCH: CACHE,
     names.PIXEL_VALUES: IMAGE,
+    names.PIXEL_MASK: IMAGE,
     names.INPUT_FEATURES: SOUND,
     names.INPUT_VALUES: SOUND,
     names.INPUT_POINTS: PROMPTS,

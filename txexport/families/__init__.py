@@ -100,6 +100,7 @@ HYPHENATED = {
     "vision_encoder_decoder": "vision-encoder-decoder",
     "wav2vec2_bert": "wav2vec2-bert",
     "wav2vec2_conformer": "wav2vec2-conformer",
+    "table_transformer": "table-transformer",
     "xlm_roberta": "xlm-roberta",
     "xlm_roberta_xl": "xlm-roberta-xl",
 }
@@ -259,7 +260,8 @@ def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> 
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"{config.path} describes no model: {error!r}") from error
     layers = sum(
-        stack.num_layers * max(_experts(block) for block in stack.blocks) for stack in spec.stacks.values()
+        stack.num_layers * max((_experts(block) for block in stack.blocks), default=0)
+        for stack in spec.stacks.values()
     )
     if layers > 2 * config.room.count:  # two stacks
         raise CheckpointError(
@@ -271,7 +273,7 @@ def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> 
 def _promised(config: Config, spec: ModelSpec) -> dict[str, int]:
     """See `Resolved.promised`; only rotary positions are scaled."""
     (stack, *_) = spec.stacks.values()
-    attention = stack.blocks[0].attention
+    attention = stack.blocks[0].attention if stack.blocks else None
     rotates = isinstance(attention, AttentionSpec) and attention.rotary is not None
     return promised(config, stack.limit) if rotates and stack.limit is not None else {}
 

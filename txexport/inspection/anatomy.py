@@ -8,7 +8,7 @@ from txexport.inspection.attention_operations import cached
 from txexport.inspection.parameter_count import learned
 from txexport.inspection.summary import convolution, feed_forward, heads
 from txexport.parts import architecture_of, input_of
-from txexport.parts.stacks import merged_vectors
+from txexport.parts.stacks import merged_vectors, query_layers
 from txexport.spec import BlockSpec, ModelSpec, NormPlacement
 from txexport.spec.lengths import adapter_of, squeeze_of
 
@@ -63,6 +63,12 @@ def anatomy(spec: ModelSpec, stored: Container[str], length: int, batch: int) ->
     return [_Stack(spec, name, stored, length, batch).parts() for name in spec.stacks]
 
 
+OF_QUERIES = {
+    "layers": ["layers_norm"],
+    "query_layers": ["queries", "query_norm"],
+}  # beside layers
+
+
 class _Stack:
     """The data that the parts of one stack are made from."""
 
@@ -115,6 +121,10 @@ class _Stack:
 
     def _behind(self) -> list[CostPart]:
         parts = [self._part(merging, [f"{self.name}.{merging}"]) for merging in merged_vectors(self.stack)]
+        for name, (layers, *_) in query_layers(self.stack).items():
+            note = f"{layers.num_layers} layers, {layers.num_heads} heads"
+            owners = [f"{self.name}.{owner}" for owner in (name, *OF_QUERIES[name])]
+            parts.append(self._part(name, owners, note))
         normed = [name for name in self.sizes if name.startswith(f"{self.name}.norms.")]
         if normed:
             parts.append(self._part("norms", [f"{self.name}.norms"]))

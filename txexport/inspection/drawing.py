@@ -24,6 +24,8 @@ TITLES = {
     "feed_forward": "feed-forward",
     "last_feed_forward": "feed-forward",
     "norms": "norms of stages",
+    "layers": "layers over places",
+    "query_layers": "layers over queries",
     "final_norm": "final norm",
     "next_sentence": "next-sentence head",
     "distilled": "distilled head",

@@ -12,7 +12,13 @@ from txexport.formats import FLOAT
 from txexport.inspection.attention_operations import cached, convolutions, pairs, per_pair, relative, scores
 from txexport.inspection.parameter_count import active
 from txexport.parts import Decoding, Readout, architecture_of, input_of, parameters
-from txexport.parts.stacks import layer_vectors, merged_vectors, returned_vectors
+from txexport.parts.stacks import (
+    layer_vectors,
+    merged_vectors,
+    query_layers,
+    query_operations,
+    returned_vectors,
+)
 from txexport.parts.vectors import attention_pool
 from txexport.spec import AttentionPoolSpec, BlockSpec, LengthAdapterSpec, ModelSpec, StackSpec
 from txexport.spec.lengths import adapter_of, inside, squeeze_of
@@ -133,6 +139,8 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
         result[owners["attention"]] += row
         for part, operations in convolutions(block, vectors).items():
             result[owners[part]] += operations
+    for part, operations in query_operations(stack).items():
+        result[f"{name}.{part}"] = operations
     for merging, (vectors, beside) in merged_vectors(stack).items():
         result[f"{name}.{merging}"] = vectors * (2 * _matrices(spec, f"{name}.{merging}") + beside)
     result |= _by_readout(spec, name, 1 if decodes else returned_vectors(stack, length))
@@ -144,11 +152,16 @@ def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
 
     (B,N,S,S), or for sparse attention the computed ones.
     """
-    counts = (
+    counts = [
         block.attention.num_heads * scores(block.attention, vectors)
         for stack in spec.stacks.values()
         for block, vectors in zip(stack.layers, layer_vectors(stack, length), strict=True)
-    )
+    ]
+    for stack in spec.stacks.values():
+        counts += [
+            part.num_heads * vectors * max(vectors, cells)
+            for part, vectors, cells in query_layers(stack).values()
+        ]
     return NUMBER * batch * max(counts)
 
 
@@ -190,6 +203,7 @@ def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
         for merging, (vectors, _) in merged_vectors(stack).items()
     )
     matrices += sum(vectors * beside for vectors, beside in merged_vectors(stack).values())
+    matrices += sum(query_operations(stack).values())
     matrices += input_of(stack).operations(stack.embedding) + sum(_around(spec, name, size).values())
     matrices += sum(_read_out(spec, readout, last) for readout in readouts if readout.for_decoder)
     matrices += sum(sum(convolutions(block, vectors).values()) for block, vectors in layers)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from txexport.parts import input_of, parameters
+from txexport.parts.stacks import query_layers
 from txexport.spec import (
     ConvolvedFeedForwardSpec,
     ExpertsSpec,
@@ -68,6 +69,8 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
     inner = total - components["embedding"]
     layers = (block for stack in spec.stacks.values() for block in stack.layers)
     rule = sum(12 * block.attention.hidden_size**2 for block in layers)
+    for stack in spec.stacks.values():
+        rule += sum(12 * stack.hidden_size**2 * part.num_layers for part, *_ in query_layers(stack).values())
     return Parameters(components, total, inner, total - idle, effective, fixed, rule, inner / rule)
 
 
@@ -98,7 +101,9 @@ def component(spec: ModelSpec, name: str) -> str:
         return _of_adapter(rest)
     if part in ("embedding", "squeeze"):
         return "norms" if rest[0] == "norm" else "embedding"
-    if part in ("final_norm", "norms"):
+    if part == "queries":
+        return "embedding"
+    if part in ("final_norm", "norms", "layers_norm", "query_norm"):
         return "norms"
     _, sublayer, inner, *_ = rest
     if sublayer == "feed_forward" and inner in ("router", "experts", "shared", "shared_router"):

@@ -19,8 +19,10 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     MaskedAttentionSpec,
+    NormPlacement,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
+    QueryStackSpec,
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
@@ -35,6 +37,8 @@ from txexport.spec import (
 
 def outline(spec: StackSpec) -> str:
     """Sizes, positions, norms and windows; " / " separates values that differ from layer to layer."""
+    if isinstance(spec, QueryStackSpec):
+        return ", ".join(_of_queries(spec))
     blocks = spec.blocks
     parts = [
         _depth(spec),
@@ -47,6 +51,17 @@ def outline(spec: StackSpec) -> str:
         *_windows(spec),
     ]
     return ", ".join(parts)
+
+
+def _of_queries(spec: QueryStackSpec) -> list[str]:
+    """Layers over places and over queries, and the image that they read."""
+    texts = []
+    for part, over in ((spec.cells, "places"), (spec.objects, f"{spec.queries:,} queries")):
+        network = feed_forward(FeedForwardSpec(spec.hidden_size, part.intermediate_size, spec.activation))
+        size = spec.hidden_size // part.num_heads
+        texts.append(f"{part.num_layers} layers over {over}, {part.num_heads} heads of {size}, {network}")
+    placement = NormPlacement.PRE if spec.pre_norm else NormPlacement.POST
+    return [*texts, *input_of(spec).summary(spec), f"{placement}-norm ({spec.norm.kind})"]
 
 
 def _depth(spec: StackSpec) -> str:

@@ -8,7 +8,10 @@ from txexport.contracts.stage import GraphFacts
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Shape
 from txexport.spec import (
+    FeedForwardSpec,
     LengthAdapterSpec,
+    QueryLayersSpec,
+    QueryStackSpec,
     RelativeSpec,
     RelativeVectorsSpec,
     SignalStackSpec,
@@ -36,6 +39,25 @@ def layers_shape(stack: StackSpec, tokens: Shape) -> Shape:
     return rows, names.ENCODER_SEQUENCE_LENGTH if resampled(stack) else length
 
 
+def query_layers(stack: StackSpec) -> dict[str, tuple[QueryLayersSpec, int, int]]:
+    """The layers of a stack of queries, with the number of their vectors and of the places that they read."""
+    if not isinstance(stack, QueryStackSpec):
+        return {}
+    cells = stack.embedding.length
+    return {"layers": (stack.cells, cells, 0), "query_layers": (stack.objects, stack.queries, cells)}
+
+
+def query_operations(stack: StackSpec) -> dict[str, int]:
+    """The operations of each group of layers of a stack of queries for a row, by name; none elsewhere."""
+    result, width = {}, stack.hidden_size
+    for name, (part, count, cells) in query_layers(stack).items():
+        attention = 4 * count * width**2 + 2 * count**2 * width
+        crossed = 2 * (count + cells) * width**2 + 2 * count * cells * width if cells else 0
+        network = 2 * count * width * part.intermediate_size
+        result[name] = 2 * part.num_layers * (attention + crossed + network)
+    return result
+
+
 def layer_vectors(stack: StackSpec, length: int) -> list[int]:
     """The number of vectors that each layer reads of a row; a text has `length` tokens."""
     if isinstance(stack, StagedStackSpec):
@@ -48,6 +70,8 @@ def layer_vectors(stack: StackSpec, length: int) -> list[int]:
 
 def returned_vectors(stack: StackSpec, length: int) -> int:
     """The number of vectors that a stack returns of a row; a text has `length` tokens."""
+    if isinstance(stack, QueryStackSpec):
+        return stack.queries
     if isinstance(stack, StagedStackSpec):
         return layer_vectors(stack, length)[-1]
     return behind(stack, input_of(stack).vectors(stack.embedding, length))
@@ -125,6 +149,8 @@ def parameters(stack: StackSpec) -> Shapes:
         shapes |= {f"layer_positions.{layer}.weight": positions for layer in range(stack.num_layers - 1)}
     for layer, kind in enumerate(stack.layers):
         shapes |= under(f"layers.{layer}", block(kind))
+    if isinstance(stack, QueryStackSpec):
+        shapes |= _queries(stack)
     if isinstance(stack, StagedStackSpec):
         for number, stage in enumerate(stack.stages):
             if stage.merging is not None:
@@ -138,6 +164,30 @@ def parameters(stack: StackSpec) -> Shapes:
         shapes |= _squeeze(squeeze)
     if (adapter := adapter_of(stack)) is not None:
         shapes |= under("length_adapter", _length_adapter(adapter, stack.hidden_size))
+    return shapes
+
+
+def _queries(stack: QueryStackSpec) -> Shapes:
+    """The layers over places and over queries, their norms, and the learned vectors of queries."""
+    width, shapes = stack.hidden_size, Shapes()
+    for name, (part, _, cells) in query_layers(stack).items():
+        network = FeedForwardSpec(width, part.intermediate_size, stack.activation)
+        for layer in range(part.num_layers):
+            parts = {"attention": _separate(width)} | ({"cross_attention": _separate(width)} if cells else {})
+            for sublayer, inner in (parts | {"feed_forward": feed_forward(network)}).items():
+                shapes |= under(f"{name}.{layer}.{sublayer}", inner)
+                shapes |= under(f"{name}.{layer}.{sublayer}_norm", norm(stack.norm))
+    if stack.pre_norm:
+        shapes |= under("layers_norm", norm(stack.norm))
+    shapes["queries.weight"] = (stack.queries, width)
+    return shapes | under("query_norm", norm(stack.norm))
+
+
+def _separate(width: int) -> Shapes:
+    """Query, key, value and output projections."""
+    shapes: Shapes = {}
+    for name in ("q", "k", "v", "o"):
+        shapes |= under(name, linear(width, width, True))
     return shapes
 
 

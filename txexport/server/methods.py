@@ -7,7 +7,7 @@ import json
 import types
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin, is_typeddict
 
 import numpy as np
 from starlette.requests import Request
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from txexport.errors import shown
 from txexport.runtime import Model
 from txexport.runtime.generation.length_limits import new_tokens
+from txexport.runtime.run_lengths import run_lengths
 from txexport.server.bodies import Schema, read_json
 from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL, SEVERAL
@@ -136,6 +137,8 @@ def fields_of(method: str) -> dict[str, Schema]:
 
 def schema_of(hint: Any) -> Schema:
     """The schema of an annotation."""
+    if is_typeddict(hint):
+        return {"type": "object"}  # whose fields the method checks
     if hint in PLAIN:
         return PLAIN[hint]
     inner = [one for one in get_args(hint) if one is not type(None)]
@@ -154,7 +157,9 @@ def _json(answer: Any) -> Response:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy values as Python values."""
+    """NumPy values as Python values, masks as the lengths of their runs."""
+    if isinstance(value, np.ndarray) and value.dtype == bool:
+        return run_lengths(value)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} has no JSON")

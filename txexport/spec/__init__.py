@@ -47,6 +47,7 @@ from txexport.spec.model import ModelSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.promptable import MaskDecoderSpec, NeckSpec, PromptableSpec, TwoWaySpec
+from txexport.spec.query_stack import QueryLayersSpec, QueryStackSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
 from txexport.spec.relative_attention import (
     DisentangledAttentionSpec,
@@ -63,6 +64,7 @@ from txexport.spec.relative_position import (
     RoundedAlibiSpec,
     SinusoidVectorsSpec,
 )
+from txexport.spec.resnet import ResNetSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.segments import SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
@@ -133,10 +135,13 @@ __all__ = [
     "PositionSpec",
     "PositionedAttentionSpec",
     "PromptableSpec",
+    "QueryLayersSpec",
+    "QueryStackSpec",
     "ReducedAttentionSpec",
     "RelativeKeyAttentionSpec",
     "RelativeSpec",
     "RelativeVectorsSpec",
+    "ResNetSpec",
     "RotarySpec",
     "RotatedInputAttentionSpec",
     "RoundedAlibiSpec",

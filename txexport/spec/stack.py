@@ -9,6 +9,7 @@ from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
 from txexport.spec.norm import NormSpec
+from txexport.spec.query_stack import QueryStackSpec
 from txexport.spec.relative_attention import DisentangledAttentionSpec, TransformerXLAttentionSpec
 from txexport.spec.relative_position import (
     AlibiSpec,
@@ -138,4 +139,4 @@ class TextStackSpec:
         return any("global_attention_mask" in block.attention.token_masks for block in self.blocks)
 
 
-StackSpec = TextStackSpec | SignalStackSpec | StagedStackSpec
+StackSpec = TextStackSpec | SignalStackSpec | StagedStackSpec | QueryStackSpec

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from txexport.parts import last_before_norm, reads_stages, sums_layers
-from txexport.spec import ModelSpec, StackSpec, StagedStackSpec, TextStackSpec
+from txexport.spec import ModelSpec, QueryStackSpec, StackSpec, StagedStackSpec, TextStackSpec
 from txmodels.decoder_stack import KeyValues
 from txmodels.encoder_stack import Encoder, SignalEncoder
+from txmodels.query_stack import QueryEncoder
 from txmodels.stack import Given
 from txmodels.staged_stack import StagedEncoder
 
@@ -20,8 +21,10 @@ def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name:
     return Given(outputs, name, last_before_norm(spec, stack), states, maps)
 
 
-def encoder(spec: StackSpec, weighted: bool) -> Encoder | SignalEncoder | StagedEncoder:
+def encoder(spec: StackSpec, weighted: bool) -> Encoder | SignalEncoder | StagedEncoder | QueryEncoder:
     """The module of a stack that reads its whole input at once."""
+    if isinstance(spec, QueryStackSpec):
+        return QueryEncoder(spec)
     if isinstance(spec, StagedStackSpec):
         return StagedEncoder(spec)
     return Encoder(spec, weighted) if isinstance(spec, TextStackSpec) else SignalEncoder(spec, weighted)

@@ -73,10 +73,9 @@ class EncoderModel(nn.Module):
 
     def _read_by_head(self, read: list[int], states: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
         """The states of the layers `read`, each after the final norm; x (B,S,W) is that of the last."""
-        last = self.spec.encoder.num_layers
-        return {
-            str(layer): x if layer == last else self.encoder.final_norm(states[str(layer)]) for layer in read
-        }
+        last, final_norm = self.spec.encoder.num_layers, self.encoder.final_norm
+        assert isinstance(final_norm, nn.Module)
+        return {str(layer): x if layer == last else final_norm(states[str(layer)]) for layer in read}
 
     def _outputs(
         self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None

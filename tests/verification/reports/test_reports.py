@@ -399,6 +399,8 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("vit", None),
         ("dinov2", None),
         ("clip", None),
+        ("sam", None),
+        ("detr", None),
         ("wav2vec2", None),
         ("wav2vec2-bert", None),
         ("speech_to_text", "static"),

@@ -80,13 +80,23 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SiglipImageProcessor": PLAIN | SIGLIP,
     "DINOv3ViTImageProcessor": PLAIN | DINOV3,
     "YolosImageProcessor": PLAIN | YOLOS,
+    "DetrImageProcessor": PLAIN | YOLOS,
     "DPTImageProcessor": PLAIN | DPT,
     "SamImageProcessor": PLAIN | SAM,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
 }
-MULTIPLES = {"YolosImageProcessor": 16}  # processors with a longest edge, and what edges are multiples of
+# Processors with a longest edge, and what edges are multiples of.
+MULTIPLES = {
+    "YolosImageProcessor": 16,
+    "DetrImageProcessor": 1,
+}
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
-WITHOUT_CROP = {"YolosImageProcessor", "SegformerImageProcessor"}  # processors that ignore do_center_crop
+# Processors that ignore do_center_crop.
+WITHOUT_CROP = {
+    "YolosImageProcessor",
+    "DetrImageProcessor",
+    "SegformerImageProcessor",
+}
 RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
 
 # The processor by model type, for files that name none.
@@ -97,6 +107,8 @@ BY_MODEL = {
     "dinov2_with_registers": "BitImageProcessor",
     "dinov3_vit": "DINOv3ViTImageProcessor",
     "yolos": "YolosImageProcessor",
+    "detr": "DetrImageProcessor",
+    "table-transformer": "DetrImageProcessor",
     "sam": "SamImageProcessor",
     "segformer": "SegformerImageProcessor",
     "depth_anything": "DPTImageProcessor",

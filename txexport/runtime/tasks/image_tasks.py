@@ -10,6 +10,7 @@ from txexport.contracts.names import (
     LAST_HIDDEN_STATE,
     LOGITS,
     LOGITS_PER_IMAGE,
+    PIXEL_MASK,
     PIXEL_VALUES,
     POOLER_OUTPUT,
     TEXT_EMBEDS,
@@ -154,10 +155,16 @@ def each_output(
         while end < len(rows) and rows[end].values.shape == shape:
             end += 1
         pixels = np.stack([row.values for row in rows[start:end]])  # (B, 3, H, W)
-        outputs = finite(bundle.sessions[roles.MODEL].run({PIXEL_VALUES: pixels}))
+        outputs = finite(bundle.sessions[roles.MODEL].run(_inputs(bundle, pixels)))
         for row in range(start, end):
             yield rows[row], {name: value[row - start] for name, value in outputs.items()}
         start = end
+
+
+def _inputs(bundle: LoadedBundle, pixels: np.ndarray) -> dict[str, np.ndarray]:
+    """A graph's inputs for pixels (B,3,H,W) without padding: a mask of one pixel says so for all of them."""
+    masked = PIXEL_MASK in bundle.sessions[roles.MODEL].inputs
+    return {PIXEL_VALUES: pixels} | ({PIXEL_MASK: np.ones((len(pixels), 1, 1), np.int64)} if masked else {})
 
 
 def as_sources(images: "Source | Sequence[Source]") -> Sequence:

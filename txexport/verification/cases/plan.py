@@ -46,6 +46,7 @@ QUICK = frozenset(
         "three ragged texts, two images",
         "three ragged rows padded with zeros",
         "sentences",
+        "three of several sizes",
         "two images, three groups of points each",
         "two images, a point and a box each",
     }

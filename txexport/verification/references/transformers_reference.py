@@ -85,7 +85,8 @@ class Transformers:
             checkpoint, resolved, "eager" if ATTENTIONS in outputs or self.alignment else None
         )
         family = families.module(resolved.model_type)
-        renamed = getattr(family, "LIBRARY_NAMES", {}) if resolved.translated is not None else {}
+        respelt = resolved.translated is not None or resolved.spelt_out is not None
+        renamed = getattr(family, "LIBRARY_NAMES", {}) if respelt else {}
         self.inputs: Mapping[str, str] = getattr(family, "LIBRARY_INPUTS", {})
         self.channels = getattr(family, "LIBRARY_CHANNELS", False)
         if checkpoint.in_safetensors and not checkpoint.quantised and not renamed:

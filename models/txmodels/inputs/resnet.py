@@ -1,0 +1,74 @@
+"""Images as maps of convolutions in residual stages (He et al. 2016, 4.1)."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import max_pool2d
+
+from txexport.spec import BatchNormSpec, ResNetSpec
+from txexport.spec.resnet import REDUCTION
+from txmodels.batch_norm import BatchNorm
+
+
+class ConvolutionNorm(nn.Module):
+    """A convolution without a bias, and a batch norm."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, eps: float):
+        super().__init__()
+        self.convolution = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+        self.norm = BatchNorm(BatchNormSpec(outputs, eps))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,inputs,height,width) -> y (B,outputs,height/stride,width/stride), rounded up."""
+        y: Tensor = self.norm(self.convolution(x))
+        return y
+
+
+class ResidualLayer(nn.Module):
+    """Two convolutions, or three as a bottleneck, in a residual (He et al. 2016, 3.3 and 4.1)."""
+
+    def __init__(self, spec: ResNetSpec, inputs: int, outputs: int, stride: int):
+        super().__init__()
+        inner, eps = outputs // REDUCTION, spec.eps
+        parts = (
+            [(inputs, inner, 1, 1), (inner, inner, 3, stride), (inner, outputs, 1, 1)]
+            if spec.bottleneck
+            else [(inputs, outputs, 3, stride), (outputs, outputs, 3, 1)]
+        )
+        self.parts = nn.ModuleList(ConvolutionNorm(*part, eps) for part in parts)
+        self.shortcut: nn.Module = nn.Identity()
+        if inputs != outputs or stride != 1:
+            self.shortcut = ConvolutionNorm(inputs, outputs, 1, stride, eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,inputs,height,width) -> y (B,outputs,height/stride,width/stride), rounded up."""
+        y = x
+        for number, part in enumerate(self.parts):
+            y = part(torch.relu(y) if number else y)
+        return torch.relu(y + self.shortcut(x))
+
+
+class ResnetEmbedding(nn.Module):
+    """The last map of a residual network, projected (He et al. 2016, 4.1)."""
+
+    def __init__(self, spec: ResNetSpec):
+        super().__init__()
+        self.stem = ConvolutionNorm(spec.channels, spec.stem, 7, 2, spec.eps)
+        layers, inputs = [], spec.stem
+        for stage, (depth, size) in enumerate(zip(spec.depths, spec.sizes, strict=True)):
+            for layer in range(depth):
+                stride = 2 if stage and not layer else 1
+                layers.append(ResidualLayer(spec, inputs, size, stride))
+                inputs = size
+        self.layers = nn.ModuleList(layers)
+        self.project = nn.Conv2d(inputs, spec.hidden_size, 1)
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """pixel_values (B,channels,height,width) -> x (B,R,C,W)."""
+        x = max_pool2d(torch.relu(self.stem(pixel_values)), 3, 2, 1)
+        for layer in self.layers:
+            x = layer(x)
+        y: Tensor = self.project(x).permute(0, 2, 3, 1)
+        return y
+
+
+Embedding = ResnetEmbedding

@@ -1,0 +1,125 @@
+"""Stacks of queries over an image."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+from txexport.spec import FeedForwardSpec, QueryLayersSpec, QueryStackSpec
+from txmodels.feedforward import FeedForward
+from txmodels.inputs import signal_embedding
+from txmodels.norm import Norm
+from txmodels.separate_attention import SeparateAttention
+from txmodels.stack import Given
+
+TEMPERATURE, EPS = 10000, 1e-6  # of sines; what a divisor of 0 becomes
+
+
+class QueryLayer(nn.Module):
+    """Attention to vectors, to a map if there is one, and a network (Carion et al. 2020, A.3)."""
+
+    def __init__(self, spec: QueryStackSpec, layers: QueryLayersSpec, crossed: bool):
+        super().__init__()
+        self.pre_norm, width = spec.pre_norm, spec.hidden_size
+        self.attention = SeparateAttention(width, layers.num_heads, width)
+        self.attention_norm = Norm(spec.norm)
+        self.cross_attention = SeparateAttention(width, layers.num_heads, width) if crossed else None
+        self.cross_attention_norm = Norm(spec.norm) if crossed else None
+        self.feed_forward = FeedForward(FeedForwardSpec(width, layers.intermediate_size, spec.activation))
+        self.feed_forward_norm = Norm(spec.norm)
+
+    def forward(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        image: Tensor | None = None,
+        image_positions: Tensor | None = None,
+    ) -> Tensor:
+        """x and positions (B,S,W), a map and its positions (B,T,W), mask of what it attends to -> y (B,S,W).
+
+        The mask is (B,1,S,S), or with a map (B,1,S,T).
+        """
+        inner = self._before(self.attention_norm, x)
+        of_itself = mask if image is None else None
+        x = self._after(
+            self.attention_norm, x + self.attention(inner + positions, inner + positions, inner, of_itself)
+        )
+        if image is not None and self.cross_attention is not None:
+            inner = self._before(self.cross_attention_norm, x)
+            placed = image if image_positions is None else image + image_positions
+            read = self.cross_attention(inner + positions, placed, image, mask)
+            x = self._after(self.cross_attention_norm, x + read)
+        y = x + self.feed_forward(self._before(self.feed_forward_norm, x))
+        return self._after(self.feed_forward_norm, y)
+
+    def _before(self, norm: nn.Module | None, x: Tensor) -> Tensor:
+        """The input of a sublayer."""
+        normed: Tensor = norm(x) if self.pre_norm and norm is not None else x
+        return normed
+
+    def _after(self, norm: nn.Module | None, x: Tensor) -> Tensor:
+        """The sum of a sublayer's input and output, normalised."""
+        normed: Tensor = norm(x) if not self.pre_norm and norm is not None else x
+        return normed
+
+
+class QueryEncoder(nn.Module):
+    """An image's map through layers, and queries that read it."""
+
+    def __init__(self, spec: QueryStackSpec):
+        super().__init__()
+        self.spec = spec
+        self.embedding = signal_embedding(spec)
+        self.layers = nn.ModuleList(QueryLayer(spec, spec.cells, False) for _ in range(spec.cells.num_layers))
+        self.layers_norm = Norm(spec.norm) if spec.pre_norm else nn.Identity()
+        self.queries = nn.Embedding(spec.queries, spec.hidden_size)
+        self.query_layers = nn.ModuleList(
+            QueryLayer(spec, spec.objects, True) for _ in range(spec.objects.num_layers)
+        )
+        self.query_norm = Norm(spec.norm)
+
+    def forward(
+        self, pixel_values: Tensor, pixel_mask: Tensor | None = None, outputs: Given | None = None
+    ) -> tuple[Tensor, None]:
+        """pixel_values (B,channels,height,width), pixel_mask (B,h,w) -> queries (B,Q,W), and None."""
+        assert pixel_mask is not None
+        grid = self.embedding(pixel_values)  # (B, R, C, W)
+        real = resized_mask(pixel_mask, grid)  # (B, R, C)
+        positions = sine_positions(self.spec.hidden_size, real).to(grid)
+        x, seen = grid.flatten(1, 2), real.flatten(1)[:, None, None]  # (B, S, W), (B, 1, 1, S)
+        for layer in self.layers:
+            x = layer(x, positions, seen.expand(-1, 1, x.shape[1], -1))
+        image = self.layers_norm(x)
+        learned = self.queries.weight.expand(len(x), -1, -1)  # (B, Q, W)
+        y = torch.zeros_like(learned)
+        for layer in self.query_layers:
+            y = layer(y, learned, seen.expand(-1, 1, y.shape[1], -1), image, positions)
+        queries: Tensor = self.query_norm(y)
+        return queries, None
+
+
+def resized_mask(pixel_mask: Tensor, grid: Tensor) -> Tensor:
+    """pixel_mask (B,h,w), grid (B,R,C,W) -> which places are of the image (B,R,C), by the nearest pixel."""
+    real = interpolate(pixel_mask[None].to(grid), grid.shape[1:3])[0] != 0
+    return real
+
+
+def sine_positions(size: int, real: Tensor) -> Tensor:
+    """Which places are of the image (B,R,C) -> sines and cosines of rows and columns (B,S,size).
+
+    Rows and columns are counted from 1 within the image, as shares of 2 pi (Carion et al. 2020, A.4).
+    """
+    count = real.to(torch.get_default_dtype())
+    rows, columns = count.cumsum(1), count.cumsum(2)
+    down = rows / (rows[:, -1:] + EPS) * (2 * math.pi)
+    across = columns / (columns[:, :, -1:] + EPS) * (2 * math.pi)
+    steps = torch.arange(0, size // 2, 2, device=real.device).to(count)
+    periods = TEMPERATURE ** (2 * steps / size)
+    parts = []
+    for angles in (down, across):
+        turns = angles[..., None] / periods  # (B, R, C, size / 4)
+        parts.append(torch.stack([turns.sin(), turns.cos()], dim=-1).flatten(3))
+    positions = torch.cat(parts, dim=3).flatten(1, 2)
+    return positions

@@ -1,0 +1,72 @@
+"""Stacks of queries over an image."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from txexport.errors import SpecError, positive
+from txexport.spec.enums import Activation
+from txexport.spec.layer import BlockSpec
+from txexport.spec.norm import NormSpec
+from txexport.spec.resnet import ResNetSpec
+from txexport.spec.signal_embedding import PatchSpec
+
+
+@dataclass(frozen=True)
+class QueryLayersSpec:
+    """`num_layers` layers of attention with `num_heads` heads and a network of `intermediate_size`."""
+
+    num_layers: int
+    num_heads: int
+    intermediate_size: int
+
+    def __post_init__(self) -> None:
+        positive(self, "num_layers", "num_heads", "intermediate_size")
+
+
+@dataclass(frozen=True)
+class QueryStackSpec:
+    """Learned queries that read an image (Carion et al. 2020, 3.2 and A.3).
+
+    `cells` are the layers over the embedding's map, `objects` those over `queries` vectors, which attend to
+    one another and to the map. Sines and cosines of rows and columns are added to queries and keys of every
+    attention, learned vectors to those of the objects. Norms follow sublayers, or with `pre_norm` precede
+    them; then one follows the map's layers too. One always follows the objects'.
+    """
+
+    embedding: ResNetSpec
+    cells: QueryLayersSpec
+    objects: QueryLayersSpec
+    activation: Activation
+    norm: NormSpec
+    queries: int
+    pre_norm: bool = False
+
+    causal: ClassVar[bool] = False
+    has_cross_attention: ClassVar[bool] = False
+    limit: ClassVar[None] = None  # no tokens come in
+    masked: ClassVar[bool] = False
+    relative: ClassVar[None] = None
+    rotary: ClassVar[None] = None
+    patches: ClassVar[PatchSpec | None] = None
+    final_norm: ClassVar[NormSpec | None] = None
+    blocks: ClassVar[tuple[BlockSpec, ...]] = ()
+    layers: ClassVar[tuple[BlockSpec, ...]] = ()
+    num_layers: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        positive(self, "queries")
+        width = self.embedding.hidden_size
+        if self.norm.size != width:
+            raise SpecError(f"QueryStackSpec: norm is {self.norm.size} wide, the embedding {width}")
+        for name, part in (("cells", self.cells), ("objects", self.objects)):
+            if width % part.num_heads:
+                raise SpecError(
+                    f"QueryStackSpec: {part.num_heads} heads of {name}, expected a divisor of {width}"
+                )
+        if width % 4:
+            raise SpecError(f"QueryStackSpec: the embedding is {width} wide, expected a multiple of 4")
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the hidden states that it returns."""
+        return self.embedding.hidden_size
