@@ -312,6 +312,7 @@ SAM = {
         "iou_head_hidden_dim": 12,
     },
 }
+BEIT = VIT | {"image_size": 30, "use_relative_position_bias": True, "layer_scale_init_value": 0.3}
 DETR = {
     "backbone_config": {
         "model_type": "resnet",
@@ -488,6 +489,11 @@ FAMILIES = {
     ),
     "segformer": ("SegformerForSemanticSegmentation", SEGFORMER),
     "sam": ("SamModel", SAM),
+    "beit": ("BeitModel", BEIT),
+    "data2vec-vision": (
+        "Data2VecVisionModel",
+        BEIT | {"use_relative_position_bias": False, "use_shared_relative_position_bias": True},
+    ),
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
     "swin": ("SwinModel", SWIN),

@@ -21,6 +21,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     NormPlacement,
+    PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     ReducedAttentionSpec,
     StridedAttentionSpec,
@@ -39,6 +40,7 @@ from txgraphs.local_attention import local_attention
 from txgraphs.longformer_attention import longformer_attention
 from txgraphs.low_rank_attention import low_rank_attention
 from txgraphs.norm import norm
+from txgraphs.patch_bias_attention import patch_bias_attention
 from txgraphs.performer_attention import performer_attention
 from txgraphs.position import asked
 from txgraphs.reduced_attention import convolved_feed_forward, reduced_attention
@@ -64,6 +66,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LowRankAttentionSpec: low_rank_attention,
     PerformerAttentionSpec: performer_attention,
     WindowAttentionSpec: window_attention,
+    PatchBiasAttentionSpec: patch_bias_attention,
     GridAttentionSpec: grid_attention,
     ReducedAttentionSpec: reduced_attention,
 }

@@ -8,6 +8,7 @@ from txexport.contracts import names
 from txexport.spec import (
     AlibiSpec,
     BlockSpec,
+    PatchBiasAttentionSpec,
     RelativeSpec,
     RoundedAlibiSpec,
     SignalStackSpec,
@@ -106,6 +107,8 @@ def signal_encoder(
     for layer, block in enumerate(spec.layers):
         if block.convolution is not None:
             context = {"attention_mask": vectors, "mask": context["mask"]} | distances[block]
+        if isinstance(block.attention, PatchBiasAttentionSpec):
+            context = {}  # it reads nothing else
         given.hidden(x)
         if spec.layer_positions and layer and patches is not None:
             x = layer_position(patches, graph / f"{stack}.layer_positions.{layer - 1}", x, signal)

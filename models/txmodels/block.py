@@ -22,6 +22,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     NormPlacement,
+    PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     ReducedAttentionSpec,
     StridedAttentionSpec,
@@ -39,6 +40,7 @@ from txmodels.local_attention import LocalAttention
 from txmodels.longformer_attention import LongformerAttention
 from txmodels.low_rank_attention import LowRankAttention
 from txmodels.norm import Norm
+from txmodels.patch_bias_attention import PatchBiasAttention
 from txmodels.performer_attention import PerformerAttention
 from txmodels.position import asked
 from txmodels.reduced_attention import ConvolvedFeedForward, ReducedAttention
@@ -64,6 +66,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LowRankAttentionSpec: LowRankAttention,
     PerformerAttentionSpec: PerformerAttention,
     WindowAttentionSpec: WindowAttention,
+    PatchBiasAttentionSpec: PatchBiasAttention,
     GridAttentionSpec: GridAttention,
     ReducedAttentionSpec: ReducedAttention,
 }

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from txexport.spec import (
     AlibiSpec,
     BlockSpec,
+    PatchBiasAttentionSpec,
     RelativeSpec,
     RoundedAlibiSpec,
     SignalStackSpec,
@@ -132,7 +133,8 @@ class SignalEncoder(nn.Module):
             if block.convolution is not None:
                 x, *weights = layer(x, vectors, mask=mask, **distances[block])
             else:
-                x, *weights = layer(x, **context)
+                biased = isinstance(block.attention, PatchBiasAttentionSpec)  # which reads nothing else
+                x, *weights = layer(x, **({} if biased else context))
             given.weights(*weights)
         y: Tensor = self.final_norm(x)
         given.last(x, y)

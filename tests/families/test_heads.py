@@ -24,6 +24,8 @@ UNREAD = {
     ("plbart", "text-classification"): WRAPPED,
     ("detr", "feature-extraction"): "queries, which are no result of a task",
     ("table-transformer", "feature-extraction"): "queries, which are no result of a task",
+    ("beit", "image-segmentation"): "a head of pyramids of maps",
+    ("data2vec-vision", "image-segmentation"): "a head of pyramids of maps",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",

@@ -8,6 +8,7 @@ from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_depth as depth
+from helpers import mutations_of_distances as distances
 from helpers import mutations_of_families as family
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
@@ -474,6 +475,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         masks.linear_upscaling,
         masks.scores_of_the_first_mask,
         masks.drop_no_mask,
+    ),
+    ("beit", None, "model"): (
+        distances.rows_for_columns,
+        distances.opposite_distances,
+        distances.image_as_a_patch,
+        distances.keys_of_another_head,
+        common.drop_bias,
     ),
     ("detr", None, "model"): (
         queries.ignore_padding,

@@ -412,6 +412,7 @@ ENCODER_DECODERS = [
 ]
 
 OBLONG = {"image_size": [18, 31]}
+FIRST_VECTOR = {"use_mean_pooling": False, "use_absolute_position_embeddings": True, **LABELS}
 BASIC = {"backbone_config": tiny_checkpoint.DETR["backbone_config"] | {"layer_type": "basic"}}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
@@ -571,6 +572,11 @@ OTHERS = [
     Row("segformer", "SegformerForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),
     Row("sam", "SamModel", MASKS),
+    Row("beit", "BeitModel", SEE),
+    Row("beit", "BeitForImageClassification", LABEL, "5 labels", LABELS),
+    Row("beit", "BeitForImageClassification", LABEL, "first vector, positions", FIRST_VECTOR),
+    Row("data2vec-vision", "Data2VecVisionModel", SEE),
+    Row("data2vec-vision", "Data2VecVisionForImageClassification", LABEL, "5 labels", LABELS),
     Row("detr", "DetrForObjectDetection", DETECT),
     Row("detr", "DetrForObjectDetection", DETECT, "basic layers", BASIC),
     Row("table-transformer", "TableTransformerForObjectDetection", DETECT),

@@ -100,6 +100,7 @@ HYPHENATED = {
     "vision_encoder_decoder": "vision-encoder-decoder",
     "wav2vec2_bert": "wav2vec2-bert",
     "wav2vec2_conformer": "wav2vec2-conformer",
+    "data2vec_vision": "data2vec-vision",
     "table_transformer": "table-transformer",
     "xlm_roberta": "xlm-roberta",
     "xlm_roberta_xl": "xlm-roberta-xl",

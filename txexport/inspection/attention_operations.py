@@ -19,6 +19,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     MaskedAttentionSpec,
+    PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
     ReducedAttentionSpec,
@@ -72,6 +73,8 @@ def pairs(spec: Attention, length: int) -> int:
             return length * spec.projected_length
         case ReducedAttentionSpec():
             return length * spec.keys(length)
+        case PatchBiasAttentionSpec():
+            return length**2
         case GridAttentionSpec():  # of whole windows
             return length * spec.size
         case PerformerAttentionSpec():  # with the features, and with their sums

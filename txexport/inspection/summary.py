@@ -20,6 +20,7 @@ from txexport.spec import (
     LowRankAttentionSpec,
     MaskedAttentionSpec,
     NormPlacement,
+    PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
     QueryStackSpec,
@@ -109,6 +110,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return f"{heads} (Performer)"
         case ReducedAttentionSpec(reduction=reduction):
             return heads if reduction == 1 else f"{heads} on 1 of {reduction**2} keys"
+        case PatchBiasAttentionSpec():
+            return f"{heads} (biases of distances)"
         case GridAttentionSpec():
             return f"{heads} ({'windows' if spec.windowed else 'grid'} of {spec.rows} x {spec.columns})"
         case WindowAttentionSpec(cosine=cosine):

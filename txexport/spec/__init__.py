@@ -45,6 +45,7 @@ from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForward
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.promptable import MaskDecoderSpec, NeckSpec, PromptableSpec, TwoWaySpec
 from txexport.spec.query_stack import QueryLayersSpec, QueryStackSpec
@@ -126,6 +127,7 @@ __all__ = [
     "NormKind",
     "NormPlacement",
     "NormSpec",
+    "PatchBiasAttentionSpec",
     "PatchGridSpec",
     "PatchSpec",
     "PerformerAttentionSpec",

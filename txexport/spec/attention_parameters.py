@@ -8,6 +8,7 @@ from txexport.spec import (
     GridAttentionSpec,
     LatentAttentionSpec,
     MaskedAttentionSpec,
+    PatchBiasAttentionSpec,
     PositionedAttentionSpec,
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
@@ -64,6 +65,8 @@ def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttent
             return reduced_attention(spec)
         case GridAttentionSpec():
             return grid_attention(spec)
+        case PatchBiasAttentionSpec():
+            return patch_bias_attention(spec)
         case _:
             assert_never(spec)
 
@@ -271,3 +274,15 @@ def grid_attention(spec: GridAttentionSpec) -> Shapes:
         shapes["row_position.weight"] = (2 * spec.rows - 1, spec.head_dim)
         shapes["column_position.weight"] = (2 * spec.columns - 1, spec.head_dim)
     return shapes
+
+
+def patch_bias_attention(spec: PatchBiasAttentionSpec) -> Shapes:
+    """Query, key, value and output projections, and the biases of distances."""
+    inner = spec.num_heads * spec.head_dim
+    return {
+        **under("q", linear(spec.hidden_size, inner, True)),
+        **under("k", linear(spec.hidden_size, inner, False)),
+        **under("v", linear(spec.hidden_size, inner, True)),
+        **under("o", linear(inner, spec.hidden_size, True)),
+        "relative.weight": (spec.distances, spec.num_heads),
+    }

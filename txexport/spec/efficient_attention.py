@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.grid_attention import GridAttentionSpec
+from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.reduced_attention import ReducedAttentionSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
@@ -178,4 +179,5 @@ SparseAttentionSpec = (
     | WindowAttentionSpec
     | ReducedAttentionSpec
     | GridAttentionSpec
+    | PatchBiasAttentionSpec
 )

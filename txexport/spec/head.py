@@ -70,7 +70,8 @@ class HeadSpec:
     precedes the projection, followed by the optional `norm`; `dense_bias` is the dense layer's. `pick`
     selects the vector that a sequence's scores are computed from: LAST is the last token without the id
     `pad_token_id`, LAST_EOS the last one with the id `eos_token_id`. A causal LM's scores s become
-    softcap * tanh(s / softcap). FIRST_TWO may have a norm without a dense layer. FIRST_AND_MEAN excludes the
+    softcap * tanh(s / softcap). FIRST_TWO and
+    GLOBAL_AVERAGE may have a norm without a dense layer. FIRST_AND_MEAN excludes the
     `registers` vectors after the first from its mean, GLOBAL_AVERAGE the first `registers` vectors. With a
     `factored_size`, vectors are projected to that width first: a causal LM's without a bias, to the width of
     the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
@@ -134,7 +135,8 @@ class HeadSpec:
                 f"HeadSpec: {lacking} is None, but a masked LM's transform has an activation and a norm; "
                 "expected both, or neither"
             )
-        if self.activation is None and self.norm is not None and self.pick != Pick.FIRST_TWO:
+        normed = self.pick in (Pick.FIRST_TWO, Pick.GLOBAL_AVERAGE)
+        if self.activation is None and self.norm is not None and not normed:
             raise SpecError(
                 f"HeadSpec: a norm of {self.norm.size} without the dense layer before it; "
                 "expected an activation too, or norm=None"
@@ -253,7 +255,8 @@ class VectorSpec:
     `eos_token_id` is the id that ends a text, where `pick` needs one. `size` is the width that the vector is
     projected to, with a `bias` or without; None is no projection. With `compared`, for vectors that are
     compared with those of an encoder of the other modality, the output is named as in dual encoders. With a
-    `pool`, the vector is the pool's, without norm and projection.
+    `pool`, the vector is the pool's, without norm and projection. GLOBAL_AVERAGE excludes the first
+    `registers` vectors.
     """
 
     pick: Pick = Pick.FIRST
@@ -263,8 +266,14 @@ class VectorSpec:
     bias: bool = False
     compared: bool = False
     pool: AttentionPoolSpec | None = None
+    registers: int = 0
 
     def __post_init__(self) -> None:
+        if self.registers and self.pick != Pick.GLOBAL_AVERAGE:
+            raise SpecError(
+                f"VectorSpec: registers is {self.registers} with pick '{self.pick}', expected 0: only the "
+                f"mean of '{Pick.GLOBAL_AVERAGE}' leaves vectors out"
+            )
         marked = self.pick == Pick.FIRST_EOS
         others = Pick.FIRST, Pick.ARGMAX_ID, Pick.FINAL, Pick.GLOBAL_AVERAGE
         if not (marked or self.pick in others) or marked != (self.eos_token_id is not None):
@@ -282,6 +291,11 @@ class VectorSpec:
             positive(self, "size")
         elif self.bias:
             raise SpecError("VectorSpec: bias is True without a projection; expected a size, or bias=False")
+
+    @property
+    def pick_argument(self) -> int | None:
+        """The argument of `pick`: the id that ends a text, or the number of vectors that a mean excludes."""
+        return self.registers or self.eos_token_id
 
 
 def check_tied(head: HeadSpec, stack: TextStackSpec) -> None:

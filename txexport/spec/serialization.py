@@ -56,6 +56,7 @@ TYPES: dict[str, type] = {
     "performer": specs.PerformerAttentionSpec,
     "window": specs.WindowAttentionSpec,
     "grid": specs.GridAttentionSpec,
+    "patch_bias": specs.PatchBiasAttentionSpec,
     "reduced": specs.ReducedAttentionSpec,
     "feed_forward": specs.FeedForwardSpec,
     "experts": specs.ExpertsSpec,

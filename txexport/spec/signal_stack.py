@@ -11,6 +11,7 @@ from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.relative_attention import TransformerXLAttentionSpec
 from txexport.spec.relative_position import (
     RelativeSpec,
@@ -81,7 +82,8 @@ class SignalStackSpec:
         if self.masked and any(isinstance(kind, AttentionSpec) and kind.unmasked for kind in kinds):
             raise SpecError("SignalStackSpec: attention is unmasked over a masked signal; expected False")
         if isinstance(self.embedding, PatchSpec):
-            positioned = self.embedding.positioned
+            biased = any(isinstance(kind, PatchBiasAttentionSpec) for kind in kinds)
+            positioned = self.embedding.positioned or biased
         else:
             positioned = not isinstance(self.embedding, WaveformStemSpec)
         rotations = {kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)}
@@ -160,7 +162,7 @@ class SignalStackSpec:
     def rotary(self) -> RotarySpec | None:
         """The rotation by position; None where positions are added."""
         first = self.blocks[0]
-        return first.dense.rotary if first.convolution is None else None
+        return first.attention.rotary if isinstance(first.attention, AttentionSpec) else None
 
     @property
     def masked(self) -> bool:

@@ -28,7 +28,7 @@ def sequence_vector(
     """
     if spec.pool is not None:
         return attention_pool(spec.pool, g / "pool", x)  # (B, W)
-    vector = g.call(pick(spec.pick, spec.eos_token_id), x, input_ids, attention_mask)  # (B, W)
+    vector = g.call(pick(spec.pick, spec.pick_argument), x, input_ids, attention_mask)  # (B, W)
     if spec.norm is not None:
         vector = norm(spec.norm, g / "norm", vector)  # (B, W)
     return vector if spec.size is None else linear(spec.bias, g / "project", vector)  # (B, size)

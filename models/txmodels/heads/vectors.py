@@ -30,7 +30,7 @@ class SequenceVector(nn.Module):
     def __init__(self, spec: VectorSpec, hidden_size: int):
         super().__init__()
         self.pool = AttentionPool(spec.pool) if spec.pool is not None else None
-        self.pick, self.token = spec.pick, spec.eos_token_id
+        self.pick, self.token = spec.pick, spec.pick_argument
         self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
         self.project = Linear(hidden_size, spec.size, spec.bias) if spec.size else nn.Identity()
 

@@ -73,6 +73,12 @@ SAM = {
 # The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
+    "BeitImageProcessor": PLAIN
+    | {
+        "size": {"height": 224, "width": 224},
+        "resample": BICUBIC,
+        "crop_size": {"height": 224, "width": 224},
+    },
     "DeiTImageProcessor": PLAIN | CROPPED | {"size": {"height": 256, "width": 256}},
     "BitImageProcessor": PLAIN | CLIP,
     "CLIPImageProcessor": PLAIN | CLIP,
@@ -102,6 +108,8 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 # The processor by model type, for files that name none.
 BY_MODEL = {
     "vit": "ViTImageProcessor",
+    "beit": "BeitImageProcessor",
+    "data2vec-vision": "BeitImageProcessor",
     "deit": "DeiTImageProcessor",
     "dinov2": "BitImageProcessor",
     "dinov2_with_registers": "BitImageProcessor",
