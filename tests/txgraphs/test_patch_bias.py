@@ -31,4 +31,5 @@ def test_biases_are_in_the_original_s_order(side):
     original = BeitRelativePositionBias(config)
     table = random(*original.relative_position_bias_table.shape)
     original.relative_position_bias_table = torch.nn.Parameter(table)
-    assert torch.equal(patch_bias((side, side), table), original((side, side)))
+    with torch.inference_mode():  # in which the original keeps its indices for other tests
+        assert torch.equal(patch_bias((side, side), table), original((side, side)))

@@ -4,6 +4,9 @@ import json
 import shutil
 
 import pytest
+import tiny_checkpoint
+import torch
+import transformers
 
 import txexport
 from txexport.verification import verify
@@ -36,3 +39,13 @@ def test_a_class_that_no_automatic_one_finds_takes_what_integers_stand_for(check
     txexport.export(checkpoint_of("siglip_text_model"), tmp_path / "out", only="native", dtype="int8")
     report = verify(tmp_path / "out", reference="transformers", cases=["one row of odd length"])
     assert report.ok
+
+
+def test_the_library_can_still_train_what_a_proof_ran(tmp_path):
+    """BEiT's indices of a window are kept for every model, also for one that is trained later."""
+    tiny_checkpoint.save(tmp_path / "in", "beit", "BeitForImageClassification", image_size=18)
+    txexport.export(tmp_path / "in", tmp_path / "out", only="native")
+    assert verify(tmp_path / "out", reference="transformers", cases="quick").ok
+    model = transformers.BeitForImageClassification.from_pretrained(tmp_path / "in").train()
+    model(torch.zeros(1, 3, 18, 18)).logits.sum().backward()
+    assert all(parameter.grad is not None for name, parameter in model.named_parameters() if "query" in name)

@@ -140,7 +140,7 @@ class Module:
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in feeds.items()}
         past = {name: tensors.pop(name) for name in list(tensors) if cache_names.is_past(name)}
         cache = {self.cache or PAST: _cache(past)} if past else {}
-        with torch.inference_mode():
+        with torch.no_grad():  # inference tensors, which modules may keep, could not be trained on
             result = self.module(**tensors, **cache)
         named = dict(_flatten(result, ""))
         return {name: tensor.detach().cpu().numpy() for name, tensor in named.items()}

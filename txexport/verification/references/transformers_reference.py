@@ -113,7 +113,7 @@ class Transformers:
         with perturbed(self.model, seed, self.centred):
             yield
 
-    @torch.inference_mode()
+    @torch.no_grad()  # the library keeps tensors for all models, and inference tensors cannot be trained on
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
         for layer, window, shift in self.windows:
@@ -139,7 +139,7 @@ class Transformers:
         result = {self.inputs.get(name, name): value for name, value in tensors(inputs).items()}
         return result | ({INPUT_VALUES: result[INPUT_VALUES][:, None]} if self.channels else {})
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         ids = ids_of(tokens, source)
