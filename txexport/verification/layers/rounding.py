@@ -28,7 +28,7 @@ class RoundedModules:
                 if rounding is not None:
                     self._roundings[parameter.data_ptr()] = rounding
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def ends(self, name: str, call: ModuleCall) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
         """The lowest and highest value of each output of a call; None if it quantises nothing."""
         module = self._modules[name]

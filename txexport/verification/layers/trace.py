@@ -63,7 +63,7 @@ class Trace:
         """Every module by its name."""
         return {name: module for name, module in self.model.named_modules() if name}
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def run(self, role: str, feeds: Mapping[str, np.ndarray]) -> Traced:
         """Run the twin on the inputs of the graph `role`, by their names."""
         inputs = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in feeds.items()}

@@ -100,13 +100,13 @@ class Twin:
         with perturbed(self.model, seed, self.centred):
             yield
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""
         outputs = encoded(self.model, **tensors(inputs))
         return {name: value.numpy() for name, value in outputs.items()}
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         assert isinstance(self.model, Transformer)
