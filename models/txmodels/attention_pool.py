@@ -22,7 +22,7 @@ class AttentionPool(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> pooled (B,W)."""
-        probe = self.probe(x.new_zeros(len(x), 1, dtype=torch.long))  # (B, 1, W)
+        probe = self.probe(x.new_zeros(x.shape[0], 1, dtype=torch.long))  # (B, 1, W)
         k, v = self.key_value(x)  # (B, N, S, H)
         (attended,) = self.attention(probe, None, k, v)  # (B, 1, W)
         y = attended + self.feed_forward(self.norm(attended))

@@ -66,8 +66,8 @@ def patch_rotation(patches: PatchSpec, spec: RotarySpec, pixel_values: Tensor) -
     frequencies = torch.tensor(spec.frequencies, device=pixel_values.device).unflatten(0, (2, -1))
     turned = (places * (2 * math.pi))[:, :, None] * frequencies  # (rows * columns, 2, R / 2)
     angles = nn.functional.pad(turned.flatten(1), (0, 0, patches.tokens + patches.registers, 0))  # (S, R)
-    cos = angles.cos().expand(len(pixel_values), -1, -1)  # (B, S, R)
-    sin = angles.sin().expand(len(pixel_values), -1, -1)
+    cos = angles.cos().expand(pixel_values.shape[0], -1, -1)  # (B, S, R)
+    sin = angles.sin().expand(pixel_values.shape[0], -1, -1)
     return cos, sin
 
 

@@ -92,7 +92,7 @@ class QueryEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, positions, seen.expand(-1, 1, x.shape[1], -1))
         image = self.layers_norm(x)
-        learned = self.queries.weight.expand(len(x), -1, -1)  # (B, Q, W)
+        learned = self.queries.weight.expand(x.shape[0], -1, -1)  # (B, Q, W)
         y = torch.zeros_like(learned)
         for layer in self.query_layers:
             y = layer(y, learned, seen.expand(-1, 1, y.shape[1], -1), image, positions)

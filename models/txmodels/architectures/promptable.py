@@ -36,7 +36,7 @@ class PromptableModel(nn.Module):
         assert layers.maps is not None
         centres = grid_coordinates(self.spec.vision.embedding.grid).to(pixel_values)  # (R, C, 2)
         cells = self.frequencies(centres)  # (R, C, W)
-        positions = cells.permute(2, 0, 1).expand(len(pixel_values), -1, -1, -1)
+        positions = cells.permute(2, 0, 1).expand(pixel_values.shape[0], -1, -1, -1)
         return {names.IMAGE_EMBEDDINGS: self.neck(layers.maps["0"]), names.IMAGE_POSITIONS: positions}
 
     def masks(

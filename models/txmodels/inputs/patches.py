@@ -29,9 +29,9 @@ class PatchEmbedding(nn.Module):
         grid = self.project(pixel_values)  # (B, W, rows, columns)
         patches = grid.flatten(2).mT  # (B, S - tokens, W)
         tokens = [
-            token(patches.new_zeros(len(patches), 1, dtype=torch.long)) for token in self.tokens
+            token(patches.new_zeros(patches.shape[0], 1, dtype=torch.long)) for token in self.tokens
         ]  # (B, 1, W) each
-        detection = [] if self.detection is None else [self.detection.weight.expand(len(patches), -1, -1)]
+        detection = [] if self.detection is None else [self.detection.weight.expand(patches.shape[0], -1, -1)]
         embedded = torch.cat([*tokens, patches, *detection], dim=1)  # (B, S - registers, W)
         if self.position is not None:
             position = self.position.weight  # (S - registers, W)
@@ -41,7 +41,8 @@ class PatchEmbedding(nn.Module):
                 )
             embedded = embedded + position
         if self.registers is not None:
-            register_ids = torch.arange(self.spec.registers, device=embedded.device).expand(len(embedded), -1)
+            registers = torch.arange(self.spec.registers, device=embedded.device)
+            register_ids = registers.expand(embedded.shape[0], -1)
             before, behind = embedded[:, : self.spec.tokens], embedded[:, self.spec.tokens :]
             embedded = torch.cat([before, self.registers(register_ids), behind], dim=1)  # (B, S, W)
         x: Tensor = self.norm(embedded)

@@ -22,7 +22,7 @@ class SpectrogramEmbedding(nn.Module):
         grid = self.project(image)  # (B, W, rows, columns)
         patches = grid.flatten(2).mT  # (B, S - 2, W)
         tokens = [
-            token(patches.new_zeros(len(patches), 1, dtype=torch.long)) for token in self.tokens
+            token(patches.new_zeros(patches.shape[0], 1, dtype=torch.long)) for token in self.tokens
         ]  # (B, 1, W) each
         embedded = torch.cat([*tokens, patches], dim=1)
         x = embedded + self.position.weight  # (B, S, W)

@@ -43,7 +43,7 @@ KINDS = [
     ("wav2vec2-bert", None, "long and short row", f"encoder.{WEIGHT}", {"logits"}, set()),
     ("clip", None, "three ragged texts, two images", f"text.{WEIGHT}", SCORES, {"image_embeds"}),
 ]
-QUICKER = ("bert", "gpt2", "whisper")  # an encoder, a decoder, one of each
+QUICKER = ("bert", "gpt2", "whisper", "vit")  # an encoder, a decoder, one of each, images
 ROWS = [pytest.param(*k, id=k[0], marks=() if k[0] in QUICKER else pytest.mark.slow) for k in KINDS]
 
 
