@@ -266,6 +266,14 @@ DEPTH = {
     "fusion_hidden_size": 11,
     "head_hidden_size": 9,
 }
+DPT = VIT | {
+    "image_size": 64,
+    "patch_size": 16,
+    "num_hidden_layers": 5,
+    "backbone_out_indices": [0, 2, 3, 4],
+    "neck_hidden_sizes": [7, 10, 12, 13],
+    "fusion_hidden_size": 10,  # of which most depths are above 0
+}
 SWIN = {
     "image_size": 40,
     "patch_size": 3,
@@ -483,6 +491,7 @@ FAMILIES = {
     "dinov2_with_registers": ("Dinov2WithRegistersModel", VIT | {"mlp_ratio": 2, "num_register_tokens": 3}),
     "dinov3_vit": ("DINOv3ViTModel", VIT | {"num_register_tokens": 3}),
     "depth_anything": ("DepthAnythingForDepthEstimation", DEPTH),
+    "dpt": ("DPTForDepthEstimation", DPT),
     "yolos": (
         "YolosForObjectDetection",
         VIT | {"image_size": [30, 42], "num_detection_tokens": 7, "num_labels": 5, "num_hidden_layers": 3},

@@ -3,9 +3,11 @@
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.spec import DepthSpec, FeatureMapSpec
+from txexport.spec import ClassReadout, DepthSpec, FeatureMapSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs.activation import activation
+from txgraphs.linear import linear
 
 AROUND = [1, 1, 1, 1]  # a pixel of zeros at each edge
 
@@ -20,6 +22,7 @@ def feature_map(spec: FeatureMapSpec, tokens: int, g: Body, state: ir.Value, gri
     start, end = op.Constant(value_ints=[tokens]), op.Shape(state, start=1, end=2)
     patches = op.Slice(state, start, end, op.Constant(value_ints=[1])) if tokens else state
     shape = op.Concat(op.Constant(value_ints=[0, -1]), grid, axis=0)
+    patches = _with_class(spec, g, patches, state)
     columns = op.Transpose(patches, perm=[0, 2, 1], name="patches")  # (B, W, R * C)
     x = convolution(g, "project", op.Reshape(columns, shape))  # (B, size, R, C)
     if factor > 1:
@@ -29,6 +32,19 @@ def feature_map(spec: FeatureMapSpec, tokens: int, g: Body, state: ir.Value, gri
         x = convolution(g, "resize", x, pads=AROUND, strides=[2, 2])
     features = op.Conv(x, g.weight("convolve.weight"), pads=AROUND, name="convolved")
     return features
+
+
+def _with_class(spec: FeatureMapSpec, g: Body, x: ir.Value, state: ir.Value) -> ir.Value:
+    """x (B,R * C,W), state (B,S,W) -> patches with what they take of the class token, as x."""
+    if spec.readout == ClassReadout.IGNORE:
+        return x
+    op = g.op
+    start, end, axis = (op.Constant(value_ints=[number]) for number in (0, 1, 1))
+    first = op.Slice(state, start, end, axis, name="class")  # (B, 1, W)
+    if spec.readout == ClassReadout.ADD:
+        return op.Add(x, first)
+    both = op.Concat(x, op.Expand(first, op.Shape(x)), axis=2)
+    return g.call(activation(spec.activation), linear(True, g / "readout", both))
 
 
 @component("y")

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import DepthSpec, FeatureMapSpec
+from txexport.spec import ClassReadout, DepthSpec, FeatureMapSpec
+from txmodels.activation import activation
 
 
 class FeatureMap(nn.Module):
@@ -11,7 +12,9 @@ class FeatureMap(nn.Module):
 
     def __init__(self, spec: FeatureMapSpec, tokens: int, hidden_size: int, fused_size: int):
         super().__init__()
-        self.tokens, size, factor = tokens, spec.size, int(spec.factor)
+        self.spec, self.tokens, size, factor = spec, tokens, spec.size, int(spec.factor)
+        if spec.readout == ClassReadout.PROJECT:
+            self.readout = nn.Linear(2 * hidden_size, hidden_size)
         self.project = nn.Conv2d(hidden_size, size, 1)
         if factor > 1:
             self.resize: nn.Module = nn.ConvTranspose2d(size, size, factor, factor)
@@ -21,9 +24,19 @@ class FeatureMap(nn.Module):
 
     def forward(self, state: Tensor, grid: Tensor) -> Tensor:
         """state (B,S,W), grid (2): R and C -> features (B,F,height,width)."""
-        patches = state[:, self.tokens :].mT.unflatten(2, grid.tolist())  # (B, W, R, C)
+        x = self._with_class(state[:, self.tokens :], state[:, :1])
+        patches = x.mT.unflatten(2, grid.tolist())  # (B, W, R, C)
         features: Tensor = self.convolve(self.resize(self.project(patches)))
         return features
+
+    def _with_class(self, x: Tensor, first: Tensor) -> Tensor:
+        """x (B,R * C,W), class token first (B,1,W) -> patches with what they take of it, as x."""
+        if self.spec.readout == ClassReadout.ADD:
+            return x + first
+        if self.spec.readout == ClassReadout.PROJECT:
+            both = self.readout(torch.cat([x, first.expand_as(x)], dim=-1))
+            return activation(self.spec.activation)(both)
+        return x
 
 
 class ResidualUnit(nn.Module):

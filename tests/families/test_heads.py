@@ -26,6 +26,8 @@ UNREAD = {
     ("table-transformer", "feature-extraction"): "queries, which are no result of a task",
     ("beit", "image-segmentation"): "a head of pyramids of maps",
     ("data2vec-vision", "image-segmentation"): "a head of pyramids of maps",
+    ("dpt", "feature-extraction"): "vectors for maps, which no task gives",
+    ("dpt", "image-segmentation"): "a head of labels for pixels, with batch norms",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",

@@ -133,6 +133,8 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
     batch, size = len(LENGTHS), max(LENGTHS)
     noise = np.random.default_rng(1)
     images = noise.standard_normal((batch, 3, 30, 30), np.float32)
+    if row.model_type == "dpt":
+        return {"pixel_values": noise.standard_normal((batch, 3, 64, 64), np.float32)}
     if row.model_type in ("vit", "beit", "data2vec-vision", "yolos", "depth_anything"):
         return {"pixel_values": images}
     if row.model_type in ("swin", "swinv2", "segformer"):

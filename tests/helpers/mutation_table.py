@@ -458,6 +458,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         depth.negative_depths,
         common.drop_bias,
     ),
+    ("dpt", None, "model"): (
+        depth.half_pixels,
+        depth.fused_one_layer_later,
+        depth.class_one_later,
+        depth.linear_readout,
+        depth.class_before_patch,
+        depth.drop_finer_maps,
+        common.drop_bias,
+    ),
     ("depth_anything, metric", None, "model"): (depth.clipped_metric, depth.shallower),
     ("sam", None, "vision_encoder"): (
         masks.without_distances,

@@ -90,3 +90,24 @@ def shallower(model):
     set_constant(
         next(one for one in body.node if one.op_type == "Constant" and constant_value(one) == 20), 19
     )
+
+
+def class_one_later(model):
+    """The first patch for the class token."""
+    body = function(model, "feature_map")
+    first = node(body, "Slice", 1)
+    for name in first.input[1:3]:
+        bound = next(one for one in body.node if name in one.output)
+        set_constant(bound, [constant_value(bound)[0] + 1])
+
+
+def linear_readout(model):
+    """The projection of patch and class token without its activation."""
+    act = node(function(model, "feature_map"), "gelu")
+    become(act, "Identity", act.input[0])
+
+
+def class_before_patch(model):
+    """The projection of class token and patch, in that order."""
+    both = node(function(model, "feature_map"), "Concat", 1)  # the first is of a shape
+    both.input[:] = both.input[::-1]

@@ -114,6 +114,7 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("deit", "image-classification"),
         ("dinov2", "image-classification"),
         ("depth_anything", "depth-estimation"),
+        ("dpt", "depth-estimation"),
         ("segformer", "image-segmentation"),
         ("segformer", "image-classification"),
         ("whisper", "automatic-speech-recognition"),

@@ -22,6 +22,7 @@ from txexport.spec import (
     AttentionSpec,
     BatchNormSpec,
     BlockSpec,
+    ClassReadout,
     ConvolutionModuleSpec,
     ConvolutionNorm,
     ConvolutionSpec,
@@ -438,6 +439,9 @@ CONTRADICTIONS = {
     "tokens is -1 and fused_size 6": lambda: DepthSpec(MAPS, 6, 5, 4, tokens=-1),
     "DepthSpec: max_depth is 0": lambda: DepthSpec(MAPS, 6, 5, 4, max_depth=0.0),
     "layer 1 with factor 3.0; expected": lambda: FeatureMapSpec(1, 5, 3.0),
+    "maps read a class token, but tokens is 0": lambda: DepthSpec(
+        (FeatureMapSpec(1, 5, 4.0, ClassReadout.ADD),), 7, 5, 6, tokens=0
+    ),
     "depths are those of patches; embedding is EmbeddingSpec": lambda: EncoderSpec(ENCODER, DEEP),
     "vectors; the encoder's have": lambda: EncoderSpec(
         VISION, dataclasses.replace(DEEP, depth=DepthSpec(MAPS, 6, 5, 99))

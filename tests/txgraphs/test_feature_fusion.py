@@ -1,5 +1,6 @@
 """Maps of features, their fusion, and depths: both halves on the same numbers, at grids of any size."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,11 +16,12 @@ from txmodels.feature_fusion import FeatureFusion, FeatureMaps
 
 from txexport.parts import head_of
 from txexport.parts.heads.depth import operations
-from txexport.spec import DepthSpec, FeatureMapSpec, HeadKind, HeadSpec
+from txexport.spec import Activation, ClassReadout, DepthSpec, FeatureMapSpec, HeadKind, HeadSpec
 
 B, W, SIDE = 2, 8, 3
 MAPS = tuple(FeatureMapSpec(*part) for part in ((1, 5, 4.0), (2, 6, 2.0), (4, 7, 1.0), (6, 3, 0.5)))
 DEPTH = DepthSpec(MAPS, fused_size=7, head_size=5, patch_size=SIDE)
+READING = tuple(replace(part, readout=ClassReadout.PROJECT) for part in MAPS)
 GRIDS = [(1, 1), (2, 5), (5, 4), (7, 3)]
 
 
@@ -36,6 +38,15 @@ def test_feature_map(part, grid, tokens):
     function = partial(txgraphs.feature_fusion.feature_map, part, tokens)
     [features] = check(module, function, random(B, tokens + grid[0] * grid[1], W), torch.tensor(grid))
     assert features.shape == (B, 7, *DepthSpec((part,), 7, 5, SIDE).sides(*grid)[0])
+
+
+@pytest.mark.parametrize("readout", [ClassReadout.ADD, ClassReadout.PROJECT])
+@pytest.mark.parametrize("activation", [Activation.GELU, Activation.RELU])
+def test_class_token_in_a_feature_map(readout, activation):
+    part = replace(MAPS[1], readout=readout, activation=activation)
+    module = txmodels.feature_fusion.FeatureMap(part, 3, W, 7)
+    function = partial(txgraphs.feature_fusion.feature_map, part, 3)
+    check(module, function, random(B, 3 + 2 * 5, W), torch.tensor((2, 5)))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 4), (9, 2)])
@@ -55,10 +66,10 @@ def test_feature_maps(maps, grid):
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-@pytest.mark.parametrize("kind", [{}, {"metric": True, "max_depth": 20.0}])
+@pytest.mark.parametrize("kind", [{}, {"metric": True, "max_depth": 20.0}, {"maps": READING}])
 def test_depth_head(kind, grid):
     """Depths are those of the pixels of whole patches."""
-    spec = DepthSpec(MAPS, fused_size=7, head_size=5, patch_size=SIDE, **kind)
+    spec = replace(DEPTH, **kind)
     module = txmodels.heads.depth.DepthHead(spec, W)
     head = HeadSpec(HeadKind.DEPTH, tied=False, depth=spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(head).parameters(head, W, 0)
@@ -77,9 +88,11 @@ def test_projection_and_interpolation_commute():
 
 
 @pytest.mark.parametrize("grid", [(2, 5), (5, 4)])
-def test_operations_are_those_that_pytorch_counts(grid):
-    module = txmodels.heads.depth.DepthHead(DEPTH, W).requires_grad_(False)
+@pytest.mark.parametrize("maps", [MAPS, READING])
+def test_operations_are_those_that_pytorch_counts(maps, grid):
+    spec = replace(DEPTH, maps=maps)
+    module = txmodels.heads.depth.DepthHead(spec, W).requires_grad_(False)
     pixels = torch.zeros(1, 3, grid[0] * SIDE, grid[1] * SIDE)
     with FlopCounterMode(display=False) as counter:
         module({name: state[:1] for name, state in states(grid).items()}, pixels)
-    assert operations(DEPTH, W, *grid) == counter.get_total_flops()
+    assert operations(spec, W, *grid) == counter.get_total_flops()

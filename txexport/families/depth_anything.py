@@ -39,7 +39,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
             "or 'metric'"
         )
     depth = DepthSpec(
-        maps=_maps(config, _layers(backbone, stack.num_layers)),
+        maps=maps(config, _layers(backbone, stack.num_layers)),
         fused_size=config.integer("fusion_hidden_size", 64),
         head_size=config.integer("head_hidden_size", 32),
         patch_size=vit.patch_size(config),
@@ -83,13 +83,13 @@ def _layers(backbone: Config, count: int) -> list[int]:
     return layers
 
 
-def _maps(config: Config, layers: list[int]) -> tuple[FeatureMapSpec, ...]:
-    """The map of each layer that is read."""
+def maps(config: Config, layers: list[int]) -> tuple[FeatureMapSpec, ...]:
+    """The map of each layer that is read, by neck_hidden_sizes and reassemble_factors."""
     sizes, factors = config.integers("neck_hidden_sizes"), config.numbers("reassemble_factors")
     if not len(layers) == len(sizes) == len(factors):
         raise CheckpointError(
             f"{config.path}: neck_hidden_sizes has {len(sizes)} numbers and reassemble_factors "
-            f"{len(factors)}, expected {len(layers)}, one for each layer of the backbone's out_indices"
+            f"{len(factors)}, expected {len(layers)}, one for each layer that is read"
         )
     if factors != FACTORS:
         raise UnsupportedError(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
+from txexport.spec.enums import Activation, ClassReadout
 
 FACTORS = (4.0, 2.0, 1.0, 0.5)  # of the sides of a grid of patches
 
@@ -13,12 +14,15 @@ class FeatureMapSpec:
 
     `layer` 0 is the input of the first layer, n the output of the n-th. Vectors are projected to `size`
     channels, and the sides of their grid are multiplied by `factor`: by a transposed convolution, or, for
-    0.5, by a convolution with stride 2.
+    0.5, by a convolution with stride 2. `readout` adds what the class token has to each patch before that,
+    through `activation` where both are projected.
     """
 
     layer: int
     size: int
     factor: float
+    readout: ClassReadout = ClassReadout.IGNORE
+    activation: Activation = Activation.GELU
 
     def __post_init__(self) -> None:
         positive(self, "size")
@@ -55,6 +59,8 @@ class DepthSpec:
                 f"DepthSpec: maps of the layers {layers} with factors {factors}; expected one or more, "
                 "layers that rise and factors that fall"
             )
+        if self.tokens < 1 and any(part.readout != ClassReadout.IGNORE for part in self.maps):
+            raise SpecError("DepthSpec: maps read a class token, but tokens is 0; expected 1 or more")
         if self.tokens < 0 or self.fused_size < 2:
             raise SpecError(
                 f"DepthSpec: tokens is {self.tokens} and fused_size {self.fused_size}; expected 0 or more, "

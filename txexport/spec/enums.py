@@ -36,6 +36,14 @@ class NormPlacement(StrEnum):
         return self in (NormPlacement.POST, NormPlacement.DOUBLE_POST)
 
 
+class ClassReadout(StrEnum):
+    """The class token's part in each patch: none, its vector added, or a projection of both vectors."""
+
+    IGNORE = "ignore"
+    ADD = "add"
+    PROJECT = "project"
+
+
 class Activation(StrEnum):
     """Pointwise non-linearity. `GELU_TANH` is the tanh approximation of Hendrycks and Gimpel 2016."""
 

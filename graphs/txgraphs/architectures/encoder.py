@@ -71,7 +71,7 @@ def _choices(graph: Graph, inputs: Values) -> tuple[Values, ir.Value]:
 
 
 def _read_by_head(spec: EncoderSpec, graph: Graph, read: list[int], states: Values, x: ir.Value) -> Values:
-    """The states of the layers `read`, each after the final norm; x (B,S,W) is that of the last."""
+    """The states of the layers `read`, each after a final norm; x (B,S,W) is that of the last."""
     final, last, values = spec.encoder.final_norm, spec.encoder.num_layers, {}
     for layer in read:
         state = x if layer == last else states[str(layer)]

@@ -72,10 +72,10 @@ class EncoderModel(nn.Module):
         return self._outputs(x, None, mask) | layers.values
 
     def _read_by_head(self, read: list[int], states: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
-        """The states of the layers `read`, each after the final norm; x (B,S,W) is that of the last."""
+        """The states of the layers `read`, each after a final norm; x (B,S,W) is that of the last."""
         last, final_norm = self.spec.encoder.num_layers, self.encoder.final_norm
-        assert isinstance(final_norm, nn.Module)
-        return {str(layer): x if layer == last else final_norm(states[str(layer)]) for layer in read}
+        norm = final_norm if isinstance(final_norm, nn.Module) else nn.Identity()
+        return {str(layer): x if layer == last else norm(states[str(layer)]) for layer in read}
 
     def _outputs(
         self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None

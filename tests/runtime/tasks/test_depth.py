@@ -17,11 +17,13 @@ from txexport.runtime.drawn_depth import shaded
 from txexport.runtime.tasks.depth import bicubic, shades
 
 SIZES = [(53, 37), (37, 53), (64, 64), (96, 33), (33, 96), (101, 100), (160, 48), (31, 150), (7, 9), (53, 37)]
+ANYTHING = "depth_anything", "DepthAnythingForDepthEstimation"
 FITTED = {"size": {"height": 42, "width": 42}, "keep_aspect_ratio": True, "ensure_multiple_of": 6}
 KINDS = {
-    "relative": ({}, FITTED),
-    "metric": ({"depth_estimation_type": "metric", "max_depth": 20}, FITTED),
-    "parts of patches": ({}, {"size": {"height": 47, "width": 40}}),
+    "relative": (*ANYTHING, {}, FITTED),
+    "metric": (*ANYTHING, {"depth_estimation_type": "metric", "max_depth": 20}, FITTED),
+    "parts of patches": (*ANYTHING, {}, {"size": {"height": 47, "width": 40}}),
+    "dpt": ("dpt", "DPTForDepthEstimation", {}, {"size": {"height": 64, "width": 64}}),
 }
 
 
@@ -46,8 +48,8 @@ class Estimator:
 
 @pytest.fixture(scope="module", params=KINDS)
 def estimator(request, tmp_path_factory):
-    folder, (config, settings) = tmp_path_factory.mktemp("depth"), KINDS[request.param]
-    tiny_checkpoint.save(folder / "in", "depth_anything", "DepthAnythingForDepthEstimation", **config)
+    folder, (*kind, config, settings) = tmp_path_factory.mktemp("depth"), KINDS[request.param]
+    tiny_checkpoint.save(folder / "in", *kind, **config)
     processor = transformers.DPTImageProcessorPil(**settings)
     processor.save_pretrained(folder / "in")
     txexport.export(folder / "in", folder / "out", only="native")

@@ -3,7 +3,7 @@
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.parts.part import Shape
-from txexport.spec import DepthSpec, HeadKind, HeadSpec
+from txexport.spec import ClassReadout, DepthSpec, HeadKind, HeadSpec
 from txexport.spec.shapes import Shapes, under
 
 HALF = 0.5  # the factor of a map by a convolution with stride 2
@@ -27,6 +27,9 @@ class Depth:
         size = depth.fused_size
         for number, part in enumerate(depth.maps):
             owner, kernel = f"neck.maps.{number}", 3 if part.factor == HALF else int(part.factor)
+            if part.readout == ClassReadout.PROJECT:
+                weight, bias = (hidden_size, 2 * hidden_size), (hidden_size,)
+                shapes |= under(f"{owner}.readout", {"weight": weight, "bias": bias})
             shapes |= under(f"{owner}.project", _convolution(hidden_size, part.size, 1))
             if part.factor != 1:
                 shapes |= under(f"{owner}.resize", _convolution(part.size, part.size, kernel))
@@ -49,12 +52,18 @@ class Depth:
 
 
 def operations(depth: DepthSpec, hidden_size: int, rows: int, columns: int) -> int:
-    """The operations of the convolutions, for an image of `rows` and `columns` of patches."""
+    """The operations for an image of `rows` and `columns` of patches, less those of matrices.
+
+    Matrices are counted with every vector of a sequence elsewhere; here, those before the patches are taken
+    off, which no matrix reads.
+    """
     size, sides = depth.fused_size, depth.sides(rows, columns)
     pixels = [high * wide for high, wide in sides]
     products = 0
     for part, area in zip(depth.maps, pixels, strict=True):
         products += rows * columns * hidden_size * part.size
+        if part.readout == ClassReadout.PROJECT:
+            products -= depth.tokens * 2 * hidden_size**2
         if part.factor != 1:
             read = 9 * area if part.factor == HALF else area
             products += read * part.size**2

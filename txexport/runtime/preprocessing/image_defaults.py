@@ -120,6 +120,7 @@ BY_MODEL = {
     "sam": "SamImageProcessor",
     "segformer": "SegformerImageProcessor",
     "depth_anything": "DPTImageProcessor",
+    "dpt": "DPTImageProcessor",
     "swin": "ViTImageProcessor",
     "swinv2": "ViTImageProcessor",
     "chinese_clip": "ChineseCLIPImageProcessor",
