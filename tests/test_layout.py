@@ -264,7 +264,7 @@ SPECIALISED = {
     },
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},
-    "architectures/dual_encoder.py": {"text_vectors", "image_vectors", "dual_encoder_models"},
+    "architectures/dual_encoder.py": {"text_vectors", "signal_vectors", "dual_encoder_models"},
     "architectures/decoder.py": {"decoder_models"},
     "architectures/encoder.py": {"encoder_models"},
     "architectures/promptable.py": {

@@ -256,6 +256,30 @@ VIT = {
     "image_size": 30,
     "patch_size": 6,
 }
+CLAP = {
+    "projection_dim": 22,
+    "text_config": {
+        "hidden_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 100,
+        "max_position_embeddings": 40,
+        "vocab_size": VOCAB,
+        "type_vocab_size": 1,
+    },
+    "audio_config": {
+        "spec_size": 32,
+        "num_mel_bins": 8,
+        "patch_size": 2,
+        "patch_stride": [2, 2],
+        "window_size": 4,
+        "patch_embeds_hidden_size": 12,
+        "hidden_size": 48,
+        "depths": [2, 1, 2],
+        "num_attention_heads": [2, 3, 4],
+        "mlp_ratio": 2.0,
+    },
+}
 DEPTH = {
     "backbone_config": VIT
     | {"model_type": "dinov2", "mlp_ratio": 2, "num_hidden_layers": 5, "out_indices": [1, 3, 4, 5]}
@@ -508,6 +532,7 @@ FAMILIES = {
     "swin": ("SwinModel", SWIN),
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),
+    "clap": ("ClapModel", CLAP),
     "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),
     "clip_vision_model": ("CLIPVisionModel", CLIP["vision_config"]),
     "siglip": ("SiglipModel", SIGLIP),

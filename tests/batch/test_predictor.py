@@ -31,6 +31,11 @@ CLIP |= {"vocab_size": len(tiny_tokenizers.clip())}
 TIME_DELAYS = {"tdnn_dim": [8, 9], "tdnn_kernel": [3, 2], "tdnn_dilation": [1, 2], "xvector_output_dim": 7}
 SOUNDS = [[np.sin(np.arange(3000 + 100 * i) / (5 + i)) for i in range(4)]]
 
+CLAP = {
+    **{"feature_size": 8, "sampling_rate": 8000, "hop_length": 80, "max_length_s": 1},
+    **{"fft_window_size": 256, "frequency_max": 3500, "truncation": "rand_trunc"},
+}
+
 # Method -> its model's type and architecture, its tokenizer, values of config.json, rows of each argument,
 # and options.
 ASKED = {
@@ -49,6 +54,8 @@ ASKED = {
     "classify_audio": ("audio-spectrogram-transformer", "ASTForAudioClassification", None, {}, SOUNDS, {}),
     "diarize": ("wav2vec2", "Wav2Vec2ForAudioFrameClassification", None, {"num_labels": 3}, SOUNDS, {}),
     "embed_speaker": ("wav2vec2", "Wav2Vec2ForXVector", None, TIME_DELAYS, SOUNDS, {}),
+    "embed_audio": ("clap", "ClapModel", "byte_level", {}, SOUNDS, {}),
+    "match_audio": ("clap", "ClapModel", "byte_level", {}, SOUNDS, {"texts": ["a", "b"]}),
     "classify_image": ("vit", "ViTForImageClassification", None, {}, None, {"top_k": 2}),
     "detect": ("yolos", "YolosForObjectDetection", None, {}, None, {"threshold": 0.1}),
     "depth": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}, None, {}),
@@ -91,6 +98,8 @@ def bundle(tmp_path_factory):
             if model_type == "audio-spectrogram-transformer":
                 extractor = transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33)
                 extractor.save_pretrained(folder / "in")
+            if model_type == "clap":
+                transformers.ClapFeatureExtractor(**CLAP).save_pretrained(folder / "in")
             if model_type == "wav2vec2":
                 transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder / "in")
             txexport.export(folder / "in", folder / "out", only="native")

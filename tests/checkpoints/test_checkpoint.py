@@ -19,6 +19,8 @@ from txexport.errors import CheckpointError, UnsupportedError
 from txexport.exporter import export
 from txexport.verification import verify
 
+SOUNDS = tiny_checkpoint.CLAP["audio_config"]
+
 
 @pytest.fixture
 def copy_of(checkpoint_of, tmp_path):
@@ -293,8 +295,11 @@ UNSUPPORTED = [
     ("dpt", {"readout_type": "mean"}, "readout_type 'mean' is not supported; expected ignore, add, project"),
     ("dpt", {"add_projection": True}, "add_projection=True is not supported; expected False"),
     ("dpt", {"backbone_out_indices": [0, 1, 2, 3]}, "backbone_out_indices [0, 1, 2, 3] of 5 layers"),
-    ("dpt", {"backbone_out_indices": [0, 1, 2, 9]}, "expected layers of 5, from 0"),
     ("dpt", {"architectures": ["DPTForSemanticSegmentation"]}, "labels of pixels is not supported"),
+    ("clap", {"audio_config": {"enable_fusion": True}}, "parts of a sound that are chosen at random"),
+    ("clap", {"audio_config": SOUNDS | {"window_size": 5}}, "a stage with less than window_size 5"),
+    ("clap", {"audio_config": SOUNDS | {"num_mel_bins": 5}}, "expected a multiple of both"),
+    ("clap", {"audio_config": SOUNDS | {"patch_stride": [1, 2]}}, "patch_stride=[1, 2] is not supported"),
     ("dinov2", {"image_size": [30, 24]}, "image_size is not square"),
     ("swin", {"window_size": 5}, "have a grid of 4 by 4 in stage 2, less than window_size 5"),
     ("swin", {"use_absolute_embeddings": True}, "expected a square of whole patches"),
@@ -364,6 +369,11 @@ UNSUPPORTED = [
 @pytest.mark.parametrize(("model_type", "config", "named"), UNSUPPORTED, ids=[row[2] for row in UNSUPPORTED])
 def test_config_value_that_changes_the_mathematics_is_named(model_type, config, named, copy_of):
     assert named in error(UnsupportedError, copy_of(model_type, **config))
+
+
+def test_a_layer_that_is_not_there_is_named(copy_of):
+    folder = copy_of("dpt", backbone_out_indices=[0, 1, 2, 9])
+    assert "expected layers of 5, from 0" in error(CheckpointError, folder)
 
 
 @pytest.mark.parametrize(("flag", "value", "tensors"), [("query", False, 2), ("key", True, 0)])

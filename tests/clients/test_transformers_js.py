@@ -48,6 +48,7 @@ CHECKPOINTS = [
     Checkpoint("moonshine", "MoonshineForConditionalGeneration", "byte_level"),
     Checkpoint("vit", "ViTForImageClassification", None, FIVE),
     Checkpoint("clip", "CLIPModel", "clip"),
+    Checkpoint("clap", "ClapModel", "byte_level"),
 ]
 BY_NAME = {checkpoint.architecture: checkpoint for checkpoint in CHECKPOINTS}
 
@@ -63,6 +64,7 @@ TASKS = {  # of the tests whose results are in docs/'s table
     "test_a_waveform_becomes_text": "automatic-speech-recognition",
     "test_labels_of_images": "image-classification",
     "test_labels_from_words": "zero-shot-image-classification",
+    "test_labels_of_sounds_from_words": "zero-shot-audio-classification",
 }
 
 
@@ -415,6 +417,29 @@ def test_labels_from_words(where, name, client_of, folders_of):
     scored(actual, outputs.logits_per_image[0], dict(enumerate(labels)))
     ports = client.forward("CLIPModel", bundle, {key: value.numpy() for key, value in inputs.items()})
     for port in ("logits_per_image", "logits_per_text", "text_embeds", "image_embeds"):
+        close(ports[port], outputs[port])
+
+
+@torch.no_grad()
+@on("ClapModel", chromium=("ClapModel",))
+def test_labels_of_sounds_from_words(where, name, client_of, folders_of):
+    """A sound as long as the model reads: transformers.js repeats shorter ones less often."""
+    checkpoint, bundle = folders_of(name)
+    model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
+    extractor = transformers.AutoFeatureExtractor.from_pretrained(checkpoint)
+    labels, client = ["cat", "umbrella far on the mat", "dog"], client_of(where)
+    texts = [f"This is a sound of {label}." for label in labels]
+    inputs = dict(tokenizer(texts, padding=True, return_tensors="pt"))
+    sounds = extractor(sound(0), sampling_rate=extractor.sampling_rate, return_tensors="pt")
+    inputs["input_features"] = sounds["input_features"]
+    outputs = model(**inputs)
+    arguments = transformers_js.audio(sound(0)), labels
+    actual = client.pipeline("zero-shot-audio-classification", bundle, *arguments)  # in the order of labels
+    scored(
+        sorted(actual, key=lambda one: -one["score"]), outputs.logits_per_audio[0], dict(enumerate(labels))
+    )
+    ports = client.forward("ClapModel", bundle, {key: value.numpy() for key, value in inputs.items()})
+    for port in ("logits_per_audio", "logits_per_text", "text_embeds", "audio_embeds"):
         close(ports[port], outputs[port])
 
 

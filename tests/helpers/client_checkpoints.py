@@ -81,12 +81,16 @@ TOKENIZERS = {
     "speech": speech,
 }
 EDGES = {"height": SIDE, "width": SIDE}
+# Of sounds of half a second, in up to 128 frames of the tiny model's bands.
+CLAP = {"sampling_rate": SECOND // 2, "hop_length": 80, "max_length_s": 1, "fft_window_size": 256}
+CLAP |= {"feature_size": 8, "frequency_max": 3500, "truncation": "rand_trunc"}
 PROCESSORS = {
     "whisper": lambda: transformers.WhisperFeatureExtractor(
         feature_size=tiny_checkpoint.WHISPER["num_mel_bins"], chunk_length=1
     ),
     "moonshine": lambda: transformers.Wav2Vec2FeatureExtractor(**MOONSHINE),
     "vit": lambda: transformers.ViTImageProcessor(size=EDGES),
+    "clap": lambda: transformers.ClapFeatureExtractor(**CLAP),
     "clip": lambda: transformers.CLIPImageProcessor(size={"shortest_edge": SIDE}, crop_size=EDGES),
 }
 
@@ -102,6 +106,8 @@ CLASSES = {
 def _marks(model_type: str, tokenizer: PreTrainedTokenizerFast) -> dict:
     """Set a config's sizes and ids to the tokenizer's."""
     marks = {"pad_token_id": tokenizer.pad_token_id}
+    if model_type == "clap":
+        return {"text_config": {"vocab_size": len(tokenizer), **marks}}
     if model_type == "clip":
         marks |= {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id}
         return {"text_config": {"vocab_size": len(tokenizer), **marks}}

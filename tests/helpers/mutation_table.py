@@ -14,6 +14,7 @@ from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_queries as queries
 from helpers import mutations_of_segments as segments
+from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
@@ -533,6 +534,17 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         windows.halved_bias,
         windows.larger_distances,
     ),
+    ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
+    ("clap", None, "audio_model"): (
+        sounds.bands_not_normalised,
+        sounds.frames_one_earlier,
+        sounds.other_cubic,
+        sounds.parts_within_bands,
+        sounds.linear_projection,
+        windows.not_shifted,
+        windows.bias_transposed,
+    ),
+    ("clap", None, "similarity_model"): (family.plain_logit_scale, sounds.one_scale),
     ("clip", None, "text_model"): (
         family.first_token,
         family.not_of_unit_length,

@@ -10,6 +10,7 @@ CLASSIFY, TAG, ANSWER = "text-classification", "token-classification", "question
 CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
 SOUNDS, FRAMES, SPEAKER = "audio-classification", "audio-frame-classification", "audio-xvector"
 SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
+MATCH_SOUND = "zero-shot-audio-classification"
 DETECT = "object-detection"
 DEPTH, SEGMENT, MASKS = "depth-estimation", "image-segmentation", "mask-generation"
 HEAR, DESCRIBE = "automatic-speech-recognition", "image-to-text"

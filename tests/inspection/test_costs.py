@@ -198,7 +198,7 @@ def test_operations_of_two_towers_are_those_that_pytorch_counts(family, causal, 
     towers = transformer(found.spec)
     ids, mask = tokens(2, 17)
     texts = operations(lambda: towers.texts(ids, mask))
-    images = operations(lambda: towers.images(torch.zeros(2, 3, 30, 30)))
+    images = operations(lambda: towers.signals(torch.zeros(2, 3, 30, 30)))
     text, vision = found.prefill["text"], found.prefill["vision"]
     hidden = causal * 2 * 2 * 4 * 48 * 17 * 16 // 2  # PyTorch counts what the causal mask hides
     assert (text.matrices + text.head, text.attention) == (texts[0], texts[1] - hidden)

@@ -34,7 +34,8 @@ ELSEWHERE |= {"deberta": 48, "dinov3_vit": 48 - 48}  # the latter leaves out bia
 ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "xlnet": -48}
 # The mask token, and the two convolutions of a map that is added to none.
 ELSEWHERE |= {"depth_anything": -48 - 2 * (11 * 11 * 9 + 11)}
-ELSEWHERE |= {"dpt": -2 * 48 - 2 * (11 * 11 * 9 + 11)}  # a norm that depths do not read, and the latter
+ELSEWHERE |= {"clap": 2 * 8}  # means and variances of bands
+ELSEWHERE |= {"dpt": -2 * 48 - 2 * (10 * 10 * 9 + 10)}  # a norm that depths do not read, and the latter
 # What training masks with, and the norms of a normalised weight.
 ELSEWHERE |= dict.fromkeys(("wav2vec2", "hubert", "sew", "unispeech", "unispeech-sat", "wavlm"), -(48 + 6))
 ELSEWHERE |= {"data2vec-audio": -48}

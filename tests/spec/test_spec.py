@@ -355,6 +355,10 @@ CONTRADICTIONS = {
         Pick.FINAL,
     ),
     "their pool 12, vectors 6": lambda: DualEncoderSpec(ENCODER, VISION, 6, Pick.FINAL, vision_pool=POOL),
+    "beside text it has nothing; expected vision, or": lambda: DualEncoderSpec(ENCODER, None, 6, Pick.FIRST),
+    "beside text it has vision, activation": lambda: DualEncoderSpec(
+        ENCODER, VISION, 6, Pick.FIRST, activation=Activation.RELU
+    ),
     "unmasked, without rotary": lambda: AttentionPoolSpec(SELF, NORM, FEED),
     r"widths \[12, 13\] of its parts": lambda: dataclasses.replace(POOL, norm=NormSpec(13, 1e-5)),
     "DualEncoderSpec: unknown fields encoder": lambda: from_dict(

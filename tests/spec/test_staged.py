@@ -24,6 +24,7 @@ from txexport.spec import (
     Pick,
     PositionKind,
     PositionSpec,
+    SpectrogramGridSpec,
     StagedStackSpec,
     StageSpec,
     TextStackSpec,
@@ -68,6 +69,9 @@ CONTRADICTIONS = {
     "final norm is 12 wide, the stack 24": lambda: replace(STACK, final_norm=NormSpec(12, 1e-5)),
     "pixels hold no patch of 31": lambda: replace(PATCHES, patch_size=31),
     "PatchGridSpec: norm is 24 wide, patches 12": lambda: replace(PATCHES, norm=NormSpec(24, 1e-5)),
+    "32 pixels of 5 bands in patches of 2": lambda: SpectrogramGridSpec(12, 5, 32, 2, None),
+    "32 pixels of 8 bands in patches of 3": lambda: SpectrogramGridSpec(12, 8, 32, 3, None),
+    "SpectrogramGridSpec: norm is 24 wide": lambda: SpectrogramGridSpec(12, 8, 32, 2, NormSpec(24, 1e-5)),
     "WindowAttentionSpec reads a grid": lambda: TextStackSpec(TEXT, (block(12),), 2),
     "picked by 'argmax_id'": lambda: EncoderSpec(STACK, vector=VectorSpec(Pick.ARGMAX_ID)),
     "reads no mask, but rows may be padded": lambda: EncoderSpec(

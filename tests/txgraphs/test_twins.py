@@ -1080,9 +1080,17 @@ def test_unit():
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_similarity(bias):
-    graph = partial(txgraphs.architectures.dual_encoder.similarity, bias)
-    check(txmodels.architectures.dual_encoder.Similarity(bias), graph, random(B, W), random(5, W))
+@pytest.mark.parametrize("two_scales", [False, True])
+def test_similarity(bias, two_scales):
+    graph = partial(txgraphs.architectures.dual_encoder.similarity, bias, two_scales)
+    module = txmodels.architectures.dual_encoder.Similarity(bias, two_scales)
+    check(module, graph, random(B, W), random(5, W))
+
+
+def test_two_layers():
+    module = txmodels.architectures.dual_encoder.TwoLayers(W, 7, Activation.RELU)
+    graph = partial(txgraphs.architectures.dual_encoder.two_layers, Activation.RELU)
+    check(module, graph, random(B, W))
 
 
 def test_attention_pool():

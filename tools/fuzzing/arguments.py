@@ -43,6 +43,8 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "classify_audio": ("noises", {"sounds": SOUND}),
     "diarize": ("turns", {"sounds": SOUND, "threshold": 0.4}),
     "embed_speaker": ("speakers", {"sounds": SOUND}),
+    "embed_audio": ("heard", {"sounds": SOUND}),
+    "match_audio": ("heard", {"sounds": SOUND, "texts": TEXTS, "template": "a {}"}),
     "classify_image": ("images", {"images": PIXELS}),
     "embed_image": ("towers", {"images": PIXELS}),
     "detect": ("objects", {"images": PIXELS, "threshold": 0.1}),

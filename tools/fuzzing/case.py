@@ -126,6 +126,7 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "classify_audio": lambda model: model.classify_audio(SOUND),
     "diarize": lambda model: model.diarize(SOUND),
     "embed_speaker": lambda model: model.embed_speaker(SOUND),
+    "match_audio": lambda model: model.match_audio(SOUND, TEXTS),
     "classify_image": lambda model: model.classify_image(PIXELS),
     "embed_image": lambda model: model.embed_image(PIXELS),
     "detect": lambda model: model.detect(PIXELS, threshold=0.1),

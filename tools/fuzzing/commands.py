@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "classify-audio": ("bundles/noises", ("sound.wav",)),
     "diarize": ("bundles/turns", ("sound.wav",)),
     "embed-speaker": ("bundles/speakers", ("sound.wav",)),
+    "embed-audio": ("bundles/heard", ("sound.wav",)),
+    "match-audio": ("bundles/heard", ("sound.wav", "--text", "a", "--text", "b")),
     "classify-image": ("bundles/images", ("image.png",)),
     "embed-image": ("bundles/towers", ("image.png",)),
     "detect": ("bundles/objects", ("image.png", "--threshold", "0.1")),

@@ -73,6 +73,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "frames": ("wav2vec2-bert", "Wav2Vec2BertForCTC", None, {}),
     "translated": ("speech_to_text", "Speech2TextForConditionalGeneration", None, {}),
     "subsampled": ("parakeet_ctc", "ParakeetForCTC", None, {}),
+    "heard": ("clap", "ClapModel", "byte_level", {}),
     "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
     "objects": ("yolos", "YolosForObjectDetection", None, {}),
     "depths": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}),
@@ -119,6 +120,11 @@ PICKLED: dict[str, dict[str, bool]] = {
 }
 PYTHON = ("protein", "bytes")  # with tokenizers in Python alone
 EXPERTS = "mxfp4"  # with quantised experts alone
+# CLAP's extractor for the tiny model, of up to 128 frames of 8 bands.
+CLAP = {
+    **{"feature_size": 8, "sampling_rate": 8000, "hop_length": 80, "max_length_s": 1},
+    **{"fft_window_size": 256, "frequency_max": 3500, "truncation": "rand_trunc"},
+}
 VISION = ("vit", "deit", "dinov2", "clip", "vision-encoder-decoder")
 
 
@@ -185,6 +191,8 @@ def _beside(folder: Path, model_type: str) -> None:
         transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
     elif model_type == "audio-spectrogram-transformer":
         transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33).save_pretrained(folder)
+    elif model_type == "clap":
+        transformers.ClapFeatureExtractor(**CLAP).save_pretrained(folder)
     elif model_type in ("wav2vec2", "wavlm"):
         texts = ("<pad>", "<s>", "</s>", "<unk>", "|", *string.ascii_uppercase)
         (folder / "vocab.json").write_text(json.dumps({text: number for number, text in enumerate(texts)}))

@@ -248,12 +248,7 @@ def _range(image: Any, answer: Any) -> dict[str, Any]:
 @click.command()
 @options.bundle
 @click.argument("images", nargs=-1, required=True)
-@click.option("--text", "texts", multiple=True, help="Candidate text; repeatable.")
-@click.option(
-    "--file",
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="File with one text per line; - for standard input.",
-)
+@options.candidates
 @click.option(
     "--template",
     default="{}",
@@ -271,9 +266,7 @@ def match(
     **chosen: Any,
 ) -> None:
     """Score each text against the image files IMAGES."""
-    if bool(texts) == (file is not None):
-        raise click.UsageError("give --text TEXT for each text, or --file FILE")
-    candidates = inputs.listed(inputs.lines(texts, file))
+    candidates = inputs.candidates(texts, file)
     windows = answers.ask(Inputs(images, None), "match", candidates, **chosen)
     answers.show(
         windows, lambda image, labels: {"image": image, "labels": labels}, ["image"], ["label", "score"]

@@ -70,6 +70,13 @@ class Inputs:
             ) from None
 
 
+def candidates(texts: Sequence[str], file: Path | None) -> list[Any]:
+    """The texts of --text, or the lines of --file. Raises UsageError for both, or neither."""
+    if bool(texts) == (file is not None):
+        raise click.UsageError("give --text TEXT for each text, or --file FILE")
+    return listed(lines(texts, file))
+
+
 def lines(texts: Sequence[str], file: Path | None, second: str | None = None) -> Inputs:
     """Texts from arguments, or from lines of `file`; each in a pair with `second`, if given.
 

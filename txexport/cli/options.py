@@ -44,6 +44,16 @@ def texts(metavar: str) -> Callable[[Callable], Callable]:
     return add
 
 
+def candidates(command: Callable) -> Callable:
+    """--text and --file, the texts of which each is compared with each input."""
+    file = click.option(
+        "--file",
+        type=click.Path(path_type=Path, allow_dash=True),
+        help="File with one text per line; - for standard input.",
+    )(command)
+    return click.option("--text", "texts", multiple=True, help="Candidate text; repeatable.")(file)
+
+
 def texts_file(command: Callable) -> Callable:
     """--texts, the inputs on which models are compared."""
     return click.option(

@@ -42,11 +42,13 @@ MEANINGS = {
     names.SEQ_RELATIONSHIP_LOGITS: SCORES,
     names.CLS_LOGITS: SCORES,
     names.DISTILLATION_LOGITS: SCORES,
-    names.LOGITS_PER_TEXT: SCORES,  # of images
+    names.LOGITS_PER_TEXT: SCORES,  # of images or sounds
     names.LOGITS_PER_IMAGE: SCORES,  # of texts
+    names.LOGITS_PER_AUDIO: SCORES,
     names.POOLER_OUTPUT: VECTOR,
     names.TEXT_EMBEDS: VECTOR,
     names.IMAGE_EMBEDS: VECTOR,
+    names.AUDIO_EMBEDS: VECTOR,
     names.EMBEDDINGS: VECTOR,
     names.LAST_HIDDEN_STATE: HIDDEN,
     names.ALIGNMENT_WEIGHTS: NUMBERS,

@@ -1,6 +1,6 @@
 """Names of graphs' inputs, outputs and symbolic dimensions: the ecosystem's, if it has one.
 
-B rows, S tokens, P past tokens, E tokens of an encoder, L scored positions; T texts, I images.
+B rows, S tokens, P past tokens, E tokens of an encoder, L scored positions; T texts, I images or sounds.
 """
 
 # Inputs: token ids, masks and other numbers of each token
@@ -21,7 +21,7 @@ USE_CACHE_BRANCH = "use_cache_branch"  # (1): whether there is a past
 # Inputs of signals
 PIXEL_VALUES = "pixel_values"  # (B,channels,height,width)
 PIXEL_MASK = "pixel_mask"  # (B,height,width) of any size: 1 for a pixel of the image, 0 for padding
-INPUT_FEATURES = "input_features"  # (B,bands,frames), or (B,frames,bands) with a mask
+INPUT_FEATURES = "input_features"  # (B,bands,frames), (B,frames,bands) with a mask, or (B,1,frames,bands)
 INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 
 # Prompts of masks, and the places of an image that they are for
@@ -45,6 +45,7 @@ CLS_LOGITS = "cls_logits"  # (B,labels)
 DISTILLATION_LOGITS = "distillation_logits"  # (B,labels)
 TEXT_EMBEDS = "text_embeds"  # (T,W)
 IMAGE_EMBEDS = "image_embeds"  # (I,W)
+AUDIO_EMBEDS = "audio_embeds"  # (I,W)
 PRED_BOXES = "pred_boxes"  # (B,Q,4): centre, width, height, as shares of the image's
 PREDICTED_DEPTH = "predicted_depth"  # (B,height,width), of the pixels of whole patches
 IOU_SCORES = "iou_scores"  # (B,P,M): the estimated intersection over union of each mask
@@ -52,18 +53,15 @@ PRED_MASKS = "pred_masks"  # (B,P,M,4R,4C): logits
 EMBEDDINGS = "embeddings"  # (B,D): a speaker's vector
 LOGITS_PER_TEXT = "logits_per_text"  # (T,I)
 LOGITS_PER_IMAGE = "logits_per_image"  # (I,T)
+LOGITS_PER_AUDIO = "logits_per_audio"  # (I,T)
 ALIGNMENT_WEIGHTS = "alignment_weights"  # (B,A,S,E): cross-attention of the A heads that align tokens
 
 # Outputs beside those of a task, one for every layer, by `of_layer`
 HIDDEN_STATES = "hidden_states"  # (B,S,W): the input of the first layer, then the output of each
 ATTENTIONS = "attentions"  # (B,N,S,T): the weight of each key for a query; they add up to 1
 CROSS_ATTENTIONS = "cross_attentions"  # (B,N,S,E): the same over an encoder's output
-ENCODER, DECODER, TEXT, VISION = (
-    "encoder",
-    "decoder",
-    "text",
-    "vision",
-)  # names of the stacks, if there are two
+# Names of the stacks, if there are two
+ENCODER, DECODER, TEXT, VISION, AUDIO = "encoder", "decoder", "text", "vision", "audio"
 
 # Dimensions
 BATCH_SIZE = "batch_size"
@@ -87,6 +85,7 @@ NUM_FRAMES = "num_frames"
 SOURCES = "sources"  # of which adjacent rows of a batch may share one; the batch is a multiple of it
 TEXT_BATCH_SIZE = "text_batch_size"
 IMAGE_BATCH_SIZE = "image_batch_size"
+AUDIO_BATCH_SIZE = "audio_batch_size"
 
 
 def of_layer(kind: str, layer: int, stack: str | None = None) -> str:

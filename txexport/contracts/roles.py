@@ -9,6 +9,7 @@ ENCODER = "encoder_model"
 DECODER = "decoder_model"
 TEXT = "text_model"
 VISION = "vision_model"
+AUDIO = "audio_model"
 SIMILARITY = "similarity_model"
 IMAGE_ENCODER = "vision_encoder"
 MASK_DECODER = "prompt_encoder_mask_decoder"
@@ -20,7 +21,7 @@ DECODER_MERGED = "decoder_model_merged"
 
 SHARED = "model_shared"  # a decoder without an encoder, over buffers that the client shares with it
 
-READERS = frozenset({MODEL, ENCODER, TEXT, VISION, IMAGE_ENCODER})  # graphs that read the user's input
+READERS = frozenset({MODEL, ENCODER, TEXT, VISION, AUDIO, IMAGE_ENCODER})  # graphs that read the user's input
 
 SUFFIX = ".onnx"
 FOLDER = "onnx"  # of a bundle, in which clients of model hubs expect graphs
@@ -36,6 +37,7 @@ NATIVE = {
     DECODER: "target",
     TEXT: "text",
     VISION: "vision",
+    AUDIO: "audio",
     SIMILARITY: "similarity",
     ALIGNMENT: "alignment",
     IMAGE_ENCODER: "image",

@@ -42,7 +42,7 @@ def spec(config: Config, task: str, names: TensorNames) -> PromptableSpec:
     prompts, decoder = config.table("prompt_encoder_config"), config.table("mask_decoder_config")
     stack = _vision(vision)
     size = vision.integer("output_channels", 256)
-    height, width = stack.embedding.image_size
+    _, height, width = stack.embedding.shape
     prompts.with_defaults(image_size=1024, patch_size=16).expect(
         image_size=height, patch_size=stack.embedding.patch_size, hidden_size=size, num_point_embeddings=4
     )

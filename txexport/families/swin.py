@@ -147,9 +147,15 @@ def stack_rules(stack: StagedStackSpec) -> Rules:
         "encoder.embedding.position.weight": Take("embeddings.position_embeddings", leading_axis=True),
         "encoder.final_norm.*": "layernorm.*",
     }
+    return rules | {ours: f"encoder.{theirs}" for ours, theirs in stage_rules(stack).items()}
+
+
+def stage_rules(stack: StagedStackSpec) -> dict[str, str]:
+    """Every layer of every stage, and the projections between stages, by their names within the encoder."""
+    rules: dict[str, str] = {}
     layer = 0
     for number, stage in enumerate(stack.stages):
-        source = f"encoder.layers.{number}"
+        source = f"layers.{number}"
         if stage.merging is not None:
             rules[f"encoder.mergings.{number}.norm.*"] = f"{source}.downsample.norm.*"
             rules[f"encoder.mergings.{number}.project.*"] = f"{source}.downsample.reduction.*"
@@ -159,7 +165,7 @@ def stack_rules(stack: StagedStackSpec) -> Rules:
     return rules
 
 
-def layer_rules(layer: str, source: str) -> Rules:
+def layer_rules(layer: str, source: str) -> dict[str, str]:
     """One layer."""
     return {
         f"{layer}.attention.q.*": f"{source}.attention.self.query.*",

@@ -18,7 +18,7 @@ MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
 
 @dataclass(frozen=True)
 class DualEncoderCase:
-    """Texts and images; each text is compared with each image. A text ends in the mark, then padding.
+    """Texts and signals; each text is compared with each signal. A text ends in the mark, then padding.
 
     If `alone`, the reference reads every text separately, without padding.
     """
@@ -26,7 +26,7 @@ class DualEncoderCase:
     name: str
     input_ids: np.ndarray  # (T, S)
     attention_mask: np.ndarray  # (T, S)
-    pixel_values: np.ndarray  # (I, channels, height, width)
+    signals: np.ndarray  # (I, ...): pixels or spectrograms
     alone: bool = True
 
 

@@ -16,6 +16,7 @@ from txexport.spec import (
     PositionedAttentionSpec,
     PromptableSpec,
     RoundedAlibiSpec,
+    SpectrogramGridSpec,
     StackSpec,
     StagedStackSpec,
     TextStackSpec,
@@ -57,7 +58,9 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
             f"the others {spec.stack.hidden_size}; ask for {names.ATTENTIONS} alone"
         )
     for name, stack in spec.stacks.items() if names.HIDDEN_STATES in outputs else ():
-        if isinstance(stack, StagedStackSpec) and any(stage.norm is not None for stage in stack.stages):
+        if isinstance(stack, StagedStackSpec) and (
+            isinstance(stack.embedding, SpectrogramGridSpec) or any(stage.norm for stage in stack.stages)
+        ):
             raise UnsupportedError(
                 f"outputs {names.HIDDEN_STATES}: the original returns maps, not vectors, of the {name}; "
                 "leave them out"

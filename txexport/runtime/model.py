@@ -27,6 +27,7 @@ from txexport.runtime.tasks import (
     question_answering,
     scoring,
     segmentation,
+    sound_matching,
     speech_recognition,
     streaming,
     text_generation,
@@ -193,6 +194,8 @@ class Model:
     classify_audio = on_bundle(audio_tasks.classify_audio)
     diarize = on_bundle(audio_tasks.diarize)
     embed_speaker = on_bundle(audio_tasks.embed_speaker)
+    embed_audio = on_bundle(sound_matching.embed_audio)
+    match_audio = on_bundle(sound_matching.match_audio)
     detect = on_bundle(detection.detect)
     depth = on_bundle(depth.depth)
     segment = on_bundle(segmentation.segment)

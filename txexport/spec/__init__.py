@@ -70,6 +70,7 @@ from txexport.spec.resnet import ResNetSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.segments import SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
+from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 from txexport.spec.staged import ConvolvedMergingSpec, MergingSpec, StagedStackSpec, StageSpec
@@ -154,6 +155,7 @@ __all__ = [
     "SignalStackSpec",
     "SinusoidVectorsSpec",
     "SparseAttentionSpec",
+    "SpectrogramGridSpec",
     "SpectrogramSpec",
     "SqueezeSpec",
     "StackSpec",

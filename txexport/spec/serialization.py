@@ -32,6 +32,7 @@ TYPES: dict[str, type] = {
     "patch_grid": specs.PatchGridSpec,
     "log_mel": specs.LogMelSpec,
     "spectrogram": specs.SpectrogramSpec,
+    "spectrogram_grid": specs.SpectrogramGridSpec,
     "waveform": specs.WaveformSpec,
     "waveform_stem": specs.WaveformStemSpec,
     "frames": specs.FramesSpec,

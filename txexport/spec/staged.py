@@ -10,6 +10,7 @@ from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.reduced_attention import ReducedAttentionSpec
 from txexport.spec.signal_embedding import PatchSpec
+from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
 OverGrid = WindowAttentionSpec | ReducedAttentionSpec | GridAttentionSpec  # attention within stages
@@ -129,7 +130,7 @@ class StagedStackSpec:
     Layers are numbered through all stages. Every stage but the last ends in a merging.
     """
 
-    embedding: PatchGridSpec
+    embedding: PatchGridSpec | SpectrogramGridSpec
     stages: tuple[StageSpec, ...]
     final_norm: NormSpec | None = None
 

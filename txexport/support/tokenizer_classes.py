@@ -111,7 +111,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(
         ROBERTA,
-        "bart data2vec-text longformer roberta roberta-prelayernorm",
+        "bart clap data2vec-text longformer roberta roberta-prelayernorm",
         aliases="Bart LED Longformer Mvp",
     ),
     "T5": _row("- </s> <unk> - <pad> - -", "mt5 t5"),

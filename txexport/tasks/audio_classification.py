@@ -1,4 +1,4 @@
-"""Labels of recordings and of their vectors, and vectors of speakers."""
+"""Labels of recordings and of their vectors, and vectors of recordings and speakers."""
 
 from txexport.spec import Architecture, HeadKind
 from txexport.tasks.task import LABELS, VECTOR, Method, Task
@@ -12,6 +12,8 @@ METHODS = (
         "array<struct<label:string,score:double,start:double,end:double>>",
     ),
     Method("embed_speaker", ("sound",), "embedding", VECTOR),
+    Method("embed_audio", ("sound",), "embedding", VECTOR),
+    Method("match_audio", ("sound",), "labels", LABELS),
 )
 ROWS = (
     Task(
@@ -34,5 +36,12 @@ ROWS = (
         HeadKind.SPEAKER,
         "AutoModelForAudioXVector",
         ("embed_speaker",),
+    ),
+    Task(
+        "zero-shot-audio-classification",
+        (Architecture.DUAL_ENCODER,),
+        HeadKind.NONE,
+        "AutoModel",
+        ("match_audio", "embed_audio", "embed"),
     ),
 )

@@ -53,7 +53,8 @@ def _masks(spec: PromptableSpec, graph: Graph, inputs: Values, all_masks: bool) 
     points, labels = inputs[names.INPUT_POINTS], inputs[names.INPUT_LABELS]
     if not all_masks:
         points, labels = graph.call(with_no_point, points, labels)
-    relative = graph.call(relative_points(spec.vision.embedding.image_size), points)
+    _, height, width = spec.vision.embedding.shape
+    relative = graph.call(relative_points((height, width)), points)
     vectors = prompts(graph / "prompts", frequencies(graph / "frequencies", relative), labels)
     image = inputs[names.IMAGE_EMBEDDINGS], inputs[names.IMAGE_POSITIONS]
     masks, scores = mask_decoder(spec.decoder, graph / "decoder", *image, vectors)

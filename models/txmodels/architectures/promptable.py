@@ -50,7 +50,7 @@ class PromptableModel(nn.Module):
 
         -> iou_scores (B,P,M), pred_masks (B,P,M,4R,4C) of all masks.
         """
-        height, width = self.spec.vision.embedding.image_size
+        _, height, width = self.spec.vision.embedding.shape
         coordinates = (input_points + 0.5) / input_points.new_tensor([width, height])
         prompts = self.prompts(self.frequencies(coordinates), input_labels)
         masks, scores = self.decoder(image_embeddings, image_positional_embeddings, prompts)

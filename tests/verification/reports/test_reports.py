@@ -399,6 +399,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("vit", None),
         ("dinov2", None),
         ("clip", None),
+        ("clap", None),
         ("sam", None),
         ("detr", None),
         ("wav2vec2", None),

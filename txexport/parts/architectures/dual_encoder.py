@@ -1,4 +1,4 @@
-"""Dual encoders: vectors of texts and images are compared (Radford et al. 2021, 2.3)."""
+"""Dual encoders: vectors of texts and images, or of texts and sounds, are compared."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from txexport.contracts import names, roles
+from txexport.contracts.compared import BY_STACK, Compared
 from txexport.contracts.contract import Contract, Port, Signature, floats
 from txexport.contracts.stage import ONCE, GraphFacts, Stage, sources_of
 from txexport.parts import stacks
@@ -17,7 +18,12 @@ from txexport.parts.vectors import attention_pool
 from txexport.spec import DualEncoderSpec, Pick
 from txexport.spec.shapes import Shapes, linear, under
 
-TEXTS, IMAGES = names.TEXT_BATCH_SIZE, names.IMAGE_BATCH_SIZE
+TEXTS = names.TEXT_BATCH_SIZE
+
+
+def compared(spec: DualEncoderSpec) -> Compared:
+    """The names of what is compared with texts."""
+    return BY_STACK[spec.signal_name]
 
 
 class DualEncoder:
@@ -26,40 +32,44 @@ class DualEncoder:
     spec = DualEncoderSpec
 
     def roles(self, spec: DualEncoderSpec) -> tuple[str, ...]:
-        """The text encoder, the image encoder, and the comparison of their vectors."""
-        return roles.TEXT, roles.VISION, roles.SIMILARITY
+        """The text encoder, that of images or sounds, and the comparison of their vectors."""
+        return roles.TEXT, compared(spec).role, roles.SIMILARITY
 
     def signatures(self, spec: DualEncoderSpec, contract: Contract) -> dict[str, Signature]:
-        """Inputs of each encoder, their vectors, and the similarity of each text and each image."""
+        """Inputs of each encoder, their vectors, and the similarity of each text with each image or sound."""
         check_no_cache(spec, contract)
-        batch = names.BATCH_SIZE
+        batch, other = names.BATCH_SIZE, compared(spec)
         towers = {
             roles.TEXT: Signature(
                 input_of(spec.text).ports(spec.text, stacks.TOKENS),
                 (floats(names.TEXT_EMBEDS, batch, spec.size),),
             ),
-            roles.VISION: Signature(
-                input_of(spec.vision).ports(spec.vision, (batch,)),
-                (floats(names.IMAGE_EMBEDS, batch, spec.size),),
+            other.role: Signature(
+                input_of(spec.signal).ports(spec.signal, (batch,)),
+                (floats(other.vectors, batch, spec.size),),
             ),
         }
-        vectors = floats(names.TEXT_EMBEDS, TEXTS, spec.size), floats(names.IMAGE_EMBEDS, IMAGES, spec.size)
-        per_text = floats(names.LOGITS_PER_TEXT, TEXTS, IMAGES)
-        per_image = floats(names.LOGITS_PER_IMAGE, IMAGES, TEXTS)
+        vectors = (
+            floats(names.TEXT_EMBEDS, TEXTS, spec.size),
+            floats(other.vectors, other.rows, spec.size),
+        )
+        per_text = floats(names.LOGITS_PER_TEXT, TEXTS, other.rows)
+        per_signal = floats(other.scores, other.rows, TEXTS)
         if not contract.hub:
-            return {**towers, roles.SIMILARITY: Signature(vectors, (per_text, per_image))}
+            return {**towers, roles.SIMILARITY: Signature(vectors, (per_text, per_signal))}
         inputs = (
             *input_of(spec.text).ports(spec.text, (TEXTS, names.SEQUENCE_LENGTH)),
-            *input_of(spec.vision).ports(spec.vision, (IMAGES,)),
+            *input_of(spec.signal).ports(spec.signal, (other.rows,)),
         )
-        return {roles.MODEL: Signature(inputs, (per_image, per_text, *vectors)), **towers}
+        return {roles.MODEL: Signature(inputs, (per_signal, per_text, *vectors)), **towers}
 
     def layer_ports(
         self, spec: DualEncoderSpec, role: str, signature: Signature, outputs: tuple[str, ...]
     ) -> list[Port]:
-        """The ports of every layer of the text encoder, the image encoder, or both in one graph."""
+        """The ports of every layer of one encoder, or of both in one graph."""
         ports: list[Port] = []
-        towers = ((roles.TEXT, names.TEXT, TEXTS), (roles.VISION, names.VISION, IMAGES))
+        other = compared(spec)
+        towers = ((roles.TEXT, names.TEXT, TEXTS), (other.role, other.stack, other.rows))
         for tower, name, rows in towers:
             if role in (roles.MODEL, tower):
                 batch = rows if role == roles.MODEL else names.BATCH_SIZE
@@ -69,8 +79,9 @@ class DualEncoder:
 
     def stages(self, spec: DualEncoderSpec, contract: Contract) -> list[Stage]:
         """Both encoders and the comparison of their vectors, or one graph of all three."""
-        towers = [roles.TEXT, roles.VISION]
-        vision = input_of(spec.vision).facts(spec.vision.embedding)
+        other = compared(spec)
+        towers = [roles.TEXT, other.role]
+        signal = input_of(spec.signal).facts(spec.signal.embedding)
         text = replace(
             input_of(spec.text).facts(spec.text.embedding),
             limit="text",
@@ -78,10 +89,10 @@ class DualEncoder:
         )
         scores = GraphFacts(sigmoid_scores=spec.sigmoid_scores)
         both = replace(text, sigmoid_scores=spec.sigmoid_scores)
-        facts = {roles.TEXT: text, roles.VISION: vision, roles.SIMILARITY: scores, roles.MODEL: both}
+        facts = {roles.TEXT: text, other.role: signal, roles.SIMILARITY: scores, roles.MODEL: both}
         vectors = {
             names.TEXT_EMBEDS: f"{roles.TEXT}.{names.TEXT_EMBEDS}",
-            names.IMAGE_EMBEDS: f"{roles.VISION}.{names.IMAGE_EMBEDS}",
+            other.vectors: f"{other.role}.{other.vectors}",
         }
         graphs = self.signatures(spec, contract)
         order = [*towers, *(role for role in graphs if role not in towers)]
@@ -101,12 +112,19 @@ class DualEncoder:
         return {"text": spec.text.limit}
 
     def parameters(self, spec: DualEncoderSpec) -> Shapes:
-        """Both encoders with their projections or pool, and the scale and bias of the similarities."""
-        shapes = under("text", stacks.parameters(spec.text))
+        """Both encoders with pooler, projections or pool, and the scales and bias of the similarities."""
+        other = spec.signal_name
+        shapes = under("text", stacks.parameters(spec.text)) | under(other, stacks.parameters(spec.signal))
+        if spec.activation is not None:
+            wide = spec.text.hidden_size
+            shapes |= under("text_pooler", linear(wide, wide, True))
+            for name, width in (("text", wide), (other, spec.signal.hidden_size)):
+                shapes |= under(f"{name}_projection.up", linear(width, spec.size, True))
+                shapes |= under(f"{name}_projection.down", linear(spec.size, spec.size, True))
+            return shapes | {"similarity.scale": (1,), "similarity.signal_scale": (1,)}
         shapes |= under("text_projection", linear(spec.text.hidden_size, spec.size, spec.text_bias))
-        shapes |= under("vision", stacks.parameters(spec.vision))
         if spec.vision_pool is None:
-            shapes |= under("vision_projection", linear(spec.vision.hidden_size, spec.size, False))
+            shapes |= under("vision_projection", linear(spec.signal.hidden_size, spec.size, False))
         else:
             shapes |= under("vision_pool", attention_pool(spec.vision_pool))
         shapes["similarity.scale"] = (1,)
@@ -123,42 +141,46 @@ class DualEncoder:
         """The projection or pool of each encoder, and after the second one the comparison of both."""
         note = f"{spec.size:,} numbers"
         if stack == names.TEXT:
-            return (Readout("text_projection", note),)
+            pooler = () if spec.activation is None else (Readout("text_pooler"),)
+            return *pooler, Readout("text_projection", note)
         pooled = Readout("vision_pool", note, pool=spec.vision_pool)
-        vector = Readout("vision_projection", note) if spec.vision_pool is None else pooled
-        return vector, Readout("similarity", "of texts and images")
+        vector = pooled if spec.vision_pool is not None else Readout(f"{stack}_projection", note)
+        return vector, Readout("similarity", "of texts and sounds" if spec.audio else "of texts and images")
 
     def vector_output(self, spec: DualEncoderSpec) -> None:
         """None."""
         return None
 
     def cases(self, spec: DualEncoderSpec, view: View) -> Iterator[DualEncoderCase]:
-        """Batches of one, three and nine texts with one, two and nine images; texts are padded on the right.
+        """Batches of one, three and nine texts with one, two and nine signals; texts are padded on the right.
 
         Padding has the id that ends a text.
         """
         random = np.random.default_rng(0)
         vocab_size, longest = spec.text.embedding.vocab_size, view.longest(spec.text)
         mark = vocab_size - 1 if spec.eos_token_id is None else spec.eos_token_id
-        for name, lengths, images in [
-            ("one text of one token, one image", [1], 1),
-            ("three ragged texts, two images", [5, 11, 2], 2),
-            ("longest and short text, one image", [longest, 3], 1),
-            ("nine ragged texts, nine images", MANY, len(MANY)),
-        ]:
+        kind = "sound" if spec.audio else "image"
+        for number, (name, lengths, signals) in enumerate(
+            [
+                (f"one text of one token, one {kind}", [1], 1),
+                (f"three ragged texts, two {kind}s", [5, 11, 2], 2),
+                (f"longest and short text, one {kind}", [longest, 3], 1),
+                (f"nine ragged texts, nine {kind}s", MANY, len(MANY)),
+            ]
+        ):
             lengths = [min(length, longest) for length in lengths]
             mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
             ids = np.where(mask, random.integers(0, vocab_size - 1, mask.shape), mark)
             ids = np.where(ids == mark, 0, ids) if mark < vocab_size - 1 else ids
             ids[~mask] = mark
             ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
-            pixels = random.standard_normal((images, *spec.vision.embedding.shape), np.float32)
-            yield DualEncoderCase(name, ids, mask.astype(np.int64), pixels, _alone(spec))
+            rows = np.stack(input_of(spec.signal).rows(spec.signal, random, [number] * signals))
+            yield DualEncoderCase(name, ids, mask.astype(np.int64), rows, _alone(spec))
 
     def text_case(self, spec: DualEncoderSpec, batch: EncoderCase) -> DualEncoderCase:
-        """The batch of texts with two images."""
-        pixels = np.stack(input_of(spec.vision).rows(spec.vision, np.random.default_rng(0), [1, 1]))
-        return DualEncoderCase(batch.name, batch.input_ids, batch.attention_mask, pixels, batch.alone)
+        """The batch of texts with two signals."""
+        rows = np.stack(input_of(spec.signal).rows(spec.signal, np.random.default_rng(0), [1, 1]))
+        return DualEncoderCase(batch.name, batch.input_ids, batch.attention_mask, rows, batch.alone)
 
 
 def _alone(spec: DualEncoderSpec) -> bool:

@@ -113,7 +113,7 @@ class Promptable:
     def cases(self, spec: PromptableSpec, view: View) -> Iterator[PromptCase | Skipped]:
         """Images with points inside and outside of objects, points that are none, padding, and boxes."""
         random, shape = np.random.default_rng(0), spec.vision.embedding.shape
-        height, width = spec.vision.embedding.image_size
+        _, height, width = shape
 
         def points(*counts: int) -> np.ndarray:
             return (random.random((*counts, 2)) * [width, height]).astype(np.float32)

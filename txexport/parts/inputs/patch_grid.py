@@ -24,7 +24,7 @@ class PatchGrid:
 
     def ports(self, stack: StagedStackSpec, rows: Shape) -> tuple[Port, ...]:
         """pixel_values."""
-        embedding = stack.embedding
+        embedding = _patches(stack)
         sides = embedding.image_size if embedding.fixed else (names.HEIGHT, names.WIDTH)
         return (floats(names.PIXEL_VALUES, rows[0], embedding.channels, *sides),)
 
@@ -65,7 +65,7 @@ class PatchGrid:
 
     def summary(self, stack: StagedStackSpec) -> list[str]:
         """Size of images in training and of patches, positions."""
-        embedding = stack.embedding
+        embedding = _patches(stack)
         height, width = embedding.image_size
         overlap = "" if embedding.kernel is None else f" that overlap to {embedding.kernel}"
         other, resized = ("", "") if embedding.fixed else (", any size", ", interpolated for other sizes")
@@ -83,7 +83,7 @@ class PatchGrid:
         The least grid of every stage is one window, or gives one key. Others are oblong, of parts of patches,
         odd before a merging, and of several windows in the last stage, so that its layers are shifted.
         """
-        embedding, side = stack.embedding, stack.embedding.patch_size
+        embedding, side = _patches(stack), stack.embedding.patch_size
         window = max(least_grid(block) for block in stack.stages[-1].blocks)
         double = math.prod(stage.merging.stride for stage in stack.stages if stage.merging is not None)
         least = least_edge(stack)
@@ -96,6 +96,11 @@ class PatchGrid:
         ]
         named = [(name, (rows, embedding.channels, height, width)) for name, (rows, height, width) in sizes]
         return signal_cases(stack, named)
+
+
+def _patches(stack: StagedStackSpec) -> PatchGridSpec:
+    assert isinstance(stack.embedding, PatchGridSpec)
+    return stack.embedding
 
 
 def least_grid(block: BlockSpec) -> int:

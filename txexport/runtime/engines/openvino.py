@@ -17,12 +17,11 @@ from txexport import bundle
 from txexport.bundle.manifest import Manifest, rounds_activations
 from txexport.bundle.stages import with_native_roles
 from txexport.contracts import cache_names, roles, static
+from txexport.contracts.compared import compared_in
 from txexport.contracts.names import (
     ENCODER_HIDDEN_STATES,
-    IMAGE_EMBEDS,
     LAST_HIDDEN_STATE,
     LOGITS_INDICES,
-    LOGITS_PER_IMAGE,
     LOGITS_PER_TEXT,
     TEXT_EMBEDS,
 )
@@ -47,7 +46,6 @@ LINKED = (
 ROUNDED_TOGETHER = "DYNAMIC_QUANTIZATION_GROUP_SIZE"  # activations that share an int8 scale; 0 for none
 HINTS = {FLOAT32: "f32", BFLOAT16: "bf16"}
 [PICKS] = [port for port in static.STEP if port.name == LOGITS_INDICES]
-VECTORS, SCORES = (TEXT_EMBEDS, IMAGE_EMBEDS), (LOGITS_PER_TEXT, LOGITS_PER_IMAGE)
 
 Read = Callable[[str], openvino.Model]  # the graph of a role
 
@@ -147,9 +145,11 @@ def _view(folder: Path, manifest: Manifest) -> Manifest:
         graphs = {roles.ENCODER: encoder, roles.DECODER: hub[roles.DECODER_WITH_PAST]}
     elif roles.TEXT in hub:
         outputs = {port.name: port for port in hub[roles.MODEL].outputs}
-        inputs, scores = ([outputs[name] for name in names] for names in (VECTORS, SCORES))
+        other = compared_in(outputs)
+        inputs = [outputs[name] for name in (TEXT_EMBEDS, other.vectors)]
+        scores = [outputs[name] for name in (LOGITS_PER_TEXT, other.scores)]
         similarity = dataclasses.replace(hub[roles.MODEL], inputs=inputs, outputs=scores)
-        graphs = {role: hub[role] for role in (roles.TEXT, roles.VISION)} | {roles.SIMILARITY: similarity}
+        graphs = {role: hub[role] for role in (roles.TEXT, other.role)} | {roles.SIMILARITY: similarity}
     elif roles.MODEL in hub:
         graphs = {roles.MODEL: hub[roles.MODEL]}
     else:
@@ -182,15 +182,15 @@ def _with_cross(encoder: openvino.Model, first: openvino.Model) -> openvino.Mode
 
 
 def _scores(towers: openvino.Model) -> openvino.Model:
-    """The subgraph after the vectors in a graph with a text encoder and an image encoder."""
-    vectors = []
-    for name in VECTORS:
+    """The subgraph after the vectors in a graph with a text encoder and one of images or sounds."""
+    vectors, other = [], compared_in({port.get_any_name() for port in towers.outputs})
+    for name in (TEXT_EMBEDS, other.vectors):
         source = towers.output(name).get_node().input_value(0)
         vector = openvino.opset13.parameter(source.get_partial_shape(), source.get_element_type(), name)
         vector.output(0).get_tensor().set_names({name})
         source.replace(vector.output(0))
         vectors.append(vector)
-    scores = [towers.output(name).get_node() for name in SCORES]
+    scores = [towers.output(name).get_node() for name in (LOGITS_PER_TEXT, other.scores)]
     return openvino.Model(scores, vectors, roles.SIMILARITY)
 
 

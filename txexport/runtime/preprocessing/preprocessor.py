@@ -10,6 +10,7 @@ ALONE = "preprocessor_config.json"
 # The feature extractor of a model type, in transformers, if the file names no class.
 OF_MODEL = {
     "audio-spectrogram-transformer": "ASTFeatureExtractor",
+    "clap": "ClapFeatureExtractor",
     "data2vec-audio": "Wav2Vec2FeatureExtractor",
     "hubert": "Wav2Vec2FeatureExtractor",
     "moonshine": "Wav2Vec2FeatureExtractor",

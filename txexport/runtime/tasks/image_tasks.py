@@ -9,20 +9,18 @@ from txexport.contracts.names import (
     IMAGE_EMBEDS,
     LAST_HIDDEN_STATE,
     LOGITS,
-    LOGITS_PER_IMAGE,
     PIXEL_MASK,
     PIXEL_VALUES,
     POOLER_OUTPUT,
-    TEXT_EMBEDS,
 )
-from txexport.errors import InputError, counted, shown
+from txexport.errors import InputError, shown
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Prepared, Source, several
-from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
-from txexport.runtime.tasks.feature_extraction import embed, own_vector
-from txexport.runtime.tasks.labels import Label, labelled, ranked, sigmoid, softmax
+from txexport.runtime.tasks.feature_extraction import own_vector
+from txexport.runtime.tasks.labels import Label, labelled
+from txexport.runtime.tasks.matching import matcher
 from txexport.runtime.vectors.pooling import unit
 from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress, counting
@@ -116,19 +114,10 @@ def match(
     as in "a photo of {}.". Raises InputError for no texts, and for a template without {}.
     """
     check_task(bundle, "match")
-    labels, sources = as_texts(texts), as_sources(images)
-    if not labels or not isinstance(template, str) or "{}" not in template:
-        raise InputError(
-            f"{counted(len(labels), 'text')} and template {shown(template)}, expected texts, {{}} for each"
-        )
-    read = [template.replace("{}", label) for label in labels]
-    vectors = embed(bundle, read, truncate=truncate, batch_tokens=batch_tokens)
-    probabilities = sigmoid if bundle.stage(roles.SIMILARITY).facts.sigmoid_scores else softmax
+    matched = matcher(bundle, texts, template, truncate, batch_tokens)
     results: list[list[Label]] = []
-    for outputs in _run(bundle, roles.VISION, sources, batch_size, progress):
-        pair = {TEXT_EMBEDS: vectors, IMAGE_EMBEDS: outputs[IMAGE_EMBEDS]}
-        logits = finite(bundle.sessions[roles.SIMILARITY].run(pair))[LOGITS_PER_IMAGE]  # (I, T)
-        results += [ranked(labels, row, None) for row in probabilities(logits)]
+    for outputs in _run(bundle, roles.VISION, as_sources(images), batch_size, progress):
+        results += matched(outputs[IMAGE_EMBEDS])
     return results if several(images) else results[0]
 
 

@@ -44,6 +44,7 @@ QUICK = frozenset(
         "three ragged rows",
         "two of 3 by 2 patches",
         "three ragged texts, two images",
+        "three ragged texts, two sounds",
         "three ragged rows padded with zeros",
         "sentences",
         "three of several sizes",

@@ -9,21 +9,18 @@ import numpy as np
 
 from txexport.bundle.manifest import GraphFile
 from txexport.contracts import cache_names, roles
+from txexport.contracts.compared import Compared, compared_in
 from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import (
     ALIGNMENT_WEIGHTS,
     ATTENTION_MASK,
     GLOBAL_ATTENTION_MASK,
-    IMAGE_EMBEDS,
     INPUT_IDS,
     LOGITS,
-    LOGITS_PER_IMAGE,
-    PIXEL_VALUES,
     SEQUENCE_LENGTH,
     TEXT,
     TEXT_EMBEDS,
     TOKEN_TYPE_IDS,
-    VISION,
 )
 from txexport.errors import counted
 from txexport.parts.cases import (
@@ -44,11 +41,6 @@ from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import Pairs, RolePairs, run_sources, source_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.originals import Arrays, Reference, Source
-
-EMBEDS = (  # the graphs of a dual encoder and their vectors
-    (roles.TEXT, TEXT_EMBEDS),
-    (roles.VISION, IMAGE_EMBEDS),
-)
 
 
 @dataclass(frozen=True)
@@ -128,41 +120,46 @@ def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> 
 
 
 def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncoderCase) -> list[Outcome]:
-    """Vectors and scores of texts and images; the reference reads the texts one by one."""
+    """Vectors and scores of texts and signals; the reference reads the texts one by one."""
     texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
-    pixels = {PIXEL_VALUES: case.pixel_values}
     graphs = runner.manifest.graphs
+    other = compared_in({port.name for graph in graphs.values() for port in graph.outputs})
+    reads = graphs[other.role if other.role in graphs else roles.MODEL].inputs
+    [port] = [one.name for one in reads if one.name not in texts]
+    signals = {port: case.signals}
     results = {
         role: runner.run(role, **inputs)
-        for role, inputs in ((roles.TEXT, texts), (roles.VISION, pixels), (roles.MODEL, {**texts, **pixels}))
+        for role, inputs in ((roles.TEXT, texts), (other.role, signals), (roles.MODEL, {**texts, **signals}))
         if role in graphs
     }
     if roles.SIMILARITY in graphs:
-        results[roles.SIMILARITY] = runner.run(
-            roles.SIMILARITY,
-            **{name: results[role][name] for role, name in EMBEDS},
-        )
+        vectors = {
+            name: results[role][name]
+            for role, name in ((roles.TEXT, TEXT_EMBEDS), (other.role, other.vectors))
+        }
+        results[roles.SIMILARITY] = runner.run(roles.SIMILARITY, **vectors)
     pairs: RolePairs = {}
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         read = mask if case.alone else np.ones_like(mask)
         text = {name: array[row : row + 1, read] for name, array in texts.items()}
-        expected = reference.encode(text | {PIXEL_VALUES: case.pixel_values})
+        expected = reference.encode(text | signals)
         for role, result in results.items():
             for name, array in result.items():
                 if name.startswith(TEXT) and kind_of(name) is not None:
-                    found = layers.of_row(name, array[row], mask)
+                    computed = layers.of_row(name, array[row], mask)
                     truth = layers.among(name, layers.of_row(name, expected[name][0], mask[read]), mask)
                 else:
-                    found, truth = _of_text(name, array, row), _of_text(name, expected[name], 0)
-                pairs.setdefault((role, name), []).append((found, truth))
+                    computed = _of_text(other, name, array, row)
+                    truth = _of_text(other, name, expected[name], 0)
+                pairs.setdefault((role, name), []).append((computed, truth))
     return _by_graph(runner, pairs)
 
 
-def _of_text(name: str, array: np.ndarray, row: int) -> np.ndarray:
-    """The part of an output that belongs to the text of a row, together with all images."""
-    if name == LOGITS_PER_IMAGE:
+def _of_text(other: Compared, name: str, array: np.ndarray, row: int) -> np.ndarray:
+    """The part of an output that belongs to the text of a row, together with all signals."""
+    if name == other.scores:
         return array[:, row : row + 1].T
-    return array if name == IMAGE_EMBEDS or name.startswith(VISION) else array[row : row + 1]
+    return array if name == other.vectors or name.startswith(f"{other.stack}_") else array[row : row + 1]
 
 
 def _by_graph(runner: GraphRunner, pairs: RolePairs) -> list[Outcome]:

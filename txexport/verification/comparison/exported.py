@@ -10,17 +10,16 @@ import numpy as np
 
 from txexport import bundle
 from txexport.contracts import cache_names, roles
+from txexport.contracts.compared import compared_in
 from txexport.contracts.ecosystem import DECODER_INPUTS, LAYOUTS
 from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
     ENCODER_HIDDEN_STATES,
-    IMAGE_EMBEDS,
     INPUT_IDS,
     LAST_HIDDEN_STATE,
     LOGITS,
-    PIXEL_VALUES,
     POSITION_IDS,
     TEXT_EMBEDS,
     USE_CACHE_BRANCH,
@@ -175,10 +174,11 @@ class Bundled:
         """See Reference."""
         if roles.TEXT not in self.runner.manifest.graphs:
             return self.runner.run(**inputs)
-        texts = {name: array for name, array in inputs.items() if name != PIXEL_VALUES}
-        result = self.runner.run(roles.TEXT, **texts)
-        result |= self.runner.run(roles.VISION, **{PIXEL_VALUES: inputs[PIXEL_VALUES]})
-        vectors = {name: result[name] for name in (TEXT_EMBEDS, IMAGE_EMBEDS)}
+        other = compared_in(self.outputs)
+        port = self.runner.manifest.graphs[other.role].inputs[0].name
+        texts = {name: array for name, array in inputs.items() if name != port}
+        result = self.runner.run(roles.TEXT, **texts) | self.runner.run(other.role, **{port: inputs[port]})
+        vectors = {name: result[name] for name in (TEXT_EMBEDS, other.vectors)}
         return result | self.runner.run(roles.SIMILARITY, **vectors)
 
     def decode(self, tokens: list[int], source: Source) -> Arrays:

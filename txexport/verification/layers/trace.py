@@ -13,14 +13,8 @@ from txmodels.architectures import DualEncoderModel, PromptableModel
 from txmodels.model import Transformer, model
 
 from txexport.contracts import cache_names, roles
-from txexport.contracts.names import (
-    IMAGE_EMBEDS,
-    INPUT_IDS,
-    LOGITS,
-    LOGITS_PER_IMAGE,
-    LOGITS_PER_TEXT,
-    TEXT_EMBEDS,
-)
+from txexport.contracts.compared import BY_STACK
+from txexport.contracts.names import INPUT_IDS, LOGITS, LOGITS_PER_TEXT, TEXT_EMBEDS
 from txexport.spec import Cache
 from txexport.verification.references.originals import Arrays, Twin
 
@@ -105,10 +99,11 @@ class Trace:
     def _tower(self, towers: DualEncoderModel, role: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         if role == roles.TEXT:
             return towers.texts(**inputs)
-        if role == roles.VISION:
-            return towers.images(**inputs)
-        per_text, per_image = towers.similarity(inputs[TEXT_EMBEDS], inputs[IMAGE_EMBEDS])
-        return {LOGITS_PER_TEXT: per_text, LOGITS_PER_IMAGE: per_image}
+        other = BY_STACK[towers.spec.signal_name]
+        if role == other.role:
+            return towers.signals(*inputs.values())
+        per_text, per_signal = towers.similarity(inputs[TEXT_EMBEDS], inputs[other.vectors])
+        return {LOGITS_PER_TEXT: per_text, other.scores: per_signal}
 
     def _decode(self, model: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         caches = {name: value for name, value in inputs.items() if cache_names.is_past(name)}

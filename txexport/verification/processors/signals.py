@@ -18,6 +18,7 @@ from txexport.runtime.preprocessing.extractors.filter_bank import FilterBank
 from txexport.runtime.preprocessing.extractors.normalised_filter_bank import NormalisedFilterBank
 from txexport.runtime.preprocessing.extractors.normalised_log_mel import NormalisedLogMel
 from txexport.runtime.preprocessing.extractors.omniasr_waveform import OmniASRWaveform
+from txexport.runtime.preprocessing.extractors.repeated_log_mel import RepeatedLogMel
 from txexport.runtime.preprocessing.preprocessor import ALONE, TOGETHER
 from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import original
@@ -82,6 +83,8 @@ def check_sounds(
         sounds, tolerance = _sounds(ours.rate, quick), FEATURES
         if ours.kind in (NormalisedLogMel.kind, NormalisedFilterBank.kind):
             sounds, tolerance = [one for one in sounds if one[0] in LOUD], NORMALISED
+        if isinstance(ours, RepeatedLogMel):  # of long ones transformers reads a part at random
+            sounds = [one for one in sounds if len(one[1]) <= ours.samples]
         for name, sound in sounds:
             features = _made(theirs, ours.kind, sound, ours.rate)
             computed = ours.features(sound, truncate=True)

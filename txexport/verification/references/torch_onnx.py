@@ -83,7 +83,7 @@ class TorchOnnxReference:
 def _traced(model: Transformer | DualEncoderModel) -> tuple[Callable[..., dict[str, Tensor]], Examples]:
     """The function to export and examples of its inputs."""
     if isinstance(model, DualEncoderModel):
-        return encoded, _texts(model.spec.text) | _signal(model.spec.vision, BATCH + 1)
+        return encoded, _texts(model.spec.text) | _signal(model.spec.signal, BATCH + 1)
     spec = model.spec
     encoder = spec.stacks.get("encoder")
     if not spec.generates:

@@ -19,6 +19,7 @@ from txexport.contracts.names import (
     ALIGNMENT_WEIGHTS,
     ATTENTION_MASK,
     ATTENTIONS,
+    AUDIO,
     CROSS_ATTENTIONS,
     INPUT_IDS,
     INPUT_VALUES,
@@ -218,10 +219,11 @@ def _rows(outputs: Any, arguments: Collection[str]) -> Arrays:
 
 def _of_layers(outputs: Any, arguments: Collection[str]) -> dict[str, Tensor]:
     """The outputs of every layer by a graph's names; `arguments` asked the library for them."""
-    towers = {TEXT: outputs.get("text_model_output"), VISION: outputs.get("vision_model_output")}
+    outputs_of = {tower: outputs.get(f"{tower}_model_output") for tower in (TEXT, VISION, AUDIO)}
+    towers: dict[str | None, Any] = {name: one for name, one in outputs_of.items() if one is not None}
     result: dict[str, Tensor] = {}
     kinds = tuple(name.removeprefix("output_") for name in arguments)  # some models give one unasked
-    for tower, values_by_kind in (towers if towers[TEXT] is not None else {None: outputs}).items():
+    for tower, values_by_kind in (towers or {None: outputs}).items():
         for kind, values in values_by_kind.items():
             again = kind.startswith("reshaped_")  # the same numbers as images
             if isinstance(values, tuple) and kind.endswith(kinds) and not again:

@@ -168,13 +168,18 @@ class Audio:
         return np.maximum(features, np.float32((highest - 8 + 4) / 4), out=features)
 
 
-def mel_filters(bands: int, n_fft: int, rate: int, highest: float = HIGHEST) -> np.ndarray:
-    """Triangular filters of equal area from 0 to `highest` Hz, 1000 or more, (n_fft // 2 + 1, M).
+def mel_filters(
+    bands: int, n_fft: int, rate: int, highest: float = HIGHEST, lowest: float = 0.0
+) -> np.ndarray:
+    """Triangular filters of equal area from `lowest` to `highest` Hz, (n_fft // 2 + 1, M).
 
     On the mel scale of Slaney's Auditory Toolbox (1998): linear up to 1000 Hz, which is 15 mel, and then
     logarithmic, 27 mel for a factor of 6.4.
     """
-    mel = np.linspace(0, 15 + 27 * math.log(highest / 1000, 6.4), bands + 2)
+    first, final = (
+        edge * 3 / 200 if edge < 1000 else 15 + 27 * math.log(edge / 1000, 6.4) for edge in (lowest, highest)
+    )
+    mel = np.linspace(first, final, bands + 2)
     hertz = np.where(mel < 15, mel * 200 / 3, 1000 * 6.4 ** ((mel - 15) / 27))
     bins = np.linspace(0, rate // 2, n_fft // 2 + 1)[:, None]
     low, middle, high = hertz[:-2], hertz[1:-1], hertz[2:]
