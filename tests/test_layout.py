@@ -266,6 +266,7 @@ SPECIALISED = {
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},
     "architectures/dual_encoder.py": {"text_vectors", "signal_vectors", "dual_encoder_models"},
     "architectures/decoder.py": {"decoder_models"},
+    "architectures/open_vocabulary.py": {"open_vocabulary_models", "turned", "without_padding"},
     "architectures/encoder.py": {"encoder_models"},
     "architectures/promptable.py": {
         "of_every_image",
@@ -290,7 +291,7 @@ WHOLE = {
     **{f"heads/{head}.py": {"head", "no_head"} for head in HEADS},
     **{
         f"architectures/{one}.py": {f"{one}_model"}
-        for one in ("decoder", "dual_encoder", "encoder", "encoder_decoder", "promptable")
+        for one in ("decoder", "dual_encoder", "encoder", "encoder_decoder", "open_vocabulary", "promptable")
     },
 }
 # Single operators of ONNX.

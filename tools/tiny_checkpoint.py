@@ -256,6 +256,18 @@ VIT = {
     "image_size": 30,
     "patch_size": 6,
 }
+OWLVIT = {
+    "projection_dim": 48,
+    "text_config": {
+        "hidden_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 100,
+        "max_position_embeddings": 16,
+        "vocab_size": VOCAB,
+    },
+    "vision_config": VIT | {"image_size": 30, "patch_size": 6},
+}
 CLAP = {
     "projection_dim": 22,
     "text_config": {
@@ -532,6 +544,8 @@ FAMILIES = {
     "swin": ("SwinModel", SWIN),
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),
+    "owlvit": ("OwlViTForObjectDetection", OWLVIT),
+    "owlv2": ("Owlv2ForObjectDetection", OWLVIT),
     "clap": ("ClapModel", CLAP),
     "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),
     "clip_vision_model": ("CLIPVisionModel", CLIP["vision_config"]),

@@ -61,6 +61,14 @@ ASKED = {
     "depth": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}, None, {}),
     "segment": ("segformer", "SegformerForSemanticSegmentation", None, {}, None, {}),
     "masks": ("sam", "SamModel", None, {}, None, {}),
+    "find": (
+        "owlvit",
+        "OwlViTForObjectDetection",
+        "clip",
+        {"text_config": {"vocab_size": CLIP["vocab_size"]}},
+        None,
+        {"texts": ["Anna", "a cat"], "threshold": 0.3},
+    ),
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),
 }
 
@@ -98,6 +106,9 @@ def bundle(tmp_path_factory):
             if model_type == "audio-spectrogram-transformer":
                 extractor = transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33)
                 extractor.save_pretrained(folder / "in")
+            if model_type == "owlvit":
+                size = {"height": 30, "width": 30}
+                transformers.OwlViTImageProcessorPil(size=size).save_pretrained(folder / "in")
             if model_type == "clap":
                 transformers.ClapFeatureExtractor(**CLAP).save_pretrained(folder / "in")
             if model_type == "wav2vec2":

@@ -27,6 +27,8 @@ UNREAD = {
     ("beit", "image-segmentation"): "a head of pyramids of maps",
     ("data2vec-vision", "image-segmentation"): "a head of pyramids of maps",
     ("dpt", "feature-extraction"): "vectors for maps, which no task gives",
+    ("owlvit", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
+    ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("dpt", "image-segmentation"): "a head of labels for pixels, with batch norms",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",

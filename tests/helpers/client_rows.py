@@ -160,6 +160,10 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
     if row.model_type == "wav2vec2-bert":
         frames = noise.standard_normal((batch, size, 22), np.float32)
         return {"input_features": frames, "attention_mask": padded((batch, size))["attention_mask"]}
+    if row.model_type in ("owlvit", "owlv2"):
+        texts = padded((batch, size))
+        texts["input_ids"][:, 0] = 9  # a text that begins with 0 is padding
+        return {**texts, "pixel_values": images}
     if row.model_type == "clap":
         bands = tiny_checkpoint.CLAP["audio_config"]["num_mel_bins"]
         sounds = noise.standard_normal((batch, 1, 101, bands), np.float32)

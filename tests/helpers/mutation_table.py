@@ -8,6 +8,7 @@ from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_depth as depth
+from helpers import mutations_of_descriptions as descriptions
 from helpers import mutations_of_distances as distances
 from helpers import mutations_of_families as family
 from helpers import mutations_of_lengths as lengths
@@ -533,6 +534,17 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         windows.keys_of_any_length,
         windows.halved_bias,
         windows.larger_distances,
+    ),
+    ("owlvit", None, "text_model"): (family.first_token, family.not_of_unit_length),
+    ("owlvit", None, "vision_model"): (
+        descriptions.without_class,
+        descriptions.columns_for_rows,
+        descriptions.boxes_of_one_place,
+    ),
+    ("owlvit", None, "similarity_model"): (
+        descriptions.without_shift,
+        descriptions.scale_less_one,
+        descriptions.products_for_cosines,
     ),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (

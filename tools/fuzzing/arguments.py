@@ -52,6 +52,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "segment": ("segments", {"images": PIXELS}),
     "masks": ("masks", {"images": PIXELS, "prompts": {"points": [[3, 4]], "box": [1, 2, 9, 9]}}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
+    "find": ("patches", {"images": PIXELS, "texts": ["a"], "threshold": 0.2, "template": "{}"}),
 }
 # Options of text generation apply to sounds too.
 OF_SOUNDS = {

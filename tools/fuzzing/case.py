@@ -134,6 +134,7 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "masks": lambda model: model.masks(PIXELS, {"points": [[3, 4]]})[0]["mask"],
     "segment": lambda model: model.segment(PIXELS)[0]["mask"],
     "match": lambda model: model.match(PIXELS, TEXTS),
+    "find": lambda model: model.find(PIXELS, TEXTS),
 }
 
 

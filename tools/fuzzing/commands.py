@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "segment": ("bundles/segments", ("image.png",)),
     "masks": ("bundles/masks", ("image.png", "--point", "3,4", "--box", "1,2,9,9")),
     "match": ("bundles/towers", ("image.png", "--text", "a cat")),
+    "find": ("bundles/patches", ("image.png", "--text", "a cat")),
     "transcribe": ("bundles/speech", ("sound.wav", "--max-new-tokens", "3")),
     "image-to-text": ("bundles/captions", ("image.png", "--max-new-tokens", "3")),
     "inspect": ("bundles/sentences", ()),

@@ -79,6 +79,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "depths": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}),
     "segments": ("segformer", "SegformerForSemanticSegmentation", None, {}),
     "masks": ("sam", "SamModel", None, {}),
+    "patches": ("owlvit", "OwlViTForObjectDetection", "clip", {"text_config": {"vocab_size": WORDS}}),
     "towers": (
         "clip",
         "CLIPModel",
@@ -187,6 +188,8 @@ def _beside(folder: Path, model_type: str) -> None:
     elif model_type == "segformer":
         size = {"height": 32, "width": 32}
         transformers.SegformerImageProcessorPil(size=size).save_pretrained(folder)
+    elif model_type == "owlvit":
+        transformers.OwlViTImageProcessorPil(size={"height": 30, "width": 30}).save_pretrained(folder)
     elif model_type in VISION:
         transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
     elif model_type == "audio-spectrogram-transformer":

@@ -271,3 +271,49 @@ def match(
     answers.show(
         windows, lambda image, labels: {"image": image, "labels": labels}, ["image"], ["label", "score"]
     )
+
+
+@click.command()
+@options.bundle
+@click.argument("images", nargs=-1, required=True)
+@options.candidates
+@click.option(
+    "--template",
+    default="{}",
+    show_default=True,
+    help='Template with {} for the text, such as "a photo of {}".',
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.1,
+    show_default=True,
+    help="Probability that an object exceeds.",
+)
+@click.option(
+    "--draw",
+    type=click.Path(path_type=Path),
+    help="Write the image with its boxes to this file; for several images, a folder of PNG files.",
+)
+@options.long_texts
+@options.batch_size
+@options.answers(options.IMAGES)
+def find(
+    answers: Answers,
+    images: tuple[str, ...],
+    texts: tuple[str, ...],
+    file: Path | None,
+    draw: Path | None,
+    **chosen: Any,
+) -> None:
+    """Find the objects in the image files IMAGES that texts describe: probabilities and boxes in pixels."""
+    candidates = inputs.candidates(texts, file)
+    windows = answers.ask(Inputs(images, None), "find", candidates, **chosen)
+    if draw is not None:
+        windows = drawings(windows, draw, len(images) == 1, with_boxes)
+    answers.show(
+        windows,
+        lambda image, objects: {"image": image, "objects": objects},
+        ["image"],
+        ["label", "score", "box"],
+    )

@@ -31,6 +31,11 @@ class DualEncoderCase:
 
 
 @dataclass(frozen=True)
+class DescribedCase(DualEncoderCase):
+    """Texts and images: every text may describe something in every image. The reference reads each alone."""
+
+
+@dataclass(frozen=True)
 class PromptCase:
     """Images, and for each of them groups of points with labels, and a box for each group or none."""
 

@@ -13,6 +13,7 @@ from txexport.spec import (
     EncoderSpec,
     MaskedAttentionSpec,
     ModelSpec,
+    OpenVocabularySpec,
     PositionedAttentionSpec,
     PromptableSpec,
     RoundedAlibiSpec,
@@ -41,11 +42,10 @@ def reads_stages(spec: ModelSpec) -> bool:
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     """Raise UnsupportedError if a model's layers cannot return one of `outputs`."""
-    if isinstance(spec, PromptableSpec):
+    if isinstance(spec, PromptableSpec | OpenVocabularySpec):
         if outputs:
-            raise UnsupportedError(
-                "outputs of every layer are not supported for mask-generation; leave them out"
-            )
+            task = "mask-generation" if isinstance(spec, PromptableSpec) else "zero-shot-object-detection"
+            raise UnsupportedError(f"outputs of every layer are not supported for {task}; leave them out")
         return
     if outputs and not isinstance(spec, DualEncoderSpec) and head_of(spec.head) is CHOICES:
         raise UnsupportedError(

@@ -17,6 +17,7 @@ from txexport.runtime.tasks import (
     attention,
     audio_tasks,
     depth,
+    described,
     detection,
     feature_extraction,
     image_tasks,
@@ -204,3 +205,4 @@ class Model:
     image_to_text = on_bundle(image_to_text.image_to_text)
     embed_image = on_bundle(image_tasks.embed_image)
     match = on_bundle(image_tasks.match)
+    find = on_bundle(described.find)

@@ -46,6 +46,7 @@ from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForward
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.promptable import MaskDecoderSpec, NeckSpec, PromptableSpec, TwoWaySpec
@@ -130,6 +131,7 @@ __all__ = [
     "NormKind",
     "NormPlacement",
     "NormSpec",
+    "OpenVocabularySpec",
     "PatchBiasAttentionSpec",
     "PatchGridSpec",
     "PatchSpec",

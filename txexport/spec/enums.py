@@ -122,6 +122,7 @@ class Architecture(StrEnum):
     ENCODER_DECODER = "encoder-decoder"
     DUAL_ENCODER = "dual-encoder"
     PROMPTABLE = "promptable"
+    OPEN_VOCABULARY = "open-vocabulary"
 
 
 class Cache(StrEnum):

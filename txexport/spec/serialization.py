@@ -22,6 +22,7 @@ TYPES: dict[str, type] = {
     "encoder_decoder": specs.EncoderDecoderSpec,
     "dual_encoder": specs.DualEncoderSpec,
     "promptable": specs.PromptableSpec,
+    "open_vocabulary": specs.OpenVocabularySpec,
     "text": specs.TextStackSpec,
     "signal": specs.SignalStackSpec,
     "staged": specs.StagedStackSpec,

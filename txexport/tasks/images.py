@@ -17,6 +17,7 @@ METHODS = (
     Method("segment", ("image",), "segments", SEGMENTS),
     Method("masks", ("image", "prompts"), "masks", MASKS),
     Method("match", ("image",), "labels", LABELS),
+    Method("find", ("image",), "objects", OBJECTS),
 )
 ROWS = (
     Task("image-feature-extraction", (Architecture.ENCODER,), HeadKind.NONE, "AutoModel", ("embed_image",)),
@@ -61,5 +62,12 @@ ROWS = (
         HeadKind.NONE,
         "AutoModelForZeroShotImageClassification",
         ("match", "embed_image", "embed"),
+    ),
+    Task(
+        "zero-shot-object-detection",
+        (Architecture.OPEN_VOCABULARY,),
+        HeadKind.NONE,
+        "AutoModelForZeroShotObjectDetection",
+        ("find", "embed"),
     ),
 )

@@ -2,12 +2,20 @@
 
 from collections.abc import Callable
 
-from txexport.spec import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, PromptableSpec
+from txexport.spec import (
+    DecoderSpec,
+    DualEncoderSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    OpenVocabularySpec,
+    PromptableSpec,
+)
 from txgraphs._graph import Graph
 from txgraphs.architectures.decoder import decoder_models
 from txgraphs.architectures.dual_encoder import dual_encoder_models
 from txgraphs.architectures.encoder import encoder_models
 from txgraphs.architectures.encoder_decoder import encoder_decoder_models
+from txgraphs.architectures.open_vocabulary import open_vocabulary_models
 from txgraphs.architectures.promptable import promptable_models
 
 BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
@@ -16,4 +24,5 @@ BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     EncoderDecoderSpec: encoder_decoder_models,
     DualEncoderSpec: dual_encoder_models,
     PromptableSpec: promptable_models,
+    OpenVocabularySpec: open_vocabulary_models,
 }

@@ -1,10 +1,18 @@
 """Architectures, one file each."""
 
-from txexport.spec import DecoderSpec, DualEncoderSpec, EncoderDecoderSpec, EncoderSpec, PromptableSpec
+from txexport.spec import (
+    DecoderSpec,
+    DualEncoderSpec,
+    EncoderDecoderSpec,
+    EncoderSpec,
+    OpenVocabularySpec,
+    PromptableSpec,
+)
 from txmodels.architectures.decoder import DecoderModel
 from txmodels.architectures.dual_encoder import DualEncoderModel
 from txmodels.architectures.encoder import EncoderModel
 from txmodels.architectures.encoder_decoder import EncoderDecoderModel
+from txmodels.architectures.open_vocabulary import OpenVocabularyModel
 from txmodels.architectures.promptable import PromptableModel
 
 ARCHITECTURES: dict[type, type] = {
@@ -13,4 +21,5 @@ ARCHITECTURES: dict[type, type] = {
     EncoderDecoderSpec: EncoderDecoderModel,
     DualEncoderSpec: DualEncoderModel,
     PromptableSpec: PromptableModel,
+    OpenVocabularySpec: OpenVocabularyModel,
 }

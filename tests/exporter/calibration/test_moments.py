@@ -19,7 +19,7 @@ from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.bundle_writing import write_float32
 from txexport.exporter.calibrating import matrices_of
 from txexport.exporter.calibration import Reading, check_reads, moments, sha256_of
-from txexport.spec import DualEncoderSpec
+from txexport.spec import DualEncoderSpec, OpenVocabularySpec
 from txexport.verification.references.originals import Twin
 
 TEXTS = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(6)] + ["yes", "no", "maybe"]
@@ -107,8 +107,12 @@ def test_every_product_s_inputs_are_found(what, checkpoint_of, tmp_path):
     read = Read(checkpoint_of(what), task, TEXTS, tmp_path / "float32")
     found, expected = read.found(), read.expected()
     assert found.keys() == expected.keys() != set()
-    towers = isinstance(read.resolved.spec, DualEncoderSpec)
-    reached = {name for name in read.keys if not (towers and name.startswith(("vision", "audio")))}
+    towers = isinstance(read.resolved.spec, DualEncoderSpec | OpenVocabularySpec)
+    reached = {
+        name
+        for name in read.keys
+        if not (towers and name.startswith(("vision", "audio", "objects", "descriptions")))
+    }
     assert found.keys() == reached
     for name, (numbers, rows) in found.items():
         assert rows == expected[name][1] > 0 or "experts" in name, name

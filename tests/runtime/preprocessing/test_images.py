@@ -10,9 +10,10 @@ import transformers
 from PIL import Image
 
 from txexport.errors import BundleError, InputError, MissingLibraryError, UnsupportedError
+from txexport.runtime.preprocessing.image_defaults import SQUARED
 from txexport.runtime.preprocessing.images import DEFAULTS, RESIZED_AS_VALUES, Images
 
-KINDS = [kind for kind in DEFAULTS if kind not in RESIZED_AS_VALUES]  # that have a Pillow processor
+KINDS = [kind for kind in DEFAULTS if kind not in RESIZED_AS_VALUES | SQUARED]  # that have a Pillow processor
 SIZES = [(37, 53), (53, 37), (224, 224), (225, 301), (300, 199), (19, 500), (1, 7), (256, 224)]  # H, W
 FILE = "preprocessor_config.json"
 

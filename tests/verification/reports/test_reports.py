@@ -400,6 +400,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("dinov2", None),
         ("clip", None),
         ("clap", None),
+        ("owlvit", None),
         ("sam", None),
         ("detr", None),
         ("wav2vec2", None),

@@ -69,6 +69,23 @@ SAM = {
     "do_pad": True,
     "pad_size": {"height": 1024, "width": 1024},
 }
+OWLVIT = {
+    "do_convert_rgb": True,
+    "size": {"height": 768, "width": 768},
+    "resample": BICUBIC,
+    "crop_size": {"height": 768, "width": 768},
+    "image_mean": CLIP["image_mean"],
+    "image_std": CLIP["image_std"],
+}
+
+OWLV2 = {
+    "do_convert_rgb": True,
+    "size": {"height": 960, "width": 960},
+    "resample": BILINEAR,
+    "image_mean": CLIP["image_mean"],
+    "image_std": CLIP["image_std"],
+    "do_pad": True,
+}
 
 # The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -90,18 +107,22 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "DPTImageProcessor": PLAIN | DPT,
     "SamImageProcessor": PLAIN | SAM,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
+    "OwlViTImageProcessor": PLAIN | OWLVIT,
+    "Owlv2ImageProcessor": PLAIN | OWLV2,
 }
 # Processors with a longest edge, and what edges are multiples of.
 MULTIPLES = {
     "YolosImageProcessor": 16,
     "DetrImageProcessor": 1,
 }
+SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
     "YolosImageProcessor",
     "DetrImageProcessor",
     "SegformerImageProcessor",
+    "Owlv2ImageProcessor",
 }
 RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
 
@@ -126,6 +147,8 @@ BY_MODEL = {
     "chinese_clip": "ChineseCLIPImageProcessor",
     "clip": "CLIPImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",
+    "owlvit": "OwlViTImageProcessor",
+    "owlv2": "Owlv2ImageProcessor",
     "siglip": "SiglipImageProcessor",
     "siglip_vision_model": "SiglipImageProcessor",
 }

@@ -12,6 +12,7 @@ import numpy as np
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, UnsupportedError, first_line, needed_for, shown
 from txexport.runtime import memory
+from txexport.runtime.preprocessing.blurred import blurred
 from txexport.runtime.preprocessing.image_defaults import (
     BY_MODEL,
     DEFAULTS,
@@ -19,6 +20,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     PADDED,
     PLAIN,
     RESIZED_AS_VALUES,
+    SQUARED,
     WITHOUT_CROP,
 )
 from txexport.runtime.preprocessing.image_sizes import (
@@ -76,7 +78,7 @@ class Images:
                 )
         # Detectors pad images of different sizes in a batch; here these are no batch.
         unsupported = ("pad_size", "use_square_size") if kind in MULTIPLES else ("do_pad", "use_square_size")
-        for name in () if kind in PADDED else unsupported:
+        for name in () if kind in PADDED or kind in SQUARED else unsupported:
             if options[name]:
                 raise UnsupportedError(
                     f"image processor: {name} is not supported; set it to {PLAIN.get(name)}"
@@ -112,7 +114,12 @@ class Images:
                 raise BundleError(
                     f"image processor: {name} is {shown(options[name])}, expected at most {RESIZED:,} pixels"
                 )
-        self.levels = _levels(options)
+        # Values are normalised behind the blur.
+        self.squares, self.blurs = kind in SQUARED and options["do_pad"], kind in SQUARED
+        if self.blurs and not isinstance(self.size, tuple):
+            raise UnsupportedError(f"image processor: {kind} needs do_resize, to a height and a width")
+        self.levels = _levels(options | ({"do_normalize": False} if self.blurs else {}))
+        self.normal = _normal(options) if self.blurs else None
 
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
         """pixel_values (B,3,H,W) float32 of one image or several.
@@ -164,6 +171,8 @@ class Images:
                     f"an image of {width} x {height} would be resized to {wide} x {high}, expected at most "
                     f"{RESIZED:,} pixels; cut it"
                 )
+            if self.blurs:
+                return self._blurred(np.asarray(image), high, wide)
             if self.resizes_values:
                 values = self.levels[np.asarray(image), np.arange(3)]  # (H, W, 3)
                 return _resized_values(values, (wide, high), self.resample)
@@ -173,6 +182,14 @@ class Images:
             pixels = _center_crop(pixels, *self.crop)
         values = self.levels[pixels, np.arange(3)].transpose(2, 0, 1)  # (3, H, W)
         return values if self.padded is None else _padded(values, *self.padded)
+
+    def _blurred(self, pixels: np.ndarray, height: int, width: int) -> np.ndarray:
+        """The values (3,height,width) of pixels (H,W,3), resized behind a blur."""
+        values = blurred(self.levels[pixels, np.arange(3)], self.squares, height, width)
+        if self.normal is not None:
+            mean, deviation = self.normal
+            values = (values - mean) / deviation
+        return values.transpose(2, 0, 1)
 
 
 def _padded(values: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -206,6 +223,14 @@ def processor(settings: Mapping[str, Any], model_type: str) -> str:
     if kind not in DEFAULTS:
         raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
     return kind
+
+
+def _normal(options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The mean and deviation of each channel; None where values are not normalised."""
+    if not options["do_normalize"]:
+        return None
+    mean, deviation = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
+    return mean, deviation
 
 
 def _levels(options: dict[str, Any]) -> np.ndarray:

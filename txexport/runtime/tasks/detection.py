@@ -49,9 +49,7 @@ def detect(
     """
     check_task(bundle, "detect")
     check_count("batch_size", batch_size)
-    number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
-    if not number or not 0 <= threshold < 1:
-        raise InputError(f"threshold is {shown(threshold)}, expected a number from 0 to below 1")
+    check_threshold(threshold)
     sources, tell = as_sources(images), counting(progress)
     labels = names(bundle.files.config, bundle.sessions[roles.MODEL].width(LOGITS) - 1)
     results: list[list[Detection]] = []
@@ -63,6 +61,13 @@ def detect(
     return results if several(images) else results[0]
 
 
+def check_threshold(threshold: object) -> None:
+    """Raise InputError for what is no probability below 1."""
+    number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+    if not number or not 0 <= threshold < 1:  # type: ignore[operator]
+        raise InputError(f"threshold is {shown(threshold)}, expected a number from 0 to below 1")
+
+
 def _objects(
     image: Prepared, outputs: Mapping[str, np.ndarray], labels: Sequence[str], threshold: float
 ) -> list[Detection]:
@@ -72,7 +77,7 @@ def _objects(
     corners = corners_of(outputs[PRED_BOXES], image.height, image.width)  # (Q, 4)
     order = np.argsort(-scores, kind="stable")
     return [
-        {"label": labels[best[query]], "score": float(scores[query]), "box": _box(corners[query])}
+        {"label": labels[best[query]], "score": float(scores[query]), "box": box_of(corners[query])}
         for query in order[scores[order] > threshold].tolist()
     ]
 
@@ -85,7 +90,7 @@ def corners_of(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
     return corners
 
 
-def _box(corners: np.ndarray) -> Box:
+def box_of(corners: np.ndarray) -> Box:
     """A box of its corners (4)."""
     left, top, right, bottom = corners.tolist()
     return {"xmin": left, "ymin": top, "xmax": right, "ymax": bottom}

@@ -134,7 +134,7 @@ def _run(
 
 
 def each_output(
-    bundle: LoadedBundle, sources: Sequence
+    bundle: LoadedBundle, sources: Sequence, role: str = roles.MODEL
 ) -> Iterator[tuple[Prepared, Mapping[str, np.ndarray]]]:
     """Each image, and its row of the outputs; those of one size that follow one another run together."""
     rows = [bundle.files.images.prepared(source) for source in sources]
@@ -144,15 +144,15 @@ def each_output(
         while end < len(rows) and rows[end].values.shape == shape:
             end += 1
         pixels = np.stack([row.values for row in rows[start:end]])  # (B, 3, H, W)
-        outputs = finite(bundle.sessions[roles.MODEL].run(_inputs(bundle, pixels)))
+        outputs = finite(bundle.sessions[role].run(_inputs(bundle, role, pixels)))
         for row in range(start, end):
             yield rows[row], {name: value[row - start] for name, value in outputs.items()}
         start = end
 
 
-def _inputs(bundle: LoadedBundle, pixels: np.ndarray) -> dict[str, np.ndarray]:
+def _inputs(bundle: LoadedBundle, role: str, pixels: np.ndarray) -> dict[str, np.ndarray]:
     """A graph's inputs for pixels (B,3,H,W) without padding: a mask of one pixel says so for all of them."""
-    masked = PIXEL_MASK in bundle.sessions[roles.MODEL].inputs
+    masked = PIXEL_MASK in bundle.sessions[role].inputs
     return {PIXEL_VALUES: pixels} | ({PIXEL_MASK: np.ones((len(pixels), 1, 1), np.int64)} if masked else {})
 
 

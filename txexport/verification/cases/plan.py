@@ -10,12 +10,20 @@ from txexport.errors import InputError
 from txexport.inspection import flops
 from txexport.parts import architecture_of
 from txexport.parts import cases as seeded
-from txexport.parts.cases import DecoderCase, DualEncoderCase, EncoderCase, GreedyCase, PromptCase
+from txexport.parts.cases import (
+    DecoderCase,
+    DescribedCase,
+    DualEncoderCase,
+    EncoderCase,
+    GreedyCase,
+    PromptCase,
+)
 from txexport.parts.part import SignalCase, Skipped, View
 from txexport.spec import ModelSpec, StackSpec
 from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
+from txexport.verification.cases.descriptions import run_described
 from txexport.verification.cases.prompts import run_prompts
 from txexport.verification.checks import PROCESSORS, Reach
 
@@ -45,6 +53,7 @@ QUICK = frozenset(
         "two of 3 by 2 patches",
         "three ragged texts, two images",
         "three ragged texts, two sounds",
+        "three ragged texts in two images",
         "three ragged rows padded with zeros",
         "sentences",
         "three of several sizes",
@@ -68,6 +77,7 @@ RUNS: dict[type, Callable[..., list[runs.Outcome]]] = {
     SignalCase: runs.run_signals,
     DualEncoderCase: runs.run_dual_encoder,
     PromptCase: run_prompts,
+    DescribedCase: run_described,
     DecoderCase: runs.run_decoder,
 }
 

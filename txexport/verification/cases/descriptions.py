@@ -1,0 +1,64 @@
+"""Cases of objects in images that texts describe."""
+
+import numpy as np
+
+from txexport.contracts import roles
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    IMAGE_EMBEDS,
+    INPUT_IDS,
+    LOGITS,
+    PIXEL_VALUES,
+    TEXT_EMBEDS,
+)
+from txexport.parts.cases import DescribedCase
+from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.runs import Outcome
+from txexport.verification.cases.sources import RolePairs
+from txexport.verification.references.originals import Arrays, Reference
+
+
+def run_described(runner: GraphRunner, reference: Reference, case: DescribedCase) -> list[Outcome]:
+    """Vectors of texts, vectors and boxes of patches, and the scores of each text for each patch.
+
+    The reference reads each text alone, once for every image.
+    """
+    texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
+    results = _results(runner, texts, case.signals)
+    pairs: RolePairs = {}
+    for row, mask in enumerate(case.attention_mask.astype(bool)):
+        text = {name: array[row : row + 1, mask] for name, array in texts.items()}
+        expected = reference.encode(_for_each(len(case.signals), text) | {PIXEL_VALUES: case.signals})
+        for role, result in results.items():
+            for name, array in result.items():
+                computed, truth = array, expected[name]
+                if name == LOGITS:
+                    computed, truth = array[..., row], truth[..., 0]
+                elif name == TEXT_EMBEDS:  # of the text, for each image or for all
+                    computed = array[..., row, :]
+                    truth = np.broadcast_to(truth.reshape(-1, truth.shape[-1])[0], computed.shape)
+                pairs.setdefault((role, name), []).append((computed, truth))
+    return [Outcome(name, pairs[role, name], graph=runner.file(role)) for role, name in pairs]
+
+
+def _results(runner: GraphRunner, texts: Arrays, pixels: np.ndarray) -> dict[str, Arrays]:
+    """The outputs of each graph."""
+    graphs, repeated = runner.manifest.graphs, _for_each(len(pixels), texts)
+    inputs = {
+        roles.TEXT: texts,
+        roles.VISION: {PIXEL_VALUES: pixels},
+        roles.MODEL: repeated | {PIXEL_VALUES: pixels},
+    }
+    results = {role: runner.run(role, **one) for role, one in inputs.items() if role in graphs}
+    if roles.SIMILARITY not in graphs:
+        return results
+    vectors = {
+        TEXT_EMBEDS: results[roles.TEXT][TEXT_EMBEDS],
+        IMAGE_EMBEDS: results[roles.VISION][IMAGE_EMBEDS],
+    }
+    return results | {roles.SIMILARITY: runner.run(roles.SIMILARITY, **vectors)}
+
+
+def _for_each(count: int, texts: Arrays) -> Arrays:
+    """The texts, as often as there are images."""
+    return {name: np.tile(array, (count, 1)) for name, array in texts.items()}
