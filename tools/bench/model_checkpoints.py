@@ -70,6 +70,30 @@ WHISPER_GENERATION = {
     "begin_suppress_tokens": None,
     "suppress_tokens": [WHISPER_TOKENS["<|endoftext|>"]],  # random weights must not stop early
 }
+RESNET_50 = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
+YOLOS_TINY = {
+    "hidden_size": 192,
+    "num_attention_heads": 3,
+    "intermediate_size": 768,
+    "image_size": [800, 1344],
+}
+DINOV2_SMALL = {
+    "model_type": "dinov2",
+    "hidden_size": 384,
+    "num_attention_heads": 6,
+    "image_size": 518,
+    "patch_size": 14,
+    "out_indices": [3, 6, 9, 12],
+    "reshape_hidden_states": False,
+    "apply_layernorm": True,
+}
+DEPTH_SMALL = {
+    "backbone_config": DINOV2_SMALL,
+    "reassemble_hidden_size": 384,
+    "neck_hidden_sizes": [48, 96, 192, 384],
+    "fusion_hidden_size": 64,
+    "patch_size": 14,
+}
 # Keys that transformers' newer versions omit from config.json, and CTranslate2's converter reads.
 OLDER = {
     "bert": {"position_embedding_type": "absolute"},
@@ -85,8 +109,13 @@ MODELS = {
     "wav2vec2": ("wav2vec2", "Wav2Vec2ForCTC", {}, "frames"),
     "whisper-base": ("whisper", "WhisperForConditionalGeneration", WHISPER_BASE, "transcribe"),
     "whisper-small": ("whisper", "WhisperForConditionalGeneration", WHISPER_SMALL, "transcribe"),
+    "segformer-b0": ("segformer", "SegformerForSemanticSegmentation", {"num_labels": 150}, "pixels-512"),
+    "depth-anything-small": ("depth_anything", "DepthAnythingForDepthEstimation", DEPTH_SMALL, "pixels-518"),
+    "swin-tiny": ("swin", "SwinForImageClassification", {"num_labels": 1000}, "pixels-224"),
+    "yolos-tiny": ("yolos", "YolosForObjectDetection", YOLOS_TINY, "pixels-800"),
+    "detr-r50": ("detr", "DetrForObjectDetection", RESNET_50, "pixels-800"),
 }
-SPEECH = ("frames", "transcribe")
+SPEECH, VISION = ("frames", "transcribe"), ("pixels-224", "pixels-512", "pixels-518", "pixels-800")
 
 
 def make(name: str, folder: Path, layers: int | None) -> None:
@@ -108,6 +137,8 @@ def make(name: str, folder: Path, layers: int | None) -> None:
     elif kind in ("decode", "answer"):
         model.generation_config.eos_token_id = model.generation_config.forced_eos_token_id = None
     model.save_pretrained(folder)
+    if kind in VISION:
+        return
     special = {"bos_token": "<0>", "pad_token": "<1>", "eos_token": "<2>", "unk_token": "<3>"}
     names = {}
     if kind == "frames":

@@ -5,9 +5,10 @@ python tools/bench/models.py --dtypes int8,int8-fast,int4,int4-128,bfloat16
 python tools/bench/models.py --runtimes "txexport int8,ctranslate2 int8,openvino bfloat16"
 
 Shapes are real ones with random weights in float32, generated here: BERT-base, GPT-2 124M, a Qwen2 of
-0.5B, T5-small and BART-base, and of speech wav2vec2-base, Whisper-base and -small; with --layers, of fewer
-layers. A runtime takes part in every one of --dtypes that it supports, or in the one that follows its name;
-the first one is the baseline.
+0.5B, T5-small and BART-base, of speech wav2vec2-base, Whisper-base and -small, of images SegFormer-B0,
+Depth Anything small, Swin-tiny, YOLOS-tiny and DETR-R50; with --layers, of fewer layers. A runtime takes part
+in every one of --dtypes that it supports, or in the one that follows its name; the first one is the
+baseline.
 Each measurement alternates between the runtimes, after one warm-up run of each, each turn in another
 order; a ratio is the median of the turns' ratios, since machines are slower for seconds at a time. First
 tokens are compared. Every runtime has a process of its own, and takes part where it is installed: here, or
@@ -44,7 +45,7 @@ from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from model_checkpoints import MODELS, SPEECH, make
+from model_checkpoints import MODELS, SPEECH, VISION, make
 
 PAUSE = 1.2  # seconds: a library's threads spin for a while after a run, vLLM's for a second
 # Runtime -> its module, and its number formats.
@@ -80,7 +81,8 @@ INSTRUCTIONS = ["avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "am
 
 @dataclass(frozen=True)
 class Case:
-    """A batch of texts of `source` tokens or of sounds of `source` samples or frames, and its answer.
+    """A batch of texts of `source` tokens, of sounds of `source` samples or frames, or of images of `source`
+    by `wide` pixels, and its answer.
 
     With `ragged`, sounds are of a fifth of `source` to all of it, the first the longest.
     """
@@ -91,6 +93,7 @@ class Case:
     new: int = 0
     beams: int = 1
     ragged: bool = False
+    wide: int = 0
 
 
 # Kind -> cases.
@@ -103,6 +106,10 @@ CASES = {
         Case("8 x 10 s", 8, 160_000),
         Case("8 of 2 to 10 s", 8, 160_000, ragged=True),
     ],
+    "pixels-224": [Case("8 x 224 x 224", 8, 224, wide=224)],
+    "pixels-512": [Case("512 x 512", 1, 512, wide=512)],
+    "pixels-518": [Case("518 x 518", 1, 518, wide=518)],
+    "pixels-800": [Case("800 x 1,056", 1, 800, wide=1056)],
     "transcribe": [Case("30 s -> 50, 1 beam", 1, 3000, 50), Case("30 s -> 50, 5 beams", 1, 3000, 50, 5)],
 }
 
@@ -233,7 +240,7 @@ def run_model(
                     task = asdict(case) | {"kind": kind}
                     measure(name, task, workers, options.times * more, options.clock, all_of_it)
                     if all_of_it.seconds:
-                        tokens = 0 if kind in SPEECH else case.batch * case.new
+                        tokens = 0 if kind in SPEECH + VISION else case.batch * case.new
                         results.append(all_of_it.result(f"{name}, {case.title}", tokens))
                         print(results[-1].line(), flush=True)
     return results

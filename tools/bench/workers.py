@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import speech_workers
+import vision_workers
 
 Case = dict
 Run = Callable[[Case], list[int]]
@@ -297,9 +298,11 @@ RUNTIMES = {run.__name__: run for run in ALL}
 
 
 def _runtimes(checkpoint: Path) -> dict[str, Callable]:
-    """The runtimes by name, for models of texts or of sounds."""
-    config = json.loads((checkpoint / "config.json").read_text())
-    return speech_workers.RUNTIMES if config["model_type"] in SOUNDS else RUNTIMES
+    """The runtimes by name, for models of texts, of sounds, or of images."""
+    model_type = json.loads((checkpoint / "config.json").read_text())["model_type"]
+    if model_type in vision_workers.TASKS:
+        return vision_workers.RUNTIMES
+    return speech_workers.RUNTIMES if model_type in SOUNDS else RUNTIMES
 
 
 def versions(runtime: str) -> str:

@@ -1,0 +1,154 @@
+"""Runtimes on models of images, for `workers.py`: each converts a checkpoint and returns a function of cases.
+
+A case is a batch of noise: the time is the model's alone, without reading and resizing images. An answer is
+the place of the largest number of each row in the model's first output.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+Case = dict
+Run = Callable[[Case], list[int]]
+FLOAT32 = "float32"
+# Model type -> the task by optimum's name.
+TASKS = {
+    "segformer": "semantic-segmentation",
+    "detr": "object-detection",
+    "yolos": "object-detection",
+    "depth_anything": "depth-estimation",
+    "swin": "image-classification",
+}
+
+
+def pixels(case: Case) -> np.ndarray:
+    """The images of a case (B,3,H,W), the same for every runtime."""
+    shape = case["batch"], 3, case["source"], case["wide"]
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def largest(output: np.ndarray) -> list[int]:
+    """The place of the largest number of each row."""
+    return output.reshape(len(output), -1).argmax(axis=1).tolist()
+
+
+def txexport(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
+    """A bundle, on ONNX Runtime."""
+    import txexport
+
+    if not folder.exists():
+        txexport.export(checkpoint, folder, dtype=dtype, only="native")
+    return _as_bundle(txexport.load(folder, device="cpu", threads=threads, dtype=dtype))
+
+
+def txexport_openvino(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
+    """The same bundle, on OpenVINO."""
+    import txexport
+
+    if not folder.exists():
+        txexport.export(checkpoint, folder)
+    return _as_bundle(txexport.load(folder, engine="openvino", precision=dtype, threads=threads))
+
+
+def _as_bundle(model) -> Run:
+    """Cases for a bundle, on any engine; a mask of one place says that nothing is padding."""
+    masked = "pixel_mask" in model.bundle.sessions["model"].inputs
+
+    def run(case: Case) -> list[int]:
+        images = pixels(case)
+        mask = {"pixel_mask": np.ones((len(images), 1, 1), np.int64)} if masked else {}
+        return largest(next(iter(model.run(pixel_values=images, **mask).values())))
+
+    return run
+
+
+def _original(checkpoint: Path):
+    from txexport.checkpoints import transformers_loading
+
+    [architecture] = json.loads((checkpoint / "config.json").read_text())["architectures"]
+    return transformers_loading.model_from_pretrained(architecture, checkpoint).eval()
+
+
+def transformers(checkpoint: Path, folder: Path, threads: int) -> Run:
+    """PyTorch with transformers."""
+    import torch
+
+    torch.set_num_threads(threads)
+    model = _original(checkpoint)
+
+    @torch.inference_mode()
+    def run(case: Case) -> list[int]:
+        return largest(model(pixel_values=torch.from_numpy(pixels(case)))[0].numpy())
+
+    return run
+
+
+def exporter(checkpoint: Path, folder: Path, threads: int) -> Run:
+    """The graph of transformers' own exporter, fused for ONNX Runtime."""
+    import torch
+    from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
+
+    if not folder.exists():
+        sample = {"pixel_values": torch.randn(2, 3, 224, 224)}
+        exported = OnnxExporter().export(
+            _original(checkpoint), sample, config=OnnxConfig(dynamic=True, ort_fusions="cpu")
+        )
+        exported.save_pretrained(folder)
+    return _as_session(folder, threads)
+
+
+def optimum(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
+    """optimum-onnx: its own export, on ONNX Runtime."""
+    from optimum.exporters.onnx import main_export
+
+    if not folder.exists():
+        model_type = json.loads((checkpoint / "config.json").read_text())["model_type"]
+        main_export(str(checkpoint), folder, task=TASKS[model_type], do_validation=False)
+    return _as_session(folder, threads)
+
+
+def _as_session(folder: Path, threads: int) -> Run:
+    """Cases for the only graph in a folder."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    [path] = folder.glob("*.onnx")
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    first, mask = (
+        session.get_outputs()[0].name,
+        {port.name for port in session.get_inputs()} - {"pixel_values"},
+    )
+
+    def run(case: Case) -> list[int]:
+        images = pixels(case)
+        masks = dict.fromkeys(mask, np.ones((len(images), *images.shape[2:]), np.int64))
+        return largest(session.run([first], {"pixel_values": images} | masks)[0])
+
+    return run
+
+
+def openvino(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
+    """OpenVINO's own conversion of the PyTorch model."""
+    import openvino as library
+    import torch
+    import transformers as originals
+
+    [architecture] = json.loads((checkpoint / "config.json").read_text())["architectures"]
+    if not folder.exists():
+        model = getattr(originals, architecture).from_pretrained(checkpoint).eval()
+        model.config.return_dict = False
+        sample = {"pixel_values": torch.randn(2, 3, 224, 224)}
+        converted = library.convert_model(model, example_input=sample)
+        os.makedirs(folder)
+        library.save_model(converted, folder / "model.xml", compress_to_fp16=False)
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": str(threads)}
+    compiled = library.Core().compile_model(folder / "model.xml", "CPU", settings)
+    return lambda case: largest(compiled([pixels(case)])[0])
+
+
+ALL = (txexport, txexport_openvino, transformers, exporter, optimum, openvino)
+RUNTIMES = {run.__name__: run for run in ALL}
