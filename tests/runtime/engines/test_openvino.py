@@ -13,7 +13,7 @@ import txexport
 from txexport.cli.main import main
 from txexport.contracts import roles
 from txexport.contracts.names import LOGITS_INDICES
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, UnsupportedError
 from txexport.exporter import export
 from txexport.runtime.generation.kv_cache import DynamicCache
 from txexport.runtime.session import Session
@@ -340,3 +340,22 @@ def test_activations_are_rounded_where_the_dtype_says_so(dtype, tmp_path):
         expected = plain.run("model", **feeds)["last_hidden_state"][:1]
     error = np.abs(found - expected).max() / np.abs(expected).max()
     assert error > OTHERWISE if dtype == "int4-fast" else error < 1e-5
+
+
+@pytest.mark.parametrize("model_type", ["sam", "owlvit"])
+def test_graphs_that_other_clients_split_otherwise_are_refused(model_type, bundle_of):
+    with pytest.raises(UnsupportedError, match="whose graphs OpenVINO does not run; leave the engine out"):
+        txexport.load(bundle_of(model_type), engine="openvino")
+
+
+def test_a_dual_encoder_of_sounds_answers_alike(pair_of):
+    ours, theirs = pair_of("clap")
+    rng = np.random.default_rng(0)
+    feeds = {"input_features": rng.standard_normal((2, 1, 100, 8), np.float32)}
+    vectors = [model.bundle.sessions[roles.AUDIO].run(feeds)["audio_embeds"] for model in (ours, theirs)]
+    np.testing.assert_allclose(*vectors, **CLOSE)
+    texts = rng.standard_normal((3, 22), np.float32)
+    pair = {"text_embeds": texts, "audio_embeds": vectors[0]}
+    scores = [model.bundle.sessions[roles.SIMILARITY].run(pair) for model in (ours, theirs)]
+    for name in ("logits_per_audio", "logits_per_text"):
+        np.testing.assert_allclose(scores[0][name], scores[1][name], rtol=1e-4, atol=1e-4)

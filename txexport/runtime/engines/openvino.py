@@ -25,7 +25,7 @@ from txexport.contracts.names import (
     LOGITS_PER_TEXT,
     TEXT_EMBEDS,
 )
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError, InputError, UnsupportedError
 from txexport.runtime import cpus
 from txexport.runtime.engines import BFLOAT16, FLOAT32, Opened
 from txexport.runtime.engines.computed import Arrays, Compute, Computed
@@ -38,6 +38,7 @@ with telemetry.openvino_without_telemetry():
     from txexport.runtime.engines.openvino_logits import pick_logits
 
 NAME = "OpenVINO"
+APART = ("mask-generation", "zero-shot-object-detection")  # tasks whose graphs other clients split otherwise
 LINKED = (
     f"{NAME} does not open weights behind symbolic links, as in a model hub's cache; download the files "
     "themselves (snapshot_download with local_dir), or export with --single-file"
@@ -139,6 +140,10 @@ def _loaded(load: Callable[[Any], Any], what: Any, name: object) -> Any:
 def _view(folder: Path, manifest: Manifest) -> Manifest:
     """The manifest for the graphs that OpenVINO runs, with the roles of the native graphs."""
     hub = manifest.hub
+    if hub and manifest.task in APART:
+        raise UnsupportedError(
+            f"{folder} is for {manifest.task}, whose graphs {NAME} does not run; leave the engine out"
+        )
     if {roles.ENCODER, roles.DECODER, roles.DECODER_WITH_PAST} <= hub.keys():
         cross = [port for port in hub[roles.DECODER].outputs if _is_cross(port.name)]
         encoder = dataclasses.replace(hub[roles.ENCODER], outputs=[*hub[roles.ENCODER].outputs, *cross])
