@@ -13,7 +13,7 @@ import tiny_tokenizers
 import transformers
 from helpers.row import Row
 from helpers.serving import running
-from helpers.speech import recordings, save_recogniser
+from helpers.speech import recordings, save_recogniser, write_wav
 from PIL import Image
 
 from txexport.exporter import export
@@ -89,6 +89,34 @@ def test_masks_are_lengths_of_runs(tmp_path):
         answer = httpx.post(f"{address}/v1/tasks/segment", json=body, timeout=60).json()
         expected = served["segformer"].model.segment(tmp_path / "picture.png")
         assert answer == [[one | {"mask": run_lengths(one["mask"])} for one in expected]] * 2
+
+
+def test_texts_are_found_in_images_and_sounds(tmp_path):
+    images, size = {"height": 30, "width": 30}, len(tiny_tokenizers.clip())
+    tiny_checkpoint.save(tmp_path / "owl", "owlv2", text_config={"vocab_size": size})
+    tiny_tokenizers.clip().save_pretrained(tmp_path / "owl")
+    transformers.Owlv2ImageProcessorPil(size=images).save_pretrained(tmp_path / "owl")
+    tiny_checkpoint.save(tmp_path / "clap", "clap")
+    settings = {"feature_size": 8, "sampling_rate": 8000, "hop_length": 80, "max_length_s": 1}
+    settings |= {"fft_window_size": 256, "frequency_max": 3500, "truncation": "rand_trunc"}
+    transformers.ClapFeatureExtractor(**settings).save_pretrained(tmp_path / "clap")
+    folders = {name: tmp_path / "bundles" / name for name in ("owl", "clap")}
+    for name, folder in folders.items():
+        export(tmp_path / name, folder, only="native")
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 50, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "picture.png")
+    write_wav(tmp_path / "sound.wav", np.sin(np.arange(5000) / 9).astype(np.float32), 8000)
+    limits = Limits(cache_tokens=64, max_new_tokens=5, max_waiting=8, max_body=2**20, timeout=60)
+    texts = ["a cat", "the mat"]
+    with running(folders, limits) as (address, served):
+        sent = base64.b64encode((tmp_path / "picture.png").read_bytes()).decode()
+        body = {"model": "owl", "images": sent, "texts": texts, "threshold": 0.45}
+        answer = httpx.post(f"{address}/v1/tasks/find", json=body, timeout=60).json()
+        assert answer == served["owl"].model.find(tmp_path / "picture.png", texts, threshold=0.45) != []
+        sent = base64.b64encode((tmp_path / "sound.wav").read_bytes()).decode()
+        body = {"model": "clap", "sounds": [sent], "texts": texts, "template": "a {}"}
+        answer = httpx.post(f"{address}/v1/tasks/match_audio", json=body, timeout=60).json()
+        assert answer == served["clap"].model.match_audio([tmp_path / "sound.wav"], texts, template="a {}")
 
 
 def test_a_sound_is_written_down(checkpoint_of, tmp_path):
