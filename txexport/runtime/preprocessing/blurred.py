@@ -6,14 +6,14 @@ REACH = 4.0  # deviations of the blur that are added up
 
 
 def blurred(values: np.ndarray, square: bool, height: int, width: int) -> np.ndarray:
-    """Values (H,W,3) resized to (height,width,3) float32.
+    """Values (H,W,3) of any type resized to (height,width,3) float32.
 
     With `square`, zeros at the bottom or on the right make the image a square first. Each axis is blurred by
     a Gaussian with a deviation of half of what its length shrinks by, and interpolated linearly; beyond its
     edges it is mirrored. It is as scipy.ndimage computes it for transformers, up to rounding.
     """
     sides = [max(values.shape[:2])] * 2 if square else values.shape[:2]
-    result = values.astype(np.float64)
+    result = values
     for axis, (side, size) in enumerate(zip(sides, (height, width), strict=True)):
         result = _along(axis, result, side, size)
     return result.astype(np.float32)

@@ -185,7 +185,8 @@ class Images:
 
     def _blurred(self, pixels: np.ndarray, height: int, width: int) -> np.ndarray:
         """The values (3,height,width) of pixels (H,W,3), resized behind a blur."""
-        values = blurred(self.levels[pixels, np.arange(3)], self.squares, height, width)
+        step = self.levels[255] / 255  # of neighbouring bytes; a large image is never one of floats
+        values = blurred(pixels, self.squares, height, width) * step.astype(np.float32)
         if self.normal is not None:
             mean, deviation = self.normal
             values = (values - mean) / deviation
