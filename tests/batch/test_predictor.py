@@ -61,6 +61,14 @@ ASKED = {
     "depth": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}, None, {}),
     "segment": ("segformer", "SegformerForSemanticSegmentation", None, {}, None, {}),
     "masks": ("sam", "SamModel", None, {}, None, {}),
+    "all_masks": (
+        "sam",
+        "SamModel",
+        None,
+        {},
+        None,
+        {"points_per_side": 2, "min_score": 0.1, "min_stability": 0.0},
+    ),
     "find": (
         "owlvit",
         "OwlViTForObjectDetection",

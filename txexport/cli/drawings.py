@@ -62,6 +62,14 @@ def with_mask(source: Any, masks: Any) -> Any:
     return painted(opened(source), [masks[0]["mask"]])
 
 
+def with_masks(source: Any, masks: Any) -> Any:
+    """The image of a file with each mask in a colour, the smallest in front."""
+    from txexport.runtime.drawn_segments import painted
+    from txexport.runtime.preprocessing.images import opened
+
+    return painted(opened(source), sorted((one["mask"] for one in masks), key=lambda mask: -mask.sum()))
+
+
 def _free(stem: str, written: set[str]) -> str:
     """The name of a PNG file that is not in `written`, which it joins."""
     name, number = f"{stem}.png", 1

@@ -14,6 +14,7 @@ from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.text import Text
 from txexport.runtime.session import Session
 from txexport.runtime.tasks import (
+    all_masks,
     attention,
     audio_tasks,
     depth,
@@ -201,6 +202,7 @@ class Model:
     depth = on_bundle(depth.depth)
     segment = on_bundle(segmentation.segment)
     masks = on_bundle(masks.masks)
+    all_masks = on_bundle(all_masks.all_masks)
     classify_image = on_bundle(image_tasks.classify_image)
     image_to_text = on_bundle(image_to_text.image_to_text)
     embed_image = on_bundle(image_tasks.embed_image)

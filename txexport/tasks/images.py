@@ -16,6 +16,7 @@ METHODS = (
     Method("depth", ("image",), "depth", DEPTH_MAP),
     Method("segment", ("image",), "segments", SEGMENTS),
     Method("masks", ("image", "prompts"), "masks", MASKS),
+    Method("all_masks", ("image",), "masks", f"array<struct<score:double,mask:{MASK}>>"),
     Method("match", ("image",), "labels", LABELS),
     Method("find", ("image",), "objects", OBJECTS),
 )
@@ -54,7 +55,7 @@ ROWS = (
         (Architecture.PROMPTABLE,),
         HeadKind.NONE,
         "AutoModelForMaskGeneration",
-        ("masks",),
+        ("masks", "all_masks"),
     ),
     Task(
         "zero-shot-image-classification",

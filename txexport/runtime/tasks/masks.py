@@ -90,10 +90,10 @@ def masks(
         )
         answers: list[list[Mask]] = [[]] * len(numbers)
         for group in _alike(numbers, batch_size):
-            outputs = _decoded(bundle, image, [numbers[number] for number in group])
+            outputs = decoded(bundle, image, [numbers[number] for number in group])
             for row, number in enumerate(group):
                 scores, logits = (outputs[name][0, row] for name in (IOU_SCORES, PRED_MASKS))
-                answers[number] = _masks(bundle, image, scores, logits, several_masks)
+                answers[number] = _masks(image, scores, logits, several_masks)
         results.append(answers[0] if isinstance(of_image, Mapping) else answers)
         tell(done, len(sources))
     return results if many else results[0]
@@ -157,7 +157,7 @@ def _alike(numbers: Sequence[Numbers], most: int) -> Iterator[list[int]]:
             yield group[first : first + most]
 
 
-def _decoded(bundle: LoadedBundle, image: Prepared, numbers: Sequence[Numbers]) -> Mapping[str, np.ndarray]:
+def decoded(bundle: LoadedBundle, image: Prepared, numbers: Sequence[Numbers]) -> Mapping[str, np.ndarray]:
     """iou_scores (1,P,M) and pred_masks (1,P,M,h,w) of prompts with one number of points."""
     encoded = _encoded(bundle, image)
     points, labels = (np.stack(part)[None] for part in zip(*numbers, strict=True))
@@ -175,15 +175,15 @@ def _encoded(bundle: LoadedBundle, image: Prepared) -> Mapping[str, np.ndarray]:
     return last[1]
 
 
-def _masks(
-    bundle: LoadedBundle, image: Prepared, scores: np.ndarray, logits: np.ndarray, several_masks: bool
-) -> list[Mask]:
+def _masks(image: Prepared, scores: np.ndarray, logits: np.ndarray, several_masks: bool) -> list[Mask]:
     """The masks of a prompt by scores (M) and logits (M,h,w), of which the first is for clear prompts."""
     chosen = range(1, len(scores)) if several_masks else range(1)
+    order = sorted(chosen, key=lambda number: -scores[number])
+    return [{"score": float(scores[one]), "mask": enlarged(image, logits[one]) > 0} for one in order]
+
+
+def enlarged(image: Prepared, logits: np.ndarray) -> np.ndarray:
+    """Logits (h,w) interpolated to the pixels of an image (H,W), by way of those of the model's input."""
     height, width = image.values.shape[1:]
-    result: list[Mask] = []
-    for number in sorted(chosen, key=lambda number: -scores[number]):
-        inner = bilinear(logits[number], height, width, image.rows, image.columns)
-        mask = bilinear(inner, image.height, image.width) > 0
-        result.append({"score": float(scores[number]), "mask": mask})
-    return result
+    inner = bilinear(logits, height, width, image.rows, image.columns)
+    return bilinear(inner, image.height, image.width)

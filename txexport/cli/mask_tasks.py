@@ -1,0 +1,147 @@
+"""Commands for masks of objects in images. Each calls the Model's method of the same name."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from txexport.cli import inputs, options
+from txexport.cli.answers import Answered, Answers
+from txexport.cli.drawings import drawings, with_mask, with_masks
+from txexport.cli.inputs import Inputs
+from txexport.runtime.run_lengths import run_lengths
+
+
+@click.command()
+@options.bundle
+@options.texts("IMAGES")
+@click.option(
+    "--point",
+    "points",
+    multiple=True,
+    help="A point of the object, as X,Y in pixels; X,Y,0 for one outside of it; repeatable.",
+)
+@click.option("--box", help="A box around the object, as LEFT,TOP,RIGHT,BOTTOM in pixels.")
+@click.option("--one", "one_mask", is_flag=True, help="One mask for a clear prompt, not three.")
+@click.option(
+    "--draw",
+    type=click.Path(path_type=Path),
+    help="Write the image with the likeliest mask to this file; for several, a folder of PNG files.",
+)
+@options.batch_size
+@options.answers(options.IMAGES)
+def masks(
+    answers: Answers,
+    texts: tuple[str, ...],
+    file: Path | None,
+    points: tuple[str, ...],
+    box: str | None,
+    one_mask: bool,
+    draw: Path | None,
+    **chosen: Any,
+) -> None:
+    """Find the pixels of an object in the image files IMAGES, by points and a box.
+
+    Prints the masks with their scores, the likeliest first. --json gives them as run lengths, --draw a
+    picture.
+    """
+    prompt = _prompt(points, box)
+    images = inputs.lines(texts, file)
+    values = Inputs([(one.value, prompt) for one in images], None)
+    windows = answers.ask(values, "masks", several_masks=not one_mask, **chosen)
+    named: Iterator[list[Answered]] = (
+        [(replace(one, value=one.value[0]), answer) for one, answer in window] for window in windows
+    )
+    if draw is not None:
+        named = drawings(named, draw, file is None and len(texts) == 1, with_mask)
+    record = _scored_masks if answers.as_json else _scored_shares
+    answers.show(named, record, ["image"], ["score", "share", "pixels"])
+
+
+@click.command()
+@options.bundle
+@options.texts("IMAGES")
+@click.option(
+    "--points-per-side", type=click.IntRange(1, 1024), default=32, show_default=True, help="Grid of points."
+)
+@click.option(
+    "--min-score",
+    type=click.FloatRange(0, 1),
+    default=0.88,
+    show_default=True,
+    help="Score that a mask exceeds.",
+)
+@click.option(
+    "--min-stability",
+    type=click.FloatRange(0, 1),
+    default=0.95,
+    show_default=True,
+    help="Share of its pixels that a mask keeps where logits are shifted.",
+)
+@click.option(
+    "--overlap",
+    type=click.FloatRange(0, 1),
+    default=0.7,
+    show_default=True,
+    help="Intersection over union of boxes from which the likelier mask alone stays.",
+)
+@click.option(
+    "--draw",
+    type=click.Path(path_type=Path),
+    help="Write the image with all masks in colours to this file; for several, a folder of PNG files.",
+)
+@options.batch_size
+@options.answers(options.IMAGES)
+def all_masks(
+    answers: Answers, texts: tuple[str, ...], file: Path | None, draw: Path | None, **chosen: Any
+) -> None:
+    """Find the pixels of everything in the image files IMAGES, by a grid of points.
+
+    Prints the masks with their scores, the likeliest first. --json gives them as run lengths, --draw a
+    picture.
+    """
+    windows = answers.ask(inputs.lines(texts, file), "all_masks", **chosen)
+    if draw is not None:
+        windows = drawings(windows, draw, file is None and len(texts) == 1, with_masks)
+    record = _scored_masks if answers.as_json else _scored_shares
+    answers.show(windows, record, ["image"], ["score", "share", "pixels"])
+
+
+def _prompt(points: tuple[str, ...], box: str | None) -> dict[str, Any]:
+    """The prompt of options, which the Model's method checks further."""
+    if not points and box is None:
+        raise click.UsageError("give --point X,Y or --box LEFT,TOP,RIGHT,BOTTOM")
+    rows = [_pixels("--point", point, (2, 3)) for point in points]
+    prompt: dict[str, Any] = {
+        "points": [row[:2] for row in rows],
+        "labels": [1 if len(row) == 2 else int(row[2]) for row in rows],
+    }
+    return prompt if box is None else prompt | {"box": _pixels("--box", box, (4,))}
+
+
+def _pixels(option: str, value: str, counts: tuple[int, ...]) -> list[float]:
+    """The numbers of an option, separated by commas."""
+    try:
+        numbers = [float(part) for part in value.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in counts:
+        expected = " or ".join(map(str, counts))
+        raise click.UsageError(f"{option} {value}: expected {expected} numbers separated by commas")
+    return numbers
+
+
+def _scored_masks(image: Any, answer: Any) -> dict[str, Any]:
+    """The record of an image with masks as run lengths."""
+    return {"image": image, "masks": [one | {"mask": run_lengths(one["mask"])} for one in answer]}
+
+
+def _scored_shares(image: Any, answer: Any) -> dict[str, Any]:
+    """The record of an image with the sizes of masks."""
+    rows = [
+        {"score": one["score"], "share": float(one["mask"].mean()), "pixels": int(one["mask"].sum())}
+        for one in answer
+    ]
+    return {"image": image, "masks": rows}
