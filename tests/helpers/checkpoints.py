@@ -30,7 +30,8 @@ class Published:
     """One checkpoint: its config.json without sizes; `reason` tells why it is not exported, None where it is.
 
     `vectors` tells that it has sentence-transformers' files. `library` is the class of transformers that
-    computes the same where `architecture` is one of the checkpoint's own code.
+    computes the same where `architecture` is one of the checkpoint's own code. `parts` are values of tables
+    within config.json that the library cannot build.
     """
 
     name: str
@@ -40,11 +41,12 @@ class Published:
     reason: str | None = None
     vectors: bool = False
     library: str | None = None
+    parts: dict[str, dict] = field(default_factory=dict)
 
     @property
     def like(self) -> str:
         """A key that is equal for checkpoints that differ in sizes alone."""
-        return json.dumps([self.model_type, self.architecture, self.config, self.vectors])
+        return json.dumps([self.model_type, self.architecture, self.config, self.vectors, self.parts])
 
     @property
     def task(self) -> str:
@@ -102,6 +104,8 @@ def save(one: Published, folder: Path) -> None:
         save_file({"weight": np.ones(1, np.float32)}, folder / "model.safetensors")
     if {"rope_theta", "rope_scaling"} & set(one.config):  # the names before the library renamed them
         written.pop("rope_parameters", None)
+    for table, values in one.parts.items():
+        written[table] |= values
     own = {key: value for key, value in one.config.items() if not isinstance(written.get(key), dict)}
     named = {"model_type": one.model_type, "architectures": [one.architecture]}
     file.write_text(json.dumps(written | own | named), encoding="utf-8")
