@@ -68,7 +68,8 @@ WHISPER_GENERATION = {
     "task_to_id": {"transcribe": 50_359, "translate": 50_358},
     "no_timestamps_token_id": 50_363,
     "begin_suppress_tokens": None,
-    "suppress_tokens": [WHISPER_TOKENS["<|endoftext|>"]],  # random weights must not stop early
+    # Random weights must not stop early, nor write times, by which transformers would read on in the window.
+    "suppress_tokens": [WHISPER_TOKENS["<|endoftext|>"], *range(FIRST_TIME, WHISPER_IDS["vocab_size"])],
 }
 RESNET_50 = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
 YOLOS_TINY = {
