@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import transformers
 
-from txexport.errors import UnsupportedError
+from txexport.errors import BundleError, UnsupportedError
 from txexport.runtime.preprocessing.images import Images
 
 SIZES = [(50, 70), (70, 50), (64, 64), (1, 7), (9, 2), (401, 300), (301, 900)]
@@ -30,13 +30,22 @@ def test_values_are_the_original_s(name, tmp_path):
         expected = processor(pixels, return_tensors="np", input_data_format="channels_last")["pixel_values"]
         values = images.pixels(pixels)
         assert values.dtype == np.float32
-        assert values.shape == expected.shape
-        assert np.abs(values - expected).max() < 2e-6
+        np.testing.assert_array_equal(values, expected)
 
 
-@pytest.mark.parametrize("settings", [{"do_resize": False}, {"size": {"shortest_edge": 60}}])
-def test_other_sizes_are_refused(settings, tmp_path):
+REFUSED = [
+    ({"do_resize": False}, UnsupportedError, "needs do_resize, to a height and a width"),
+    ({"size": {"shortest_edge": 60}}, UnsupportedError, "needs do_resize, to a height and a width"),
+    ({"do_rescale": False}, UnsupportedError, "needs do_rescale, and a resample other than 0"),
+    ({"resample": 0}, UnsupportedError, "needs do_rescale, and a resample other than 0"),
+    ({"image_mean": [0.5, 0.5]}, BundleError, "expected a number, and one or three each"),
+    ({"image_std": ["a", 1, 1]}, BundleError, "expected a number, and one or three each"),
+]
+
+
+@pytest.mark.parametrize(("settings", "error", "message"), REFUSED)
+def test_other_settings_are_refused(settings, error, message, tmp_path):
     values = {"image_processor_type": "Owlv2ImageProcessor"} | settings
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
-    with pytest.raises(UnsupportedError, match="needs do_resize, to a height and a width"):
+    with pytest.raises(error, match=message):
         Images(tmp_path)

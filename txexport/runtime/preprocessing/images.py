@@ -118,8 +118,13 @@ class Images:
         self.squares, self.blurs = kind in SQUARED and options["do_pad"], kind in SQUARED
         if self.blurs and not isinstance(self.size, tuple):
             raise UnsupportedError(f"image processor: {kind} needs do_resize, to a height and a width")
-        self.levels = _levels(options | ({"do_normalize": False} if self.blurs else {}))
-        self.normal = _normal(options) if self.blurs else None
+        if self.blurs and not (options["do_rescale"] and self.resample):
+            # The original would round to bytes, or resize without a blur.
+            raise UnsupportedError(f"image processor: {kind} needs do_rescale, and a resample other than 0")
+        self.levels = _levels(options)
+        self.normal = None
+        if self.blurs:
+            self.levels, self.normal = _levels(options | {"do_normalize": False}), _normal(options)
 
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
         """pixel_values (B,3,H,W) float32 of one image or several.
@@ -185,8 +190,7 @@ class Images:
 
     def _blurred(self, pixels: np.ndarray, height: int, width: int) -> np.ndarray:
         """The values (3,height,width) of pixels (H,W,3), resized behind a blur."""
-        step = self.levels[255] / 255  # of neighbouring bytes; a large image is never one of floats
-        values = blurred(pixels, self.squares, height, width) * step.astype(np.float32)
+        values = blurred(pixels, self.levels[:, 0], self.squares, height, width)
         if self.normal is not None:
             mean, deviation = self.normal
             values = (values - mean) / deviation
