@@ -268,6 +268,11 @@ OWLVIT = {
     },
     "vision_config": VIT | {"image_size": 30, "patch_size": 6},
 }
+# Of ClapFeatureExtractor, for the tiny model: a second in up to 128 frames.
+CLAP_SOUNDS = {
+    **{"feature_size": 8, "sampling_rate": 8000, "hop_length": 80, "max_length_s": 1},
+    **{"fft_window_size": 256, "frequency_max": 3500, "truncation": "rand_trunc"},
+}
 CLAP = {
     "projection_dim": 22,
     "text_config": {

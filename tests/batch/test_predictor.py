@@ -31,11 +31,6 @@ CLIP |= {"vocab_size": len(tiny_tokenizers.clip())}
 TIME_DELAYS = {"tdnn_dim": [8, 9], "tdnn_kernel": [3, 2], "tdnn_dilation": [1, 2], "xvector_output_dim": 7}
 SOUNDS = [[np.sin(np.arange(3000 + 100 * i) / (5 + i)) for i in range(4)]]
 
-CLAP = {
-    **{"feature_size": 8, "sampling_rate": 8000, "hop_length": 80, "max_length_s": 1},
-    **{"fft_window_size": 256, "frequency_max": 3500, "truncation": "rand_trunc"},
-}
-
 # Method -> its model's type and architecture, its tokenizer, values of config.json, rows of each argument,
 # and options.
 ASKED = {
@@ -118,7 +113,8 @@ def bundle(tmp_path_factory):
                 size = {"height": 30, "width": 30}
                 transformers.OwlViTImageProcessorPil(size=size).save_pretrained(folder / "in")
             if model_type == "clap":
-                transformers.ClapFeatureExtractor(**CLAP).save_pretrained(folder / "in")
+                settings = tiny_checkpoint.CLAP_SOUNDS
+                transformers.ClapFeatureExtractor(**settings).save_pretrained(folder / "in")
             if model_type == "wav2vec2":
                 transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder / "in")
             txexport.export(folder / "in", folder / "out", only="native")

@@ -81,16 +81,13 @@ TOKENIZERS = {
     "speech": speech,
 }
 EDGES = {"height": SIDE, "width": SIDE}
-# Of sounds of half a second, in up to 128 frames of the tiny model's bands.
-CLAP = {"sampling_rate": SECOND // 2, "hop_length": 80, "max_length_s": 1, "fft_window_size": 256}
-CLAP |= {"feature_size": 8, "frequency_max": 3500, "truncation": "rand_trunc"}
 PROCESSORS = {
     "whisper": lambda: transformers.WhisperFeatureExtractor(
         feature_size=tiny_checkpoint.WHISPER["num_mel_bins"], chunk_length=1
     ),
     "moonshine": lambda: transformers.Wav2Vec2FeatureExtractor(**MOONSHINE),
     "vit": lambda: transformers.ViTImageProcessor(size=EDGES),
-    "clap": lambda: transformers.ClapFeatureExtractor(**CLAP),
+    "clap": lambda: transformers.ClapFeatureExtractor(**tiny_checkpoint.CLAP_SOUNDS),
     "clip": lambda: transformers.CLIPImageProcessor(size={"shortest_edge": SIDE}, crop_size=EDGES),
 }
 

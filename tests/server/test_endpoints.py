@@ -97,9 +97,7 @@ def test_texts_are_found_in_images_and_sounds(tmp_path):
     tiny_tokenizers.clip().save_pretrained(tmp_path / "owl")
     transformers.Owlv2ImageProcessorPil(size=images).save_pretrained(tmp_path / "owl")
     tiny_checkpoint.save(tmp_path / "clap", "clap")
-    settings = {"feature_size": 8, "sampling_rate": 8000, "hop_length": 80, "max_length_s": 1}
-    settings |= {"fft_window_size": 256, "frequency_max": 3500, "truncation": "rand_trunc"}
-    transformers.ClapFeatureExtractor(**settings).save_pretrained(tmp_path / "clap")
+    transformers.ClapFeatureExtractor(**tiny_checkpoint.CLAP_SOUNDS).save_pretrained(tmp_path / "clap")
     folders = {name: tmp_path / "bundles" / name for name in ("owl", "clap")}
     for name, folder in folders.items():
         export(tmp_path / name, folder, only="native")

@@ -121,11 +121,6 @@ PICKLED: dict[str, dict[str, bool]] = {
 }
 PYTHON = ("protein", "bytes")  # with tokenizers in Python alone
 EXPERTS = "mxfp4"  # with quantised experts alone
-# CLAP's extractor for the tiny model, of up to 128 frames of 8 bands.
-CLAP = {
-    **{"feature_size": 8, "sampling_rate": 8000, "hop_length": 80, "max_length_s": 1},
-    **{"fft_window_size": 256, "frequency_max": 3500, "truncation": "rand_trunc"},
-}
 VISION = ("vit", "deit", "dinov2", "clip", "vision-encoder-decoder")
 
 
@@ -195,7 +190,7 @@ def _beside(folder: Path, model_type: str) -> None:
     elif model_type == "audio-spectrogram-transformer":
         transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33).save_pretrained(folder)
     elif model_type == "clap":
-        transformers.ClapFeatureExtractor(**CLAP).save_pretrained(folder)
+        transformers.ClapFeatureExtractor(**tiny_checkpoint.CLAP_SOUNDS).save_pretrained(folder)
     elif model_type in ("wav2vec2", "wavlm"):
         texts = ("<pad>", "<s>", "</s>", "<unk>", "|", *string.ascii_uppercase)
         (folder / "vocab.json").write_text(json.dumps({text: number for number, text in enumerate(texts)}))

@@ -14,8 +14,6 @@ import txexport
 from txexport.cli.main import main
 from txexport.errors import InputError
 
-SETTINGS = {"feature_size": 8, "sampling_rate": 8000, "hop_length": 80, "max_length_s": 1}
-SETTINGS |= {"fft_window_size": 256, "frequency_max": 3500, "truncation": "rand_trunc"}
 LENGTHS = (8000, 7999, 5003, 4001, 3999, 2600, 977, 401, 37)
 TEXTS, TEMPLATE = ["a dog", "rain on the roof", "an engine", "Ö"], "This is a sound of {}."
 
@@ -33,7 +31,7 @@ def sounds() -> list[np.ndarray]:
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clap")
     tiny_checkpoint.save(folder / "in", "clap")
-    transformers.ClapFeatureExtractor(**SETTINGS).save_pretrained(folder / "in")
+    transformers.ClapFeatureExtractor(**tiny_checkpoint.CLAP_SOUNDS).save_pretrained(folder / "in")
     assert txexport.export(folder / "in", folder / "out").task == "zero-shot-audio-classification"
     return folder
 

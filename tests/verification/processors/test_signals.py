@@ -27,7 +27,7 @@ ROWS = {
     "sam": ("SamImageProcessorPil", {}, IMAGE_PROCESSOR, {"size": {"longest_edge": 1000}}),
     "owlvit": ("OwlViTImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 2}),
     "owlv2": ("Owlv2ImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_pad": False}),
-    "clap": ("ClapFeatureExtractor", {"truncation": "rand_trunc"}, SOUND_PROCESSOR, {"hop_length": 479}),
+    "clap": ("ClapFeatureExtractor", tiny_checkpoint.CLAP_SOUNDS, SOUND_PROCESSOR, {"hop_length": 81}),
     "whisper": ("WhisperFeatureExtractor", {"chunk_length": 2}, SOUND_PROCESSOR, {"hop_length": 161}),
     "audio-spectrogram-transformer": (
         "ASTFeatureExtractor",

@@ -84,3 +84,13 @@ def test_settings_that_are_wrong_are_named(values, kind, message, tmp_path):
     (tmp_path / FILE).write_text(json.dumps(settings))
     with pytest.raises(kind, match=message):
         RepeatedLogMel(tmp_path)
+
+
+def test_more_frames_than_the_model_s_image_holds(tmp_path):
+    saved(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"audio_config": {"spec_size": 250}}))
+    message = r"max_length_s and hop_length give 1001 frames, expected at most 750, for spec_size 250 and"
+    with pytest.raises(BundleError, match=message):
+        RepeatedLogMel(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"audio_config": {"spec_size": 256}}))
+    assert RepeatedLogMel(tmp_path).samples == 480_000

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from txexport.bundle import read_json
 from txexport.contracts.names import INPUT_FEATURES
 from txexport.errors import BundleError, UnsupportedError, shown
 from txexport.runtime import memory
@@ -23,6 +24,7 @@ COUNTS = {
     "max_length_s": 10,
     "fft_window_size": 1024,
 }
+SIDE = 256  # the default spec_size of ClapAudioConfig
 LOWEST, HIGHEST = 0.0, 14_000.0  # Hz
 CROPS, PADDINGS = "rand_trunc", ("repeatpad", "repeat", "pad")
 FLOOR = 1e-10  # of a band, before its logarithm
@@ -76,6 +78,7 @@ class RepeatedLogMel:
         self.rate, self.hop, self.samples = rate, hop, longest
         self.window = np.hanning(size + 1)[:-1]
         self.filters = mel_filters(bands, size, rate, *(float(edge) for edge in reversed(edges)))
+        _check_frames(folder, longest // hop + 1)
 
     def features(
         self, sounds: Source | Sequence[Source], rate: int | None = None, truncate: bool | None = None
@@ -110,6 +113,17 @@ class RepeatedLogMel:
         spectrum = np.fft.rfft(frames * self.window).astype(np.complex64)
         power = np.abs(spectrum, dtype=np.float64) ** 2  # (F, fft_window_size // 2 + 1)
         return (10 * np.log10(np.maximum(power @ self.filters, FLOOR))).astype(np.float32)
+
+
+def _check_frames(folder: Path, frames: int) -> None:
+    """Raise BundleError for more frames than the model's square image holds beside each other."""
+    config = read_json(folder / "config.json", missing={}).get("audio_config") or {}
+    side, bands = config.get("spec_size", SIDE), config.get("num_mel_bins", COUNTS["feature_size"])
+    if is_whole(side, 1) and is_whole(bands, 1) and frames > side * (side // bands):
+        raise BundleError(
+            f"feature extractor: max_length_s and hop_length give {frames} frames, expected at most "
+            f"{side * (side // bands)}, for spec_size {side} and num_mel_bins {bands} of config.json"
+        )
 
 
 def _or(value: Any, default: Any) -> Any:
