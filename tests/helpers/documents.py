@@ -24,7 +24,7 @@ from click.testing import CliRunner
 
 from helpers.project import ROOT
 from helpers.speaking_stand_ins import recordings
-from helpers.stand_ins import STAND_INS
+from helpers.stand_ins import STAND_INS, STREET
 from txexport.cli.main import main
 
 FENCE = re.compile(
@@ -37,6 +37,9 @@ INSTALLED = {
     one.name for one in distributions() if shutil.which(PROGRAMS.get(one.name, sys.executable)) is not None
 }
 SHOWN = {"json", "yaml", "toml", "javascript", "html", "text"}  # languages of files and of output
+
+PICTURES = ROOT / "docs/pictures"
+PICTURE = re.compile(r"!\[[^]]+\]\(\.\./pictures/(\w+\.png)\)")  # that a command of the page draws
 
 
 @dataclass
@@ -138,6 +141,8 @@ class Reader:
                 save(folder / name)
         if "talk.wav" in text:
             recordings(folder)
+        if "street.png" in text:
+            shutil.copy(STREET / "street.png", folder)
         with contextlib.chdir(folder):
             return self._answered(blocks(text))
 
@@ -172,6 +177,8 @@ def update(path: Path, reader: Reader) -> None:
     for start, end, _, answer in reversed(reader.page(text)):
         text = text[:start] + answer + text[end:]
     path.write_text(text, encoding="utf-8")
+    for name in PICTURE.findall(text):
+        shutil.copy(reader.folder / name, PICTURES)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Small checkpoints under the names of published ones that a page uses.
 
 The output of the first two is meaningless, so pages do not show it. The third has memorised one conversation,
-the fourth some recordings.
+the fourth some recordings, the others a drawn street.
 """
 
 import json
+import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import tiny_checkpoint
@@ -15,7 +17,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from helpers import speaking_stand_ins
+from helpers.project import ROOT
 
+STREET = ROOT / "tests/data/street"
 LENGTH = 1024  # tokens
 MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
@@ -112,9 +116,19 @@ def _chat_tokenizer() -> PreTrainedTokenizerFast:
     return fast
 
 
+def street(name: str) -> Callable[[Path], None]:
+    """A vision model that has memorised a drawn street (tools/train/street.py)."""
+    return partial(shutil.copytree, STREET / name)
+
+
 STAND_INS: dict[str, Callable[[Path], None]] = {
     "ms-marco-MiniLM-L6-v2": reranker,
     "distilbert-base-cased-distilled-squad": reader,
     "Qwen2.5-1.5B-Instruct": assistant,
     "whisper-small": speaking_stand_ins.whisper,
+    "yolos-tiny": street("detector"),
+    "owlvit-base-patch32": street("finder"),
+    "sam-vit-base": street("cutter"),
+    "segformer-b0-finetuned-ade-512-512": street("segmenter"),
+    "Depth-Anything-V2-Small-hf": street("depths"),
 }
