@@ -381,6 +381,31 @@ DETR = {
     "decoder_ffn_dim": 24,
     "num_queries": 7,
 }
+RT_DETR = {
+    "backbone_config": {
+        "model_type": "rt_detr_resnet",
+        "embedding_size": 8,
+        "depths": [1, 2, 1],
+        "hidden_sizes": [8, 16, 20],
+        "layer_type": "bottleneck",
+        "out_features": ["stage2", "stage3"],
+    },
+    "encoder_hidden_dim": 12,
+    "encoder_in_channels": [16, 20],
+    "feat_strides": [8, 16],
+    "encode_proj_layers": [1],
+    "encoder_attention_heads": 2,
+    "encoder_ffn_dim": 20,
+    "hidden_expansion": 0.5,
+    "d_model": 16,
+    "decoder_in_channels": [12, 12],
+    "num_feature_levels": 2,
+    "decoder_layers": 3,
+    "decoder_attention_heads": 4,
+    "decoder_ffn_dim": 24,
+    "decoder_n_points": 3,
+    "num_queries": 7,
+}
 CLIP = {
     "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
     "vision_config": VIT | {"hidden_size": 60, "num_hidden_layers": 3},
@@ -546,6 +571,11 @@ FAMILIES = {
     ),
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
+    "rt_detr": ("RTDetrForObjectDetection", RT_DETR),
+    "rt_detr_v2": (
+        "RTDetrV2ForObjectDetection",
+        RT_DETR | {"decoder_n_levels": 2, "decoder_offset_scale": 0.75},
+    ),
     "swin": ("SwinModel", SWIN),
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),
@@ -588,6 +618,8 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
         for name, tensor in tensors:
             if not tensor.is_floating_point() or (model_type == "roformer" and "embed_positions" in name):
                 continue  # the latter are sinusoids, which are not trained
+            if name.endswith("n_points_scale"):
+                continue  # the reciprocal of a count
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith("weight")
             tensor.copy_(1 + 0.3 * noise if is_scale else spread * noise)

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.contracts import names
-from txexport.spec import FeedForwardSpec, QueryLayersSpec, QueryStackSpec
+from txexport.spec import FeedForwardSpec, QueryBlockSpec, QueryLayersSpec, QueryStackSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._graph import Graph
@@ -22,7 +22,7 @@ TEMPERATURE, EPS = 10000, 1e-6  # of sines; what a divisor of 0 becomes
 
 @component("y")
 def query_layer(
-    spec: QueryStackSpec,
+    spec: QueryBlockSpec,
     layers: QueryLayersSpec,
     g: Body,
     x: ir.Value,
@@ -72,14 +72,14 @@ def query_encoder(
     mask = graph.call(seen_places, real, x, name="mask")
     for number in range(spec.cells.num_layers):
         place = graph / f"{stack}.layers.{number}"
-        x = query_layer(spec, spec.cells, place, x, positions, mask)
+        x = query_layer(spec.block, spec.cells, place, x, positions, mask)
     image = norm(spec.norm, graph / f"{stack}.layers_norm", x) if spec.pre_norm else x
     weight = (graph / f"{stack}.queries").weight("weight")
     learned, y = graph.call(first_queries, weight, image, name="queries")  # (B, Q, W)
     mask = graph.call(seen_places, real, y, name="query_mask")
     for number in range(spec.objects.num_layers):
         place = graph / f"{stack}.query_layers.{number}"
-        y = query_layer(spec, spec.objects, place, y, learned, mask, image, positions)
+        y = query_layer(spec.block, spec.objects, place, y, learned, mask, image, positions)
     return norm(spec.norm, graph / f"{stack}.query_norm", y)
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from txexport.spec import FeedForwardSpec, QueryLayersSpec, QueryStackSpec
+from txexport.spec import FeedForwardSpec, QueryBlockSpec, QueryLayersSpec, QueryStackSpec
 from txmodels.feedforward import FeedForward
 from txmodels.inputs import signal_embedding
 from txmodels.norm import Norm
@@ -19,7 +19,7 @@ TEMPERATURE, EPS = 10000, 1e-6  # of sines; what a divisor of 0 becomes
 class QueryLayer(nn.Module):
     """Attention to vectors, to a map if there is one, and a network (Carion et al. 2020, A.3)."""
 
-    def __init__(self, spec: QueryStackSpec, layers: QueryLayersSpec, crossed: bool):
+    def __init__(self, spec: QueryBlockSpec, layers: QueryLayersSpec, crossed: bool):
         super().__init__()
         self.pre_norm, width = spec.pre_norm, spec.hidden_size
         self.attention = SeparateAttention(width, layers.num_heads, width)
@@ -72,11 +72,11 @@ class QueryEncoder(nn.Module):
         super().__init__()
         self.spec = spec
         self.embedding = signal_embedding(spec)
-        self.layers = nn.ModuleList(QueryLayer(spec, spec.cells, False) for _ in range(spec.cells.num_layers))
+        self.layers = nn.ModuleList(QueryLayer(spec.block, spec.cells, False) for _ in range(spec.cells.num_layers))
         self.layers_norm = Norm(spec.norm) if spec.pre_norm else nn.Identity()
         self.queries = nn.Embedding(spec.queries, spec.hidden_size)
         self.query_layers = nn.ModuleList(
-            QueryLayer(spec, spec.objects, True) for _ in range(spec.objects.num_layers)
+            QueryLayer(spec.block, spec.objects, True) for _ in range(spec.objects.num_layers)
         )
         self.query_norm = Norm(spec.norm)
 

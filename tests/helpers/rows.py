@@ -416,6 +416,10 @@ ENCODER_DECODERS = [
 OBLONG = {"image_size": [18, 31]}
 FIRST_VECTOR = {"use_mean_pooling": False, "use_absolute_position_embeddings": True, **LABELS}
 BASIC = {"backbone_config": tiny_checkpoint.DETR["backbone_config"] | {"layer_type": "basic"}}
+BASIC_LEVELS = {
+    "backbone_config": tiny_checkpoint.RT_DETR["backbone_config"] | {"layer_type": "basic"},
+    "hidden_expansion": 1.0,
+}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
@@ -585,6 +589,9 @@ OTHERS = [
     Row("detr", "DetrForObjectDetection", DETECT),
     Row("detr", "DetrForObjectDetection", DETECT, "basic layers", BASIC),
     Row("table-transformer", "TableTransformerForObjectDetection", DETECT),
+    Row("rt_detr", "RTDetrForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("rt_detr", "RTDetrForObjectDetection", DETECT, "basic layers", BASIC_LEVELS),
+    Row("rt_detr_v2", "RTDetrV2ForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT, "one table of positions, no biases", ONE_TABLE),
     Row("clap", "ClapModel", MATCH_SOUND),

@@ -62,7 +62,7 @@ def test_positions_of_places(size):
 @pytest.mark.parametrize("pre_norm", [True, False])
 @pytest.mark.parametrize("crossed", [True, False])
 def test_query_layer(crossed, pre_norm):
-    spec = replace(STACK, pre_norm=pre_norm)
+    spec = replace(STACK.block, pre_norm=pre_norm)
     module = QueryLayer(spec, LAYERS, crossed)
     function = partial(txgraphs.query_stack.query_layer, spec, LAYERS)
     seen = torch.arange(6) < torch.tensor([6, 4])[:, None]

@@ -5,11 +5,13 @@ from dataclasses import replace
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.contracts.stage import GraphFacts
+from txexport.parts import proposals
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Shape
 from txexport.spec import (
     FeedForwardSpec,
     LengthAdapterSpec,
+    ProposalStackSpec,
     QueryLayersSpec,
     QueryStackSpec,
     RelativeSpec,
@@ -41,6 +43,9 @@ def layers_shape(stack: StackSpec, tokens: Shape) -> Shape:
 
 def query_layers(stack: StackSpec) -> dict[str, tuple[QueryLayersSpec, int, int]]:
     """The layers of a stack of queries, with the number of their vectors and of the places that they read."""
+    if isinstance(stack, ProposalStackSpec):
+        rows, columns = stack.embedding.grids[-1]
+        return {"layers": (stack.cells, rows * columns, 0), "query_layers": (stack.objects, stack.queries, 0)}
     if not isinstance(stack, QueryStackSpec):
         return {}
     cells = stack.embedding.length
@@ -49,6 +54,8 @@ def query_layers(stack: StackSpec) -> dict[str, tuple[QueryLayersSpec, int, int]
 
 def query_operations(stack: StackSpec) -> dict[str, int]:
     """The operations of each group of layers of a stack of queries for a row, by name; none elsewhere."""
+    if isinstance(stack, ProposalStackSpec):
+        return proposals.operations(stack)
     result, width = {}, stack.hidden_size
     for name, (part, count, cells) in query_layers(stack).items():
         attention = 4 * count * width**2 + 2 * count**2 * width
@@ -70,7 +77,7 @@ def layer_vectors(stack: StackSpec, length: int) -> list[int]:
 
 def returned_vectors(stack: StackSpec, length: int) -> int:
     """The number of vectors that a stack returns of a row; a text has `length` tokens."""
-    if isinstance(stack, QueryStackSpec):
+    if isinstance(stack, QueryStackSpec | ProposalStackSpec):
         return stack.queries
     if isinstance(stack, StagedStackSpec):
         return layer_vectors(stack, length)[-1]
@@ -151,6 +158,8 @@ def parameters(stack: StackSpec) -> Shapes:
         shapes |= under(f"layers.{layer}", block(kind))
     if isinstance(stack, QueryStackSpec):
         shapes |= _queries(stack)
+    if isinstance(stack, ProposalStackSpec):
+        shapes |= proposals.parameters(stack)
     if isinstance(stack, StagedStackSpec):
         for number, stage in enumerate(stack.stages):
             if stage.merging is not None:
@@ -173,7 +182,7 @@ def _queries(stack: QueryStackSpec) -> Shapes:
     for name, (part, _, cells) in query_layers(stack).items():
         network = FeedForwardSpec(width, part.intermediate_size, stack.activation)
         for layer in range(part.num_layers):
-            parts = {"attention": _separate(width)} | ({"cross_attention": _separate(width)} if cells else {})
+            parts = {"attention": proposals.separate(width)} | ({"cross_attention": proposals.separate(width)} if cells else {})
             for sublayer, inner in (parts | {"feed_forward": feed_forward(network)}).items():
                 shapes |= under(f"{name}.{layer}.{sublayer}", inner)
                 shapes |= under(f"{name}.{layer}.{sublayer}_norm", norm(stack.norm))
@@ -181,14 +190,6 @@ def _queries(stack: QueryStackSpec) -> Shapes:
         shapes |= under("layers_norm", norm(stack.norm))
     shapes["queries.weight"] = (stack.queries, width)
     return shapes | under("query_norm", norm(stack.norm))
-
-
-def _separate(width: int) -> Shapes:
-    """Query, key, value and output projections."""
-    shapes: Shapes = {}
-    for name in ("q", "k", "v", "o"):
-        shapes |= under(name, linear(width, width, True))
-    return shapes
 
 
 def _squeeze(spec: SqueezeSpec) -> Shapes:

@@ -8,6 +8,7 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
+from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.depth import DepthSpec, FeatureMapSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
@@ -50,7 +51,8 @@ from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.promptable import MaskDecoderSpec, NeckSpec, PromptableSpec, TwoWaySpec
-from txexport.spec.query_stack import QueryLayersSpec, QueryStackSpec
+from txexport.spec.proposal_stack import ProposalStackSpec, PyramidSpec
+from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec, QueryStackSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
 from txexport.spec.relative_attention import (
     DisentangledAttentionSpec,
@@ -68,12 +70,13 @@ from txexport.spec.relative_position import (
     SinusoidVectorsSpec,
 )
 from txexport.spec.resnet import ResNetSpec
+from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.segments import SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
-from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+from txexport.spec.stack import SignalStackSpec, MediaStackSpec, StackSpec, TextStackSpec
 from txexport.spec.staged import ConvolvedMergingSpec, MergingSpec, StagedStackSpec, StageSpec
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
@@ -101,6 +104,7 @@ __all__ = [
     "ConvolvedMergingSpec",
     "CosineSpec",
     "DecoderSpec",
+    "DeformableAttentionSpec",
     "DepthSpec",
     "DisentangledAttentionSpec",
     "DualEncoderSpec",
@@ -125,6 +129,7 @@ __all__ = [
     "LowRankAttentionSpec",
     "MaskDecoderSpec",
     "MaskedAttentionSpec",
+    "MediaStackSpec",
     "MergingSpec",
     "ModelSpec",
     "NeckSpec",
@@ -141,9 +146,13 @@ __all__ = [
     "PositionNorm",
     "PositionSpec",
     "PositionedAttentionSpec",
+    "ProposalStackSpec",
+    "PyramidSpec",
+    "QueryBlockSpec",
     "PromptableSpec",
     "QueryLayersSpec",
     "QueryStackSpec",
+    "ResNetLevelsSpec",
     "ReducedAttentionSpec",
     "RelativeKeyAttentionSpec",
     "RelativeSpec",

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError
+from txexport.spec.boxes import BoxesSpec
 from txexport.spec.depth import DepthSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
+from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.segments import SegmentsSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
@@ -81,6 +83,8 @@ class EncoderSpec:
             )
         if self.head.depth is not None:
             self._check_depth(self.head.depth)
+        if self.head.boxes is not None:
+            self._check_boxes(self.head.boxes)
         if self.head.segments is not None:
             self._check_segments(self.head.segments)
         if self.vector is not None:
@@ -111,6 +115,20 @@ class EncoderSpec:
             raise SpecError(
                 f"EncoderSpec: depths of the layers {depth.layers} of {self.encoder.num_layers}; expected "
                 "the last layer among them"
+            )
+
+    def _check_boxes(self, boxes: BoxesSpec) -> None:
+        """Raise SpecError where boxes are refined that the stack does not return, or those of other labels."""
+        stack = self.encoder
+        proposed = isinstance(stack, ProposalStackSpec)
+        if boxes.refined != proposed:
+            raise SpecError(
+                f"EncoderSpec: boxes with refined={boxes.refined} over {type(stack).__name__}; expected "
+                f"{proposed}"
+            )
+        if isinstance(stack, ProposalStackSpec) and self.head.labels != stack.labels:
+            raise SpecError(
+                f"EncoderSpec: the head has {self.head.labels} labels, expected the stack's {stack.labels}"
             )
 
     def _check_segments(self, segments: SegmentsSpec) -> None:

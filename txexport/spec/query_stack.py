@@ -24,6 +24,20 @@ class QueryLayersSpec:
 
 
 @dataclass(frozen=True)
+class QueryBlockSpec:
+    """What layers have in common: norms that follow sublayers, or precede them with `pre_norm`."""
+
+    norm: NormSpec
+    activation: Activation
+    pre_norm: bool = False
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the hidden states."""
+        return self.norm.size
+
+
+@dataclass(frozen=True)
 class QueryStackSpec:
     """Learned queries that read an image (Carion et al. 2020, 3.2 and A.3).
 
@@ -70,3 +84,8 @@ class QueryStackSpec:
     def hidden_size(self) -> int:
         """Width of the hidden states that it returns."""
         return self.embedding.hidden_size
+
+    @property
+    def block(self) -> QueryBlockSpec:
+        """What its layers have in common."""
+        return QueryBlockSpec(self.norm, self.activation, self.pre_norm)

@@ -9,6 +9,7 @@ from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
 from txexport.spec.norm import NormSpec
+from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
 from txexport.spec.relative_attention import DisentangledAttentionSpec, TransformerXLAttentionSpec
 from txexport.spec.relative_position import (
@@ -139,4 +140,6 @@ class TextStackSpec:
         return any("global_attention_mask" in block.attention.token_masks for block in self.blocks)
 
 
-StackSpec = TextStackSpec | SignalStackSpec | StagedStackSpec | QueryStackSpec
+# Stacks over an image or a sound.
+MediaStackSpec = SignalStackSpec | StagedStackSpec | QueryStackSpec | ProposalStackSpec
+StackSpec = TextStackSpec | MediaStackSpec

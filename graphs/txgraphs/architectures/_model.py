@@ -6,9 +6,10 @@ import onnx_ir as ir
 
 from txexport.contracts import Signature
 from txexport.parts import last_before_norm, reads_stages, sums_layers
-from txexport.spec import ModelSpec, QueryStackSpec, SignalStackSpec, StackSpec, StagedStackSpec
+from txexport.spec import MediaStackSpec, ModelSpec, ProposalStackSpec, QueryStackSpec, StackSpec, StagedStackSpec
 from txgraphs._graph import Graph
 from txgraphs.encoder_stack import signal_encoder
+from txgraphs.proposal_stack import proposal_encoder
 from txgraphs.query_stack import query_encoder
 from txgraphs.stack import Given
 from txgraphs.staged_stack import staged_encoder
@@ -26,13 +27,18 @@ def layers_of(spec: ModelSpec, graph: Graph, stack: StackSpec, name: str | None)
 
 
 def signal_states(
-    spec: SignalStackSpec | StagedStackSpec | QueryStackSpec,
+    spec: MediaStackSpec,
     graph: Graph,
     inputs: Values,
     layers: Given,
     stack: str = "encoder",
 ) -> tuple[ir.Value, ir.Value | None]:
-    """As `signal_encoder`, for a stack in stages too: last_hidden_state (B,S,W), and its mask if any."""
+    """As `signal_encoder`, for a stack in stages too: last_hidden_state (B,S,W), and its mask if any.
+
+    Of queries that refine boxes: the queries (B,Q,W), and boxes (B,Q,4).
+    """
+    if isinstance(spec, ProposalStackSpec):
+        return proposal_encoder(spec, graph, inputs, stack)
     if isinstance(spec, QueryStackSpec):
         return query_encoder(spec, graph, inputs, stack), None
     if isinstance(spec, StagedStackSpec):

@@ -11,7 +11,8 @@ from txgraphs.activation import activation
 from txgraphs.linear import linear, project
 from txgraphs.norm import norm
 
-Tokens = tuple[ir.Value | None, ir.Value | None]  # input_ids and attention_mask (B,S), if there are any
+# input_ids and attention_mask (B,S), if there are any; of a detector references (B,Q,4) in the mask's place.
+Tokens = tuple[ir.Value | None, ir.Value | None]
 Word = Callable[[], Received]  # the word embedding (V,W) of the stack, for a tied head
 
 

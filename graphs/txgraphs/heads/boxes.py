@@ -1,13 +1,17 @@
 """Labels and boxes of an image's objects (Carion et al. 2020, 3.2)."""
 
 import onnx_ir as ir
+from onnxscript import script
 
 from txexport.contracts import names
 from txexport.spec import HeadSpec
+from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._nodes import Place
 from txgraphs.heads._transform import Tokens, Word
 from txgraphs.linear import linear
+
+LEAST = 1e-5  # of a share of the image that has a logit
 
 
 @component("logits", "pred_boxes")
@@ -25,6 +29,31 @@ def boxes_head(spec: HeadSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value
     return logits, pred_boxes
 
 
+@component("logits", "pred_boxes")
+def refined_boxes_head(
+    spec: HeadSpec, g: Body, x: ir.Value, references: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Scores of labels, and changes of the boxes that queries come with (Zhu et al. 2021, A.4).
+
+    x (B,Q,W), references (B,Q,4) -> logits (B,Q,labels), pred_boxes (B,Q,4).
+    """
+    assert spec.boxes is not None
+    logits = perceptron(g, "scores", spec.boxes.score_layers, x)
+    pred_boxes = g.call(refined, perceptron(g, "box", spec.boxes.box_layers, x), references)
+    return logits, pred_boxes
+
+
+@script(domain, default_opset=op)
+def refined(change, references):
+    """Changes of logits, boxes (B,Q,4) -> boxes."""
+    zero, one = op.Constant(value_float=0.0), op.Constant(value_float=1.0)
+    least, unit = op.CastLike(op.Constant(value_float=LEAST), references), op.CastLike(one, references)
+    within = op.Clip(references, op.CastLike(zero, references), unit)
+    logits = op.Log(op.Max(within, least) / op.Max(unit - within, least))
+    boxes = op.Sigmoid(change + logits)
+    return boxes
+
+
 def perceptron(g: Body, part: str, layers: int, x: ir.Value) -> ir.Value:
     """x (...,W) through dense layers with ReLU between them."""
     for number in range(layers):
@@ -33,6 +62,12 @@ def perceptron(g: Body, part: str, layers: int, x: ir.Value) -> ir.Value:
 
 
 def outputs(spec: HeadSpec, place: Place, x: ir.Value, tokens: Tokens, word: Word) -> dict[str, ir.Value]:
-    """The graph's outputs: logits (B,Q,labels) and pred_boxes (B,Q,4)."""
-    logits, pred_boxes = boxes_head(spec, place, x)
+    """The graph's outputs: logits (B,Q,labels) and pred_boxes (B,Q,4); references in the mask's place."""
+    assert spec.boxes is not None
+    _, references = tokens
+    logits, pred_boxes = (
+        boxes_head(spec, place, x)
+        if not spec.boxes.refined or references is None
+        else refined_boxes_head(spec, place, x, references)
+    )
     return {names.LOGITS: logits, names.PRED_BOXES: pred_boxes}

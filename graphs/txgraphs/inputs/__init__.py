@@ -6,12 +6,12 @@ import onnx_ir as ir
 
 from txexport.contracts.names import ATTENTION_MASK
 from txexport.parts.inputs import file_of
-from txexport.spec import QueryStackSpec, SignalStackSpec, StagedStackSpec
+from txexport.spec import MediaStackSpec
 from txgraphs._nodes import Place
 
 
 def signal_embedding(
-    stack: SignalStackSpec | StagedStackSpec | QueryStackSpec,
+    stack: MediaStackSpec,
     place: Place,
     signal: ir.Value,
     attention_mask: ir.Value | None = None,

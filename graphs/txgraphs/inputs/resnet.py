@@ -2,7 +2,7 @@
 
 import onnx_ir as ir
 
-from txexport.spec import BatchNormSpec, ResNetSpec
+from txexport.spec import BatchNormSpec, ResNetLevelsSpec, ResNetSpec
 from txexport.spec.resnet import REDUCTION
 from txgraphs._component import Body, component
 from txgraphs.batch_norm import batch_norm
@@ -22,10 +22,17 @@ def convolution_norm(outputs: int, kernel: int, stride: int, eps: float, g: Body
 
 @component("y")
 def residual_layer(
-    spec: ResNetSpec, inputs: int, outputs: int, stride: int, g: Body, x: ir.Value
+    spec: ResNetSpec | ResNetLevelsSpec,
+    outputs: int,
+    stride: int,
+    projected: bool,
+    pooled: bool,
+    g: Body,
+    x: ir.Value,
 ) -> ir.Value:
     """Two convolutions, or three as a bottleneck, in a residual (He et al. 2016, 3.3 and 4.1).
 
+    A `pooled` residual is halved by means of 2 by 2 places (He et al. 2019, 4.1).
     x (B,inputs,height,width) -> y (B,outputs,height/stride,width/stride), rounded up.
     """
     inner, eps = outputs // REDUCTION, spec.eps
@@ -37,8 +44,10 @@ def residual_layer(
     y = x
     for number, part in enumerate(parts):
         y = convolution_norm(*part, eps, g / f"parts.{number}", g.op.Relu(y) if number else y)
-    if inputs != outputs or stride != 1:
-        x = convolution_norm(outputs, 1, stride, eps, g / "shortcut", x)
+    if pooled:
+        x = g.op.AveragePool(x, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, name="pooled")
+    if projected:
+        x = convolution_norm(outputs, 1, 1 if pooled else stride, eps, g / "shortcut", x)
     y = g.op.Relu(g.op.Add(y, x))
     return y
 
@@ -56,7 +65,8 @@ def resnet_embedding(spec: ResNetSpec, g: Body, pixel_values: ir.Value) -> ir.Va
     for stage, (depth, size) in enumerate(zip(spec.depths, spec.sizes, strict=True)):
         for layer in range(depth):
             stride = 2 if stage and not layer else 1
-            x = residual_layer(spec, inputs, size, stride, g / f"layers.{number}", x)
+            projected = inputs != size or stride != 1
+            x = residual_layer(spec, size, stride, projected, False, g / f"layers.{number}", x)
             number, inputs = number + 1, size
     projected = op.Conv(x, g.weight("project.weight"), g.weight("project.bias"), name="projected")
     x = op.Transpose(projected, perm=[0, 2, 3, 1])

@@ -6,9 +6,17 @@ import torch
 from torch import Tensor
 
 from txexport.parts import last_before_norm, reads_stages, sums_layers
-from txexport.spec import ModelSpec, QueryStackSpec, StackSpec, StagedStackSpec, TextStackSpec
+from txexport.spec import (
+    ModelSpec,
+    ProposalStackSpec,
+    QueryStackSpec,
+    StackSpec,
+    StagedStackSpec,
+    TextStackSpec,
+)
 from txmodels.decoder_stack import KeyValues
 from txmodels.encoder_stack import Encoder, SignalEncoder
+from txmodels.proposal_stack import ProposalEncoder
 from txmodels.query_stack import QueryEncoder
 from txmodels.stack import Given
 from txmodels.staged_stack import StagedEncoder
@@ -21,8 +29,12 @@ def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name:
     return Given(outputs, name, last_before_norm(spec, stack), states, maps)
 
 
-def encoder(spec: StackSpec, weighted: bool) -> Encoder | SignalEncoder | StagedEncoder | QueryEncoder:
+def encoder(
+    spec: StackSpec, weighted: bool
+) -> Encoder | SignalEncoder | StagedEncoder | QueryEncoder | ProposalEncoder:
     """The module of a stack that reads its whole input at once."""
+    if isinstance(spec, ProposalStackSpec):
+        return ProposalEncoder(spec)
     if isinstance(spec, QueryStackSpec):
         return QueryEncoder(spec)
     if isinstance(spec, StagedStackSpec):

@@ -8,6 +8,8 @@ from txexport.spec import HeadSpec
 from txmodels.heads._transform import Tokens
 from txmodels.linear import Linear
 
+LEAST = 1e-5  # of a share of the image that has a logit
+
 
 class BoxesHead(nn.Module):
     """Scores of labels and a box for each of the last vectors, the queries (Carion et al. 2020, 3.2)."""
@@ -16,8 +18,8 @@ class BoxesHead(nn.Module):
         super().__init__()
         assert spec.boxes is not None
         self.spec = spec.boxes
-        self.scores = _layers(hidden_size, spec.boxes.score_layers, spec.labels)
-        self.box = _layers(hidden_size, spec.boxes.box_layers, 4)
+        self.scores = dense_layers(hidden_size, spec.boxes.score_layers, spec.labels)
+        self.box = dense_layers(hidden_size, spec.boxes.box_layers, 4)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x (B,S,W) -> logits (B,Q,labels), pred_boxes (B,Q,4)."""
@@ -32,7 +34,38 @@ class BoxesHead(nn.Module):
         return {names.LOGITS: logits, names.PRED_BOXES: pred_boxes}
 
 
-def _layers(hidden_size: int, layers: int, outputs: int) -> nn.ModuleList:
+class RefinedBoxesHead(nn.Module):
+    """Scores of labels, and changes of the boxes that queries come with (Zhu et al. 2021, A.4)."""
+
+    def __init__(self, spec: HeadSpec, hidden_size: int):
+        super().__init__()
+        assert spec.boxes is not None
+        self.scores = dense_layers(hidden_size, spec.boxes.score_layers, spec.labels)
+        self.box = dense_layers(hidden_size, spec.boxes.box_layers, 4)
+
+    def forward(self, x: Tensor, references: Tensor) -> tuple[Tensor, Tensor]:
+        """x (B,Q,W), references (B,Q,4) -> logits (B,Q,labels), pred_boxes (B,Q,4)."""
+        logits = perceptron(self.scores, x)
+        pred_boxes = refined(perceptron(self.box, x), references)
+        return logits, pred_boxes
+
+    def outputs(self, x: Tensor, tokens: Tokens, word: Tensor | None) -> dict[str, Tensor]:
+        """The graph's outputs: logits (B,Q,labels) and pred_boxes (B,Q,4); references in the mask's place."""
+        _, references = tokens
+        assert references is not None
+        logits, pred_boxes = self(x, references)
+        return {names.LOGITS: logits, names.PRED_BOXES: pred_boxes}
+
+
+def refined(change: Tensor, references: Tensor) -> Tensor:
+    """Changes of logits, boxes (B,Q,4) -> boxes."""
+    within = references.clamp(0, 1)
+    logits = torch.log(within.clamp(min=LEAST) / (1 - within).clamp(min=LEAST))
+    boxes = torch.sigmoid(change + logits)
+    return boxes
+
+
+def dense_layers(hidden_size: int, layers: int, outputs: int) -> nn.ModuleList:
     return nn.ModuleList(
         Linear(hidden_size, outputs if layer == layers - 1 else hidden_size) for layer in range(layers)
     )
@@ -45,6 +78,7 @@ def perceptron(layers: nn.ModuleList, x: Tensor) -> Tensor:
     return x
 
 
-def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> BoxesHead:
+def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> BoxesHead | RefinedBoxesHead:
     """The head of a model's spec."""
-    return BoxesHead(spec, hidden_size)
+    assert spec.boxes is not None
+    return RefinedBoxesHead(spec, hidden_size) if spec.boxes.refined else BoxesHead(spec, hidden_size)

@@ -2,9 +2,9 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import max_pool2d
+from torch.nn.functional import avg_pool2d, max_pool2d
 
-from txexport.spec import BatchNormSpec, ResNetSpec
+from txexport.spec import BatchNormSpec, ResNetLevelsSpec, ResNetSpec
 from txexport.spec.resnet import REDUCTION
 from txmodels.batch_norm import BatchNorm
 
@@ -24,11 +24,22 @@ class ConvolutionNorm(nn.Module):
 
 
 class ResidualLayer(nn.Module):
-    """Two convolutions, or three as a bottleneck, in a residual (He et al. 2016, 3.3 and 4.1)."""
+    """Two convolutions, or three as a bottleneck, in a residual (He et al. 2016, 3.3 and 4.1).
 
-    def __init__(self, spec: ResNetSpec, inputs: int, outputs: int, stride: int):
+    A `pooled` residual is halved by means of 2 by 2 places (He et al. 2019, 4.1).
+    """
+
+    def __init__(
+        self,
+        spec: ResNetSpec | ResNetLevelsSpec,
+        inputs: int,
+        outputs: int,
+        stride: int,
+        projected: bool,
+        pooled: bool = False,
+    ):
         super().__init__()
-        inner, eps = outputs // REDUCTION, spec.eps
+        self.pooled, inner, eps = pooled, outputs // REDUCTION, spec.eps
         parts = (
             [(inputs, inner, 1, 1), (inner, inner, 3, stride), (inner, outputs, 1, 1)]
             if spec.bottleneck
@@ -36,14 +47,15 @@ class ResidualLayer(nn.Module):
         )
         self.parts = nn.ModuleList(ConvolutionNorm(*part, eps) for part in parts)
         self.shortcut: nn.Module = nn.Identity()
-        if inputs != outputs or stride != 1:
-            self.shortcut = ConvolutionNorm(inputs, outputs, 1, stride, eps)
+        if projected:
+            self.shortcut = ConvolutionNorm(inputs, outputs, 1, 1 if pooled else stride, eps)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,inputs,height,width) -> y (B,outputs,height/stride,width/stride), rounded up."""
         y = x
         for number, part in enumerate(self.parts):
             y = part(torch.relu(y) if number else y)
+        x = avg_pool2d(x, 2, 2, ceil_mode=True) if self.pooled else x
         return torch.relu(y + self.shortcut(x))
 
 
@@ -57,7 +69,7 @@ class ResnetEmbedding(nn.Module):
         for stage, (depth, size) in enumerate(zip(spec.depths, spec.sizes, strict=True)):
             for layer in range(depth):
                 stride = 2 if stage and not layer else 1
-                layers.append(ResidualLayer(spec, inputs, size, stride))
+                layers.append(ResidualLayer(spec, inputs, size, stride, inputs != size or stride != 1))
                 inputs = size
         self.layers = nn.ModuleList(layers)
         self.project = nn.Conv2d(inputs, spec.hidden_size, 1)

@@ -5,20 +5,20 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from txexport.parts.part import SignalCase
-from txexport.spec import QueryStackSpec, SignalStackSpec, StagedStackSpec
+from txexport.spec import MediaStackSpec
 
 LARGEST = 9  # the largest batch
 
 
 def noise(
-    stack: SignalStackSpec | StagedStackSpec | QueryStackSpec, random: np.random.Generator, count: int
+    stack: MediaStackSpec, random: np.random.Generator, count: int
 ) -> list[np.ndarray]:
     """`count` signals of the size in the spec."""
     return [random.standard_normal(stack.embedding.shape, np.float32) for _ in range(count)]
 
 
 def signal_cases(
-    stack: SignalStackSpec | StagedStackSpec | QueryStackSpec,
+    stack: MediaStackSpec,
     sizes: Sequence[tuple[str, tuple[int, ...]]] = (),
     seed: int = 0,
 ) -> Iterator[SignalCase]:

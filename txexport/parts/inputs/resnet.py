@@ -46,16 +46,12 @@ class ResNet:
 
     def parameters(self, embedding: ResNetSpec) -> Shapes:
         """The stem, the layers of all stages, and the projection."""
-        shapes = under("stem", _convolution_norm(embedding.channels, embedding.stem, 7))
+        shapes = under("stem", convolution_norm(embedding.channels, embedding.stem, 7))
         for number, (inputs, outputs, stride) in enumerate(layers(embedding)):
-            owner, inner = f"layers.{number}", outputs // REDUCTION
-            parts = [(inputs, outputs, 3), (outputs, outputs, 3)]
-            if embedding.bottleneck:
-                parts = [(inputs, inner, 1), (inner, inner, 3), (inner, outputs, 1)]
-            for part, sizes in enumerate(parts):
-                shapes |= under(f"{owner}.parts.{part}", _convolution_norm(*sizes))
-            if inputs != outputs or stride != 1:
-                shapes |= under(f"{owner}.shortcut", _convolution_norm(inputs, outputs, 1))
+            projected = inputs != outputs or stride != 1
+            shapes |= under(
+                f"layers.{number}", residual_layer(embedding.bottleneck, inputs, outputs, projected)
+            )
         last = embedding.sizes[-1]
         shapes["project.weight"] = (embedding.hidden_size, last, 1, 1)
         return shapes | {"project.bias": (embedding.hidden_size,)}
@@ -127,7 +123,19 @@ def layers(embedding: ResNetSpec) -> list[tuple[int, int, int]]:
     return result
 
 
-def _convolution_norm(inputs: int, outputs: int, kernel: int) -> Shapes:
+def residual_layer(bottleneck: bool, inputs: int, outputs: int, projected: bool) -> Shapes:
+    """The convolutions of a layer, and that of its residual."""
+    inner = outputs // REDUCTION
+    parts = [(inputs, outputs, 3), (outputs, outputs, 3)]
+    if bottleneck:
+        parts = [(inputs, inner, 1), (inner, inner, 3), (inner, outputs, 1)]
+    shapes: Shapes = {}
+    for part, sizes in enumerate(parts):
+        shapes |= under(f"parts.{part}", convolution_norm(*sizes))
+    return shapes | (under("shortcut", convolution_norm(inputs, outputs, 1)) if projected else {})
+
+
+def convolution_norm(inputs: int, outputs: int, kernel: int) -> Shapes:
     """A convolution and a batch norm."""
     shapes: Shapes = {"convolution.weight": (outputs, inputs, kernel, kernel)}
     return shapes | {f"norm.{name}": (outputs,) for name in ("weight", "bias", "mean", "variance")}

@@ -35,7 +35,7 @@ from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
-from txexport.verification.cases import alignment, layers
+from txexport.verification.cases import alignment, layers, ties
 from txexport.verification.cases.decoder_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import Pairs, RolePairs, run_sources, source_of
@@ -106,6 +106,8 @@ def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> 
     result, expected = runner.run(**inputs), reference.encode(inputs)
     _check_complete(result, expected)
     _check_declared(runner, result)
+    if ties.ranks_queries(runner.manifest.spec):
+        expected = ties.in_order(result, expected)
     if case.real is None:
         return [Outcome(name, [(array, expected[name])]) for name, array in result.items()]
     pairs: dict[str, Pairs] = {name: [] for name in result}

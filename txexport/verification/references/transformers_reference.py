@@ -26,6 +26,7 @@ from txexport.contracts.names import (
     LAST_HIDDEN_STATE,
     LOGITS,
     POOLER_OUTPUT,
+    PRED_BOXES,
     PRED_MASKS,
     TEXT,
     VISION,
@@ -128,7 +129,7 @@ class Transformers:
         if isinstance(named.get(PRED_MASKS), torch.Tensor):
             return prompted(self.model, renamed)
         if self.detects:
-            named.pop(LAST_HIDDEN_STATE)  # a detector returns it beside its scores and boxes
+            named = {name: named[name] for name in (LOGITS, PRED_BOXES)}  # without those of its layers
         if self.pooler and LAST_HIDDEN_STATE not in named:  # DPR gives it with output_hidden_states alone
             states = self.model(**renamed, output_hidden_states=True).hidden_states
             named[LAST_HIDDEN_STATE] = states[-1]

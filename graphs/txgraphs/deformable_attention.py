@@ -1,0 +1,59 @@
+"""Attention to a few points near a reference (Zhu et al. 2021, 4.1)."""
+
+import onnx_ir as ir
+
+from txexport.spec import DeformableAttentionSpec
+from txgraphs._component import Body, component
+from txgraphs.linear import linear
+
+
+@component("y")
+def deformable_attention(
+    spec: DeformableAttentionSpec,
+    g: Body,
+    x: ir.Value,
+    references: ir.Value,
+    image: ir.Value,
+    sizes: dict[str, ir.Value],
+) -> ir.Value:
+    """Shares of values at learned offsets from a box's centre, in maps of several sizes.
+
+    x (B,Q,W), boxes (B,Q,4), image (B,S,W) of all levels, rows and columns of each -> y (B,Q,W).
+    """
+    op, heads, points = g.op, spec.num_heads, spec.levels * spec.points
+
+    def ints(*numbers: int) -> ir.Value:
+        return op.Constant(value_ints=[*numbers])
+
+    def number(value: float) -> ir.Value:
+        return op.CastLike(op.Constant(value_float=value), x)
+
+    offsets = op.Reshape(linear(True, g / "offsets", x), ints(0, 0, heads, points, 2))
+    offsets = op.Div(offsets, number(float(spec.points)))  # (B, Q, N, L*P, 2)
+    boxes = op.Unsqueeze(references, ints(2, 3))  # (B, Q, 1, 1, 4)
+    centre = op.Slice(boxes, ints(0), ints(2), ints(4))  # (B, Q, 1, 1, 2)
+    extent = op.Slice(boxes, ints(2), ints(4), ints(4))
+    places = op.Add(centre, op.Mul(op.Mul(offsets, extent), number(spec.scale)))
+    places = op.Sub(op.Mul(places, number(2.0)), number(1.0))
+    queries = op.Shape(x, start=1, end=2)
+    shape = op.Concat(ints(-1), queries, ints(points, 2), axis=0)
+    grid = op.Reshape(op.Transpose(places, perm=[0, 2, 1, 3, 4]), shape)  # (B*N, Q, L*P, 2)
+    shares = op.Reshape(linear(True, g / "shares", x), ints(0, 0, heads, points))
+    shares = op.Transpose(op.Softmax(shares, axis=3), perm=[0, 2, 1, 3])  # (B, N, Q, L*P)
+    shape = op.Concat(ints(-1, 1), queries, ints(points), axis=0)
+    shares = op.Reshape(shares, shape)  # (B*N, 1, Q, L*P)
+    values = op.Transpose(linear(True, g / "v", image), perm=[0, 2, 1])  # (B, W, S)
+    mixed, start = None, ints(0)
+    for level, size in enumerate(sizes.values()):
+        end = op.Add(start, op.ReduceProd(size, keepdims=1))
+        shape = op.Concat(ints(-1, spec.hidden_size // heads), size, axis=0)
+        cells = op.Reshape(op.Slice(values, start, end, ints(2)), shape)  # (B*N, H, rows, columns)
+        start, first, last = end, ints(level * spec.points), ints((level + 1) * spec.points)
+        near = op.Slice(grid, first, last, ints(2))
+        read = op.GridSample(cells, near, mode="linear", name=f"read.{level}")  # (B*N, H, Q, P)
+        weighed = op.Mul(read, op.Slice(shares, first, last, ints(3)))
+        total = op.ReduceSum(weighed, ints(3), keepdims=0)  # (B*N, H, Q)
+        mixed = total if mixed is None else op.Add(mixed, total)
+    shape = op.Concat(op.Shape(x, end=1), ints(spec.hidden_size), queries, axis=0)
+    y = linear(True, g / "o", op.Transpose(op.Reshape(mixed, shape), perm=[0, 2, 1]))
+    return y

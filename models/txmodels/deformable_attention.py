@@ -1,0 +1,47 @@
+"""Attention to a few points near a reference (Zhu et al. 2021, 4.1)."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import grid_sample
+
+from txexport.spec import DeformableAttentionSpec
+from txmodels.linear import Linear
+
+
+class DeformableAttention(nn.Module):
+    """Shares of values at learned offsets from a box's centre, in maps of several sizes."""
+
+    def __init__(self, spec: DeformableAttentionSpec):
+        super().__init__()
+        self.spec, width = spec, spec.hidden_size
+        count = spec.num_heads * spec.levels * spec.points
+        self.offsets = Linear(width, 2 * count)
+        self.shares = Linear(width, count)
+        self.v = Linear(width, width)
+        self.o = Linear(width, width)
+
+    def forward(
+        self, x: Tensor, references: Tensor, image: Tensor, sizes: dict[str, Tensor]
+    ) -> Tensor:
+        """x (B,Q,W), boxes (B,Q,4), image (B,S,W) of all levels, rows and columns of each -> y (B,Q,W)."""
+        spec, heads = self.spec, self.spec.num_heads
+        rows, points = x.shape[0] * heads, spec.levels * spec.points
+        offsets = self.offsets(x).unflatten(2, (heads, points, 2)) / spec.points  # (B, Q, N, L*P, 2)
+        centre, extent = references[:, :, None, None].chunk(2, dim=4)  # (B, Q, 1, 1, 2)
+        places = centre + offsets * extent * spec.scale
+        grid = (2 * places - 1).transpose(1, 2).flatten(0, 1)  # (B*N, Q, L*P, 2)
+        shares = self.shares(x).unflatten(2, (heads, points)).softmax(3)  # (B, Q, N, L*P)
+        shares = shares.transpose(1, 2).reshape(rows, 1, -1, points)  # (B*N, 1, Q, L*P)
+        values = self.v(image).transpose(1, 2)  # (B, W, S)
+        mixed, start = None, 0
+        for level, size in enumerate(sizes.values()):
+            height, width = size.tolist()
+            cells = values[:, :, start : start + height * width].reshape(rows, -1, height, width)
+            start += height * width
+            part = slice(level * spec.points, (level + 1) * spec.points)
+            read = grid_sample(cells, grid[:, :, part], align_corners=False)  # (B*N, H, Q, P)
+            total = (read * shares[..., part]).sum(3)  # (B*N, H, Q)
+            mixed = total if mixed is None else mixed + total
+        assert mixed is not None
+        y: Tensor = self.o(mixed.reshape(x.shape[0], spec.hidden_size, -1).transpose(1, 2))
+        return y
