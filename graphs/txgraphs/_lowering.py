@@ -274,9 +274,21 @@ def lower(functions: Iterable[ir.Function], opset: int) -> list[ir.Function]:
     added = {function.name: function for function in spelled.values() if function.name not in replaced}
     lowered += [ir.serde.deserialize_function(function.to_function_proto()) for function in added.values()]
     for function in lowered:
+        if opset < NAMED_LINEAR:
+            _rename_linear(function)
         function.opset_imports[""] = opset
         function.opset_imports[domain.domain] = 1
     return lowered
+
+
+NAMED_LINEAR = 20  # the first opset whose GridSample calls interpolation by its name in Resize
+
+
+def _rename_linear(function: ir.Function) -> None:
+    """Call the interpolation of GridSample as older opsets do."""
+    for node in function:
+        if node.domain == "" and node.op_type == "GridSample":
+            node.attributes["mode"] = ir.AttrString("mode", "bilinear")
 
 
 def part_relu(function: ir.Function) -> None:

@@ -83,7 +83,8 @@ def test_settings(kind, name, tmp_path):
         with pytest.raises(UnsupportedError, match="expected longest_edge"):
             Images(tmp_path)
         return
-    if kind in ("YolosImageProcessor", "DetrImageProcessor") and name == "an edge":
+    edge = kind in ("YolosImageProcessor", "DetrImageProcessor") and name == "an edge"
+    if edge or (kind == "RTDetrImageProcessor" and name in ("an edge", "one number", "one number an edge")):
         with pytest.raises(UnsupportedError, match="expected height and width, or shortest_edge and longest"):
             Images(tmp_path)
         return

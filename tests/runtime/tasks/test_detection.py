@@ -17,6 +17,7 @@ from txexport.runtime.drawn_boxes import drawn
 from txexport.runtime.tasks.detection import corners_of
 
 SIZES = [(53, 37), (37, 53), (64, 64), (96, 33), (33, 96), (101, 100), (160, 48), (31, 150), (53, 37)]
+SIDES = {"height": 48, "width": 64}  # of a network whose last map has a place for 16 x 16 pixels
 EDGES = {"shortest_edge": 48, "longest_edge": 96}
 LABELS = {"id2label": {number: f"kind {number}" for number in range(5)}}
 
@@ -48,6 +49,8 @@ KINDS = {
     "yolos": ("YolosForObjectDetection", transformers.YolosImageProcessorPil),
     "detr": ("DetrForObjectDetection", transformers.DetrImageProcessorPil),
     "table-transformer": ("TableTransformerForObjectDetection", transformers.DetrImageProcessorPil),
+    "rt_detr": ("RTDetrForObjectDetection", transformers.RTDetrImageProcessorPil),
+    "rt_detr_v2": ("RTDetrV2ForObjectDetection", transformers.RTDetrImageProcessorPil),
 }
 
 
@@ -55,7 +58,7 @@ KINDS = {
 def detector(request, tmp_path_factory):
     folder, (architecture, kind) = tmp_path_factory.mktemp("detector"), KINDS[request.param]
     tiny_checkpoint.save(folder / "in", request.param, architecture, **LABELS)
-    processor = kind(size=EDGES)
+    processor = kind(size=SIDES if kind is transformers.RTDetrImageProcessorPil else EDGES)
     processor.save_pretrained(folder / "in")
     txexport.export(folder / "in", folder / "out", only="native")
     return Detector(folder / "in", txexport.load(folder / "out", device="cpu"), processor)
@@ -114,10 +117,23 @@ def test_thresholds_that_are_none(threshold, detector, photographs):
 
 
 def test_an_image_that_is_too_narrow(detector):
-    if isinstance(detector.processor, transformers.DetrImageProcessorPil):
+    if not isinstance(detector.processor, transformers.YolosImageProcessorPil):
         return  # it rounds to no multiples
     with pytest.raises(InputError, match="an image of 19 x 500 would be resized to 0 x 96; it is too narrow"):
         detector.model.detect(np.zeros((500, 19, 3), np.uint8))
+
+
+def test_an_image_processor_for_other_sizes(tmp_path):
+    """Maps of neighbouring sizes would not fit one another; the original fails as well."""
+    tiny_checkpoint.save(tmp_path / "in", "rt_detr", **LABELS)
+    transformers.RTDetrImageProcessorPil(size={"height": 40, "width": 64}).save_pretrained(tmp_path / "in")
+    txexport.export(tmp_path / "in", tmp_path / "out", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu")
+    with pytest.raises(InputError, match="makes images of 64 x 40, expected multiples of 16; export the ch"):
+        model.detect(np.zeros((40, 64, 3), np.uint8))
+    txexport.export(tmp_path / "in", tmp_path / "sized", image_size=(48, 64), only="native")
+    model = txexport.load(tmp_path / "sized", device="cpu")
+    assert len(model.detect(np.zeros((40, 64, 3), np.uint8), threshold=0.0)) == 7
 
 
 def test_corners_of_boxes():

@@ -23,6 +23,7 @@ ROWS = {
     "dpt": ("DPTImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 2}),
     "segformer": ("SegformerImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
     "detr": ("DetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": False}),
+    "rt_detr": ("RTDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": True}),
     "yolos": ("YolosImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
     "sam": ("SamImageProcessorPil", {}, IMAGE_PROCESSOR, {"size": {"longest_edge": 1000}}),
     "owlvit": ("OwlViTImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 2}),

@@ -48,6 +48,11 @@ YOLOS = {
     "do_pad": True,
     "pad_size": None,
 }
+RT_DETR = {name: value for name, value in YOLOS.items() if name != "max_size"} | {
+    "size": {"height": 640, "width": 640},
+    "do_normalize": False,
+    "do_pad": False,
+}
 DPT = {
     "size": {"height": 384, "width": 384},
     "resample": BICUBIC,
@@ -104,6 +109,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "DINOv3ViTImageProcessor": PLAIN | DINOV3,
     "YolosImageProcessor": PLAIN | YOLOS,
     "DetrImageProcessor": PLAIN | YOLOS,
+    "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
     "SamImageProcessor": PLAIN | SAM,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
@@ -114,6 +120,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 MULTIPLES = {
     "YolosImageProcessor": 16,
     "DetrImageProcessor": 1,
+    "RTDetrImageProcessor": 1,
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
@@ -121,6 +128,7 @@ PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 WITHOUT_CROP = {
     "YolosImageProcessor",
     "DetrImageProcessor",
+    "RTDetrImageProcessor",
     "SegformerImageProcessor",
     "Owlv2ImageProcessor",
 }
@@ -138,6 +146,8 @@ BY_MODEL = {
     "yolos": "YolosImageProcessor",
     "detr": "DetrImageProcessor",
     "table-transformer": "DetrImageProcessor",
+    "rt_detr": "RTDetrImageProcessor",
+    "rt_detr_v2": "RTDetrImageProcessor",
     "sam": "SamImageProcessor",
     "segformer": "SegformerImageProcessor",
     "depth_anything": "DPTImageProcessor",

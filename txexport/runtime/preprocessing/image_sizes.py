@@ -48,7 +48,7 @@ def size_of(options: Mapping[str, Any], multiple: int | None) -> Size:
     size = options["size"]
     if multiple is None:
         return edges("size", size, options["default_to_square"])
-    if isinstance(size, int):
+    if isinstance(size, int) and "max_size" in options:
         size = {"shortest_edge": size, "longest_edge": options["max_size"]}
     if isinstance(size, dict) and size.keys() == {"shortest_edge", "longest_edge"}:
         bounds = size["shortest_edge"], size["longest_edge"]

@@ -1,6 +1,6 @@
 """Objects in images; B images of one size, Q queries, C labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
 import numpy as np
@@ -11,7 +11,7 @@ from txexport.errors import InputError, shown
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Prepared, Source, several
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
-from txexport.runtime.tasks.labels import names, softmax
+from txexport.runtime.tasks.labels import names, sigmoid, softmax
 from txexport.support.arguments import check_count
 from txexport.support.progress import Progress, counting
 
@@ -43,6 +43,8 @@ def detect(
 ) -> list[Detection] | list[list[Detection]]:
     """The objects in an image, or in each of several: those likelier than `threshold`, likeliest first.
 
+    Where labels have probabilities of their own, as in RT-DETR, an object may be there once for each of two.
+
     Boxes are in pixels of the image, as it is after a rotation that its EXIF data ask for; they may reach
     beyond its edges. Only images of equal size after resizing are read together: padding would change what
     the model finds. Raises InputError for an invalid image or threshold.
@@ -51,12 +53,15 @@ def detect(
     check_count("batch_size", batch_size)
     check_threshold(threshold)
     sources, tell = as_sources(images), counting(progress)
-    labels = names(bundle.files.config, bundle.sessions[roles.MODEL].width(LOGITS) - 1)
+    apart = bundle.stage(roles.MODEL).facts.sigmoid_scores
+    width = bundle.sessions[roles.MODEL].width(LOGITS)
+    labels = names(bundle.files.config, width if apart else width - 1)
     results: list[list[Detection]] = []
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
         for image, outputs in each_output(bundle, batch):
-            results.append(_objects(image, outputs, labels, threshold))
+            best = _best_pairs(outputs[LOGITS]) if apart else _best_labels(outputs[LOGITS])
+            results.append(_objects(image, outputs[PRED_BOXES], best, labels, threshold))
         tell(first + len(batch), len(sources))
     return results if several(images) else results[0]
 
@@ -68,17 +73,33 @@ def check_threshold(threshold: object) -> None:
         raise InputError(f"threshold is {shown(threshold)}, expected a number from 0 to below 1")
 
 
-def _objects(
-    image: Prepared, outputs: Mapping[str, np.ndarray], labels: Sequence[str], threshold: float
-) -> list[Detection]:
-    """The objects of an image by its logits (Q,C + 1), the last of no object, and boxes (Q,4)."""
-    chances = softmax(outputs[LOGITS])[:, :-1]  # (Q, C)
+Best = tuple[np.ndarray, np.ndarray, np.ndarray]  # queries (N), their labels (N) and scores (N), best first
+
+
+def _best_labels(logits: np.ndarray) -> Best:
+    """The likeliest label of each query, by logits (Q,C + 1), the last of no object."""
+    chances = softmax(logits)[:, :-1]  # (Q, C)
     best, scores = chances.argmax(axis=1), chances.max(axis=1)  # (Q), (Q)
-    corners = corners_of(outputs[PRED_BOXES], image.height, image.width)  # (Q, 4)
     order = np.argsort(-scores, kind="stable")
+    return order, best[order], scores[order]
+
+
+def _best_pairs(logits: np.ndarray) -> Best:
+    """The likeliest Q pairs of a query and a label, by logits (Q,C): a query may have several labels."""
+    scores = sigmoid(logits).ravel()  # (Q * C)
+    order = np.argsort(-scores, kind="stable")[: len(logits)]
+    return order // logits.shape[1], order % logits.shape[1], scores[order]
+
+
+def _objects(
+    image: Prepared, boxes: np.ndarray, best: Best, labels: Sequence[str], threshold: float
+) -> list[Detection]:
+    """The objects of an image likelier than `threshold`, of boxes (Q,4)."""
+    corners = corners_of(boxes, image.height, image.width)  # (Q, 4)
     return [
-        {"label": labels[best[query]], "score": float(scores[query]), "box": box_of(corners[query])}
-        for query in order[scores[order] > threshold].tolist()
+        {"label": labels[label], "score": float(score), "box": box_of(corners[query])}
+        for query, label, score in zip(*best, strict=True)
+        if score > threshold
     ]
 
 

@@ -138,7 +138,13 @@ def each_output(
 ) -> Iterator[tuple[Prepared, Mapping[str, np.ndarray]]]:
     """Each image, and its row of the outputs; those of one size that follow one another run together."""
     rows = [bundle.files.images.prepared(source) for source in sources]
-    start = 0
+    stride, start = bundle.stage(role).facts.image_stride, 0
+    for height, width in {row.values.shape[1:] for row in rows} if stride else ():
+        if height % stride or width % stride:
+            raise InputError(
+                f"the image processor makes images of {width} x {height}, expected multiples of {stride}; "
+                "export the checkpoint with --image-size"
+            )
     while start < len(rows):
         shape, end = rows[start].values.shape, start + 1
         while end < len(rows) and rows[end].values.shape == shape:
