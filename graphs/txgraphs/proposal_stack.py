@@ -21,7 +21,10 @@ from txgraphs.pyramid import pyramid
 from txgraphs.query_stack import query_layer
 from txgraphs.separate_attention import separate_attention
 
-SIDE, EDGE = 0.05, 0.01  # of the first boxes of the finest map, as a share of the image's; of boxes that are none
+SIDE, EDGE = (
+    0.05,
+    0.01,
+)  # of the first boxes of the finest map, as a share of the image's; of boxes that are none
 LARGE = 3.0e38  # a logit of 1
 
 
@@ -62,8 +65,8 @@ def proposal_layer(
     """
     op, block, width = g.op, spec.object_block, spec.hidden_size
     query, heads = op.Add(x, positions), (spec.objects.num_heads, width)
-    own = separate_attention(*heads, g / "attention", query, query, x)
-    x = norm(block.norm, g / "attention_norm", op.Add(x, own))
+    mixed = separate_attention(*heads, g / "attention", query, query, x)
+    x = norm(block.norm, g / "attention_norm", op.Add(x, mixed))
     query = op.Add(x, positions)
     read = deformable_attention(spec.attention, g / "cross_attention", query, references, image, sizes)
     x = norm(block.norm, g / "cross_attention_norm", op.Add(x, read))
@@ -134,15 +137,15 @@ def proposal_encoder(
 
 @script(domain, default_opset=op)
 def flat_map(x):
-    """x (B,W,R,C) -> places (B,S,W)."""
-    places = op.Transpose(op.Reshape(x, op.Constant(value_ints=[0, 0, -1])), perm=[0, 2, 1])
-    return places
+    """x (B,W,R,C) -> vectors (B,S,W) of its places."""
+    vectors = op.Transpose(op.Reshape(x, op.Constant(value_ints=[0, 0, -1])), perm=[0, 2, 1])
+    return vectors
 
 
 @script(domain, default_opset=op)
-def unflat_map(places, like):
-    """places (B,S,W), a map (B,W,R,C) -> x of the map's shape."""
-    x = op.Reshape(op.Transpose(places, perm=[0, 2, 1]), op.Shape(like))
+def unflat_map(vectors, like):
+    """vectors (B,S,W), a map (B,W,R,C) -> x of the map's shape."""
+    x = op.Reshape(op.Transpose(vectors, perm=[0, 2, 1]), op.Shape(like))
     return x
 
 

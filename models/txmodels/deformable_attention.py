@@ -1,6 +1,5 @@
 """Attention to a few points near a reference (Zhu et al. 2021, 4.1)."""
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import grid_sample
 
@@ -20,16 +19,14 @@ class DeformableAttention(nn.Module):
         self.v = Linear(width, width)
         self.o = Linear(width, width)
 
-    def forward(
-        self, x: Tensor, references: Tensor, image: Tensor, sizes: dict[str, Tensor]
-    ) -> Tensor:
+    def forward(self, x: Tensor, references: Tensor, image: Tensor, sizes: dict[str, Tensor]) -> Tensor:
         """x (B,Q,W), boxes (B,Q,4), image (B,S,W) of all levels, rows and columns of each -> y (B,Q,W)."""
         spec, heads = self.spec, self.spec.num_heads
         rows, points = x.shape[0] * heads, spec.levels * spec.points
         offsets = self.offsets(x).unflatten(2, (heads, points, 2)) / spec.points  # (B, Q, N, L*P, 2)
         centre, extent = references[:, :, None, None].chunk(2, dim=4)  # (B, Q, 1, 1, 2)
-        places = centre + offsets * extent * spec.scale
-        grid = (2 * places - 1).transpose(1, 2).flatten(0, 1)  # (B*N, Q, L*P, 2)
+        locations = centre + offsets * extent * spec.scale
+        grid = (2 * locations - 1).transpose(1, 2).flatten(0, 1)  # (B*N, Q, L*P, 2)
         shares = self.shares(x).unflatten(2, (heads, points)).softmax(3)  # (B, Q, N, L*P)
         shares = shares.transpose(1, 2).reshape(rows, 1, -1, points)  # (B*N, 1, Q, L*P)
         values = self.v(image).transpose(1, 2)  # (B, W, S)

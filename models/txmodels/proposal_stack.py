@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from txexport.spec import FeedForwardSpec, ProposalStackSpec
 from txmodels.deformable_attention import DeformableAttention
 from txmodels.feedforward import FeedForward
-from txmodels.heads.boxes import dense_layers, perceptron, refined
+from txmodels.heads._transform import dense_layers
+from txmodels.heads.boxes import perceptron, refined
 from txmodels.inputs.resnet import ConvolutionNorm
 from txmodels.inputs.resnet_levels import ResnetLevelsEmbedding
 from txmodels.linear import Linear
@@ -16,7 +17,10 @@ from txmodels.query_stack import QueryLayer
 from txmodels.separate_attention import SeparateAttention
 from txmodels.stack import Given
 
-SIDE, EDGE = 0.05, 0.01  # of the first boxes of the finest map, as a share of the image's; of boxes that are none
+SIDE, EDGE = (
+    0.05,
+    0.01,
+)  # of the first boxes of the finest map, as a share of the image's; of boxes that are none
 
 
 class Proposals(nn.Module):
@@ -135,14 +139,14 @@ class ProposalEncoder(nn.Module):
 
 
 def flat_map(x: Tensor) -> Tensor:
-    """x (B,W,R,C) -> places (B,S,W)."""
-    places = x.flatten(2).transpose(1, 2)
-    return places
+    """x (B,W,R,C) -> vectors (B,S,W) of its places."""
+    vectors = x.flatten(2).transpose(1, 2)
+    return vectors
 
 
-def unflat_map(places: Tensor, like: Tensor) -> Tensor:
-    """places (B,S,W), a map (B,W,R,C) -> x of the map's shape."""
-    x = places.transpose(1, 2).reshape(like.shape)
+def unflat_map(vectors: Tensor, like: Tensor) -> Tensor:
+    """vectors (B,S,W), a map (B,W,R,C) -> x of the map's shape."""
+    x = vectors.transpose(1, 2).reshape(like.shape)
     return x
 
 

@@ -72,7 +72,9 @@ class QueryEncoder(nn.Module):
         super().__init__()
         self.spec = spec
         self.embedding = signal_embedding(spec)
-        self.layers = nn.ModuleList(QueryLayer(spec.block, spec.cells, False) for _ in range(spec.cells.num_layers))
+        self.layers = nn.ModuleList(
+            QueryLayer(spec.block, spec.cells, False) for _ in range(spec.cells.num_layers)
+        )
         self.layers_norm = Norm(spec.norm) if spec.pre_norm else nn.Identity()
         self.queries = nn.Embedding(spec.queries, spec.hidden_size)
         self.query_layers = nn.ModuleList(

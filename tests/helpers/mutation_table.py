@@ -13,6 +13,7 @@ from helpers import mutations_of_distances as distances
 from helpers import mutations_of_families as family
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
+from helpers import mutations_of_proposals as proposals
 from helpers import mutations_of_queries as queries
 from helpers import mutations_of_segments as segments
 from helpers import mutations_of_sounds as sounds
@@ -507,6 +508,26 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         queries.stem_one_pixel_later,
     ),
     ("table-transformer", None, "model"): (queries.values_with_positions, queries.padding_is_counted),
+    ("rt_detr", None, "model"): (
+        proposals.aligned_corners,
+        proposals.repeated_borders,
+        proposals.nearest_places,
+        proposals.offsets_from_corners,
+        proposals.undivided_offsets,
+        proposals.shares_of_each_head,
+        proposals.boxes_without_reference,
+        proposals.worst_places,
+        proposals.first_boxes_at_corners,
+        proposals.first_boxes_of_one_size,
+        proposals.rows_for_columns,
+        proposals.positions_of_columns_first,
+        proposals.cross_attention_without_positions,
+        proposals.largest_residuals,
+        proposals.drop_narrow_convolution,
+        proposals.smooth_doubling,
+        queries.linear_residual,
+    ),
+    ("rt_detr_v2", None, "model"): (proposals.twice_as_long_offsets, proposals.worst_places),
     ("segformer", None, "model"): (
         segments.keys_one_vector_earlier,
         segments.unscaled_scores,

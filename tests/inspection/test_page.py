@@ -36,7 +36,12 @@ def test_parts_add_up_to_what_is_counted(model_type, checkpoint_of):
     cache = 0 if found.cache is None else found.cache.total + found.cache.cross_total
     assert sum(part.cache for part in parts(found)) == cache
     norms = sum(group.norms.parameters for stack in found.parts for group in stack.groups)
-    queries = model_type in ("detr", "table-transformer")  # whose layers are no blocks
+    queries = model_type in (
+        "detr",
+        "table-transformer",
+        "rt_detr",
+        "rt_detr_v2",
+    )  # whose layers are no blocks
     assert norms <= found.parameters.components["norms"]
     assert (norms == 0) == queries
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 
-import onnx_ir as ir
 import pytest
 import torch
 import txgraphs.deformable_attention
@@ -148,9 +147,7 @@ def test_refined_boxes():
     references = boxes(B, Q)
     references[0, 0], references[0, 1] = torch.tensor([0.0, 1.0, 1e-7, 1 - 1e-7]), 0.5
     check(refined, txgraphs.heads.boxes.refined, random(B, Q, 4), references)
-    spec = HeadSpec(
-        HeadKind.BOXES, tied=False, bias=True, labels=5, boxes=BoxesSpec(Q, 1, 3, refined=True)
-    )
+    spec = HeadSpec(HeadKind.BOXES, tied=False, bias=True, labels=5, boxes=BoxesSpec(Q, 1, 3, refined=True))
     head = partial(txgraphs.heads.boxes.refined_boxes_head, spec)
     check(RefinedBoxesHead(spec, W), head, random(B, Q, W), references)
 

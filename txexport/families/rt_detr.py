@@ -139,7 +139,7 @@ def _network(config: Config, width: int) -> ResNetLevelsSpec:
     if strides != last or config.values["encode_proj_layers"] != [levels - 1]:
         raise UnsupportedError(
             f"{config.path}: num_feature_levels {levels}, feat_strides {shortened(strides)} and "
-            f"encode_proj_layers {shortened(config.values['encode_proj_layers'])} are not supported together; "
+            f"encode_proj_layers {shortened(config.values['encode_proj_layers'])} are not supported; "
             "expected the last stages of the backbone, and layers over the last of them alone"
         )
     features = network.strings("out_features")
@@ -196,7 +196,12 @@ def table(spec: EncoderSpec) -> Table:
     return Table(rules, NAMING, DROPPED)
 
 
-DEFORMABLE = {"offsets": "sampling_offsets", "shares": "attention_weights", "v": "value_proj", "o": "output_proj"}
+DEFORMABLE = {
+    "offsets": "sampling_offsets",
+    "shares": "attention_weights",
+    "v": "value_proj",
+    "o": "output_proj",
+}
 # Scores of layers before the last, and of training.
 DROPPED = (
     "*.num_batches_tracked",

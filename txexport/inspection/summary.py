@@ -23,6 +23,7 @@ from txexport.spec import (
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
+    ProposalStackSpec,
     QueryStackSpec,
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
@@ -38,7 +39,7 @@ from txexport.spec import (
 
 def outline(spec: StackSpec) -> str:
     """Sizes, positions, norms and windows; " / " separates values that differ from layer to layer."""
-    if isinstance(spec, QueryStackSpec):
+    if isinstance(spec, QueryStackSpec | ProposalStackSpec):
         return ", ".join(_of_queries(spec))
     blocks = spec.blocks
     parts = [
@@ -54,15 +55,21 @@ def outline(spec: StackSpec) -> str:
     return ", ".join(parts)
 
 
-def _of_queries(spec: QueryStackSpec) -> list[str]:
+def _of_queries(spec: QueryStackSpec | ProposalStackSpec) -> list[str]:
     """Layers over places and over queries, and the image that they read."""
-    texts = []
-    for part, over in ((spec.cells, "places"), (spec.objects, f"{spec.queries:,} queries")):
-        network = feed_forward(FeedForwardSpec(spec.hidden_size, part.intermediate_size, spec.activation))
-        size = spec.hidden_size // part.num_heads
+    queries, texts, deformable = f"{spec.queries:,} queries", [], []
+    if isinstance(spec, QueryStackSpec):
+        cells = objects = spec.block
+    else:
+        cells, objects = spec.cell_block, spec.object_block
+        points = f"{spec.attention.points} points in each of {spec.attention.levels} maps"
+        deformable = [f"deformable attention to {points}"]
+    for part, block, over in ((spec.cells, cells, "places"), (spec.objects, objects, queries)):
+        network = feed_forward(FeedForwardSpec(block.hidden_size, part.intermediate_size, block.activation))
+        size = block.hidden_size // part.num_heads
         texts.append(f"{part.num_layers} layers over {over}, {part.num_heads} heads of {size}, {network}")
-    placement = NormPlacement.PRE if spec.pre_norm else NormPlacement.POST
-    return [*texts, *input_of(spec).summary(spec), f"{placement}-norm ({spec.norm.kind})"]
+    placement = NormPlacement.PRE if objects.pre_norm else NormPlacement.POST
+    return [*texts, *deformable, *input_of(spec).summary(spec), f"{placement}-norm ({objects.norm.kind})"]
 
 
 def _depth(spec: StackSpec) -> str:

@@ -95,13 +95,13 @@ def operations(stack: ProposalStackSpec) -> dict[str, int]:
     """The operations of each component behind the embedding for a row, by name."""
     inner, width, queries = stack.embedding.hidden_size, stack.hidden_size, stack.queries
     grids = [rows * columns for rows, columns in stack.embedding.grids]
-    coarse, places = grids[-1], sum(grids)
+    coarse, cells_of_levels = grids[-1], sum(grids)
     cells = 4 * coarse * inner**2 + 2 * coarse**2 * inner + 2 * coarse * inner * stack.cells.intermediate_size
     spec = stack.attention
     count = spec.num_heads * spec.levels * spec.points
-    crossed = queries * width * (3 * count + width) + places * width**2
+    crossed = queries * width * (3 * count + width) + cells_of_levels * width**2
     read = queries * count * width // spec.num_heads
-    own = 4 * queries * width**2 + 2 * queries**2 * width
+    mutual = 4 * queries * width**2 + 2 * queries**2 * width
     network = 2 * queries * width * stack.objects.intermediate_size
     box = queries * width * ((stack.box_layers - 1) * width + 4)
     positions = queries * 2 * width * (4 + width)
@@ -109,10 +109,10 @@ def operations(stack: ProposalStackSpec) -> dict[str, int]:
     return {
         "layers": 2 * stack.cells.num_layers * cells,
         "pyramid": 2 * _pyramid_products(stack.pyramid, grids),
-        "levels": 2 * places * inner * width,
-        "proposals": 2 * (places * width * (width + stack.labels) + box),
+        "levels": 2 * cells_of_levels * inner * width,
+        "proposals": 2 * (cells_of_levels * width * (width + stack.labels) + box),
         "query_position": 2 * layers * positions,
-        "query_layers": 2 * layers * (own + crossed + read + network),
+        "query_layers": 2 * layers * (mutual + crossed + read + network),
         "boxes": 2 * (layers - 1) * box,
     }
 

@@ -182,7 +182,9 @@ def _queries(stack: QueryStackSpec) -> Shapes:
     for name, (part, _, cells) in query_layers(stack).items():
         network = FeedForwardSpec(width, part.intermediate_size, stack.activation)
         for layer in range(part.num_layers):
-            parts = {"attention": proposals.separate(width)} | ({"cross_attention": proposals.separate(width)} if cells else {})
+            parts = {"attention": proposals.separate(width)} | (
+                {"cross_attention": proposals.separate(width)} if cells else {}
+            )
             for sublayer, inner in (parts | {"feed_forward": feed_forward(network)}).items():
                 shapes |= under(f"{name}.{layer}.{sublayer}", inner)
                 shapes |= under(f"{name}.{layer}.{sublayer}_norm", norm(stack.norm))

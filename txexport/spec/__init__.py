@@ -76,7 +76,7 @@ from txexport.spec.segments import SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
-from txexport.spec.stack import SignalStackSpec, MediaStackSpec, StackSpec, TextStackSpec
+from txexport.spec.stack import MediaStackSpec, SignalStackSpec, StackSpec, TextStackSpec
 from txexport.spec.staged import ConvolvedMergingSpec, MergingSpec, StagedStackSpec, StageSpec
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
@@ -146,17 +146,17 @@ __all__ = [
     "PositionNorm",
     "PositionSpec",
     "PositionedAttentionSpec",
+    "PromptableSpec",
     "ProposalStackSpec",
     "PyramidSpec",
     "QueryBlockSpec",
-    "PromptableSpec",
     "QueryLayersSpec",
     "QueryStackSpec",
-    "ResNetLevelsSpec",
     "ReducedAttentionSpec",
     "RelativeKeyAttentionSpec",
     "RelativeSpec",
     "RelativeVectorsSpec",
+    "ResNetLevelsSpec",
     "ResNetSpec",
     "RotarySpec",
     "RotatedInputAttentionSpec",

@@ -118,7 +118,7 @@ class EncoderSpec:
             )
 
     def _check_boxes(self, boxes: BoxesSpec) -> None:
-        """Raise SpecError where boxes are refined that the stack does not return, or those of other labels."""
+        """Raise SpecError where the stack returns no boxes to refine, or scores other labels."""
         stack = self.encoder
         proposed = isinstance(stack, ProposalStackSpec)
         if boxes.refined != proposed:

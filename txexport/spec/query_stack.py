@@ -25,7 +25,7 @@ class QueryLayersSpec:
 
 @dataclass(frozen=True)
 class QueryBlockSpec:
-    """What layers have in common: norms that follow sublayers, or precede them with `pre_norm`."""
+    """The norm and the activation of layers; norms follow sublayers, or with `pre_norm` precede them."""
 
     norm: NormSpec
     activation: Activation
@@ -87,5 +87,5 @@ class QueryStackSpec:
 
     @property
     def block(self) -> QueryBlockSpec:
-        """What its layers have in common."""
+        """The norm and the activation of its layers."""
         return QueryBlockSpec(self.norm, self.activation, self.pre_norm)

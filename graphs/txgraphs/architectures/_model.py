@@ -6,7 +6,14 @@ import onnx_ir as ir
 
 from txexport.contracts import Signature
 from txexport.parts import last_before_norm, reads_stages, sums_layers
-from txexport.spec import MediaStackSpec, ModelSpec, ProposalStackSpec, QueryStackSpec, StackSpec, StagedStackSpec
+from txexport.spec import (
+    MediaStackSpec,
+    ModelSpec,
+    ProposalStackSpec,
+    QueryStackSpec,
+    StackSpec,
+    StagedStackSpec,
+)
 from txgraphs._graph import Graph
 from txgraphs.encoder_stack import signal_encoder
 from txgraphs.proposal_stack import proposal_encoder

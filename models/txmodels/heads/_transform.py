@@ -8,7 +8,8 @@ from txmodels.activation import activation
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 
-Tokens = tuple[Tensor | None, Tensor | None]  # input_ids and attention_mask (B,S), if there are any
+# input_ids and attention_mask (B,S), if there are any; of a detector references (B,Q,4) in the mask's place.
+Tokens = tuple[Tensor | None, Tensor | None]
 
 
 class Transform(nn.Module):
@@ -39,3 +40,10 @@ class Transform(nn.Module):
         weight = word if self.weight is None else self.weight
         assert weight is not None
         return nn.functional.linear(x, weight, self.bias)
+
+
+def dense_layers(hidden_size: int, layers: int, outputs: int) -> nn.ModuleList:
+    """Dense layers from `hidden_size` numbers to `outputs`."""
+    return nn.ModuleList(
+        Linear(hidden_size, outputs if layer == layers - 1 else hidden_size) for layer in range(layers)
+    )

@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from txexport.contracts import names
 from txexport.spec import HeadSpec
-from txmodels.heads._transform import Tokens
-from txmodels.linear import Linear
+from txmodels.heads._transform import Tokens, dense_layers
 
 LEAST = 1e-5  # of a share of the image that has a logit
 
@@ -63,12 +62,6 @@ def refined(change: Tensor, references: Tensor) -> Tensor:
     logits = torch.log(within.clamp(min=LEAST) / (1 - within).clamp(min=LEAST))
     boxes = torch.sigmoid(change + logits)
     return boxes
-
-
-def dense_layers(hidden_size: int, layers: int, outputs: int) -> nn.ModuleList:
-    return nn.ModuleList(
-        Linear(hidden_size, outputs if layer == layers - 1 else hidden_size) for layer in range(layers)
-    )
 
 
 def perceptron(layers: nn.ModuleList, x: Tensor) -> Tensor:

@@ -10,9 +10,7 @@ from txexport.spec import MediaStackSpec
 LARGEST = 9  # the largest batch
 
 
-def noise(
-    stack: MediaStackSpec, random: np.random.Generator, count: int
-) -> list[np.ndarray]:
+def noise(stack: MediaStackSpec, random: np.random.Generator, count: int) -> list[np.ndarray]:
     """`count` signals of the size in the spec."""
     return [random.standard_normal(stack.embedding.shape, np.float32) for _ in range(count)]
 

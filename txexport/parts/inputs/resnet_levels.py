@@ -64,19 +64,19 @@ class ResNetLevels:
     def operations(self, embedding: ResNetLevelsSpec) -> int:
         """The convolutions of an image of `image_size`."""
         height, width = embedding.image_size
-        half, places = embedding.stem // 2, height // 2 * (width // 2)
-        products = places * 9 * half * (embedding.channels + half + embedding.stem)
-        places //= 4
+        half, cells = embedding.stem // 2, height // 2 * (width // 2)
+        products = cells * 9 * half * (embedding.channels + half + embedding.stem)
+        cells //= 4
         for layer in layers(embedding):
             inputs, outputs, stride, projected, _ = layer.sizes
-            before, inner = places, outputs // REDUCTION
-            places //= stride**2
+            before, inner = cells, outputs // REDUCTION
+            cells //= stride**2
             if embedding.bottleneck:
-                products += before * inputs * inner + places * (9 * inner**2 + inner * outputs)
+                products += before * inputs * inner + cells * (9 * inner**2 + inner * outputs)
             else:
-                products += places * 9 * (inputs + outputs) * outputs
-            products += places * inputs * outputs * projected
-            products += places * outputs * embedding.hidden_size * (layer.level is not None)
+                products += cells * 9 * (inputs + outputs) * outputs
+            products += cells * inputs * outputs * projected
+            products += cells * outputs * embedding.hidden_size * (layer.level is not None)
         return 2 * products
 
     def summary(self, stack: ProposalStackSpec) -> list[str]:

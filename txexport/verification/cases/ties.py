@@ -20,7 +20,7 @@ def ranks_queries(spec: Mapping[str, Any]) -> bool:
 
 
 def in_order(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The expected outputs (B,Q,...) with queries in the order of the graph's, which differs by REACH at most.
+    """The expected outputs (B,Q,...) with queries in the graph's order, which differs by REACH at most.
 
     Each of the graph's queries is compared with the most similar of those near its place, and none with two.
     """
