@@ -34,7 +34,13 @@ def test_table_of_families_is_that_of_the_rows():
 def test_every_family_is_named():
     """By its usual name, without hyphens and capitals; a close variant by its parent's."""
     plain = re.sub(r"[\W_]", "", README.split("## What can be exported")[1].split("##")[0]).lower()
-    other = {"openai-gpt": "gpt", "cohere": "commandr", "cohere2": "commandr", "gemma3_text": "gemma3"}
+    other = {
+        "openai-gpt": "gpt",
+        "cohere": "commandr",
+        "cohere2": "commandr",
+        "sam2_video": "sam2",
+        "gemma3_text": "gemma3",
+    }
     other |= {"clip_text_model": "clip", "clip_vision_model": "clip", "blenderbot-small": "blenderbot"}
     other |= {"modernbert-decoder": "modernbert", "roberta-prelayernorm": "roberta"}
     other |= {"xlm-roberta-xl": "xlmroberta", "siglip_text_model": "siglip", "siglip_vision_model": "siglip"}

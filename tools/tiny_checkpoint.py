@@ -361,6 +361,43 @@ SAM = {
         "iou_head_hidden_dim": 12,
     },
 }
+SAM2 = {
+    "vision_config": {
+        "backbone_config": {
+            "model_type": "sam2_hiera_det_model",
+            "hidden_size": 8,
+            "image_size": [96, 96],
+            "window_positional_embedding_background_size": [3, 5],
+            "blocks_per_stage": [1, 2, 3, 2],
+            "embed_dim_per_stage": [8, 16, 24, 40],
+            "num_attention_heads_per_stage": [1, 2, 3, 5],
+            "window_size_per_stage": [8, 4, 4, 2],
+            "global_attention_blocks": [4],
+            "mlp_ratio": 2.0,
+        },
+        "backbone_channel_list": [40, 24, 16, 8],
+        "backbone_feature_sizes": [[24, 24], [12, 12], [6, 6]],
+        "fpn_hidden_size": 16,
+    },
+    "prompt_encoder_config": {"hidden_size": 16, "image_size": 96, "mask_input_channels": 4},
+    "mask_decoder_config": {
+        "hidden_size": 16,
+        "mlp_dim": 20,
+        "num_attention_heads": 2,
+        "iou_head_hidden_dim": 12,
+        "dynamic_multimask_stability_delta": 0.001,  # so that some masks are stable, and others are not
+        "dynamic_multimask_stability_thresh": 0.9,
+    },
+}
+SAM2_VIDEO = SAM2 | {
+    "image_size": 96,
+    **{f"memory_attention_{name}": 16 for name in ("hidden_size", "feed_forward_hidden_size")},
+    "memory_attention_num_layers": 1,
+    "memory_attention_rope_feat_sizes": [6, 6],
+    **{f"memory_encoder_{name}": size for name, size in (("hidden_size", 16), ("output_channels", 8))},
+    **{f"{name}_embed_dim": 16 for name in ("mask_downsampler", "memory_fuser")},
+    "memory_fuser_intermediate_dim": 20,
+}
 BEIT = VIT | {"image_size": 30, "use_relative_position_bias": True, "layer_scale_init_value": 0.3}
 DETR = {
     "backbone_config": {
@@ -564,6 +601,8 @@ FAMILIES = {
     ),
     "segformer": ("SegformerForSemanticSegmentation", SEGFORMER),
     "sam": ("SamModel", SAM),
+    "sam2": ("Sam2Model", SAM2),
+    "sam2_video": ("Sam2VideoModel", SAM2_VIDEO),
     "beit": ("BeitModel", BEIT),
     "data2vec-vision": (
         "Data2VecVisionModel",
@@ -628,6 +667,9 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
             tensor.copy_(1 + 0.3 * noise if is_scale else spread * noise)
             if name.endswith("running_var"):
                 tensor.copy_(1 + noise**2)
+        if model_type in ("sam2", "sam2_video"):  # one tensor under two names in published files
+            points = model.prompt_encoder.shared_embedding.positional_embedding
+            points.copy_(model.shared_image_embedding.positional_embedding)
     return model
 
 

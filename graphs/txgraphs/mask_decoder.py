@@ -1,9 +1,11 @@
 """Masks of an image for prompts, and scores of them."""
 
-import onnx_ir as ir
-from onnxscript import script
+from functools import cache
 
-from txexport.spec import Activation, MaskDecoderSpec
+import onnx_ir as ir
+from onnxscript import OnnxFunction, script
+
+from txexport.spec import Activation, MaskDecoderSpec, StabilitySpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.activation import activation
@@ -12,38 +14,97 @@ from txgraphs.norm import norm
 from txgraphs.two_way import two_way
 
 
-@component("masks", "scores")
+@component("masks", "scores", "objects")
 def mask_decoder(
-    spec: MaskDecoderSpec, g: Body, image: ir.Value, positions: ir.Value, prompts: ir.Value
-) -> tuple[ir.Value, ir.Value]:
+    spec: MaskDecoderSpec,
+    g: Body,
+    image: ir.Value,
+    positions: ir.Value,
+    prompts: ir.Value,
+    **maps: ir.Value,
+) -> tuple[ir.Value, ...]:
     """Logits of masks and their scores, of every group of prompts (Kirillov et al. 2023, A).
 
-    image and positions (B,W,R,C), prompts (B,P,N,W) -> masks (B,P,M,4R,4C), scores (B,P,M).
+    image and positions (B,W,R,C), prompts (B,P,N,W) -> masks (B,P,M,4R,4C), scores (B,P,M). With
+    object_score, `maps` has finer (B,W/4,2R,2C) and finest (B,W/8,4R,4C) of the image, and objects (B,P,1)
+    follow.
     """
     op, gelu, doubling = g.op, activation(Activation.GELU), {"kernel_shape": [2, 2], "strides": [2, 2]}
-    learned = op.Concat(g.weight("score_token.weight"), g.weight("mask_tokens.weight"), axis=0)
+    tokens_of = ["object_token"] * spec.object_score + ["score_token", "mask_tokens"]
+    learned, first_mask = (
+        op.Concat(*(g.weight(f"{token}.weight") for token in tokens_of), axis=0),
+        len(tokens_of) - 1,
+    )
     tokens = g.call(with_learned, learned, prompts)  # (B*P, T, W)
     shape = op.Constant(value_ints=[1, -1, 1, 1])
     plain = g.call(of_each, op.Add(image, op.Reshape(g.weight("no_mask.weight"), shape)), prompts)
     x, y = two_way(spec.layers, g / "layers", tokens, plain, g.call(of_each, positions, prompts))
     grid = g.call(as_map, y, image)  # (B*P, W, R, C)
     doubled = op.ConvTranspose(grid, g.weight("upscale.weight"), g.weight("upscale.bias"), **doubling)
+    doubled = g.call(of_image, doubled, maps["finer"]) if spec.object_score else doubled
     normed = norm(spec.norm, g / "upscale_norm", op.Transpose(doubled, perm=[0, 2, 3, 1]))
     features = op.Transpose(g.call(gelu, normed), perm=[0, 3, 1, 2])
     features = op.ConvTranspose(
         features, g.weight("upscale_again.weight"), g.weight("upscale_again.bias"), **doubling
     )
+    features = g.call(of_image, features, maps["finest"]) if spec.object_score else features
     features = g.call(gelu, features)  # (B*P, W/8, 4R, 4C)
     vectors = []
     for mask in range(spec.masks):
-        token = op.Gather(x, op.Constant(value_ints=[1 + mask]), axis=1)  # (B*P, 1, W)
+        token = op.Gather(x, op.Constant(value_ints=[first_mask + mask]), axis=1)  # (B*P, 1, W)
         vectors.append(perceptron(g, f"vectors.{mask}", 3, token))
     every = op.Concat(*vectors, axis=1)  # (B*P, M, W/8)
     flat = op.Reshape(features, op.Constant(value_ints=[0, 0, -1]))
     masks = g.call(grouped_masks, op.MatMul(every, flat, name="products"), features, prompts)
-    first = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B*P, W)
+    first = op.Gather(x, op.Constant(value_int=first_mask - 1), axis=1)  # (B*P, W)
     scores = g.call(grouped, perceptron(g, "score", spec.score_layers, first), prompts)
-    return masks, scores
+    if not spec.object_score:
+        return masks, scores
+    token = op.Gather(x, op.Constant(value_int=0), axis=1)  # (B*P, W)
+    scores, objects = op.Sigmoid(scores), g.call(grouped, perceptron(g, "object", 3, token), prompts)
+    if spec.stability is not None:
+        masks, scores = g.call(stable_first(spec.stability), masks, scores)
+    return masks, scores, objects
+
+
+@script(domain, default_opset=op)
+def of_image(features, finer):
+    """features (B*P,W,R,C) of every group of prompts, plus the map (B,W,R,C) of its image."""
+    shape = op.Concat(op.Shape(finer, end=1), op.Constant(value_ints=[-1]), op.Shape(finer, start=1), axis=0)
+    groups = op.Reshape(features, shape) + op.Unsqueeze(finer, op.Constant(value_ints=[1]))  # (B, P, W, R, C)
+    y = op.Reshape(groups, op.Shape(features))
+    return y
+
+
+@cache
+def stable_first(spec: StabilitySpec) -> OnnxFunction:
+    """masks (B,P,M,R,C), scores (B,P,M) -> the same, an unstable first one replaced by the likeliest."""
+    high, low, least = spec.delta, -spec.delta, spec.threshold
+
+    @script(domain, default_opset=op)
+    def stable_first(masks, scores):
+        zero, one, axis = (
+            op.Constant(value_ints=[0]),
+            op.Constant(value_ints=[1]),
+            op.Constant(value_ints=[2]),
+        )
+        size, sides = op.Shape(scores, start=2), op.Constant(value_ints=[3, 4])
+        first, others = op.Slice(masks, zero, one, axis), op.Slice(masks, one, size, axis)
+        first_score, other_scores = op.Slice(scores, zero, one, axis), op.Slice(scores, one, size, axis)
+        above = op.Cast(op.Greater(first, op.CastLike(op.Constant(value_float=high), first)), to=1)
+        below = op.Cast(op.Greater(first, op.CastLike(op.Constant(value_float=low), first)), to=1)
+        inner = op.ReduceSum(above, sides, keepdims=0)  # (B, P, 1)
+        outer = op.ReduceSum(below, sides, keepdims=0)
+        unit = op.Constant(value_float=1.0)
+        share = op.Where(op.Greater(outer, op.Constant(value_float=0.0)), inner / op.Max(outer, unit), unit)
+        stable = op.GreaterOrEqual(share, op.Constant(value_float=least))
+        best = op.ArgMax(other_scores, axis=2)  # (B, P, 1)
+        likeliest = op.Unsqueeze(op.GatherND(others, best, batch_dims=2), axis)  # (B, P, 1, R, C)
+        score = op.Where(stable, first_score, op.GatherElements(other_scores, best, axis=2))
+        mask = op.Where(op.Unsqueeze(stable, sides), first, likeliest)
+        return op.Concat(mask, others, axis=2), op.Concat(score, other_scores, axis=2)
+
+    return stable_first
 
 
 @script(domain, default_opset=op)

@@ -3,12 +3,13 @@
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.spec import ConvolvedMergingSpec, MergingSpec
+from txexport.spec import ConvolvedMergingSpec, MergingSpec, QueryPoolingSpec, StageMergingSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._nodes import Nodes
 from txgraphs.linear import linear
 from txgraphs.norm import norm
+from txgraphs.query_pooling import query_pooling
 
 
 @component("y")
@@ -39,8 +40,11 @@ def convolved_merging(spec: ConvolvedMergingSpec, g: Body, x: ir.Value) -> ir.Va
     return y
 
 
-def merging(spec: MergingSpec | ConvolvedMergingSpec, g: Nodes, x: ir.Value) -> ir.Value:
-    """The merging between two stages."""
+def merging(spec: StageMergingSpec, g: Nodes, x: ir.Value) -> ir.Value:
+    """The merging between two stages, or the layer that pools."""
+    if isinstance(spec, QueryPoolingSpec):
+        y: ir.Value = query_pooling(spec, g, x)
+        return y
     merged: ir.Value = (
         patch_merging(spec, g, x) if isinstance(spec, MergingSpec) else convolved_merging(spec, g, x)
     )

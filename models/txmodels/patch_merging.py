@@ -3,9 +3,10 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txexport.spec import ConvolvedMergingSpec, MergingSpec
+from txexport.spec import ConvolvedMergingSpec, MergingSpec, QueryPoolingSpec, StageMergingSpec
 from txmodels.linear import Linear
 from txmodels.norm import Norm
+from txmodels.query_pooling import QueryPooling
 
 
 class PatchMerging(nn.Module):
@@ -42,8 +43,10 @@ class ConvolvedMerging(nn.Module):
         return y
 
 
-def merging(spec: MergingSpec | ConvolvedMergingSpec) -> nn.Module:
-    """The merging between two stages."""
+def merging(spec: StageMergingSpec) -> nn.Module:
+    """The merging between two stages, or the layer that pools."""
+    if isinstance(spec, QueryPoolingSpec):
+        return QueryPooling(spec)
     return PatchMerging(spec) if isinstance(spec, MergingSpec) else ConvolvedMerging(spec)
 
 

@@ -156,7 +156,36 @@ READ = tiny_checkpoint.DEPTH["backbone_config"]
 RESIZED = tiny_checkpoint.VIT | {"model_type": "dinov2", "mlp_ratio": 2}
 SINUSOIDAL = {"model_type": "trocr", "use_learned_position_embeddings": False}
 SEEN = tiny_checkpoint.CAPTIONS["decoder"] | {"cross_attention_hidden_size": 36}
+SAM2 = tiny_checkpoint.SAM2
+VISION = SAM2["vision_config"]
+BACKBONE = VISION["backbone_config"]
+
+
+def sam2_backbone(**values):
+    """The config of SAM 2 with other values of its backbone."""
+    return {"vision_config": VISION | {"backbone_config": BACKBONE | values}}
+
+
 UNSUPPORTED = [
+    ("sam2", {"vision_config": VISION | {"fpn_kernel_size": 3}}, "fpn_kernel_size=3 is not supported"),
+    ("sam2", {"vision_config": VISION | {"num_feature_levels": 2}}, "num_feature_levels=2 is not supported"),
+    ("sam2", {"vision_config": VISION | {"fpn_top_down_levels": [3]}}, "top_down is () for 4 stages"),
+    ("sam2", sam2_backbone(query_stride=[4, 4]), "query_stride=[4, 4] is not supported; expected [2, 2]"),
+    ("sam2", sam2_backbone(num_query_pool_stages=2), "num_query_pool_stages=2 is not supported; expected 3"),
+    ("sam2", sam2_backbone(patch_padding=[2, 2]), "patch_padding=[2, 2] is not supported; expected [3, 3]"),
+    ("sam2", sam2_backbone(patch_kernel_size=[4, 4], patch_padding=[2, 2]), "expected odd numbers from 5"),
+    ("sam2", sam2_backbone(global_attention_blocks=[3]), "expected 2 layers or more, the first with windows"),
+    ("sam2", sam2_backbone(window_size_per_stage=[8, 4, 3, 2]), "windows of 3 by 3, a stride of 2"),
+    (
+        "sam2",
+        {"mask_decoder_config": SAM2["mask_decoder_config"] | {"num_hidden_layers": 3}},
+        "num_hidden_layers=3 is not supported; expected 2",
+    ),
+    (
+        "sam2",
+        {"prompt_encoder_config": SAM2["prompt_encoder_config"] | {"image_size": 100}},
+        "image_size is 100, expected a multiple of 16",
+    ),
     ("moonshine", {"decoder_num_attention_heads": 4}, "decoder_num_attention_heads=4"),
     ("moonshine", {"encoder_num_key_value_heads": 1}, "encoder_num_key_value_heads=1"),
     ("moonshine", {"head_dim": 10}, "head_dim=10"),

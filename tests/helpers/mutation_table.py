@@ -11,6 +11,7 @@ from helpers import mutations_of_depth as depth
 from helpers import mutations_of_descriptions as descriptions
 from helpers import mutations_of_distances as distances
 from helpers import mutations_of_families as family
+from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_proposals as proposals
@@ -486,6 +487,27 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         masks.image_without_positions,
         masks.linear_upscaling,
         masks.scores_of_the_first_mask,
+        masks.drop_no_mask,
+    ),
+    ("sam2", None, "vision_encoder"): (
+        hiera.means_of_squares,
+        hiera.unscaled_pooled_scores,
+        hiera.residual_before_the_norm,
+        hiera.background_alone,
+        hiera.turned_window,
+        hiera.without_top_down,
+        hiera.with_memory,
+        segments.patches_without_border,
+    ),
+    ("sam2", None, "prompt_encoder_mask_decoder"): (
+        hiera.none_is_padding,
+        hiera.corners_exchanged,
+        hiera.without_finest_map,
+        hiera.scores_without_sigmoid,
+        hiera.object_of_another_token,
+        hiera.unstable_is_given,
+        hiera.least_likely_instead,
+        masks.corners_of_pixels,
         masks.drop_no_mask,
     ),
     ("beit", None, "model"): (

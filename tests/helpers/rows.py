@@ -50,6 +50,11 @@ BIASES = {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifi
 
 WIDER = {"attention_window": 10, "pad_token_id": 7, "type_vocab_size": 2}
 
+ANY_MASK = {
+    "mask_decoder_config": {"dynamic_multimask_via_stability": False},
+    "vision_config": {"fpn_top_down_levels": [0, 1, 2, 3]},
+}
+
 HELIUM_BIASES = {"attention_bias": True, "mlp_bias": True}
 
 ENCODERS = [
@@ -581,6 +586,9 @@ OTHERS = [
     Row("segformer", "SegformerForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),
     Row("sam", "SamModel", MASKS),
+    Row("sam2", "Sam2Model", MASKS),
+    Row("sam2", "Sam2Model", MASKS, "no stability, coarser maps everywhere", ANY_MASK),
+    Row("sam2_video", "Sam2VideoModel", MASKS),
     Row("beit", "BeitModel", SEE),
     Row("beit", "BeitForImageClassification", LABEL, "5 labels", LABELS),
     Row("beit", "BeitForImageClassification", LABEL, "first vector, positions", FIRST_VECTOR),

@@ -45,6 +45,8 @@ ELSEWHERE |= dict.fromkeys(("detr", "table-transformer"), 3145)  # a backbone th
 # Batch norms that training leaves and statistics of the others, less scores of earlier layers and of noise.
 ELSEWHERE |= dict.fromkeys(("rt_detr", "rt_detr_v2"), 968 - 2 * (16 * 2 + 2) - 3 * 16)
 ELSEWHERE |= {"sam": -115}  # a mask as a prompt
+# The same, with frequencies that training leaves; and memories of other images.
+ELSEWHERE |= {"sam2": -115 + 2 * 8, "sam2_video": -115 + 2 * 8 - 171_321}
 ELSEWHERE |= {"segformer": 2 * 18}  # the mean and the variance of a batch norm
 ELSEWHERE |= {"wav2vec2-bert": -48}
 ELSEWHERE |= {"parakeet_ctc": 2 * 2 * 48}  # means and variances of batch norms, which training counts

@@ -25,7 +25,8 @@ INPUT_FEATURES = "input_features"  # (B,bands,frames), (B,frames,bands) with a m
 INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 
 # Prompts of masks, and the places of an image that they are for
-IMAGE_EMBEDDINGS = "image_embeddings"  # (B,W,R,C)
+IMAGE_EMBEDDINGS = "image_embeddings"  # (B,W,R,C), or of several maps, the finest first, IMAGE_MAPS
+IMAGE_MAPS = tuple(f"{IMAGE_EMBEDDINGS}.{level}" for level in range(3))
 IMAGE_POSITIONS = "image_positional_embeddings"  # (B,W,R,C)
 INPUT_POINTS = "input_points"  # (B,P,N,2): x and y in pixels of the image after resizing
 INPUT_LABELS = "input_labels"  # (B,P,N)
@@ -50,6 +51,7 @@ PRED_BOXES = "pred_boxes"  # (B,Q,4): centre, width, height, as shares of the im
 PREDICTED_DEPTH = "predicted_depth"  # (B,height,width), of the pixels of whole patches
 IOU_SCORES = "iou_scores"  # (B,P,M): the estimated intersection over union of each mask
 PRED_MASKS = "pred_masks"  # (B,P,M,4R,4C): logits
+OBJECT_SCORES = "object_score_logits"  # (B,P,1): of whether there is an object
 EMBEDDINGS = "embeddings"  # (B,D): a speaker's vector
 LOGITS_PER_TEXT = "logits_per_text"  # (T,I)
 LOGITS_PER_IMAGE = "logits_per_image"  # (I,T)
@@ -75,7 +77,8 @@ LOGITS_LENGTH = "logits_length"
 NUM_HEADS, HEAD_DIM = "num_heads", "head_dim"  # of a graph that takes any
 NUM_CHOICES = "num_choices"
 POINT_BATCH_SIZE = "point_batch_size"  # groups of prompts, each of one object
-NUM_POINTS = "num_points"
+LABEL_BATCH_SIZE = "label_batch_size"  # the same where points may be of one group, and none
+NUM_POINTS, NUM_BOXES = "num_points", "num_boxes"
 NUM_QUERIES = "num_queries"  # texts that are compared with an image
 HEIGHT, WIDTH = "height", "width"
 MASK_HEIGHT, MASK_WIDTH = "mask_height", "mask_width"

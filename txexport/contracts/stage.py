@@ -21,7 +21,7 @@ POSITIONS = "positions"
 SCORED = "scored"  # the indices of the tokens whose logits are computed
 CACHE = "cache"  # keys and values of earlier steps, and their lengths
 IMAGE, SOUND = "image", "sound"
-PROMPTS = "prompts"  # points, with the corners of boxes, and their labels
+PROMPTS = "prompts"  # points and their labels, with the corners of boxes or beside boxes
 MEDIA = frozenset({IMAGE, SOUND})
 
 OF_INPUT = {
@@ -39,6 +39,7 @@ OF_INPUT = {
     names.INPUT_VALUES: SOUND,
     names.INPUT_POINTS: PROMPTS,
     names.INPUT_LABELS: PROMPTS,
+    names.INPUT_BOXES: PROMPTS,
 }
 SOURCES = frozenset({*OF_INPUT.values(), GENERATED})
 

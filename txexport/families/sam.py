@@ -75,11 +75,7 @@ def _vision(config: Config) -> StagedStackSpec:
     inner = config.values.get("mlp_dim") or int(width * config.number("mlp_ratio", 4.0))
     network = FeedForwardSpec(width, inner, config.activation("hidden_act", "gelu"))
     window, layers = config.integer("window_size", 14), config.count("num_hidden_layers")
-    everywhere = config.values.get("global_attn_indexes")
-    if not isinstance(everywhere, list) or not all(type(layer) is int for layer in everywhere):
-        raise CheckpointError(
-            f"{config.path}: 'global_attn_indexes' is {shortened(everywhere)}, expected numbers of layers"
-        )
+    everywhere = layers_of(config, "global_attn_indexes")
     blocks = []
     for layer in range(layers):
         windowed = layer not in everywhere and window > 0
@@ -96,6 +92,14 @@ def _vision(config: Config) -> StagedStackSpec:
         )
         blocks.append(BlockSpec(attention, network, norm, NormPlacement.PRE))
     return StagedStackSpec(patches, (StageSpec(tuple(blocks), layers),))
+
+
+def layers_of(config: Config, key: str) -> list[int]:
+    """The numbers of layers in a list."""
+    layers = config.values.get(key)
+    if not isinstance(layers, list) or not all(type(layer) is int for layer in layers):
+        raise CheckpointError(f"{config.path}: '{key}' is {shortened(layers)}, expected numbers of layers")
+    return layers
 
 
 def _decoder(config: Config) -> MaskDecoderSpec:
@@ -136,7 +140,7 @@ def table(spec: PromptableSpec) -> Table:
         "prompts.none.weight": "prompt_encoder.not_a_point_embed.weight",
         "decoder.no_mask.weight": "prompt_encoder.no_mask_embed.weight",
         **_vision_rules("vision.layers.{i}", "vision_encoder.layers.{i}"),
-        **_decoder_rules(spec.decoder),
+        **decoder_rules(spec.decoder),
     }
     for label in range(4):
         rules[f"prompts.labels.{label}.weight"] = f"prompt_encoder.point_embed.{label}.weight"
@@ -160,7 +164,7 @@ def _vision_rules(layer: str, source: str) -> Rules:
     }
 
 
-def _decoder_rules(spec: MaskDecoderSpec) -> Rules:
+def decoder_rules(spec: MaskDecoderSpec) -> Rules:
     """The decoder of masks."""
     rules: Rules = {
         "decoder.score_token.weight": "mask_decoder.iou_token.weight",

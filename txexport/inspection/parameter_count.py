@@ -90,7 +90,9 @@ def component(spec: ModelSpec, name: str) -> str:
     if owner not in spec.stacks:
         return OWNERS.get(owner, "head")
     if part == "mergings":
-        return "norms" if rest[1] == "norm" else "embedding"
+        if rest[1] in COMPONENTS:
+            return rest[1]
+        return "norms" if rest[1].endswith("norm") else "embedding"
     if part == "relative":
         return "attention"
     if part == "upsampling":

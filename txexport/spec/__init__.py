@@ -45,13 +45,21 @@ from txexport.spec.head import AttentionPoolSpec, HeadSpec, TimeDelaySpec, Vecto
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
+from txexport.spec.map_neck import MapNeckSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
-from txexport.spec.patch_grid import PatchGridSpec
-from txexport.spec.promptable import MaskDecoderSpec, NeckSpec, PromptableSpec, TwoWaySpec
+from txexport.spec.patch_grid import PatchGridSpec, WindowedPositionsSpec
+from txexport.spec.promptable import (
+    MaskDecoderSpec,
+    NeckSpec,
+    PromptableSpec,
+    StabilitySpec,
+    TwoWaySpec,
+)
 from txexport.spec.proposal_stack import ProposalStackSpec, PyramidSpec
+from txexport.spec.query_pooling import QueryPoolingSpec
 from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec, QueryStackSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
 from txexport.spec.relative_attention import (
@@ -77,7 +85,13 @@ from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpe
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
 from txexport.spec.stack import MediaStackSpec, SignalStackSpec, StackSpec, TextStackSpec
-from txexport.spec.staged import ConvolvedMergingSpec, MergingSpec, StagedStackSpec, StageSpec
+from txexport.spec.staged import (
+    ConvolvedMergingSpec,
+    MergingSpec,
+    StagedStackSpec,
+    StageMergingSpec,
+    StageSpec,
+)
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 from txexport.spec.waveform_stem import WaveformStemSpec
@@ -127,6 +141,7 @@ __all__ = [
     "LogMelSpec",
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
+    "MapNeckSpec",
     "MaskDecoderSpec",
     "MaskedAttentionSpec",
     "MediaStackSpec",
@@ -151,6 +166,7 @@ __all__ = [
     "PyramidSpec",
     "QueryBlockSpec",
     "QueryLayersSpec",
+    "QueryPoolingSpec",
     "QueryStackSpec",
     "ReducedAttentionSpec",
     "RelativeKeyAttentionSpec",
@@ -169,7 +185,9 @@ __all__ = [
     "SpectrogramGridSpec",
     "SpectrogramSpec",
     "SqueezeSpec",
+    "StabilitySpec",
     "StackSpec",
+    "StageMergingSpec",
     "StageSpec",
     "StagedStackSpec",
     "StridedAttentionSpec",
@@ -182,4 +200,5 @@ __all__ = [
     "WaveformSpec",
     "WaveformStemSpec",
     "WindowAttentionSpec",
+    "WindowedPositionsSpec",
 ]

@@ -12,8 +12,9 @@ from txexport.spec import (
     ConvolvedMergingSpec,
     ExpertsSpec,
     FeedForwardSpec,
-    MergingSpec,
     NormPlacement,
+    QueryPoolingSpec,
+    StageMergingSpec,
 )
 from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.shapes import Shapes, linear, norm, under
@@ -120,9 +121,23 @@ def block(spec: BlockSpec) -> Shapes:
     return shapes
 
 
-def merging(spec: MergingSpec | ConvolvedMergingSpec) -> Shapes:
-    """The norm and the projection of four vectors, or of those under a kernel."""
+def merging(spec: StageMergingSpec) -> Shapes:
+    """The norm and the projection of four vectors, or of those under a kernel; or a layer that pools."""
+    if isinstance(spec, QueryPoolingSpec):
+        return _query_pooling(spec)
     if isinstance(spec, ConvolvedMergingSpec):
         convolution: Shapes = {"weight": (spec.size, spec.hidden_size, spec.kernel, spec.kernel)}
         return under("project", convolution | {"bias": (spec.size,)}) | under("norm", norm(spec.norm))
     return under("norm", norm(spec.norm)) | under("project", linear(spec.joined, spec.size, False))
+
+
+def _query_pooling(spec: QueryPoolingSpec) -> Shapes:
+    """Both norms, the projection of the residual, attention, and the feed-forward network."""
+    shapes = under("attention_norm", norm(spec.norm)) | under(
+        "project", linear(spec.hidden_size, spec.size, True)
+    )
+    for name in ("q", "k", "v"):
+        shapes |= under(f"attention.{name}", linear(spec.hidden_size, spec.size, True))
+    shapes |= under("attention.o", linear(spec.size, spec.size, True))
+    shapes |= under("feed_forward_norm", norm(spec.last_norm))
+    return shapes | under("feed_forward", dense_feed_forward(spec.feed_forward))

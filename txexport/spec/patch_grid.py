@@ -7,6 +7,21 @@ from txexport.spec.norm import NormSpec
 
 
 @dataclass(frozen=True)
+class WindowedPositionsSpec:
+    """A table of positions of `rows` by `columns`, and one of a window of `window` by `window`.
+
+    The first is interpolated to a grid, the second repeated over it (Bolya et al. 2023, 4).
+    """
+
+    rows: int
+    columns: int
+    window: int
+
+    def __post_init__(self) -> None:
+        positive(self, "rows", "columns", "window")
+
+
+@dataclass(frozen=True)
 class PatchGridSpec:
     """Patches of `patch_size` squared pixels, projected and normalised (Liu et al. 2021, 3.1).
 
@@ -16,7 +31,7 @@ class PatchGridSpec:
 
     With a `kernel`, patches overlap (Xie et al. 2021, 3.1): a vector is projected from a square of `kernel`
     pixels around one of every `patch_size` squared, with zeros around the image. `fixed` images have
-    `image_size` only.
+    `image_size` only; their table may be `windowed`.
     """
 
     hidden_size: int
@@ -27,6 +42,7 @@ class PatchGridSpec:
     positioned: bool = False
     kernel: int | None = None
     fixed: bool = False
+    windowed: WindowedPositionsSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "patch_size", "channels")
@@ -39,6 +55,16 @@ class PatchGridSpec:
                 f"PatchGridSpec: kernel is {self.kernel} for patches of {self.patch_size}; expected an odd "
                 "number, at least as large"
             )
+        if self.windowed is not None:
+            if not self.fixed or not self.positioned:
+                raise SpecError(
+                    "PatchGridSpec: windowed positions of images of any size; expected fixed=True"
+                )
+            if any(side % self.windowed.window for side in self.grid):
+                raise SpecError(
+                    f"PatchGridSpec: a grid of {self.grid}, windowed positions of {self.windowed.window}; "
+                    "expected multiples"
+                )
 
     @property
     def side(self) -> int:

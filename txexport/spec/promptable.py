@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.enums import Activation, Architecture
+from txexport.spec.map_neck import MapNeckSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.stack import StackSpec
@@ -21,8 +22,15 @@ class NeckSpec:
     hidden_size: int
     norm: NormSpec
 
+    maps: ClassVar[int] = 1
+
     def __post_init__(self) -> None:
         positive(self, "hidden_size")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The width of the only stage that it reads."""
+        return (self.hidden_size,)
 
     @property
     def size(self) -> int:
@@ -60,6 +68,21 @@ class TwoWaySpec:
 
 
 @dataclass(frozen=True)
+class StabilitySpec:
+    """The stability of a mask for clear prompts, below which it is replaced (Ravi et al. 2024, D.1).
+
+    Of the pixels whose logits exceed -`delta`, those whose logits exceed `delta` are a share of `threshold`
+    or more; else the likeliest of the other masks replaces it.
+    """
+
+    delta: float
+    threshold: float
+
+    def __post_init__(self) -> None:
+        positive(self, "delta", "threshold")
+
+
+@dataclass(frozen=True)
 class MaskDecoderSpec:
     """Masks of an image and scores of them (Kirillov et al. 2023, A).
 
@@ -67,6 +90,10 @@ class MaskDecoderSpec:
     go through `layers` with the prompts. Places are made four times as many in each direction, a norm after
     the first doubling; the products with each mask's vector are its logits. Scores have `score_layers` dense
     layers of `score_size` numbers between.
+
+    With `object_score` (Ravi et al. 2024, D.1), a token more gives the logit of whether there is an object at
+    all, the maps of finer places are added behind each doubling, and scores are sigmoids. With `stability`,
+    the first mask is only given if it is stable.
     """
 
     layers: TwoWaySpec
@@ -74,6 +101,8 @@ class MaskDecoderSpec:
     norm: NormSpec
     score_layers: int = 3
     score_size: int = 256
+    object_score: bool = False
+    stability: StabilitySpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "masks", "score_layers", "score_size")
@@ -85,6 +114,8 @@ class MaskDecoderSpec:
             )
         if self.masks < 2:
             raise SpecError(f"MaskDecoderSpec: masks is {self.masks}, expected 2 or more")
+        if self.stability is not None and not self.object_score:
+            raise SpecError("MaskDecoderSpec: stability needs object_score")
         if self.score_layers < 2:
             raise SpecError(f"MaskDecoderSpec: score_layers is {self.score_layers}, expected 2 or more")
 
@@ -94,11 +125,12 @@ class PromptableSpec:
     """An encoder of images, and a decoder of masks for prompts (Kirillov et al. 2023, 3).
 
     Images have the size of `vision`'s embedding. Points are encoded by `frequencies` random ones, shared with
-    the image's places (Tancik et al. 2020, 3.2).
+    the image's places (Tancik et al. 2020, 3.2). A neck of maps gives finer ones too, for a
+    decoder with `object_score`.
     """
 
     vision: StagedStackSpec
-    neck: NeckSpec
+    neck: NeckSpec | MapNeckSpec
     decoder: MaskDecoderSpec
     frequencies: int
 
@@ -111,16 +143,26 @@ class PromptableSpec:
         embedding, width = self.vision.embedding, self.decoder.layers.hidden_size
         if not isinstance(embedding, PatchGridSpec) or not embedding.fixed:
             raise SpecError("PromptableSpec: images of any size; expected an embedding with fixed=True")
-        if self.neck.hidden_size != self.vision.hidden_size:
+        widths = tuple(stage.hidden_size for stage in self.vision.stages)
+        if self.neck.sizes != widths:
             raise SpecError(
-                f"PromptableSpec: the neck reads {self.neck.hidden_size} numbers, the encoder gives "
-                f"{self.vision.hidden_size}"
+                f"PromptableSpec: the neck reads {self.neck.sizes} numbers, the encoder gives {widths}"
+            )
+        if isinstance(self.neck, MapNeckSpec) != self.decoder.object_score:
+            raise SpecError(
+                "PromptableSpec: finer maps are of a neck of maps and a decoder with object_score alone"
             )
         if {self.neck.size, 2 * self.frequencies} != {width}:
             raise SpecError(
                 f"PromptableSpec: places of {self.neck.size} numbers and points of {2 * self.frequencies}; "
                 f"expected those of the decoder, {width}"
             )
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the places that prompts attend to."""
+        stage = self.neck.maps - 1
+        return self.vision.grids(self.vision.embedding.grid)[stage]
 
     @property
     def stacks(self) -> dict[str, StackSpec]:

@@ -67,6 +67,9 @@ TYPES: dict[str, type] = {
     "convolved_feed_forward": specs.ConvolvedFeedForwardSpec,
     "merging": specs.MergingSpec,
     "convolved_merging": specs.ConvolvedMergingSpec,
+    "query_pooling": specs.QueryPoolingSpec,
+    "neck": specs.NeckSpec,
+    "map_neck": specs.MapNeckSpec,
 }
 NAMES = {kind: name for name, kind in TYPES.items()}
 

@@ -8,6 +8,7 @@ from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
+from txexport.spec.query_pooling import QueryPoolingSpec
 from txexport.spec.reduced_attention import ReducedAttentionSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
@@ -80,6 +81,9 @@ class ConvolvedMergingSpec:
         return 2 * self.kernel**2 * self.hidden_size * self.size
 
 
+StageMergingSpec = MergingSpec | ConvolvedMergingSpec | QueryPoolingSpec
+
+
 @dataclass(frozen=True)
 class StageSpec:
     """`num_layers` layers over a grid; layer i has the block `blocks[i % len(blocks)]`. Then a `merging`.
@@ -89,7 +93,7 @@ class StageSpec:
 
     blocks: tuple[BlockSpec, ...]
     num_layers: int
-    merging: MergingSpec | ConvolvedMergingSpec | None = None
+    merging: StageMergingSpec | None = None
     norm: NormSpec | None = None
 
     def __post_init__(self) -> None:

@@ -1,21 +1,25 @@
 """An image encoder, and a decoder of masks for prompts."""
 
+from dataclasses import replace
 from functools import cache as cached
 
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.contracts import names, roles
-from txexport.contracts.names import NO_POINT
-from txexport.spec import Cache, PromptableSpec
+from txexport.contracts.names import CORNERS, NO_POINT
+from txexport.spec import Cache, MapNeckSpec, PromptableSpec
 from txgraphs import domain, op
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import Build, Signatures, Values
+from txgraphs.map_neck import map_neck
 from txgraphs.mask_decoder import mask_decoder
 from txgraphs.neck import neck
 from txgraphs.prompts import frequencies, prompts
 from txgraphs.stack import Given
 from txgraphs.staged_stack import staged_encoder
+
+MARKS = [*CORNERS, NO_POINT]  # the labels of a box
 
 
 def promptable_models(
@@ -23,8 +27,8 @@ def promptable_models(
 ) -> dict[str, Graph]:
     """Graphs of the image encoder and of the mask decoder; the twin of txmodels' PromptableModel.
 
-    Where the decoder has one mask fewer, it is that of other clients: a point that is none is added to the
-    points, and the mask for unambiguous prompts is left out.
+    Where the decoder has one mask fewer, it is that of other clients: the mask for unambiguous prompts is
+    left out, and a point that is none is added to the points, as a decoder that reads boxes always does.
     """
     vision, decoder = new(roles.IMAGE_ENCODER), new(roles.MASK_DECODER)
     inputs = vision.declare(signatures[roles.IMAGE_ENCODER])
@@ -36,31 +40,58 @@ def promptable_models(
 
 
 def _places(spec: PromptableSpec, graph: Graph, pixel_values: ir.Value) -> Values:
-    """pixel_values (B,channels,height,width) -> image_embeddings, image_positional_embeddings (B,W,R,C)."""
+    """pixel_values (B,channels,height,width) -> vectors of places and positions (B,W,R,C), or maps."""
     layers = Given(maps={})
     staged_encoder(spec.vision, graph, pixel_values, layers, "vision")
     assert layers.maps is not None
-    coordinates = graph.call(grid_coordinates(spec.vision.embedding.grid, graph.dtype), name="coordinates")
-    vectors = frequencies(graph / "frequencies", coordinates)  # (R, C, W)
+    if isinstance(spec.neck, MapNeckSpec):
+        maps = map_neck(spec.neck, graph / "neck", **layers.maps)
+        return dict(zip(names.IMAGE_MAPS, maps, strict=True))
+    vectors = _positions(spec, graph)
     return {
         names.IMAGE_EMBEDDINGS: neck(spec.neck, graph / "neck", layers.maps["0"]),
         names.IMAGE_POSITIONS: graph.call(of_every_image, vectors, pixel_values),
     }
 
 
+def _positions(spec: PromptableSpec, graph: Graph) -> ir.Value:
+    """The vectors of the positions of places (R,C,W)."""
+    coordinates = graph.call(grid_coordinates(spec.grid, graph.dtype), name="coordinates")
+    vectors: ir.Value = frequencies(graph / "frequencies", coordinates)
+    return vectors
+
+
 def _masks(spec: PromptableSpec, graph: Graph, inputs: Values, all_masks: bool) -> Values:
-    """Places of an image, and points with labels -> iou_scores and pred_masks."""
+    """Places of an image, and points with labels -> iou_scores and pred_masks, and maybe objects' logits."""
     points, labels = inputs[names.INPUT_POINTS], inputs[names.INPUT_LABELS]
-    if not all_masks:
+    decoder, image = spec.decoder, [inputs[name] for name in _image(spec)]
+    if decoder.object_score:
+        points, labels = graph.call(with_boxes, points, labels, inputs[names.INPUT_BOXES])
+    elif not all_masks:
         points, labels = graph.call(with_no_point, points, labels)
     _, height, width = spec.vision.embedding.shape
     relative = graph.call(relative_points((height, width)), points)
     vectors = prompts(graph / "prompts", frequencies(graph / "frequencies", relative), labels)
-    image = inputs[names.IMAGE_EMBEDDINGS], inputs[names.IMAGE_POSITIONS]
-    masks, scores = mask_decoder(spec.decoder, graph / "decoder", *image, vectors)
+    if decoder.object_score:
+        finest, finer, features = image
+        decoder = decoder if all_masks else replace(decoder, stability=None)  # the first mask is left out
+        positions = graph.call(of_every_image, _positions(spec, graph), features)
+        outputs = mask_decoder(
+            decoder, graph / "decoder", features, positions, vectors, finer=finer, finest=finest
+        )
+    else:
+        outputs = mask_decoder(decoder, graph / "decoder", *image, vectors)
+    masks, scores, *objects = outputs
     if not all_masks:
         masks, scores = (graph.call(without_first, part) for part in (masks, scores))
-    return {names.IOU_SCORES: scores, names.PRED_MASKS: masks}
+    result = {names.IOU_SCORES: scores, names.PRED_MASKS: masks}
+    return result | dict(zip((names.OBJECT_SCORES,), objects, strict=False))
+
+
+def _image(spec: PromptableSpec) -> tuple[str, ...]:
+    """The names of what the image encoder returns."""
+    plain = names.IMAGE_EMBEDDINGS, names.IMAGE_POSITIONS
+    return names.IMAGE_MAPS if isinstance(spec.neck, MapNeckSpec) else plain
 
 
 @cached
@@ -115,6 +146,24 @@ def with_no_point(input_points, input_labels):
     points = op.Concat(input_points, zeros, axis=2)
     labels = op.Concat(input_labels, mark, axis=2)
     return points, labels
+
+
+@script(domain, default_opset=op)
+def with_boxes(points, labels, boxes):
+    """Points and labels, with the corners of boxes, and a last point that is none.
+
+    points (B,P,N,2), or (B,1,0,2), labels (B,P,N), boxes (B,P,4) or (B,0,4) -> (B,P,T,2), (B,P,T).
+    """
+    one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+    groups = op.Shape(labels, end=2)
+    corners = op.Min(op.Shape(boxes, start=1, end=2), one) * two
+    placed = op.Expand(points, op.Concat(groups, op.Shape(labels, start=2), two, axis=0))
+    zeros = op.Expand(op.CastLike(op.Constant(value_float=0.0), points), op.Concat(groups, one, two, axis=0))
+    marks = op.Slice(op.Constant(value_ints=MARKS), two - corners, op.Constant(value_ints=[3]))
+    each = op.Expand(op.CastLike(marks, labels), op.Concat(groups, corners + one, axis=0))
+    ends = op.Reshape(boxes, op.Concat(groups, corners, two, axis=0), allowzero=1)  # (B, P, 2, 2)
+    together = op.Concat(placed, ends, zeros, axis=2)
+    return together, op.Concat(labels, each, axis=2)
 
 
 @script(domain, default_opset=op)

@@ -5,7 +5,7 @@ from functools import cache
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import PatchGridSpec
+from txexport.spec import PatchGridSpec, WindowedPositionsSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.inputs.patches import resized
@@ -20,7 +20,7 @@ def patch_grid_embedding(spec: PatchGridSpec, g: Body, pixel_values: ir.Value) -
     """
     op, strides = g.op, [spec.patch_size] * 2
     weights = g.weight("project.weight"), g.weight("project.bias")
-    if spec.fixed:
+    if spec.fixed and spec.kernel is None:
         grid = op.Conv(pixel_values, *weights, strides=strides, name="grid")  # (B, W, R, C)
     elif spec.kernel is None:
         pixels = g.call(whole_patches(spec.patch_size), pixel_values)
@@ -30,7 +30,9 @@ def patch_grid_embedding(spec: PatchGridSpec, g: Body, pixel_values: ir.Value) -
         grid = op.Conv(pixel_values, *weights, pads=around, strides=strides, name="grid")
     x = op.Transpose(grid, perm=[0, 2, 3, 1])  # (B, R, C, W)
     x = x if spec.norm is None else norm(spec.norm, g / "norm", x)
-    if spec.positioned:
+    if spec.windowed is not None:
+        x = op.Add(x, windowed_position(spec.windowed, spec.grid, g / "position"))
+    elif spec.positioned:
         positions = g.weight("position.weight")
         if not spec.fixed:
             resized_positions = g.call(resized(spec.grid, g.dtype), positions, op.Shape(grid, start=2))
@@ -51,6 +53,22 @@ def whole_patches(side: int) -> OnnxFunction:
         return pixels
 
     return whole_patches
+
+
+@component("positions")
+def windowed_position(spec: WindowedPositionsSpec, grid: tuple[int, int], g: Body) -> ir.Value:
+    """A table interpolated to a grid, and one of a window repeated over it (Bolya et al. 2023, 4).
+
+    -> positions (R,C,W).
+    """
+    op, (rows, columns) = g.op, grid
+    flat = op.Reshape(g.weight("background.weight"), op.Constant(value_ints=[0, -1]))  # (W, rows * columns)
+    table, size = op.Transpose(flat, perm=[1, 0]), op.Constant(value_ints=[rows, columns])
+    background = g.call(resized((spec.rows, spec.columns), g.dtype), table, size)  # (R*C, W)
+    repeats = op.Constant(value_ints=[rows // spec.window, columns // spec.window, 1])
+    window = op.Tile(op.Transpose(g.weight("window.weight"), perm=[1, 2, 0]), repeats)  # (R, C, W)
+    positions = op.Add(op.Reshape(background, op.Shape(window)), window)
+    return positions
 
 
 embedding = patch_grid_embedding

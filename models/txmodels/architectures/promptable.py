@@ -1,6 +1,6 @@
 """An image encoder, and a decoder of masks for prompts."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from txexport.contracts import names
 from txexport.contracts.names import CORNERS, NO_POINT
 from txexport.parts import check_outputs
-from txexport.spec import Cache, PromptableSpec
+from txexport.spec import Cache, MapNeckSpec, PromptableSpec
+from txmodels.map_neck import MapNeck
 from txmodels.mask_decoder import MaskDecoder
 from txmodels.neck import Neck
 from txmodels.prompts import Frequencies, Prompts
@@ -24,37 +25,47 @@ class PromptableModel(nn.Module):
         check_outputs(spec, outputs)
         self.spec = spec
         self.vision = StagedEncoder(spec.vision)
-        self.neck = Neck(spec.neck)
+        self.neck = MapNeck(spec.neck) if isinstance(spec.neck, MapNeckSpec) else Neck(spec.neck)
         self.frequencies = Frequencies(spec.frequencies)
         self.prompts = Prompts(2 * spec.frequencies)
         self.decoder = MaskDecoder(spec.decoder)
 
     def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
-        """pixel_values (B,channels,height,width) -> the vectors of places and of positions (B,W,R,C)."""
+        """pixel_values (B,channels,height,width) -> vectors of places and positions (B,W,R,C), or maps."""
         layers = Given(maps={})
         self.vision(pixel_values, None, layers)
         assert layers.maps is not None
-        centres = grid_coordinates(self.spec.vision.embedding.grid).to(pixel_values)  # (R, C, 2)
-        cells = self.frequencies(centres)  # (R, C, W)
-        positions = cells.permute(2, 0, 1).expand(pixel_values.shape[0], -1, -1, -1)
-        return {names.IMAGE_EMBEDDINGS: self.neck(layers.maps["0"]), names.IMAGE_POSITIONS: positions}
+        if isinstance(self.neck, MapNeck):
+            return dict(zip(names.IMAGE_MAPS, self.neck(*layers.maps.values()), strict=True))
+        features = self.neck(layers.maps["0"])
+        return {names.IMAGE_EMBEDDINGS: features, names.IMAGE_POSITIONS: self.positions(features)}
 
-    def masks(
-        self,
-        image_embeddings: Tensor,
-        image_positional_embeddings: Tensor,
-        input_points: Tensor,
-        input_labels: Tensor,
-    ) -> dict[str, Tensor]:
+    def positions(self, features: Tensor) -> Tensor:
+        """features (B,W,R,C) -> the vectors of their positions (B,W,R,C)."""
+        centres = grid_coordinates(self.spec.grid).to(features)  # (R, C, 2)
+        cells: Tensor = self.frequencies(centres)  # (R, C, W)
+        return cells.permute(2, 0, 1).expand(features.shape[0], -1, -1, -1)
+
+    def masks(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Places of an image, and input_points (B,P,N,2) in pixels with input_labels (B,P,N).
 
-        -> iou_scores (B,P,M), pred_masks (B,P,M,4R,4C) of all masks.
+        Beside several maps, boxes (B,P,4), or none, (B,0,4), follow the points.
+        -> iou_scores (B,P,M), pred_masks (B,P,M,4R,4C) of all masks, and object_score_logits (B,P,1).
         """
+        points, labels = inputs[names.INPUT_POINTS], inputs[names.INPUT_LABELS]
+        maps: tuple[Tensor, ...] = ()
+        if self.spec.decoder.object_score:
+            finest, finer, features = (inputs[name] for name in names.IMAGE_MAPS)
+            positions, maps = self.positions(features), (finer, finest)
+            points, labels = with_boxes(points, labels, inputs[names.INPUT_BOXES])
+        else:
+            features, positions = inputs[names.IMAGE_EMBEDDINGS], inputs[names.IMAGE_POSITIONS]
         _, height, width = self.spec.vision.embedding.shape
-        coordinates = (input_points + 0.5) / input_points.new_tensor([width, height])
-        prompts = self.prompts(self.frequencies(coordinates), input_labels)
-        masks, scores = self.decoder(image_embeddings, image_positional_embeddings, prompts)
-        return {names.IOU_SCORES: scores, names.PRED_MASKS: masks}
+        coordinates = (points + 0.5) / points.new_tensor([width, height])
+        prompts = self.prompts(self.frequencies(coordinates), labels)
+        masks, scores, *objects = self.decoder(features, positions, prompts, *maps)
+        result = {names.IOU_SCORES: scores, names.PRED_MASKS: masks}
+        return result | dict(zip((names.OBJECT_SCORES,), objects, strict=False))
 
     def prompted(
         self,
@@ -65,7 +76,11 @@ class PromptableModel(nn.Module):
     ) -> dict[str, Tensor]:
         """Images, points with labels, and boxes (B,P,4) or None -> the outputs of both graphs."""
         image = self.images(pixel_values)
-        return image | self.masks(**image, **_all_points(input_points, input_labels, input_boxes))
+        if not self.spec.decoder.object_score:
+            return image | self.masks(image | _all_points(input_points, input_labels, input_boxes))
+        boxes = input_points.new_zeros(len(input_points), 0, 4) if input_boxes is None else input_boxes
+        points = {names.INPUT_POINTS: input_points, names.INPUT_LABELS: input_labels}
+        return image | self.masks(image | points | {names.INPUT_BOXES: boxes})
 
 
 def grid_coordinates(grid: tuple[int, int]) -> Tensor:
@@ -73,6 +88,20 @@ def grid_coordinates(grid: tuple[int, int]) -> Tensor:
     rows, columns = (((torch.arange(count) + 0.5) / count) for count in grid)
     coordinates = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), dim=-1)
     return coordinates
+
+
+def with_boxes(points: Tensor, labels: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
+    """Points and labels, with the corners of boxes, and a last point that is none.
+
+    points (B,P,N,2), or (B,1,0,2), labels (B,P,N), boxes (B,P,4) or (B,0,4) -> (B,P,T,2), (B,P,T).
+    """
+    count, groups = labels.shape[:2]
+    corners = 2 * min(boxes.shape[1], 1)
+    placed = points.expand(count, groups, -1, -1)
+    zeros = points.new_zeros(count, groups, 1, 2)
+    marks = torch.tensor([*CORNERS, NO_POINT], device=labels.device)[2 - corners :]
+    together = torch.cat([placed, boxes.reshape(count, groups, corners, 2), zeros], dim=2)
+    return together, torch.cat([labels, marks.expand(count, groups, -1).to(labels)], dim=2)
 
 
 def _all_points(input_points: Tensor, input_labels: Tensor, input_boxes: Tensor | None) -> dict[str, Tensor]:

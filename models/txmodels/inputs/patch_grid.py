@@ -2,9 +2,9 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import interpolate, pad
 
-from txexport.spec import PatchGridSpec
+from txexport.spec import PatchGridSpec, WindowedPositionsSpec
 from txmodels.inputs.patches import resized
 from txmodels.norm import Norm
 
@@ -17,6 +17,31 @@ class _GridPosition(nn.Module):
         self.weight = nn.Parameter(torch.zeros(*spec.grid, spec.hidden_size))
 
 
+class _Table(nn.Module):
+    """Learned numbers of places, channels first."""
+
+    def __init__(self, *shape: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(shape))
+
+
+class WindowedPosition(nn.Module):
+    """A table interpolated to a grid, and one of a window repeated over it (Bolya et al. 2023, 4)."""
+
+    def __init__(self, spec: WindowedPositionsSpec, hidden_size: int):
+        super().__init__()
+        self.background = _Table(hidden_size, spec.rows, spec.columns)
+        self.window = _Table(hidden_size, spec.window, spec.window)
+
+    def forward(self, grid: Tensor) -> Tensor:
+        """grid (B,W,R,C) -> positions (R,C,W)."""
+        (rows, columns), side = grid.shape[2:], self.window.weight.shape[1]
+        background = interpolate(self.background.weight[None], (rows, columns), mode="bicubic")[0]
+        window = self.window.weight.repeat(1, rows // side, columns // side)  # (W, R, C)
+        positions = (background + window).permute(1, 2, 0)
+        return positions
+
+
 class PatchGridEmbedding(nn.Module):
     """Patches of images, projected and normalised, plus positions if there are any (Liu et al. 2021, 3.1)."""
 
@@ -26,8 +51,10 @@ class PatchGridEmbedding(nn.Module):
         width, around = spec.hidden_size, 0 if spec.kernel is None else spec.kernel // 2
         self.project = nn.Conv2d(spec.channels, width, spec.side, spec.patch_size, around)
         self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
-        self.position: _GridPosition | nn.Embedding | None = None
-        if spec.positioned:
+        self.position: _GridPosition | WindowedPosition | nn.Embedding | None = None
+        if spec.windowed is not None:
+            self.position = WindowedPosition(spec.windowed, width)
+        elif spec.positioned:
             self.position = _GridPosition(spec) if spec.fixed else nn.Embedding(spec.positions, width)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
@@ -37,7 +64,9 @@ class PatchGridEmbedding(nn.Module):
             pixels = whole_patches(self.spec.patch_size, pixel_values)
         grid = self.project(pixels)  # (B, W, R, C)
         x: Tensor = self.norm(grid.permute(0, 2, 3, 1))  # (B, R, C, W)
-        if self.position is not None:
+        if isinstance(self.position, WindowedPosition):
+            x = x + self.position(grid)
+        elif self.position is not None:
             positions: Tensor = self.position.weight
             if not self.spec.fixed:
                 positions = resized(positions, grid.shape[2:], self.spec.grid).unflatten(0, x.shape[1:3])

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from helpers import sam2_processor
 from PIL import Image
 
 from txexport.errors import BundleError, InputError, MissingLibraryError, UnsupportedError
-from txexport.runtime.preprocessing.image_defaults import SQUARED
+from txexport.runtime.preprocessing.image_defaults import SQUARED, WITHOUT_PILLOW
 from txexport.runtime.preprocessing.images import DEFAULTS, RESIZED_AS_VALUES, Images
 
 KINDS = [kind for kind in DEFAULTS if kind not in RESIZED_AS_VALUES | SQUARED]  # that have a Pillow processor
@@ -26,9 +27,16 @@ def seeded(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndar
     return (slope + noise).astype(np.uint8)
 
 
+def original(kind: str, **settings):
+    """transformers' own processor of that kind with Pillow; of SAM 2, which has none, a stand-in."""
+    if kind in WITHOUT_PILLOW:
+        return sam2_processor.processor(**settings)
+    return getattr(transformers, f"{kind}Pil")(**settings)
+
+
 def judge(kind: str, folder, **settings):
     """transformers' own processor of that kind, its file saved in `folder`."""
-    processor = getattr(transformers, f"{kind}Pil")(**settings)
+    processor = original(kind, **settings)
     processor.save_pretrained(folder)
     return processor
 
@@ -49,7 +57,7 @@ def write(folder, **settings):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_is_silent_means_the_defaults(kind, tmp_path):
     write(tmp_path, image_processor_type=kind, size=None, valid_processor_keys=["images", "do_resize"])
-    processor = getattr(transformers, f"{kind}Pil")()
+    processor = original(kind)
     for size in SIZES:
         assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
 
@@ -121,6 +129,22 @@ def test_settings_of_multiples_that_are_none(settings, message, tmp_path):
     write(tmp_path, image_processor_type="DPTImageProcessor", **settings)
     with pytest.raises(UnsupportedError, match=message):
         Images(tmp_path)
+
+
+@pytest.mark.parametrize("size", [(37, 53), (53, 37), (300, 199), (225, 301)], ids=str)
+@pytest.mark.parametrize("side", [60, 64, 1024])
+def test_bytes_are_resized_as_pytorch_resizes_them(side, size, tmp_path):
+    """SAM 2's processor resizes bytes by PyTorch: enlarged ones are equal, reduced ones off by one."""
+    sides = {"height": side, "width": side}
+    settings = {"size": sides, "do_rescale": False, "do_normalize": False}
+    write(tmp_path, image_processor_type="Sam2ImageProcessorFast", **settings)
+    draw = np.random.default_rng(3)
+    image = draw.integers(0, 256, (*size, 3), np.uint8)
+    values = torch.from_numpy(image).permute(2, 0, 1)[None]
+    wanted = torch.nn.functional.interpolate(values, (side, side), mode="bilinear", antialias=True)
+    off = np.abs(Images(tmp_path).pixels(image) - wanted.numpy())
+    assert off.max() <= (1 if side < max(size) else 0)
+    assert (off > 0).mean() < 0.4
 
 
 @pytest.mark.parametrize("resample", [2, 3])

@@ -20,7 +20,7 @@ class PatchGrid:
     spec = PatchGridSpec
     reads_tokens = False
     last_state_before_norm = True
-    tables = ("position.weight",)
+    tables = ("position.weight", "position.background.weight", "position.window.weight")
 
     def ports(self, stack: StagedStackSpec, rows: Shape) -> tuple[Port, ...]:
         """pixel_values."""
@@ -51,6 +51,9 @@ class PatchGrid:
             shapes |= under("norm", norm(embedding.norm))
         if not embedding.positioned:
             return shapes
+        if (positions := embedding.windowed) is not None:
+            shapes["position.background.weight"] = (width, positions.rows, positions.columns)
+            return shapes | {"position.window.weight": (width, positions.window, positions.window)}
         every = embedding.grid if embedding.fixed else (embedding.positions,)
         return shapes | {"position.weight": (*every, width)}
 
@@ -71,6 +74,11 @@ class PatchGrid:
         other, resized = ("", "") if embedding.fixed else (", any size", ", interpolated for other sizes")
         size = f"{height} x {width} pixels in squares of {embedding.patch_size}{overlap}{other}"
         learned = f"{embedding.positions:,} learned positions{resized}"
+        if (table := embedding.windowed) is not None:
+            learned = (
+                f"{table.rows} x {table.columns} learned positions, interpolated, and those of a window of "
+                f"{table.window} x {table.window}"
+            )
         return [size, learned] if embedding.positioned else [size]
 
     def rows(self, stack: StagedStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:

@@ -74,6 +74,13 @@ SAM = {
     "do_pad": True,
     "pad_size": {"height": 1024, "width": 1024},
 }
+SAM2 = {
+    "do_convert_rgb": True,
+    "size": {"height": 1024, "width": 1024},
+    "resample": BILINEAR,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+}
 OWLVIT = {
     "do_convert_rgb": True,
     "size": {"height": 768, "width": 768},
@@ -112,6 +119,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
     "SamImageProcessor": PLAIN | SAM,
+    "Sam2ImageProcessor": PLAIN | SAM2,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
     "OwlViTImageProcessor": PLAIN | OWLVIT,
     "Owlv2ImageProcessor": PLAIN | OWLV2,
@@ -132,6 +140,8 @@ WITHOUT_CROP = {
     "SegformerImageProcessor",
     "Owlv2ImageProcessor",
 }
+# Processors that transformers has for torchvision alone, whose bytes may be one off those of Pillow.
+WITHOUT_PILLOW = {"Sam2ImageProcessor"}
 RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
 
 # The processor by model type, for files that name none.
@@ -149,6 +159,8 @@ BY_MODEL = {
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",
     "sam": "SamImageProcessor",
+    "sam2": "Sam2ImageProcessor",
+    "sam2_video": "Sam2ImageProcessor",
     "segformer": "SegformerImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "dpt": "DPTImageProcessor",

@@ -22,6 +22,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     RESIZED_AS_VALUES,
     SQUARED,
     WITHOUT_CROP,
+    WITHOUT_PILLOW,
 )
 from txexport.runtime.preprocessing.image_sizes import (
     Size,
@@ -48,7 +49,7 @@ FILTERS = range(6)  # as Pillow numbers them
 class Prepared:
     """An image's values (3,H,W) float32, and its height and width in pixels as it was opened.
 
-    `rows` and `columns` of the values are those of the image; behind them is padding, if any.
+    `rows` and `columns` of the values are the image's; behind them is padding, if the processor `pads`.
     """
 
     values: np.ndarray
@@ -56,14 +57,15 @@ class Prepared:
     width: int
     rows: int
     columns: int
+    pads: bool = False
 
 
 class Images:
     """The image processor of a checkpoint, with Pillow and NumPy.
 
     Its values equal those of transformers' Pillow processors bit for bit; where there is none, as for DINOv3,
-    those of the PyTorch processor up to rounding. Raises BundleError for settings that are missing or
-    damaged, UnsupportedError for those of another processor or step.
+    those of the PyTorch processor up to rounding, of bytes for SAM 2. Raises BundleError for settings that
+    are missing or damaged, UnsupportedError for those of another processor or step.
     """
 
     def __init__(self, folder: Path):
@@ -94,9 +96,8 @@ class Images:
                 self.size = longest_of(options)
             else:
                 self.size = multiples_of(options) if nearest else size_of(options, MULTIPLES.get(kind))
-        padded = (
-            edges("pad_size", options["pad_size"], True) if kind in PADDED and options["do_pad"] else None
-        )
+        pads = kind in PADDED and options["do_pad"]
+        padded = edges("pad_size", options["pad_size"], True) if pads else None
         self.padded = (padded, padded) if isinstance(padded, int) else padded
         crops = options["do_center_crop"] and kind not in WITHOUT_CROP
         crop = edges("crop_size", options["crop_size"], True) if crops else None
@@ -122,6 +123,7 @@ class Images:
             # The original would round to bytes, or resize without a blur.
             raise UnsupportedError(f"image processor: {kind} needs do_rescale, and a resample other than 0")
         self.levels = _levels(options)
+        self.byte = float(np.abs(np.diff(self.levels, axis=0)).max()) if kind in WITHOUT_PILLOW else 0.0
         self.normal = None
         if self.blurs:
             self.levels, self.normal = _levels(options | {"do_normalize": False}), _normal(options)
@@ -149,8 +151,8 @@ class Images:
     def prepared(self, source: "Source") -> Prepared:
         """One image, and its height and width before resizing. Raises InputError as `pixels`."""
         image = opened(source, self.on_white)
-        values, (rows, columns) = self._row(image), self._sides(image)
-        return Prepared(values, image.height, image.width, rows, columns)
+        values, sides = self._row(image), self._sides(image)
+        return Prepared(values, image.height, image.width, *sides, self.padded is not None)
 
     def _sides(self, image: "Image") -> tuple[int, int]:
         """Height and width of an image's values, without padding."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.contracts.names import IOU_SCORES, NO_POINT, PRED_MASKS
+from txexport.contracts.names import IOU_SCORES, PRED_MASKS
 from txexport.errors import InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Prepared, Source, several
 from txexport.runtime.tasks.image_tasks import as_sources
-from txexport.runtime.tasks.masks import AT_ONCE, Mask, Numbers, decoded, enlarged
+from txexport.runtime.tasks.masks import AT_ONCE, NO_BOX, Mask, Numbers, decoded, enlarged
 from txexport.support.arguments import check_count
 from txexport.support.progress import Progress, counting
 
@@ -78,8 +78,7 @@ def _grid(image: Prepared, side: int) -> list[Numbers]:
     shares = np.linspace(1 / (2 * side), 1 - 1 / (2 * side), side)
     x, y = np.meshgrid(shares * image.columns, shares * image.rows)
     points = np.stack([x.ravel(), y.ravel()], axis=1)
-    labels = np.array([1, NO_POINT])
-    return [(np.array([point, (0, 0)], np.float32), labels) for point in points]
+    return [Numbers(np.array([point], np.float32), np.array([1]), NO_BOX) for point in points]
 
 
 def _stable(

@@ -1,6 +1,7 @@
 """Masks of objects in images, prompted by points and boxes; P prompts, M masks of each."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from txexport.contracts import roles
 from txexport.contracts.names import (
     CORNERS,
+    INPUT_BOXES,
     INPUT_LABELS,
     INPUT_POINTS,
     IOU_SCORES,
@@ -27,6 +29,7 @@ from txexport.support.progress import Progress, counting
 
 AT_ONCE = 64  # prompts that the decoder reads together
 FIELDS = ("points", "labels", "box")
+NO_BOX = np.zeros((0, 4), np.float32)
 
 
 class Prompt(TypedDict, total=False):
@@ -49,7 +52,23 @@ class Mask(TypedDict):
 
 
 Prompts = Prompt | Sequence[Prompt]
-Numbers = tuple[np.ndarray, np.ndarray]  # points (N,2) in pixels of the model's input, and their labels (N)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A prompt in pixels of the model's input: points (N,2), their labels (N), a box (1,4) or none (0,4)."""
+
+    points: np.ndarray
+    labels: np.ndarray
+    box: np.ndarray
+
+    @property
+    def with_corners(self) -> tuple[np.ndarray, np.ndarray]:
+        """The points and labels with the corners of the box, or with a point that is none."""
+        more, labels = self.box.reshape(-1, 2), [*CORNERS]
+        if not len(more):
+            more, labels = np.zeros((1, 2), np.float32), [NO_POINT]
+        return np.concatenate([self.points, more]), np.concatenate([self.labels, np.array(labels)])
 
 
 def masks(
@@ -109,7 +128,7 @@ def _listed(prompts: Any) -> Sequence[Any]:
 
 
 def _numbers(image: Prepared, prompt: Any) -> Numbers:
-    """The points of a prompt in pixels of the model's input, with corners of its box, and their labels."""
+    """The points of a prompt in pixels of the model's input, their labels, and its box."""
     if not isinstance(prompt, Mapping) or not prompt or not {*prompt} <= {*FIELDS}:
         raise InputError(f"a prompt is {shown(prompt)}, expected a dict with {', '.join(FIELDS)}")
     points = _array("points", prompt.get("points", []), 2)
@@ -120,19 +139,12 @@ def _numbers(image: Prepared, prompt: Any) -> Numbers:
         raise InputError(f"labels are {shown(labels)}, expected {len(points)}, one for each point")
     if any(type(label) is not int or label not in (0, 1) for label in labels):
         raise InputError(f"labels are {shown(labels)}, expected 1 in the object and 0 outside of it")
-    marks = [*labels]
-    if prompt.get("box") is None:
-        corners, marks = np.zeros((0, 2)), [*marks, NO_POINT]
-    else:
-        box = _array("box", [prompt["box"]], 4)
-        if (box[:, :2] > box[:, 2:]).any():
-            raise InputError(f"box is {shown(prompt['box'])}, expected left, top, right and bottom")
-        corners, marks = box.reshape(2, 2), [*marks, *CORNERS]
-    scales = np.array([image.columns / image.width, image.rows / image.height])
-    placed = np.concatenate([points, corners]) * scales
-    if len(marks) > len(placed):
-        placed = np.concatenate([placed, np.zeros((1, 2))])
-    return placed.astype(np.float32), np.array(marks, np.int64)
+    box = NO_BOX if prompt.get("box") is None else _array("box", [prompt["box"]], 4)
+    if (box[:, :2] > box[:, 2:]).any():
+        raise InputError(f"box is {shown(prompt['box'])}, expected left, top, right and bottom")
+    scales = np.array([image.columns / image.width, image.rows / image.height] * 2)
+    placed, corners = points * scales[:2], box * scales
+    return Numbers(placed.astype(np.float32), np.array(labels, np.int64), corners.astype(np.float32))
 
 
 def _array(name: str, values: Any, count: int) -> np.ndarray:
@@ -148,21 +160,25 @@ def _array(name: str, values: Any, count: int) -> np.ndarray:
 
 
 def _alike(numbers: Sequence[Numbers], most: int) -> Iterator[list[int]]:
-    """The places of prompts with one number of points, which run together, `most` at once."""
-    sizes: dict[int, list[int]] = {}
-    for place, (points, _) in enumerate(numbers):
-        sizes.setdefault(len(points), []).append(place)
+    """The places of prompts that have one number of points, and a box or none, which run together."""
+    sizes: dict[tuple[int, int], list[int]] = {}
+    for place, one in enumerate(numbers):
+        sizes.setdefault((len(one.points), len(one.box)), []).append(place)
     for group in sizes.values():
         for first in range(0, len(group), most):
             yield group[first : first + most]
 
 
 def decoded(bundle: LoadedBundle, image: Prepared, numbers: Sequence[Numbers]) -> Mapping[str, np.ndarray]:
-    """iou_scores (1,P,M) and pred_masks (1,P,M,h,w) of prompts with one number of points."""
-    encoded = _encoded(bundle, image)
-    points, labels = (np.stack(part)[None] for part in zip(*numbers, strict=True))
-    prompts = {INPUT_POINTS: points, INPUT_LABELS: labels}
-    return finite(bundle.sessions[roles.MASK_DECODER].run({**encoded, **prompts}))
+    """iou_scores (1,P,M) and pred_masks (1,P,M,h,w) of prompts with one number of points and of boxes."""
+    encoded, decoder = _encoded(bundle, image), bundle.sessions[roles.MASK_DECODER]
+    if INPUT_BOXES in decoder.inputs:
+        pairs = [(one.points, one.labels) for one in numbers]
+        boxes = {INPUT_BOXES: np.concatenate([one.box for one in numbers])[None]}
+    else:
+        pairs, boxes = [one.with_corners for one in numbers], {}
+    points, labels = (np.stack(part)[None] for part in zip(*pairs, strict=True))
+    return finite(decoder.run({**encoded, INPUT_POINTS: points, INPUT_LABELS: labels, **boxes}))
 
 
 def _encoded(bundle: LoadedBundle, image: Prepared) -> Mapping[str, np.ndarray]:
@@ -183,7 +199,12 @@ def _masks(image: Prepared, scores: np.ndarray, logits: np.ndarray, several_mask
 
 
 def enlarged(image: Prepared, logits: np.ndarray) -> np.ndarray:
-    """Logits (h,w) interpolated to the pixels of an image (H,W), by way of those of the model's input."""
+    """Logits (h,w) interpolated to the pixels of an image (H,W).
+
+    Where the processor pads, that is by way of the pixels of the model's input.
+    """
+    if not image.pads:
+        return bilinear(logits, image.height, image.width)
     height, width = image.values.shape[1:]
     inner = bilinear(logits, height, width, image.rows, image.columns)
     return bilinear(inner, image.height, image.width)

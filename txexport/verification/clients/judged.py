@@ -14,7 +14,7 @@ import numpy as np
 from txexport.bundle import read_json
 from txexport.bundle.manifest import Graphs, Manifest
 from txexport.contracts import Port, roles
-from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS, LOGITS
+from txexport.contracts.names import ATTENTION_MASK, INPUT_BOXES, INPUT_IDS, LOGITS
 from txexport.errors import InputError, UnsupportedError
 from txexport.parts.cases import DecoderCase, GreedyCase, PromptCase, Sources
 from txexport.parts.part import SignalCase
@@ -104,7 +104,8 @@ def reports_of_started(
         if isinstance(case, DecoderCase):
             run = partial(_decoded, forward, alone=name == GENAI)
         if isinstance(case, PromptCase):
-            if case.input_boxes is not None:
+            decoder = view.graphs[roles.MASK_DECODER]
+            if case.input_boxes is not None and INPUT_BOXES not in [port.name for port in decoder.inputs]:
                 continue
             run = partial(run_client, forward)
         for reference, original in request.references.items():

@@ -89,7 +89,7 @@ class Trace:
         if isinstance(self.model, DualEncoderModel):
             return self._tower(self.model, role, inputs)
         if isinstance(self.model, PromptableModel):
-            return self.model.images(**inputs) if role == roles.IMAGE_ENCODER else self.model.masks(**inputs)
+            return self.model.images(**inputs) if role == roles.IMAGE_ENCODER else self.model.masks(inputs)
         if isinstance(self.model, OpenVocabularyModel):
             if role == roles.TEXT:
                 return self.model.texts(**inputs)

@@ -52,7 +52,7 @@ def check_images(
         ours = BundleFiles(folder).images
     except (BundleError, UnsupportedError) as error:
         raise SkipError(str(error)) from None
-    tolerance = VALUES if ours.resizes_values else 0.0
+    tolerance = VALUES if ours.resizes_values else ours.byte and ours.byte + VALUES
     with original("AutoImageProcessor", checkpoint, manifest.model_type, backend="pil") as theirs:
         checks = []
         for name, image in _images(quick):

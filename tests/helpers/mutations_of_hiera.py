@@ -1,0 +1,98 @@
+"""Mutations of SAM 2: pooled queries, positions of windows, the neck of maps, and the decoder over it."""
+
+from helpers.graph_edits import become, constant, function, node, set_attribute, set_constant, through
+
+
+def _starting(model, name):
+    """The first function whose name begins so."""
+    return next(one for one in model.functions if one.name.startswith(name))
+
+
+def means_of_squares(model):
+    """Queries that are the means of squares, not their maxima."""
+    pool = node(function(model, "largest"), "MaxPool")
+    sides = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    become(pool, "AveragePool", pool.input[0], **sides)
+
+
+def unscaled_pooled_scores(model):
+    """Attention of pooled queries whose scores are not divided by the root of the head size."""
+    set_attribute(node(_starting(model, "pooled_attention"), "plain_mix"), "scale", 1.0)
+
+
+def residual_before_the_norm(model):
+    """A residual that leaves the projection's input without its norm."""
+    body = _starting(model, "query_pooling")
+    project = next(one for one in body.node if one.op_type.startswith("linear"))
+    project.input[0] = body.input[0]
+
+
+def background_alone(model):
+    """Positions without those of a window."""
+    body = function(model, "windowed_position")
+    added = node(body, "Add")
+    become(added, "Identity", added.input[0])
+
+
+def turned_window(model):
+    """Positions of a window with rows and columns exchanged."""
+    set_attribute(node(function(model, "windowed_position"), "Transpose", 1), "perm", [2, 1, 0])
+
+
+def without_top_down(model):
+    """Maps to which no coarser one is added."""
+    body = function(model, "map_neck")
+    added = node(body, "Add")
+    become(added, "Identity", added.input[0])
+
+
+def with_memory(model):
+    """The third map without the vector that stands for no memory."""
+    body = function(model, "map_neck")
+    added = node(body, "Add", -1)
+    become(added, "Identity", added.input[0])
+
+
+def none_is_padding(model):
+    """A last point whose vector is 0."""
+    set_constant(constant(function(model, "with_boxes"), [2, 3, -1]), [2, 3, -10])
+
+
+def corners_exchanged(model):
+    """The lower right corner of a box as its upper left one."""
+    set_constant(constant(function(model, "with_boxes"), [2, 3, -1]), [3, 2, -1])
+
+
+def without_finest_map(model):
+    """The last doubling without the image's finest map."""
+    added = node(_starting(model, "mask_decoder"), "of_image", -1)
+    become(added, "Identity", added.input[0])
+
+
+def scores_without_sigmoid(model):
+    """Scores that are logits."""
+    sigmoid = node(_starting(model, "mask_decoder"), "Sigmoid")
+    become(sigmoid, "Identity", sigmoid.input[0])
+
+
+def object_of_another_token(model):
+    """The object's score of the token for the other scores."""
+    body = _starting(model, "mask_decoder")
+    token = [one for one in body.node if one.op_type == "Gather"][-1]
+    set_constant(next(one for one in body.node if token.input[1] in one.output), 1)
+
+
+def unstable_is_given(model):
+    """The mask for clear prompts where it is unstable too."""
+    body = _starting(model, "stable_first")
+    through(body, node(body, "Div").output[0], "Add", 1.0)
+
+
+def least_likely_instead(model):
+    """The least likely of the other masks in place of an unstable one."""
+    become(
+        node(_starting(model, "stable_first"), "ArgMax"),
+        "ArgMin",
+        node(_starting(model, "stable_first"), "ArgMax").input[0],
+        axis=2,
+    )
