@@ -51,7 +51,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "depth": ("depths", {"images": PIXELS}),
     "segment": ("segments", {"images": PIXELS}),
     "masks": ("masks", {"images": PIXELS, "prompts": {"points": [[3, 4]], "box": [1, 2, 9, 9]}}),
-    "all_masks": ("masks", {"images": PIXELS, "points_per_side": 2, "min_score": 0.1, "overlap": 0.5}),
+    "all_masks": ("masks", {"images": PIXELS, "points_per_side": 2, "min_score": 0.1, "crop_layers": 1}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
     "find": ("patches", {"images": PIXELS, "texts": ["a"], "threshold": 0.2, "template": "{}"}),
 }

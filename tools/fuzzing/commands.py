@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "depth": ("bundles/depths", ("image.png",)),
     "segment": ("bundles/segments", ("image.png",)),
     "masks": ("bundles/masks", ("image.png", "--point", "3,4", "--box", "1,2,9,9")),
-    "all-masks": ("bundles/masks", ("image.png", "--points-per-side", "2")),
+    "all-masks": ("bundles/masks", ("image.png", "--points-per-side", "2", "--crop-layers", "1")),
     "match": ("bundles/towers", ("image.png", "--text", "a cat")),
     "find": ("bundles/patches", ("image.png", "--text", "a cat")),
     "transcribe": ("bundles/speech", ("sound.wav", "--max-new-tokens", "3")),

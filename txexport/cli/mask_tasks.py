@@ -88,6 +88,20 @@ def masks(
     help="Intersection over union of boxes from which the likelier mask alone stays.",
 )
 @click.option(
+    "--crop-layers",
+    type=click.IntRange(0, 5),
+    default=0,
+    show_default=True,
+    help="Layers of crops that are prompted too: 4, 16 and so on.",
+)
+@click.option(
+    "--crop-overlap",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=512 / 1500,
+    show_default="0.34",
+    help="Share of the shorter edge by which crops of the first layer overlap.",
+)
+@click.option(
     "--draw",
     type=click.Path(path_type=Path),
     help="Write the image with all masks in colours to this file; for several, a folder of PNG files.",

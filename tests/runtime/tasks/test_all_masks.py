@@ -10,36 +10,24 @@ import tiny_checkpoint
 import torch
 import transformers
 from click.testing import CliRunner
+from helpers.project import ROOT
+from helpers.sam2_processor import suppressed
 from PIL import Image
 from transformers.models.sam import image_processing_pil_sam
 
 import txexport
 from txexport.cli.main import main
 from txexport.errors import InputError
+from txexport.runtime.tasks.crops import crops
 
 SIZES = [(53, 37), (37, 53), (64, 64), (96, 33), (33, 96), (101, 100), (160, 48), (31, 150)]
 SIDE, GRID = 60, 5
+STREET = ROOT / "tests/data/street"
 
 
 def photograph(height, width):
     coarse = np.random.default_rng(height * width).integers(0, 256, (5, 4, 3), np.uint8)
     return Image.fromarray(coarse).resize((width, height))
-
-
-def suppressed(boxes, scores, idxs, iou_threshold):
-    """The boxes that torchvision's batched_nms keeps, of one class."""
-    chosen = []
-    for number in torch.argsort(scores, descending=True, stable=True).tolist():
-        for other in chosen:
-            low = torch.maximum(boxes[number, :2], boxes[other, :2])
-            high = torch.minimum(boxes[number, 2:], boxes[other, 2:])
-            shared = (high - low).clamp(min=0).prod()
-            areas = [(boxes[one, 2:] - boxes[one, :2]).prod() for one in (number, other)]
-            if shared / (areas[0] + areas[1] - shared) > iou_threshold:
-                break
-        else:
-            chosen.append(number)
-    return torch.tensor(chosen, dtype=torch.long)
 
 
 @pytest.fixture
@@ -100,6 +88,66 @@ def test_masks_are_those_of_the_pipeline(size, overlap, least, folder, model, to
         assert (ours["mask"] != mask).mean() < 1e-3
 
 
+@pytest.fixture(scope="module")
+def cutter(tmp_path_factory):
+    """The small SAM of the guides, whose masks are those of things, and a photograph of a street."""
+    folder = tmp_path_factory.mktemp("cutter")
+    txexport.export(STREET / "cutter", folder / "out", only="native")
+    photo = Image.open(STREET / "street.png").convert("RGB")
+    return txexport.load(folder / "out", device="cpu"), photo
+
+
+# The size, layers, their overlap, and the least number of masks that are found in crops alone.
+CROPPED = [
+    ((480, 640), 1, 512 / 1500, 1),
+    ((399, 501), 1, 512 / 1500, 1),
+    ((501, 399), 1, 512 / 1500, 0),
+    ((450, 450), 1, 512 / 1500, 0),
+    ((333, 640), 1, 512 / 1500, 1),
+    ((601, 288), 1, 0.6, 0),
+    ((299, 777), 1, 0.6, 1),
+    ((521, 640), 2, 512 / 1500, 1),
+    ((640, 521), 2, 0.1, 1),
+]
+
+
+@pytest.mark.parametrize(("size", "layers", "crop_overlap", "least"), CROPPED)
+def test_masks_in_crops_are_those_of_the_pipeline(size, layers, crop_overlap, least, cutter, torchvision):
+    model, photo = cutter
+    processor = transformers.SamImageProcessorPil.from_pretrained(STREET / "cutter")
+    processor.post_process_for_mask_generation = image_processing_pil_sam._post_process_for_mask_generation
+    original = transformers.SamModel.from_pretrained(STREET / "cutter", dtype=torch.float32).eval()
+    judge = transformers.pipeline("mask-generation", model=original, image_processor=processor)
+    image = photo.resize(size[::-1])
+    numbers = {"points_per_side": 5, "min_score": 0.5, "min_stability": 0.5, "overlap": 0.95}
+    answers = model.all_masks(image, crop_layers=layers, crop_overlap=crop_overlap, **numbers)
+    expected = judge(
+        image,
+        points_per_crop=5,
+        pred_iou_thresh=0.5,
+        stability_score_thresh=0.5,
+        crops_nms_thresh=0.95,
+        crops_n_layers=layers,
+        crop_overlap_ratio=crop_overlap,
+    )
+    assert len(answers) == len(expected["masks"])
+    for ours, mask, score in zip(answers, expected["masks"], expected["scores"], strict=True):
+        assert abs(ours["score"] - float(score)) < 1e-5
+        assert ours["mask"].shape == mask.shape == size
+        assert (ours["mask"] != np.asarray(mask)).mean() < 1e-4
+    assert len(answers) - len(model.all_masks(image, **numbers)) >= least
+
+
+@pytest.mark.parametrize("size", [(480, 640), (37, 53), (7, 5), (1, 1), (333, 1000)])
+@pytest.mark.parametrize("layers", [0, 1, 2, 3])
+@pytest.mark.parametrize("overlap", [0, 0.1, 512 / 1500, 0.7, 0.99])
+def test_crops_are_those_of_transformers(size, layers, overlap):
+    boxes, numbers = image_processing_pil_sam._generate_per_layer_crops(layers, overlap, size)
+    pairs = zip(boxes, numbers, strict=True)
+    expected = [(tuple(box), number) for box, number in pairs if box[0] < box[2] and box[1] < box[3]]
+    assert [(crop.edges, crop.layer) for crop in crops(*size, layers, overlap)] == expected
+
+
 def test_several_images_and_progress(model):
     steps: list = []
     images = [photograph(*size) for size in SIZES[:2]]
@@ -120,6 +168,10 @@ def test_several_images_and_progress(model):
         ({"min_score": 2}, "min_score is 2, expected a number from 0 to 1"),
         ({"min_stability": "x"}, "min_stability is 'x', expected a number"),
         ({"overlap": True}, "overlap is True, expected a number"),
+        ({"crop_layers": 6}, "crop_layers is 6, expected a whole number from 0 to 5"),
+        ({"crop_layers": True}, "crop_layers is True, expected a whole number"),
+        ({"crop_overlap": -0.1}, "crop_overlap is -0.1, expected a number from 0 to 1"),
+        ({"crop_overlap": 1, "crop_layers": 1}, "all crops would be the image"),
     ],
 )
 def test_numbers_that_are_none(options, message, model):
@@ -130,10 +182,12 @@ def test_numbers_that_are_none(options, message, model):
 def test_on_the_command_line(model, tmp_path):
     photograph(40, 50).save(tmp_path / "a.png")
     options = ["--points-per-side", "3", "--min-score", "0", "--min-stability", "0.2", "--json"]
+    options += ["--crop-layers", "1", "--crop-overlap", "0.5"]
     arguments = ["all-masks", str(model.folder), str(tmp_path / "a.png"), *options]
     result = CliRunner().invoke(main, [*arguments, "--draw", str(tmp_path / "drawn.png")])
     assert result.exit_code == 0, result.output
     [row] = [json.loads(line) for line in result.output.splitlines()]
-    expected = model.all_masks(tmp_path / "a.png", points_per_side=3, **LEAST)
+    crop = {"crop_layers": 1, "crop_overlap": 0.5}
+    expected = model.all_masks(tmp_path / "a.png", points_per_side=3, **LEAST, **crop)
     assert [one["score"] for one in row["masks"]] == pytest.approx([one["score"] for one in expected])
     assert Image.open(tmp_path / "drawn.png").size == (50, 40)

@@ -144,16 +144,17 @@ def over_the_image(target_size, coords, original_size, is_bounding_box=False):
     return coords.float() * torch.tensor([target_size / width, target_size / height])
 
 
-@pytest.mark.parametrize(("overlap", "least"), [(0.7, 1), (0.97, 1), (1, 20)])
+@pytest.mark.parametrize(("overlap", "least", "layers"), [(0.7, 1, 0), (0.97, 1, 0), (1, 20, 0), (1, 20, 1)])
 @pytest.mark.parametrize("size", SIZES, ids="{0[0]} x {0[1]}".format)
-def test_masks_of_everything_are_those_of_the_pipeline(size, overlap, least, everything, monkeypatch):
+def test_masks_of_everything_are_those_of_the_pipeline(size, overlap, least, layers, everything, monkeypatch):
+    """In crops too, all of whose edges are near those of so small an image."""
     model, original, images = everything
     if size[0] != size[1]:
         monkeypatch.setattr(sam2_processor.module(), "_normalize_coordinates", over_the_image)
     judge = transformers.pipeline("mask-generation", model=original, image_processor=images)
     image = photograph(*size)
     numbers = {"min_score": 0.0, "min_stability": 0.2, "overlap": overlap}
-    answers = model.all_masks(image, points_per_side=5, batch_size=7, **numbers)
+    answers = model.all_masks(image, points_per_side=5, batch_size=7, crop_layers=layers, **numbers)
     expected = judge(
         image,
         points_per_crop=5,
@@ -161,6 +162,7 @@ def test_masks_of_everything_are_those_of_the_pipeline(size, overlap, least, eve
         pred_iou_thresh=1e-9,
         stability_score_thresh=0.2,
         crops_nms_thresh=overlap,
+        crops_n_layers=layers,
     )
     assert len(answers) == len(expected["masks"]) >= least
     for ours, mask, score in zip(answers, expected["masks"], expected["scores"], strict=True):

@@ -9,22 +9,25 @@ from txexport.contracts.names import IOU_SCORES, PRED_MASKS
 from txexport.errors import InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.images import Prepared, Source, several
+from txexport.runtime.preprocessing.images import Prepared, Source, opened, several
+from txexport.runtime.tasks.crops import Crop, crops
 from txexport.runtime.tasks.image_tasks import as_sources
 from txexport.runtime.tasks.masks import AT_ONCE, NO_BOX, Mask, Numbers, decoded, enlarged
 from txexport.support.arguments import check_count
 from txexport.support.progress import Progress, counting
 
 SHIFT = 1.0  # of the logits at which a stable mask is the same
+LAYERS = 5  # of crops, of which the last has 1,024
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A mask as bits, its score, and its outermost pixels: left, top, right, bottom."""
+    """A mask of a crop as bits, its score, and its outermost pixels in the image, from the left."""
 
     score: float
     bits: np.ndarray
     box: tuple[int, int, int, int]
+    crop: Crop
 
 
 def all_masks(
@@ -35,6 +38,8 @@ def all_masks(
     min_score: float = 0.88,
     min_stability: float = 0.95,
     overlap: float = 0.7,
+    crop_layers: int = 0,
+    crop_overlap: float = 512 / 1500,
     batch_size: int = AT_ONCE,
     progress: Progress | None = None,
 ) -> list[Mask] | list[list[Mask]]:
@@ -43,30 +48,41 @@ def all_masks(
     Each point of a grid of `points_per_side` squared prompts three masks. One stays if its score exceeds
     `min_score`, and the pixels whose logits exceed 1 are more than `min_stability` of those whose logits
     exceed -1. Of two whose boxes have an intersection over union above `overlap`, the likelier one stays
-    (Kirillov et al. 2023, B). At most `batch_size` points run together. Raises InputError for an invalid
-    image or number.
+    (Kirillov et al. 2023, B). At most `batch_size` points run together.
+
+    With `crop_layers`, small things are found too: in each layer, crops of the image are prompted like
+    images, 4 in the first, 16 in the second and so on, and masks that reach a crop's edge are left out. Crops
+    of the first layer overlap by `crop_overlap` of the image's shorter edge, those of later ones by less.
+    Raises InputError for an invalid image or number.
     """
     check_task(bundle, "all_masks")
     check_count("batch_size", batch_size)
     check_count("points_per_side", points_per_side)
     if points_per_side > 1024:
         raise InputError(f"points_per_side is {points_per_side}, expected at most 1024")
-    for name, share in (("min_score", min_score), ("min_stability", min_stability), ("overlap", overlap)):
+    if type(crop_layers) is not int or not 0 <= crop_layers <= LAYERS:
+        raise InputError(f"crop_layers is {shown(crop_layers)}, expected a whole number from 0 to {LAYERS}")
+    least = {"min_score": min_score, "min_stability": min_stability}
+    for name, share in (*least.items(), ("overlap", overlap), ("crop_overlap", crop_overlap)):
         number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
         if not number or not 0 <= share <= 1:
             raise InputError(f"{name} is {shown(share)}, expected a number from 0 to 1")
+    if crop_overlap == 1 and crop_layers:
+        raise InputError("crop_overlap is 1, expected less: all crops would be the image")
     sources, results, tell = as_sources(images), [], counting(progress)
     for done, source in enumerate(sources, 1):
-        image = bundle.files.images.prepared(source)
-        memory.check(f"masks of {image.width} x {image.height} pixels", 64 * image.width * image.height)
-        points = _grid(image, points_per_side)
-        candidates: list[_Candidate] = []
-        for first in range(0, len(points), batch_size):
-            batch = points[first : first + batch_size]
-            outputs = decoded(bundle, image, batch)
-            scores, logits = outputs[IOU_SCORES][0, :, 1:], outputs[PRED_MASKS][0, :, 1:]
-            candidates += _stable(image, scores, logits, (min_score, min_stability))
+        image = opened(source, bundle.files.images.on_white)
         size = image.height, image.width
+        memory.check(f"masks of {image.width} x {image.height} pixels", 64 * image.width * image.height)
+        candidates: list[_Candidate] = []
+        for crop in crops(*size, crop_layers, crop_overlap):
+            prepared = bundle.files.images.prepared(image.crop(crop.edges) if crop.layer else image)
+            points = _grid(prepared, points_per_side)
+            for first in range(0, len(points), batch_size):
+                outputs = decoded(bundle, prepared, points[first : first + batch_size])
+                scores, logits = outputs[IOU_SCORES][0, :, 1:], outputs[PRED_MASKS][0, :, 1:]
+                stable = _stable(prepared, crop, scores, logits, (min_score, min_stability))
+                candidates += [one for one in stable if not crop.cuts(one.box, *size)]
         chosen = [candidates[number] for number in _distinct(candidates, overlap)]
         results.append([_mask(candidate, size) for candidate in chosen])
         tell(done, len(sources))
@@ -82,7 +98,7 @@ def _grid(image: Prepared, side: int) -> list[Numbers]:
 
 
 def _stable(
-    image: Prepared, scores: np.ndarray, logits: np.ndarray, least: tuple[float, float]
+    image: Prepared, crop: Crop, scores: np.ndarray, logits: np.ndarray, least: tuple[float, float]
 ) -> Iterator[_Candidate]:
     """The masks with scores (P,M) and logits (P,M,h,w) above the least score and stability."""
     min_score, min_stability = least
@@ -91,7 +107,9 @@ def _stable(
         inner, outer = np.count_nonzero(pixels > SHIFT), np.count_nonzero(pixels > -SHIFT)
         if inner > min_stability * outer:
             mask = pixels > 0
-            yield _Candidate(float(scores[prompt, number]), np.packbits(mask), _box(mask))
+            left, top, right, bottom = _box(mask)
+            box = left + crop.left, top + crop.top, right + crop.left, bottom + crop.top
+            yield _Candidate(float(scores[prompt, number]), np.packbits(mask), box, crop)
 
 
 def _box(mask: np.ndarray) -> tuple[int, int, int, int]:
@@ -122,6 +140,9 @@ def _distinct(candidates: Sequence[_Candidate], overlap: float) -> list[int]:
 
 def _mask(candidate: _Candidate, size: tuple[int, int]) -> Mask:
     """The mask of a candidate in an image of that height and width."""
-    height, width = size
-    mask = np.unpackbits(candidate.bits, count=height * width).reshape(size).astype(bool)
+    left, top, right, bottom = candidate.crop.edges
+    height, width = bottom - top, right - left
+    mask = np.zeros(size, bool)
+    inner = np.unpackbits(candidate.bits, count=height * width).reshape(height, width)
+    mask[top:bottom, left:right] = inner
     return {"score": candidate.score, "mask": mask}
