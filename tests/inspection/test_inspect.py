@@ -46,6 +46,7 @@ ELSEWHERE |= dict.fromkeys(("detr", "table-transformer"), 3145)  # a backbone th
 ELSEWHERE |= dict.fromkeys(("rt_detr", "rt_detr_v2"), 968 - 2 * (16 * 2 + 2) - 3 * 16)
 ELSEWHERE |= {"sam": -115}  # a mask as a prompt
 ELSEWHERE |= {"segformer": 2 * 18}  # the mean and the variance of a batch norm
+ELSEWHERE |= {"maskformer": -2 * 96}  # the norm of Swin's last hidden state, which nothing reads
 ELSEWHERE |= {"wav2vec2-bert": -48}
 ELSEWHERE |= {"parakeet_ctc": 2 * 2 * 48}  # means and variances of batch norms, which training counts
 # The same, less a convolution for positions that the original leaves out, and what training masks with.

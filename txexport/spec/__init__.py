@@ -45,8 +45,10 @@ from txexport.spec.head import AttentionPoolSpec, HeadSpec, TimeDelaySpec, Vecto
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
+from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.model import ModelSpec
-from txexport.spec.norm import NormSpec
+from txexport.spec.norm import GroupNormSpec, NormSpec
+from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec
@@ -118,6 +120,7 @@ __all__ = [
     "FramesSpec",
     "GatedFramesSpec",
     "GridAttentionSpec",
+    "GroupNormSpec",
     "HeadKind",
     "HeadSpec",
     "LatentAttentionSpec",
@@ -129,6 +132,7 @@ __all__ = [
     "LowRankAttentionSpec",
     "MaskDecoderSpec",
     "MaskedAttentionSpec",
+    "MasksSpec",
     "MediaStackSpec",
     "MergingSpec",
     "ModelSpec",
@@ -136,12 +140,14 @@ __all__ = [
     "NormKind",
     "NormPlacement",
     "NormSpec",
+    "ObjectMasksSpec",
     "OpenVocabularySpec",
     "PatchBiasAttentionSpec",
     "PatchGridSpec",
     "PatchSpec",
     "PerformerAttentionSpec",
     "Pick",
+    "PixelPyramidSpec",
     "PositionKind",
     "PositionNorm",
     "PositionSpec",

@@ -14,9 +14,9 @@ from txexport.errors import BundleError, InputError, UnsupportedError, first_lin
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.blurred import blurred
 from txexport.runtime.preprocessing.image_defaults import (
+    BOUNDED,
     BY_MODEL,
     DEFAULTS,
-    MULTIPLES,
     PADDED,
     PLAIN,
     RESIZED_AS_VALUES,
@@ -30,6 +30,7 @@ from txexport.runtime.preprocessing.image_sizes import (
     multiples_of,
     pixels_of,
     resized,
+    rounding_of,
     size_of,
 )
 from txexport.runtime.preprocessing.preprocessor import read_settings
@@ -77,7 +78,7 @@ class Images:
                     f"image processor: {name} is {shown(options[name])}, expected true or false"
                 )
         # Detectors pad images of different sizes in a batch; here these are no batch.
-        unsupported = ("pad_size", "use_square_size") if kind in MULTIPLES else ("do_pad", "use_square_size")
+        unsupported = ("pad_size", "use_square_size") if kind in BOUNDED else ("do_pad", "use_square_size")
         for name in () if kind in PADDED or kind in SQUARED else unsupported:
             if options[name]:
                 raise UnsupportedError(
@@ -93,7 +94,8 @@ class Images:
             if kind in PADDED:
                 self.size = longest_of(options)
             else:
-                self.size = multiples_of(options) if nearest else size_of(options, MULTIPLES.get(kind))
+                rounding = rounding_of(options, BOUNDED.get(kind))
+                self.size = multiples_of(options) if nearest else size_of(options, rounding)
         padded = (
             edges("pad_size", options["pad_size"], True) if kind in PADDED and options["do_pad"] else None
         )
