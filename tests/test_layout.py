@@ -238,7 +238,19 @@ def test_every_file_has_its_twin():
     assert twin_files("models/txmodels") == twin_files("graphs/txgraphs") != set()
 
 
-HEADS = ("boxes", "depth", "masked_lm", "none", "segments", "sequence", "spans", "speaker", "tokens")
+HEADS = (
+    "boxes",
+    "depth",
+    "masked_lm",
+    "masks",
+    "none",
+    "object_masks",
+    "segments",
+    "sequence",
+    "spans",
+    "speaker",
+    "tokens",
+)
 # Specialisations of a factory, which are names in the graph only; the entry points of whole graphs; functions
 # whose arguments differ from their twin's, or whose twins are methods of a base class.
 SPECIALISED = {
@@ -275,12 +287,14 @@ SPECIALISED = {
         "with_no_point",
         "without_first",
     },
+    "group_norm.py": {"scaled_channels"},
+    "inputs/resnet.py": {"resnet_maps"},
     "query_stack.py": {"first_queries", "seen_places"},
     "mask_decoder.py": {"as_map", "grouped", "grouped_masks", "of_each", "with_learned"},
     "window_attention.py": {"window_parts"},
     "architectures/encoder_decoder.py": {"encoder_decoder_models"},
     "model.py": {"models"},
-    **{f"heads/{head}.py": {"outputs"} for head in HEADS},
+    **{f"heads/{head}.py": {"outputs", "outputs_of_maps"} for head in HEADS},
 }
 
 

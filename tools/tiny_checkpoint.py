@@ -335,6 +335,27 @@ SEGFORMER = {
     "mlp_ratios": [2, 3, 2],
     "decoder_hidden_size": 18,
 }
+MASKFORMER = {
+    "backbone_config": {
+        "model_type": "swin",
+        "image_size": 40,
+        "patch_size": 2,
+        "embed_dim": 12,
+        "depths": [2, 1, 2, 1],
+        "num_heads": [2, 3, 4, 6],
+        "window_size": 3,
+    },
+    "decoder_config": {
+        "model_type": "detr",
+        "d_model": 20,
+        "decoder_layers": 2,
+        "decoder_attention_heads": 2,
+        "decoder_ffn_dim": 24,
+        "num_queries": 7,
+    },
+    "fpn_feature_size": 64,
+    "mask_feature_size": 18,
+}
 SAM = {
     "vision_config": {
         "hidden_size": 36,
@@ -442,6 +463,17 @@ RT_DETR = {
     "decoder_ffn_dim": 24,
     "decoder_n_points": 3,
     "num_queries": 7,
+}
+# Of DetrForSegmentation, whose heads and channels are of numbers that norms divide.
+DETR_MASKS = {
+    "backbone_config": DETR["backbone_config"]
+    | {
+        "depths": [1, 2, 1, 1],
+        "hidden_sizes": [8, 12, 16, 20],
+        "out_features": ["stage1", "stage2", "stage3", "stage4"],
+    },
+    "d_model": 32,
+    "encoder_attention_heads": 8,
 }
 CLIP = {
     "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
@@ -608,6 +640,7 @@ FAMILIES = {
         "Data2VecVisionModel",
         BEIT | {"use_relative_position_bias": False, "use_shared_relative_position_bias": True},
     ),
+    "maskformer": ("MaskFormerForInstanceSegmentation", MASKFORMER),
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
     "rt_detr": ("RTDetrForObjectDetection", RT_DETR),

@@ -13,8 +13,10 @@ from txgraphs._component import Body, component
 from txgraphs._graph import Graph
 from txgraphs.feedforward import feed_forward
 from txgraphs.inputs import signal_embedding
+from txgraphs.inputs.resnet import resnet_maps
 from txgraphs.norm import norm
 from txgraphs.separate_attention import separate_attention
+from txgraphs.stack import Given
 from txgraphs.staged_stack import flat_grid
 
 TEMPERATURE, EPS = 10000, 1e-6  # of sines; what a divisor of 0 becomes
@@ -59,13 +61,21 @@ def query_layer(
 
 
 def query_encoder(
-    spec: QueryStackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: str = "encoder"
+    spec: QueryStackSpec, graph: Graph, inputs: dict[str, ir.Value], outputs: Given, stack: str = "encoder"
 ) -> ir.Value:
     """An image's map through layers, and queries that read it; the twin of txmodels' QueryEncoder.
 
-    pixel_values (B,channels,height,width), pixel_mask (B,h,w) -> queries (B,Q,W).
+    pixel_values (B,channels,height,width), pixel_mask (B,h,w) -> queries (B,Q,W). If a head reads maps,
+    `outputs` is filled with those of the network's stages but the last, then with `grid` (B,R,C,W), the last
+    one, `image` (B,S,W) after its layers, and `real` (B,R,C).
     """
-    grid, _ = signal_embedding(spec, graph / f"{stack}.embedding", inputs[names.PIXEL_VALUES])
+    place, pixels = graph / f"{stack}.embedding", inputs[names.PIXEL_VALUES]
+    if outputs.maps is None:
+        grid, _ = signal_embedding(spec, place, pixels)
+    else:
+        grid, *finer = resnet_maps(spec.embedding, place, pixels)
+        for one in finer:
+            outputs.stage(one)
     real = graph.call(resized_mask, inputs[names.PIXEL_MASK], grid, name="real")  # (B, R, C)
     positions = graph.call(sine_positions(spec.hidden_size, graph.dtype), real, name="positions")
     x = graph.call(flat_grid, grid, name="places")  # (B, S, W)
@@ -80,6 +90,8 @@ def query_encoder(
     for number in range(spec.objects.num_layers):
         place = graph / f"{stack}.query_layers.{number}"
         y = query_layer(spec.block, spec.objects, place, y, learned, mask, image, positions)
+    if outputs.maps is not None:
+        outputs.maps |= {"grid": grid, "image": image, "real": real}
     return norm(spec.norm, graph / f"{stack}.query_norm", y)
 
 

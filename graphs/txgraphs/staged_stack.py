@@ -42,7 +42,10 @@ def staged_encoder(
             layer += 1
         if stage.norm is not None:
             x = norm(stage.norm, graph / f"{stack}.norms.{number}", x)
-        outputs.stage(x)
+        mapped = x
+        if stage.map_norm is not None:
+            mapped = norm(stage.map_norm, graph / f"{stack}.map_norms.{number}", x)
+        outputs.stage(mapped)
         if stage.merging is not None:
             x = merging(stage.merging, graph / f"{stack}.mergings.{number}", x)
     flat = graph.call(flat_grid, x, name="flat")  # (B, S, W)

@@ -9,6 +9,7 @@ from torch.nn.functional import interpolate
 from txexport.spec import FeedForwardSpec, QueryBlockSpec, QueryLayersSpec, QueryStackSpec
 from txmodels.feedforward import FeedForward
 from txmodels.inputs import signal_embedding
+from txmodels.inputs.resnet import ResnetEmbedding
 from txmodels.norm import Norm
 from txmodels.separate_attention import SeparateAttention
 from txmodels.stack import Given
@@ -85,9 +86,20 @@ class QueryEncoder(nn.Module):
     def forward(
         self, pixel_values: Tensor, pixel_mask: Tensor | None = None, outputs: Given | None = None
     ) -> tuple[Tensor, None]:
-        """pixel_values (B,channels,height,width), pixel_mask (B,h,w) -> queries (B,Q,W), and None."""
+        """pixel_values (B,channels,height,width), pixel_mask (B,h,w) -> queries (B,Q,W), and None.
+
+        If a head reads maps, `outputs` is filled with those of the network's stages but the last, then with
+        `grid` (B,R,C,W), the last one, `image` (B,S,W) after its layers, and `real` (B,R,C).
+        """
         assert pixel_mask is not None
-        grid = self.embedding(pixel_values)  # (B, R, C, W)
+        states = outputs or Given()
+        if states.maps is None:
+            grid = self.embedding(pixel_values)  # (B, R, C, W)
+        else:
+            assert isinstance(self.embedding, ResnetEmbedding)
+            grid, *finer = self.embedding.maps(pixel_values)
+            for one in finer:
+                states.stage(one)
         real = resized_mask(pixel_mask, grid)  # (B, R, C)
         positions = sine_positions(self.spec.hidden_size, real).to(grid)
         x, seen = grid.flatten(1, 2), real.flatten(1)[:, None, None]  # (B, S, W), (B, 1, 1, S)
@@ -98,6 +110,8 @@ class QueryEncoder(nn.Module):
         y = torch.zeros_like(learned)
         for layer in self.query_layers:
             y = layer(y, learned, seen.expand(-1, 1, y.shape[1], -1), image, positions)
+        if states.maps is not None:
+            states.maps |= {"grid": grid, "image": image, "real": real}
         queries: Tensor = self.query_norm(y)
         return queries, None
 

@@ -25,6 +25,8 @@ class StagedEncoder(nn.Module):
         self.mergings = nn.ModuleList(merging(part) for part in merged)
         normed = [Norm(stage.norm) if stage.norm is not None else nn.Identity() for stage in spec.stages]
         self.norms = nn.ModuleList(normed)
+        of_maps = [stage.map_norm for stage in spec.stages]
+        self.map_norms = nn.ModuleList(Norm(part) if part is not None else nn.Identity() for part in of_maps)
         self.final_norm = Norm(spec.final_norm) if spec.final_norm else nn.Identity()
 
     def forward(
@@ -42,7 +44,7 @@ class StagedEncoder(nn.Module):
             for block in stage.layers:
                 (x,) = next(layers)(x, **shifted[block])
             x = self.norms[number](x)
-            states.stage(x)
+            states.stage(self.map_norms[number](x))
             if stage.merging is not None:
                 x = self.mergings[number](x)
         flat = flat_grid(x)  # (B, S, W)

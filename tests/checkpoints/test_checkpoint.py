@@ -333,6 +333,12 @@ UNSUPPORTED = [
     ("swin", {"window_size": 5}, "have a grid of 4 by 4 in stage 2, less than window_size 5"),
     ("swin", {"use_absolute_embeddings": True}, "expected a square of whole patches"),
     ("swin", {"architectures": ["SwinForMaskedImageModeling"]}, "it restores masked pixels"),
+    ("maskformer", {"backbone_config": {"use_absolute_embeddings": True}}, "use_absolute_embeddings=True"),
+    ("maskformer", {"backbone_config": {"depths": [1, 2], "num_heads": [2, 3]}}, "2 stages; expected 4"),
+    ("maskformer", {"backbone_config": {"model_type": "convnext"}}, "model_type='convnext' is not supported"),
+    ("maskformer", {"decoder_config": {"auxiliary_loss": True}}, "auxiliary_loss=True is not supported"),
+    ("maskformer", {"use_auxiliary_loss": True}, "use_auxiliary_loss=True is not supported"),
+    ("maskformer", {"architectures": ["MaskFormerModel"]}, "its queries are no result of a task"),
     ("swinv2", {"use_absolute_embeddings": True}, "use_absolute_embeddings=True"),
     ("dinov2_with_registers", {"apply_layernorm": False}, "apply_layernorm=False"),
     *(

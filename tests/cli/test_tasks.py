@@ -202,6 +202,18 @@ def test_images(bundle_for, tmp_path):
     assert drawing.shape[1] == width
     assert drawing.shape[0] > height  # a legend
     assert record["segments"][0]["label"] in invoke("segment", *some)
+    processor = transformers.MaskFormerImageProcessorPil(size={"shortest_edge": 32, "longest_edge": 64})
+    some = bundle_for("maskformer", "MaskFormerForInstanceSegmentation", processor), tmp_path / "a.png"
+    chosen = "--kind", "instance", "--threshold", "0"
+    [record] = records("segment", *some, *chosen, "--draw", tmp_path / "instances.png")
+    assert len(record["segments"]) == 7
+    assert all(0 <= one["score"] < 1 for one in record["segments"])
+    assert np.asarray(Image.open(tmp_path / "instances.png")).shape[1] == width
+    table = invoke("segment", *some, *chosen)
+    assert f"{record['segments'][0]['score']:.4f}" in table
+    assert "score" in table
+    assert records("segment", *some) == [{"image": str(tmp_path / "a.png"), "segments": []}]
+    assert "score" not in invoke("segment", *some, "--kind", "semantic")
     sides = {"height": 60, "width": 60}
     processor = transformers.SamImageProcessorPil(size={"longest_edge": 60}, pad_size=sides)
     some = bundle_for("sam", "SamModel", processor), tmp_path / "a.png"

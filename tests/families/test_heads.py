@@ -31,6 +31,7 @@ UNREAD = {
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("dpt", "image-segmentation"): "a head of labels for pixels, with batch norms",
     ("segformer", "feature-extraction"): "maps, not vectors",
+    ("maskformer", "feature-extraction"): "queries, which are no result of a task",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",

@@ -38,16 +38,21 @@ def timm_name(name: str) -> str:
     return name
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory):
+SIZES = {name: tiny_checkpoint.DETR_MASKS[name] for name in ("d_model", "encoder_attention_heads")}
+
+
+@pytest.fixture(scope="module", params=["DetrForObjectDetection", "DetrForSegmentation"])
+def both(request, tmp_path_factory):
     """A checkpoint with transformers' backbone, and the same with timm's names."""
     folder = tmp_path_factory.mktemp("timm")
     backbone = tiny_checkpoint.DETR["backbone_config"] | RESNET18
-    tiny_checkpoint.save(folder / "own", "detr", "DetrForObjectDetection", backbone_config=backbone)
+    if request.param == "DetrForSegmentation":
+        backbone |= {"out_features": [f"stage{number}" for number in range(1, 5)]}
+    tiny_checkpoint.save(folder / "own", "detr", request.param, backbone_config=backbone, **SIZES)
     (folder / "timm").mkdir()
     tensors = load_file(folder / "own" / "model.safetensors")
     renamed = {timm_name(name): value for name, value in tensors.items()}
-    assert "model.backbone.conv_encoder.model.layer2.0.downsample.1.running_var" in renamed
+    assert any(name.endswith("conv_encoder.model.layer2.0.downsample.1.running_var") for name in renamed)
     save_file(renamed, folder / "timm" / "model.safetensors", {"format": "pt"})
     config = json.loads((folder / "own" / "config.json").read_text())
     config |= {"backbone_config": None, "backbone": "resnet18", "use_timm_backbone": True}
@@ -103,4 +108,17 @@ def test_other_backbones_are_refused(values, message, both, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.safetensors").symlink_to(both / "timm" / "model.safetensors")
     with pytest.raises(TxexportError, match=message):
+        resolve(Checkpoint(tmp_path))
+
+
+def test_a_segmenter_is_no_detector(tmp_path):
+    """The library would leave the detector's weights random."""
+    tiny_checkpoint.save(tmp_path, "detr", "DetrForSegmentation", **tiny_checkpoint.DETR_MASKS)
+    assert resolve(Checkpoint(tmp_path)).task == "image-segmentation"
+    with pytest.raises(TxexportError, match="expected --task image-segmentation"):
+        resolve(Checkpoint(tmp_path), "object-detection")
+    few = tiny_checkpoint.DETR_MASKS["backbone_config"] | {"out_features": ["stage4"]}
+    config = json.loads((tmp_path / "config.json").read_text()) | {"backbone_config": few}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(TxexportError, match="expected 4 stages, all of them in out_features"):
         resolve(Checkpoint(tmp_path))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import onnx
+import tiny_checkpoint
 
 from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
@@ -16,12 +17,13 @@ from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_proposals as proposals
 from helpers import mutations_of_queries as queries
+from helpers import mutations_of_segment_queries as segment_queries
 from helpers import mutations_of_segments as segments
 from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
-from helpers.row import DEPTH, FEATURES, HEAR, SOUNDS, SPEAKER, TIME_DELAYS, Row
+from helpers.row import DEPTH, FEATURES, HEAR, SEGMENT, SOUNDS, SPEAKER, TIME_DELAYS, Row
 
 Mutate = Callable[[onnx.ModelProto], None]
 
@@ -41,6 +43,7 @@ OTHERS: dict[str, Row] = {
     "depth_anything, metric": Row(
         "depth_anything", "DepthAnythingForDepthEstimation", DEPTH, "metric", METRIC
     ),
+    "detr, masks": Row("detr", "DetrForSegmentation", SEGMENT, "4 stages", tiny_checkpoint.DETR_MASKS),
     "jina_bert": Row("jina_bert", "JinaBertModel", FEATURES),
     "jina_bert, normed": Row("jina_bert", "JinaBertModel", FEATURES, "normed queries", NORMED),
     "nomic_bert_moe": Row("nomic_bert_moe", "NomicBertModel", FEATURES),
@@ -529,6 +532,17 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         queries.average_pooling,
         queries.stem_one_pixel_later,
     ),
+    ("detr, masks", None, "model"): (
+        segment_queries.each_head_alone,
+        segment_queries.padding_is_weighed,
+        segment_queries.unscaled_weights,
+        segment_queries.without_shared_values,
+        segment_queries.linear_mask,
+        segment_queries.unnormed_join,
+        segment_queries.later_places,
+        segment_queries.larger_epsilon,
+        queries.ignore_padding,
+    ),
     ("table-transformer", None, "model"): (queries.values_with_positions, queries.padding_is_counted),
     ("rt_detr", None, "model"): (
         proposals.aligned_corners,
@@ -561,6 +575,24 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         segments.drop_coarsest,
         segments.linear_segments,
         segments.larger_epsilon,
+        common.drop_bias,
+    ),
+    ("maskformer", None, "model"): (
+        segment_queries.unnormed_maps,
+        segment_queries.merged_after_the_norm,
+        segment_queries.later_places,
+        segment_queries.smooth_places,
+        segment_queries.without_finer_maps,
+        segment_queries.linear_pyramid,
+        segment_queries.larger_epsilon,
+        segment_queries.linear_masks,
+        segment_queries.queries_from_the_start,
+        segment_queries.opposite_masks,
+        queries.rows_for_columns,
+        queries.counted_from_zero,
+        queries.values_with_positions,
+        segment_queries.not_shifted,
+        windows.shift_without_mask,
         common.drop_bias,
     ),
     ("swin", None, "model"): (

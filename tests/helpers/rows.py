@@ -425,6 +425,14 @@ BASIC_LEVELS = {
     "backbone_config": tiny_checkpoint.RT_DETR["backbone_config"] | {"layer_type": "basic"},
     "hidden_expansion": 1.0,
 }
+WIDE_QUERIES = {
+    "backbone_config": {"image_size": [37, 58], "patch_size": 3, "qkv_bias": False, "layer_norm_eps": 1e-3},
+    "decoder_config": {"d_model": 96, "decoder_attention_heads": 3, "activation_function": "gelu"},
+}
+BASIC_MASKS = tiny_checkpoint.DETR_MASKS | {
+    "backbone_config": tiny_checkpoint.DETR_MASKS["backbone_config"] | {"layer_type": "basic"},
+    "activation_function": "silu",
+}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
@@ -585,6 +593,8 @@ OTHERS = [
     Row("dpt", "DPTForDepthEstimation", DEPTH, "class token left out", {"readout_type": "ignore"}),
     Row("segformer", "SegformerForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),
+    Row("maskformer", "MaskFormerForInstanceSegmentation", SEGMENT, "5 labels", LABELS),
+    Row("maskformer", "MaskFormerForInstanceSegmentation", SEGMENT, "wide queries, no biases", WIDE_QUERIES),
     Row("sam", "SamModel", MASKS),
     Row("sam2", "Sam2Model", MASKS),
     Row("sam2", "Sam2Model", MASKS, "no stability, coarser maps everywhere", ANY_MASK),
@@ -596,6 +606,8 @@ OTHERS = [
     Row("data2vec-vision", "Data2VecVisionForImageClassification", LABEL, "5 labels", LABELS),
     Row("detr", "DetrForObjectDetection", DETECT),
     Row("detr", "DetrForObjectDetection", DETECT, "basic layers", BASIC),
+    Row("detr", "DetrForSegmentation", SEGMENT, "4 stages", tiny_checkpoint.DETR_MASKS),
+    Row("detr", "DetrForSegmentation", SEGMENT, "basic layers", BASIC_MASKS),
     Row("table-transformer", "TableTransformerForObjectDetection", DETECT),
     Row("rt_detr", "RTDetrForObjectDetection", DETECT, "5 labels", LABELS),
     Row("rt_detr", "RTDetrForObjectDetection", DETECT, "basic layers", BASIC_LEVELS),

@@ -570,6 +570,14 @@ ENCODERS = [
         Row("segformer", "SegformerForSemanticSegmentation", "image-segmentation"),
         lambda m: m.segment(IMAGE),
     ),
+    (
+        Row("maskformer", "MaskFormerForInstanceSegmentation", "image-segmentation"),
+        lambda m: m.segment(IMAGE),
+    ),
+    (
+        Row("detr", "DetrForSegmentation", "image-segmentation", "masks", tiny_checkpoint.DETR_MASKS),
+        lambda m: m.segment(IMAGE),
+    ),
     (Row("sam", "SamModel", "mask-generation"), lambda m: m.masks(IMAGE, {"points": [[1, 2]]})),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.embed_image(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.match(IMAGE, ["a", "b"])),

@@ -70,7 +70,10 @@ def test_masks_are_lengths_of_runs(tmp_path):
     tiny_checkpoint.save(tmp_path / "segformer", "segformer", "SegformerForSemanticSegmentation")
     processor = transformers.SegformerImageProcessorPil(size={"height": 32, "width": 32})
     processor.save_pretrained(tmp_path / "segformer")
-    folders = {name: tmp_path / "bundles" / name for name in ("sam", "segformer")}
+    tiny_checkpoint.save(tmp_path / "maskformer", "maskformer")
+    sizes = {"shortest_edge": 32, "longest_edge": 64}
+    transformers.MaskFormerImageProcessorPil(size=sizes).save_pretrained(tmp_path / "maskformer")
+    folders = {name: tmp_path / "bundles" / name for name in ("sam", "segformer", "maskformer")}
     for name, folder in folders.items():
         export(tmp_path / name, folder, only="native")
     limits = Limits(cache_tokens=64, max_new_tokens=5, max_waiting=8, max_body=2**20, timeout=60)
@@ -89,6 +92,13 @@ def test_masks_are_lengths_of_runs(tmp_path):
         answer = httpx.post(f"{address}/v1/tasks/segment", json=body, timeout=60).json()
         expected = served["segformer"].model.segment(tmp_path / "picture.png")
         assert answer == [[one | {"mask": run_lengths(one["mask"])} for one in expected]] * 2
+        chosen = {"kind": "instance", "threshold": 0.0}
+        body = {"model": "maskformer", "images": image, **chosen}
+        answer = httpx.post(f"{address}/v1/tasks/segment", json=body, timeout=60).json()
+        expected = served["maskformer"].model.segment(tmp_path / "picture.png", **chosen)
+        assert answer == [one | {"mask": run_lengths(one["mask"])} for one in expected] != []
+        refused = httpx.post(f"{address}/v1/tasks/segment", json=body | {"kind": "objects"}, timeout=60)
+        assert refused.status_code == 400
 
 
 def test_texts_are_found_in_images_and_sounds(tmp_path):

@@ -1,5 +1,6 @@
 """Commands for images. Each calls the Model's method of the same name."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from txexport.cli.drawings import drawings, with_boxes, with_depths, with_segmen
 from txexport.cli.inputs import Inputs
 from txexport.cli.vectors import show_vectors
 from txexport.runtime.run_lengths import run_lengths
+
+SHARE = click.FloatRange(0, 1, max_open=True)
 
 
 @click.command()
@@ -57,7 +60,7 @@ def embed_image(
 @options.texts("IMAGES")
 @click.option(
     "--threshold",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=SHARE,
     default=0.5,
     show_default=True,
     help="Probability that an object's label exceeds.",
@@ -112,6 +115,33 @@ def depth(
 @options.bundle
 @options.texts("IMAGES")
 @click.option(
+    "--kind",
+    type=click.Choice(["panoptic", "instance", "semantic"]),
+    show_default="panoptic for a model of masks, else semantic",
+    help="Parts that share no pixel, objects, or the label of every pixel.",
+)
+@click.option(
+    "--threshold",
+    type=SHARE,
+    default=0.9,
+    show_default=True,
+    help="Score of a panoptic part or of an instance.",
+)
+@click.option(
+    "--mask-threshold",
+    type=SHARE,
+    default=0.5,
+    show_default=True,
+    help="Score of the pixels of a panoptic part.",
+)
+@click.option(
+    "--overlap-mask-area-threshold",
+    type=SHARE,
+    default=0.5,
+    show_default=True,
+    help="Share of these pixels that others leave to it.",
+)
+@click.option(
     "--draw",
     type=click.Path(path_type=Path),
     help="Write the image with its parts in colours to this file; for several, a folder of PNG files.",
@@ -121,15 +151,23 @@ def depth(
 def segment(
     answers: Answers, texts: tuple[str, ...], file: Path | None, draw: Path | None, **chosen: Any
 ) -> None:
-    """Segment the image files IMAGES: the label of every pixel.
+    """Segment the image files IMAGES: the label of every pixel, or parts with a score.
 
-    Prints each label with its share of the pixels. --json gives masks as run lengths, --draw a picture.
+    Prints each part with its share of the pixels. --json gives masks as run lengths, --draw a picture.
     """
     windows = answers.ask(inputs.lines(texts, file), "segment", **chosen)
     if draw is not None:
         windows = drawings(windows, draw, file is None and len(texts) == 1, with_segments)
     record = _masks if answers.as_json else _shares
-    answers.show(windows, record, ["image"], ["label", "share", "pixels"])
+    first = next(windows, [])
+    scored = any(_scored(answer) for _, answer in first)
+    columns = ["label", *["score"] * scored, "share", "pixels"]
+    answers.show(chain([first], windows), record, ["image"], columns)
+
+
+def _scored(answer: Any) -> bool:
+    """Tell whether the parts of an image have scores."""
+    return not isinstance(answer, Exception) and any(one["score"] is not None for one in answer)
 
 
 def _masks(image: Any, segments: Any) -> dict[str, Any]:
@@ -140,7 +178,12 @@ def _masks(image: Any, segments: Any) -> dict[str, Any]:
 def _shares(image: Any, segments: Any) -> dict[str, Any]:
     """The record of an image with the sizes of its parts."""
     rows = [
-        {"label": one["label"], "share": float(one["mask"].mean()), "pixels": int(one["mask"].sum())}
+        {
+            "label": one["label"],
+            **({} if one["score"] is None else {"score": one["score"]}),
+            "share": float(one["mask"].mean()),
+            "pixels": int(one["mask"].sum()),
+        }
         for one in segments
     ]
     return {"image": image, "segments": rows}
@@ -199,7 +242,7 @@ def match(
 )
 @click.option(
     "--threshold",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=SHARE,
     default=0.1,
     show_default=True,
     help="Probability that an object exceeds.",

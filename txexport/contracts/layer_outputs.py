@@ -21,7 +21,7 @@ class LayerOutputs(Generic[Value]):
 
     `stack` is the name of one of two stacks. With `before_norm`, the last hidden state is without the stack's
     final norm, as transformers returns it for patches and for CLIP. `states` has the hidden states by layer
-    if a head reads them, `maps` what each stage returns (B,R,C,W) if one does.
+    if a head reads them, `maps` what each stage returns (B,R,C,W) if one does, and further values by name.
     """
 
     asked: Collection[str] = ()

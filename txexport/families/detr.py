@@ -1,6 +1,7 @@
 """DETR (Carion et al. 2020): queries read the map of a residual network."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
@@ -12,17 +13,20 @@ from txexport.spec import (
     HeadKind,
     HeadSpec,
     NormSpec,
+    ObjectMasksSpec,
     QueryLayersSpec,
     QueryStackSpec,
     ResNetSpec,
 )
 from txexport.spec.resnet import STEM_STRIDE
 
-TASKS = {"object-detection": ("DetrForObjectDetection",)}
-NAMING = Naming()
+TASKS = {
+    "object-detection": ("DetrForObjectDetection",),
+    "image-segmentation": ("DetrForSegmentation",),
+}
+NAMING = Naming("detr.")
 REFUSED = {
     "DetrModel": "its queries are no result of a task; expected DetrForObjectDetection",
-    "DetrForSegmentation": "masks of each query are no task here; export it as DetrForObjectDetection",
 }
 ALIASES = {
     "hidden_size": "d_model",
@@ -31,6 +35,7 @@ ALIASES = {
 }
 
 EPS = 1e-5
+STAGES = 4  # of a backbone whose maps masks are made of
 MODEL = "model.backbone.conv_encoder.model"  # of the names of the backbone's tensors
 BOTTLENECK, BASIC = "bottleneck", "basic"
 # Backbones of timm: depths and kind of layers.
@@ -64,7 +69,29 @@ LIBRARY_NAMES = {
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    return detector(config, pre_norm=False)
+    model = detector(config, pre_norm=False)
+    if task == "object-detection":
+        if "mask_head.lay1.weight" in names:
+            raise UnsupportedError(
+                f"{config.path}: the tensors are those of DetrForSegmentation, which the library cannot load "
+                "as a detector; expected --task image-segmentation, whose graph gives boxes too"
+            )
+        return model
+    stack = model.encoder
+    assert isinstance(stack, QueryStackSpec)
+    stages = len(stack.embedding.sizes)
+    features = config.table("backbone_config").strings("out_features")
+    if stages != STAGES or (timm_backbone(config) is None and len(features) != STAGES):
+        raise UnsupportedError(
+            f"{config.path}: a backbone of {stages} stages with out_features {shortened(features)} is not "
+            f"supported; expected {STAGES} stages, all of them in out_features"
+        )
+    queries, heads, sizes = stack.queries, stack.cells.num_heads, stack.embedding.sizes[:-1]
+    masks = ObjectMasksSpec(queries, stack.hidden_size, heads, sizes, stack.activation, EPS)
+    head = HeadSpec(
+        HeadKind.OBJECT_MASKS, tied=False, bias=True, labels=model.head.labels, object_masks=masks
+    )
+    return replace(model, head=head)
 
 
 def detector(config: Config, pre_norm: bool) -> EncoderSpec:
@@ -75,8 +102,8 @@ def detector(config: Config, pre_norm: bool) -> EncoderSpec:
     config.check_width("d_model", width)
     stack = QueryStackSpec(
         embedding=backbone(config, width),
-        cells=_layers(config, "encoder"),
-        objects=_layers(config, "decoder"),
+        cells=layers(config, "encoder"),
+        objects=layers(config, "decoder"),
         activation=config.activation("activation_function", "relu"),
         norm=NormSpec(width, EPS),
         queries=config.integer("num_queries", 100),
@@ -87,7 +114,7 @@ def detector(config: Config, pre_norm: bool) -> EncoderSpec:
     return EncoderSpec(encoder=stack, head=head)
 
 
-def _layers(config: Config, part: str) -> QueryLayersSpec:
+def layers(config: Config, part: str) -> QueryLayersSpec:
     """The layers of the encoder or of the decoder."""
     defaults = {f"{part}_layers": 6, f"{part}_attention_heads": 8, f"{part}_ffn_dim": 2048}
     config = config.with_defaults(**defaults)
@@ -163,8 +190,8 @@ def _of_timm(config: Config) -> dict[str, Any]:
         "depths": depths,
         "layer_type": kind,
         "hidden_sizes": WIDTHS[kind],
-        "out_features": ["stage4"],
-        "out_indices": [4],
+        "out_features": [f"stage{number}" for number in range(1, STAGES + 1)],
+        "out_indices": [*range(1, STAGES + 1)],
     }
 
 
@@ -190,18 +217,40 @@ def table(spec: EncoderSpec) -> Table:
         "encoder.queries.weight": "model.query_position_embeddings.weight",
         "encoder.query_norm.*": "model.decoder.layernorm.*",
         "encoder.layers_norm.*": "model.encoder.layernorm.*",
-        "head.scores.0.*": "class_labels_classifier.*",
+        **_head_rules(spec.head),
     }
     rules |= backbone_rules(stack.embedding)
-    for layer in range(3):
-        rules[f"head.box.{layer}.*"] = f"bbox_predictor.layers.{layer}.*"
     for ours, theirs, part in (
         ("layers", "encoder", stack.cells),
         ("query_layers", "decoder", stack.objects),
     ):
         for layer in range(part.num_layers):
-            rules |= _layer_rules(f"encoder.{ours}.{layer}", f"model.{theirs}.layers.{layer}")
+            rules |= layer_rules(f"encoder.{ours}.{layer}", f"model.{theirs}.layers.{layer}")
     return Table(rules, NAMING, ("*.num_batches_tracked", f"{MODEL}.fc.*"))
+
+
+def _head_rules(head: HeadSpec) -> Rules:
+    """Scores and boxes, and the convolutions of masks by their names of old or of transformers 5."""
+    rules: Rules = {f"head.box.{layer}.*": f"bbox_predictor.layers.{layer}.*" for layer in range(3)}
+    if head.object_masks is None:
+        return rules | {"head.scores.0.*": "class_labels_classifier.*"}
+    rules |= {
+        "head.classes.*": "class_labels_classifier.*",
+        "head.attention.q.*": "bbox_attention.q_linear.*",
+        "head.attention.k.*": "bbox_attention.k_linear.*",
+        "head.join.*": "mask_head.lay1.*",
+        "head.join_norm.*": "mask_head.gn1.*",
+        "head.reduce.convolution.*": "mask_head.lay2.*",
+        "head.reduce.norm.*": "mask_head.gn2.*",
+        "head.project.*": "mask_head.out_lay.*",
+    }
+    for number in range(len(head.object_masks.sizes)):
+        rules |= {
+            f"head.sides.{number}.*": f"mask_head.adapter{number + 1}.*",
+            f"head.convolutions.{number}.convolution.*": f"mask_head.lay{number + 3}.*",
+            f"head.convolutions.{number}.norm.*": f"mask_head.gn{number + 3}.*",
+        }
+    return rules
 
 
 def backbone_rules(embedding: ResNetSpec) -> Rules:
@@ -234,7 +283,7 @@ def _convolution_rules(ours: str, library: str, convolution: str, norm: str) -> 
 STATISTICS = {"weight": "weight", "bias": "bias", "mean": "running_mean", "variance": "running_var"}
 
 
-def _layer_rules(ours: str, theirs: str) -> Rules:
+def layer_rules(ours: str, theirs: str) -> Rules:
     """One layer; names of cross-attention are read by the decoder's alone."""
     rules: Rules = {}
     for part, source in (("attention", "self_attn"), ("cross_attention", "encoder_attn")):

@@ -125,9 +125,9 @@ class _Stack:
             note = f"{layers.num_layers} layers, {layers.num_heads} heads"
             owners = [f"{self.name}.{owner}" for owner in (name, *OF_QUERIES[name])]
             parts.append(self._part(name, owners, note))
-        normed = [name for name in self.sizes if name.startswith(f"{self.name}.norms.")]
-        if normed:
-            parts.append(self._part("norms", [f"{self.name}.norms"]))
+        for norms in ("norms", "map_norms"):
+            if any(name.startswith(f"{self.name}.{norms}.") for name in self.sizes):
+                parts.append(self._part(norms, [f"{self.name}.{norms}"]))
         if self.stack.final_norm is not None:
             parts.append(self._part("final_norm", [f"{self.name}.final_norm"], self.stack.final_norm.kind))
         if (squeeze := squeeze_of(self.stack)) is not None:

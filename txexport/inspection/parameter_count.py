@@ -109,7 +109,7 @@ def component(spec: ModelSpec, name: str) -> str:
         return "norms" if rest[0] == "norm" else "head"
     if part in ("queries", "query_position"):
         return "embedding"
-    if part in ("final_norm", "norms", "layers_norm", "query_norm"):
+    if part in ("final_norm", "norms", "map_norms", "layers_norm", "query_norm"):
         return "norms"
     _, sublayer, inner, *_ = rest
     if sublayer == "feed_forward" and inner in ("router", "experts", "shared", "shared_router"):

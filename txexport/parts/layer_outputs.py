@@ -37,7 +37,9 @@ def sums_layers(spec: ModelSpec) -> bool:
 
 def reads_stages(spec: ModelSpec) -> bool:
     """Tell whether a head reads the maps of all stages."""
-    return isinstance(spec, EncoderSpec) and spec.head.segments is not None
+    if not isinstance(spec, EncoderSpec):
+        return False
+    return any((spec.head.segments, spec.head.masks, spec.head.object_masks))
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
@@ -59,7 +61,8 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
         )
     for name, stack in spec.stacks.items() if names.HIDDEN_STATES in outputs else ():
         if isinstance(stack, StagedStackSpec) and (
-            isinstance(stack.embedding, SpectrogramGridSpec) or any(stage.norm for stage in stack.stages)
+            isinstance(stack.embedding, SpectrogramGridSpec)
+            or any(stage.norm or stage.map_norm for stage in stack.stages)
         ):
             raise UnsupportedError(
                 f"outputs {names.HIDDEN_STATES}: the original returns maps, not vectors, of the {name}; "

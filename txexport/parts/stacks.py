@@ -167,6 +167,9 @@ def parameters(stack: StackSpec) -> Shapes:
         for number, stage in enumerate(stack.stages):
             if stage.norm is not None:
                 shapes |= under(f"norms.{number}", norm(stage.norm))
+        for number, stage in enumerate(stack.stages):
+            if stage.map_norm is not None:
+                shapes |= under(f"map_norms.{number}", norm(stage.map_norm))
     if stack.final_norm is not None:
         shapes |= under("final_norm", norm(stack.final_norm))
     if (squeeze := squeeze_of(stack)) is not None:

@@ -46,8 +46,10 @@ from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionS
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.map_neck import MapNeckSpec
+from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.model import ModelSpec
-from txexport.spec.norm import NormSpec
+from txexport.spec.norm import GroupNormSpec, NormSpec
+from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec, WindowedPositionsSpec
@@ -132,6 +134,7 @@ __all__ = [
     "FramesSpec",
     "GatedFramesSpec",
     "GridAttentionSpec",
+    "GroupNormSpec",
     "HeadKind",
     "HeadSpec",
     "LatentAttentionSpec",
@@ -144,6 +147,7 @@ __all__ = [
     "MapNeckSpec",
     "MaskDecoderSpec",
     "MaskedAttentionSpec",
+    "MasksSpec",
     "MediaStackSpec",
     "MergingSpec",
     "ModelSpec",
@@ -151,12 +155,14 @@ __all__ = [
     "NormKind",
     "NormPlacement",
     "NormSpec",
+    "ObjectMasksSpec",
     "OpenVocabularySpec",
     "PatchBiasAttentionSpec",
     "PatchGridSpec",
     "PatchSpec",
     "PerformerAttentionSpec",
     "Pick",
+    "PixelPyramidSpec",
     "PositionKind",
     "PositionNorm",
     "PositionSpec",

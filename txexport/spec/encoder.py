@@ -8,7 +8,10 @@ from txexport.spec.boxes import BoxesSpec
 from txexport.spec.depth import DepthSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
+from txexport.spec.masks import MasksSpec
+from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
+from txexport.spec.query_stack import QueryStackSpec
 from txexport.spec.segments import SegmentsSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
@@ -87,6 +90,10 @@ class EncoderSpec:
             self._check_boxes(self.head.boxes)
         if self.head.segments is not None:
             self._check_segments(self.head.segments)
+        if self.head.masks is not None:
+            self._check_masks(self.head.masks)
+        if self.head.object_masks is not None:
+            self._check_object_masks(self.head.object_masks)
         if self.vector is not None:
             self._check_vector(self.vector)
         if self.head.kind == HeadKind.MASKED_LM:
@@ -139,6 +146,27 @@ class EncoderSpec:
             raise SpecError(
                 f"EncoderSpec: segments of maps of {segments.sizes} channels, but {len(stages)} stages, with "
                 f"norms of {sizes}; expected one map for each stage, and a norm in each"
+            )
+
+    def _check_masks(self, masks: MasksSpec) -> None:
+        """Raise SpecError where the stack has no stages, or others."""
+        stages = self.encoder.stages if isinstance(self.encoder, StagedStackSpec) else ()
+        sizes = tuple(stage.hidden_size for stage in stages)
+        if not stages or sizes != masks.pyramid.sizes:
+            raise SpecError(
+                f"EncoderSpec: masks of maps of {masks.pyramid.sizes} channels, but stages of {sizes}; "
+                "expected one map for each stage"
+            )
+
+    def _check_object_masks(self, masks: ObjectMasksSpec) -> None:
+        """Raise SpecError where the stack has no queries, or others."""
+        stack = self.encoder
+        described = (stack.queries, stack.hidden_size) if isinstance(stack, QueryStackSpec) else ()
+        sizes = stack.embedding.sizes[:-1] if isinstance(stack, QueryStackSpec) else ()
+        if described != (masks.queries, masks.hidden_size) or sizes != masks.sizes:
+            raise SpecError(
+                f"EncoderSpec: masks of {masks.queries} queries of {masks.hidden_size} numbers over maps of "
+                f"{masks.sizes} channels; expected those of the encoder, {described} over {sizes}"
             )
 
     def _check_vector(self, vector: VectorSpec) -> None:

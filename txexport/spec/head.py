@@ -8,7 +8,9 @@ from txexport.spec.boxes import BoxesSpec
 from txexport.spec.depth import DepthSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.layer import FeedForwardSpec
+from txexport.spec.masks import MasksSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.segments import SegmentsSpec
 from txexport.spec.stack import TextStackSpec
 
@@ -18,6 +20,8 @@ OF_KINDS = {  # fields that one kind of head has
     "boxes": HeadKind.BOXES,
     "depth": HeadKind.DEPTH,
     "segments": HeadKind.SEGMENTS,
+    "masks": HeadKind.MASKS,
+    "object_masks": HeadKind.OBJECT_MASKS,
 }
 
 
@@ -76,8 +80,8 @@ class HeadSpec:
     `factored_size`, vectors are projected to that width first: a causal LM's without a bias, to the width of
     the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
     is made by `time_delay`, and its scores are as many as `labels`. A detector's `labels` are those of
-    `boxes`, the last of them "no object". A head of `depth` has no labels; one of `segments` scores
-    them for the places of a map.
+    `boxes`, `masks` or `object_masks`, the last of them "no object". A head of `depth` has no labels; one of
+    `segments` scores them for the places of a map.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -99,6 +103,8 @@ class HeadSpec:
     boxes: BoxesSpec | None = None
     depth: DepthSpec | None = None
     segments: SegmentsSpec | None = None
+    masks: MasksSpec | None = None
+    object_masks: ObjectMasksSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from txexport.errors import positive
+from txexport.errors import SpecError, positive
 from txexport.spec.enums import NormKind
 
 
@@ -17,3 +17,19 @@ class NormSpec:
 
     def __post_init__(self) -> None:
         positive(self, "size", "eps")
+
+
+@dataclass(frozen=True)
+class GroupNormSpec:
+    """Normalisation of maps of `size` channels in `groups`, over channels and places (Wu and He 2018, 3)."""
+
+    size: int
+    groups: int
+    eps: float
+
+    def __post_init__(self) -> None:
+        positive(self, "size", "groups", "eps")
+        if self.size % self.groups:
+            raise SpecError(
+                f"GroupNormSpec: {self.size} channels in {self.groups} groups, expected a multiple"
+            )

@@ -52,6 +52,13 @@ class ResNetSpec:
         return -(-height // self.stride), -(-width // self.stride)
 
     @property
+    def grids(self) -> list[tuple[int, int]]:
+        """Rows and columns of the map of each stage of an image of `image_size`, the finest first."""
+        height, width = self.image_size
+        strides = [STEM_STRIDE * 2**number for number in range(len(self.depths))]
+        return [(-(-height // stride), -(-width // stride)) for stride in strides]
+
+    @property
     def length(self) -> int:
         """The number of places of the last map."""
         rows, columns = self.grid

@@ -88,13 +88,15 @@ StageMergingSpec = MergingSpec | ConvolvedMergingSpec | QueryPoolingSpec
 class StageSpec:
     """`num_layers` layers over a grid; layer i has the block `blocks[i % len(blocks)]`. Then a `merging`.
 
-    A `norm` follows the layers; a head that reads every stage reads its output.
+    A `norm` follows the layers; a head that reads every stage reads its output. A `map_norm` normalises what
+    such a head reads, and not what the merging does.
     """
 
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     merging: StageMergingSpec | None = None
     norm: NormSpec | None = None
+    map_norm: NormSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "num_layers")
@@ -107,7 +109,7 @@ class StageSpec:
                 raise SpecError(f"StageSpec: attention is {kind}, expected {known}")
         widths = {block.attention.hidden_size for block in self.blocks}
         widths |= set() if self.merging is None else {self.merging.hidden_size}
-        widths |= set() if self.norm is None else {self.norm.size}
+        widths |= {norm.size for norm in (self.norm, self.map_norm) if norm is not None}
         if len(widths) > 1:
             raise SpecError(f"StageSpec: layers, merging and norm are {sorted(widths)} wide, expected one")
 

@@ -67,4 +67,4 @@ def tasks_of_method(method: str) -> tuple[str, ...]:
 
 def first_of_head(kind: HeadKind) -> Task:
     """The first task of a head, which reads texts."""
-    return next(row for row in ROWS if row.head == kind)
+    return next(row for row in ROWS if kind in (row.head, *row.other_heads))

@@ -49,6 +49,11 @@ ROWS = (
         HeadKind.SEGMENTS,
         "AutoModelForSemanticSegmentation",
         ("segment",),
+        auto_classes={
+            "maskformer": "AutoModelForUniversalSegmentation",
+            "detr": "AutoModelForImageSegmentation",
+        },
+        other_heads=(HeadKind.MASKS, HeadKind.OBJECT_MASKS),
     ),
     Task(
         "mask-generation",

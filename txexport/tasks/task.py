@@ -26,11 +26,11 @@ class GlobalTokens(StrEnum):
 class Task:
     """A row: a task by the name that model hubs use, for models of certain architectures.
 
-    A name may have several rows, each for other `architectures`. `head` is the model's head. `auto_class` is
-    the class of transformers that loads the original, `auto_classes` has exceptions by model type. `methods`
-    are the methods of Model that serve the task, the main one first; `related` ones are documented beside
-    them. `contracts` are those that an export may choose from, the first one by default. `global_tokens` are
-    the tokens with global attention, in models that have it.
+    A name may have several rows, each for other `architectures`. `head` is the model's head, or one of the
+    `other_heads`. `auto_class` is the class of transformers that loads the original, `auto_classes` has
+    exceptions by model type. `methods` are the methods of Model that serve the task, the main one first;
+    `related` ones are documented beside them. `contracts` are those that an export may choose from, the first
+    one by default. `global_tokens` are the tokens with global attention, in models that have it.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Task:
     auto_classes: Mapping[str, str] = field(default_factory=dict)
     global_tokens: GlobalTokens = GlobalTokens.NONE
     related: tuple[str, ...] = ()
+    other_heads: tuple[HeadKind, ...] = ()
 
     @property
     def command(self) -> str:

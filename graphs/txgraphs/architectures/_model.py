@@ -47,7 +47,7 @@ def signal_states(
     if isinstance(spec, ProposalStackSpec):
         return proposal_encoder(spec, graph, inputs, stack)
     if isinstance(spec, QueryStackSpec):
-        return query_encoder(spec, graph, inputs, stack), None
+        return query_encoder(spec, graph, inputs, layers, stack), None
     if isinstance(spec, StagedStackSpec):
         (signal,) = inputs.values()
         return staged_encoder(spec, graph, signal, layers, stack), None

@@ -17,3 +17,12 @@ def head_outputs(
     component = import_module(f"{__name__}.{head_of(spec).component}")
     outputs: dict[str, ir.Value] = component.outputs(spec, place, x, tokens, word)
     return outputs
+
+
+def outputs_of_maps(
+    spec: HeadSpec, place: Place, x: ir.Value, maps: dict[str, ir.Value]
+) -> dict[str, ir.Value]:
+    """The graph's outputs, by name, of a head over the maps (B,R,C,W) of all stages, and hidden states x."""
+    component = import_module(f"{__name__}.{head_of(spec).component}")
+    outputs: dict[str, ir.Value] = component.outputs_of_maps(spec, place, x, maps)
+    return outputs

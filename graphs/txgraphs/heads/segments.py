@@ -3,9 +3,11 @@
 import onnx_ir as ir
 from onnxscript import script
 
+from txexport.contracts import names
 from txexport.spec import HeadSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._nodes import Place
 from txgraphs.batch_norm import batch_norm
 from txgraphs.linear import linear
 
@@ -37,3 +39,10 @@ def segments_head(spec: HeadSpec, g: Body, maps: dict[str, ir.Value]) -> ir.Valu
     normed = op.Relu(batch_norm(spec.segments.norm, g / "norm", fused))
     logits = op.Conv(normed, g.weight("scores.weight"), g.weight("scores.bias"), name="scores")
     return logits
+
+
+def outputs_of_maps(
+    spec: HeadSpec, place: Place, x: ir.Value, maps: dict[str, ir.Value]
+) -> dict[str, ir.Value]:
+    """The graph's output: logits (B,labels,R,C)."""
+    return {names.LOGITS: segments_head(spec, place, maps)}

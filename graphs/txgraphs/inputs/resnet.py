@@ -58,7 +58,23 @@ def resnet_embedding(spec: ResNetSpec, g: Body, pixel_values: ir.Value) -> ir.Va
 
     pixel_values (B,channels,height,width) -> x (B,R,C,W).
     """
-    op = g.op
+    x, *_ = _maps(spec, g, pixel_values)
+    return x
+
+
+@component("x", "map_0", "map_1", "map_2", "map_3", "map_4", "map_5", "map_6")
+def resnet_maps(spec: ResNetSpec, g: Body, pixel_values: ir.Value) -> tuple[ir.Value, ...]:
+    """The last map of a residual network, projected, and those of all stages but the last.
+
+    pixel_values (B,channels,height,width) -> x (B,R,C,W), maps (B,r,c,size), the finest first.
+    """
+    x, *finer = _maps(spec, g, pixel_values)
+    return x, *(g.op.Transpose(one, perm=[0, 2, 3, 1]) for one in finer)
+
+
+def _maps(spec: ResNetSpec, g: Body, pixel_values: ir.Value) -> list[ir.Value]:
+    """The last map, projected (B,R,C,W), and those of all stages but the last (B,size,r,c)."""
+    op, finer = g.op, []
     stem = op.Relu(convolution_norm(spec.stem, 7, 2, spec.eps, g / "stem", pixel_values))
     x = op.MaxPool(stem, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], name="pooled")
     number, inputs = 0, spec.stem
@@ -68,9 +84,9 @@ def resnet_embedding(spec: ResNetSpec, g: Body, pixel_values: ir.Value) -> ir.Va
             projected = inputs != size or stride != 1
             x = residual_layer(spec, size, stride, projected, False, g / f"layers.{number}", x)
             number, inputs = number + 1, size
+        finer.append(x)
     projected = op.Conv(x, g.weight("project.weight"), g.weight("project.bias"), name="projected")
-    x = op.Transpose(projected, perm=[0, 2, 3, 1])
-    return x
+    return [op.Transpose(projected, perm=[0, 2, 3, 1]), *finer[:-1]]
 
 
 embedding = resnet_embedding

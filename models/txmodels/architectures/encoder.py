@@ -65,7 +65,8 @@ class EncoderModel(nn.Module):
             states = self._read_by_head(self.spec.head.depth.layers, layers.states or {}, x)
             return {names.PREDICTED_DEPTH: self.head(states, signal)} | layers.values
         if layers.maps is not None:
-            return {names.LOGITS: self.head(layers.maps)}
+            outputs: dict[str, Tensor] = self.head.outputs_of_maps(x, layers.maps)
+            return outputs
         if layers.states is not None:
             x = self.layer_sum(layers.states)
             mask = None if mask is None else mask[:, : x.shape[1]]  # also of a squeezed stack's fewer vectors

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from txexport.contracts import names
 from txexport.spec import HeadSpec, SegmentsSpec
 from txmodels.batch_norm import BatchNorm
 from txmodels.linear import Linear
@@ -33,6 +34,10 @@ class SegmentsHead(nn.Module):
             fused = part if fused is None else fused + part
         logits: Tensor = self.scores(torch.relu(self.norm(fused)))
         return logits
+
+    def outputs_of_maps(self, x: Tensor, maps: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The graph's output: logits (B,labels,R,C)."""
+        return {names.LOGITS: self(maps)}
 
 
 def bilinear(x: Tensor, size: Tensor) -> Tensor:

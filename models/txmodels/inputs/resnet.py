@@ -1,5 +1,7 @@
 """Images as maps of convolutions in residual stages (He et al. 2016, 4.1)."""
 
+from itertools import accumulate
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, max_pool2d
@@ -72,6 +74,7 @@ class ResnetEmbedding(nn.Module):
                 layers.append(ResidualLayer(spec, inputs, size, stride, inputs != size or stride != 1))
                 inputs = size
         self.layers = nn.ModuleList(layers)
+        self.ends = list(accumulate(spec.depths))[:-1]  # of stages but the last, in layers
         self.project = nn.Conv2d(inputs, spec.hidden_size, 1)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
@@ -81,6 +84,16 @@ class ResnetEmbedding(nn.Module):
             x = layer(x)
         y: Tensor = self.project(x).permute(0, 2, 3, 1)
         return y
+
+    def maps(self, pixel_values: Tensor) -> tuple[Tensor, ...]:
+        """pixel_values (B,channels,height,width) -> x (B,R,C,W), and maps (B,r,c,size) of finer stages."""
+        x, finer = max_pool2d(torch.relu(self.stem(pixel_values)), 3, 2, 1), []
+        for number, layer in enumerate(self.layers, 1):
+            x = layer(x)
+            if number in self.ends:
+                finer.append(x.permute(0, 2, 3, 1))
+        y: Tensor = self.project(x).permute(0, 2, 3, 1)
+        return y, *finer
 
 
 Embedding = ResnetEmbedding

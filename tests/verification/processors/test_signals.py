@@ -22,6 +22,7 @@ ROWS = {
     "beit": ("BeitImageProcessorPil", {}, IMAGE_PROCESSOR, {"image_mean": [0.5, 0.5, 0.51]}),
     "dpt": ("DPTImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 2}),
     "segformer": ("SegformerImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
+    "maskformer": ("MaskFormerImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 8}),
     "detr": ("DetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": False}),
     "rt_detr": ("RTDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": True}),
     "yolos": ("YolosImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),

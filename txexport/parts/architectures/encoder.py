@@ -11,12 +11,12 @@ from txexport.parts import stacks
 from txexport.parts.architectures import _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.cases import EncoderCase
-from txexport.parts.heads import depth, head_of, segments
+from txexport.parts.heads import depth, head_of, masks, object_masks, segments
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
 from txexport.parts.vectors import vector_name
-from txexport.spec import EncoderSpec, HeadKind, PatchSpec, Pick, StagedStackSpec
+from txexport.spec import EncoderSpec, HeadKind, PatchSpec, Pick, QueryStackSpec, StagedStackSpec
 from txexport.spec.lengths import output_size
 from txexport.spec.shapes import Shapes, linear, under
 
@@ -73,6 +73,12 @@ class Encoder:
         if spec.head.segments is not None and isinstance(stack, StagedStackSpec):
             grids = stack.grids(stack.embedding.grid)
             work = segments.operations(spec.head.segments, spec.head.labels, grids)
+            return replace(readout, every=False, operations=work)
+        if spec.head.masks is not None and isinstance(stack, StagedStackSpec):
+            work = masks.operations(spec.head.masks, spec.head.labels, stack.grids(stack.embedding.grid))
+            return replace(readout, every=False, operations=work)
+        if spec.head.object_masks is not None and isinstance(stack, QueryStackSpec):
+            work = object_masks.operations(spec.head.object_masks, spec.head.labels, stack.embedding.grids)
             return replace(readout, every=False, operations=work)
         return readout
 

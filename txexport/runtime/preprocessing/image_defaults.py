@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from txexport.runtime.preprocessing.image_sizes import Rounding
+
 BILINEAR, BICUBIC = 2, 3  # as Pillow numbers them
 
 PLAIN = {
@@ -52,6 +54,15 @@ RT_DETR = {name: value for name, value in YOLOS.items() if name != "max_size"} |
     "size": {"height": 640, "width": 640},
     "do_normalize": False,
     "do_pad": False,
+}
+MASKFORMER = {
+    "size": {"shortest_edge": 800, "longest_edge": 1333},
+    "size_divisor": 32,
+    "resample": BILINEAR,
+    "default_to_square": False,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+    "pad_size": None,
 }
 DPT = {
     "size": {"height": 384, "width": 384},
@@ -118,22 +129,25 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "DetrImageProcessor": PLAIN | YOLOS,
     "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
+    "MaskFormerImageProcessor": PLAIN | MASKFORMER,
     "SamImageProcessor": PLAIN | SAM,
     "Sam2ImageProcessor": PLAIN | SAM2,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
     "OwlViTImageProcessor": PLAIN | OWLVIT,
     "Owlv2ImageProcessor": PLAIN | OWLV2,
 }
-# Processors with a longest edge, and what edges are multiples of.
-MULTIPLES = {
-    "YolosImageProcessor": 16,
-    "DetrImageProcessor": 1,
-    "RTDetrImageProcessor": 1,
+# Processors with a longest edge, and how they round edges.
+BOUNDED = {
+    "YolosImageProcessor": Rounding(16, narrow=False),
+    "DetrImageProcessor": Rounding(),
+    "RTDetrImageProcessor": Rounding(),
+    "MaskFormerImageProcessor": Rounding(up=True),
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
+    "MaskFormerImageProcessor",
     "YolosImageProcessor",
     "DetrImageProcessor",
     "RTDetrImageProcessor",
@@ -158,6 +172,7 @@ BY_MODEL = {
     "table-transformer": "DetrImageProcessor",
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",
+    "maskformer": "MaskFormerImageProcessor",
     "sam": "SamImageProcessor",
     "sam2": "Sam2ImageProcessor",
     "sam2_video": "Sam2ImageProcessor",

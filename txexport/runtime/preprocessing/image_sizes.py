@@ -1,19 +1,37 @@
 """Sizes that image processors resize to, in pixels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from txexport.errors import UnsupportedError, shown
 
 
 @dataclass(frozen=True)
+class Rounding:
+    """Edges as multiples of a number: rounded down, or with `up` up.
+
+    An image whose shorter edge is right keeps its size; one that is higher than wide only if `narrow`.
+    """
+
+    multiple: int = 1
+    up: bool = False
+    narrow: bool = True
+
+    def of(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width as multiples."""
+        if self.up:
+            return height + -height % self.multiple, width + -width % self.multiple
+        return height - height % self.multiple, width - width % self.multiple
+
+
+@dataclass(frozen=True)
 class Bounded:
-    """The length of the shorter edge, the greatest one of the longer, and what both are multiples of."""
+    """The length of the shorter edge, the greatest one of the longer, and how both are rounded."""
 
     shortest: int
     longest: int
-    multiple: int
+    rounding: Rounding
 
 
 @dataclass(frozen=True)
@@ -40,22 +58,46 @@ class Longest:
 Size = tuple[int, int] | int | Bounded | Multiples | Longest
 
 
-def size_of(options: Mapping[str, Any], multiple: int | None) -> Size:
-    """The size in a processor's settings; with a `multiple`, the longer edge has a bound too.
+def size_for(options: Mapping[str, Any], nearest: bool, longest: bool, rounding: Rounding | None) -> Size:
+    """The size in a processor's settings.
+
+    One of the `nearest` multiples, of the `longest` edge alone, or with a `rounding` of both edges' bounds.
+    Raises UnsupportedError for another size.
+    """
+    if longest:
+        return longest_of(options)
+    return multiples_of(options) if nearest else size_of(options, rounding_of(options, rounding))
+
+
+def rounding_of(options: Mapping[str, Any], rounding: Rounding | None) -> Rounding | None:
+    """The rounding of a processor, to multiples of its size_divisor if it has one."""
+    if rounding is None or "size_divisor" not in options:
+        return rounding
+    divisor = options["size_divisor"]
+    if type(divisor) is not int or divisor < 0:
+        raise UnsupportedError(
+            f"image processor: size_divisor {shown(divisor)} is not supported; expected a number from 0"
+        )
+    return replace(rounding, multiple=max(divisor, 1))
+
+
+def size_of(options: Mapping[str, Any], rounding: Rounding | None) -> Size:
+    """The size in a processor's settings; with a `rounding`, the longer edge has a bound too.
 
     Raises UnsupportedError for another size.
     """
     size = options["size"]
-    if multiple is None:
+    if rounding is None:
         return edges("size", size, options["default_to_square"])
     if isinstance(size, int) and "max_size" in options:
         size = {"shortest_edge": size, "longest_edge": options["max_size"]}
     if isinstance(size, dict) and size.keys() == {"shortest_edge", "longest_edge"}:
         bounds = size["shortest_edge"], size["longest_edge"]
-        if all(type(edge) is int and edge >= multiple for edge in bounds):
-            return Bounded(*bounds, multiple)
+        if all(type(edge) is int and edge >= rounding.multiple for edge in bounds):
+            return Bounded(*bounds, rounding)
         raise UnsupportedError(
-            f"image processor: size {shown(size)} is not supported; expected edges of {multiple} or more"
+            f"image processor: size {shown(size)} is not supported; expected edges of {rounding.multiple} or "
+            "more"
         )
     result = edges("size", size, False)
     if isinstance(result, int):
@@ -63,7 +105,7 @@ def size_of(options: Mapping[str, Any], multiple: int | None) -> Size:
             f"image processor: size {shown(size)} is not supported; expected height and width, or "
             "shortest_edge and longest_edge"
         )
-    return result
+    return rounding.of(*result) if rounding.up else result
 
 
 def multiples_of(options: Mapping[str, Any]) -> Multiples:
@@ -144,13 +186,15 @@ def _bounded(height: int, width: int, size: Bounded) -> tuple[int, int]:
     if long / short * size.shortest > size.longest:
         exact = size.longest * short / long
     edge = round(exact)
-    if width < height:
+    if size.rounding.narrow and width <= height and width == edge:
+        high, wide = height, width
+    elif width < height:
         high, wide = int(exact * height / width), edge
     elif height == edge:
         high, wide = height, width
     else:
         high, wide = edge, int(exact * width / height)
-    return high - high % size.multiple, wide - wide % size.multiple
+    return size.rounding.of(high, wide)
 
 
 def _multiples(height: int, width: int, size: Multiples) -> tuple[int, int]:

@@ -14,9 +14,9 @@ from txexport.errors import BundleError, InputError, UnsupportedError, first_lin
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.blurred import blurred
 from txexport.runtime.preprocessing.image_defaults import (
+    BOUNDED,
     BY_MODEL,
     DEFAULTS,
-    MULTIPLES,
     PADDED,
     PLAIN,
     RESIZED_AS_VALUES,
@@ -27,11 +27,9 @@ from txexport.runtime.preprocessing.image_defaults import (
 from txexport.runtime.preprocessing.image_sizes import (
     Size,
     edges,
-    longest_of,
-    multiples_of,
     pixels_of,
     resized,
-    size_of,
+    size_for,
 )
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
@@ -79,7 +77,7 @@ class Images:
                     f"image processor: {name} is {shown(options[name])}, expected true or false"
                 )
         # Detectors pad images of different sizes in a batch; here these are no batch.
-        unsupported = ("pad_size", "use_square_size") if kind in MULTIPLES else ("do_pad", "use_square_size")
+        unsupported = ("pad_size", "use_square_size") if kind in BOUNDED else ("do_pad", "use_square_size")
         for name in () if kind in PADDED or kind in SQUARED else unsupported:
             if options[name]:
                 raise UnsupportedError(
@@ -92,10 +90,7 @@ class Images:
         self.size: Size | None = None
         if options["do_resize"]:
             nearest = "ensure_multiple_of" in DEFAULTS[kind]
-            if kind in PADDED:
-                self.size = longest_of(options)
-            else:
-                self.size = multiples_of(options) if nearest else size_of(options, MULTIPLES.get(kind))
+            self.size = size_for(options, nearest, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
         self.padded = (padded, padded) if isinstance(padded, int) else padded

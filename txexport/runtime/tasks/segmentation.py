@@ -1,22 +1,26 @@
-"""The label of every pixel of images; C labels, H is a height, W a width."""
+"""The parts of images and their labels; C labels, H is a height, W a width."""
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 import numpy as np
 
 from txexport.contracts import roles
-from txexport.contracts.names import LOGITS
+from txexport.contracts.names import CLASS_QUERIES_LOGITS, LOGITS, MASKS_QUERIES_LOGITS, PRED_MASKS
+from txexport.errors import InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.images import Source, several
+from txexport.runtime.preprocessing.images import Prepared, Source, several
+from txexport.runtime.tasks.detection import check_threshold
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
 from txexport.runtime.tasks.interpolation import between
 from txexport.runtime.tasks.labels import names
+from txexport.runtime.tasks.query_segments import Rules, instances, label_scores, panoptic
 from txexport.support.arguments import check_count
 from txexport.support.progress import Progress, counting
 
 BAND = 2**22  # scores that are interpolated at once
+KINDS = ("panoptic", "instance", "semantic")
 
 
 class Segment(TypedDict):
@@ -31,42 +35,87 @@ def segment(
     bundle: LoadedBundle,
     images: "Source | Sequence[Source]",
     *,
+    kind: str | None = None,
+    threshold: float = 0.9,
+    mask_threshold: float = 0.5,
+    overlap_mask_area_threshold: float = 0.5,
     batch_size: int = BATCH_IMAGES,
     progress: Progress | None = None,
 ) -> list[Segment] | list[list[Segment]]:
-    """The parts of an image, or of each of several: each label that a pixel has, in the model's order.
+    """The parts of an image, or of each of several.
 
-    Every pixel belongs to one part. Its label is the likeliest after the scores are interpolated to the
-    image's own size, as it is after a rotation that its EXIF data ask for; `score` is None, since such models
-    score pixels, not parts. `run_lengths` of txexport.runtime.run_lengths makes a
-    mask small. Only images of equal size after
-    resizing are read together. Raises InputError for an invalid image.
+    Of `kind` "semantic", the one of a model that scores labels of pixels: each label that a pixel has, in the
+    model's order, with None for a score. Every pixel belongs to one part. Its label is the likeliest after
+    the scores are interpolated to the image's own size, as it is after a rotation that its EXIF data ask for.
+
+    A model of masks, as MaskFormer or DETR, also has the kinds "panoptic", its default, and "instance", whose
+    parts have scores. A panoptic part has a score above `threshold`. A pixel belongs to the part whose mask
+    times its score is the greatest; a part is left out if others leave it less than the share
+    `overlap_mask_area_threshold` of its pixels with `mask_threshold`. MaskFormer's instances have a score
+    from `threshold` on, and a later one covers the pixels of those before it; DETR's are its panoptic parts.
+    Pixels may then belong to no part.
+
+    `run_lengths` of txexport.runtime.run_lengths makes a mask small. Only images of equal size after
+    resizing are read together. Raises InputError for an invalid image and for a kind that the model lacks.
     """
     check_task(bundle, "segment")
     check_count("batch_size", batch_size)
-    sources, tell = as_sources(images), counting(progress)
+    shares = threshold, mask_threshold, overlap_mask_area_threshold
+    for share in shares:
+        check_threshold(share)
+    kind = _kind(bundle, kind)
+    rules, sources, tell = Rules(*shares), as_sources(images), counting(progress)
     labels = names(bundle.files.config, _count(bundle))
     results: list[list[Segment]] = []
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
         for image, outputs in each_output(bundle, batch):
             memory.check(f"masks of {image.width} x {image.height} pixels", 8 * image.width * image.height)
-            best = likeliest(outputs[LOGITS], image.height, image.width)
-            results.append(
-                [
-                    {"label": labels[number], "score": None, "mask": best == number}
-                    for number in np.unique(best).tolist()
-                ]
-            )
+            parts = _parts(image, outputs, kind, rules)
+            results.append([{"label": labels[at], "score": score, "mask": mask} for at, score, mask in parts])
         tell(first + len(batch), len(sources))
     return results if several(images) else results[0]
 
 
+def _parts(
+    image: Prepared, outputs: Mapping[str, np.ndarray], kind: str, rules: Rules
+) -> list[tuple[int, float | None, np.ndarray]]:
+    """The number of the label, the score and the pixels (H,W) of each part of an image."""
+    queries = _queries(outputs)
+    if kind == "semantic":
+        best = likeliest(label_scores(*queries) if queries else outputs[LOGITS], image.height, image.width)
+        return [(number, None, best == number) for number in np.unique(best).tolist()]
+    assert queries is not None  # as its kinds say
+    # The rules of DETR's instances are those of its panoptic parts.
+    chosen = instances if kind == "instance" and CLASS_QUERIES_LOGITS in outputs else panoptic
+    parts = chosen(*queries, image.height, image.width, rules)
+    return [(one.label, one.score, one.mask) for one in parts]
+
+
+def _queries(outputs: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    """The outputs with labels and masks of queries; None of a model that scores labels of pixels."""
+    if CLASS_QUERIES_LOGITS in outputs:
+        return outputs[CLASS_QUERIES_LOGITS], outputs[MASKS_QUERIES_LOGITS]
+    return (outputs[LOGITS], outputs[PRED_MASKS]) if PRED_MASKS in outputs else None
+
+
+def _kind(bundle: LoadedBundle, kind: object) -> str:
+    """The kind that was asked for, or the model's first one. Raises InputError for one that it lacks."""
+    kinds = KINDS if _queries(bundle.sessions[roles.MODEL].outputs) else KINDS[2:]
+    if kind is None:
+        return kinds[0]
+    if not isinstance(kind, str) or kind not in kinds:
+        raise InputError(f"kind is {shown(kind)}, and this model segments by {', '.join(kinds)}")
+    return kind
+
+
 def _count(bundle: LoadedBundle) -> int:
-    """The number of labels of a bundle's model."""
-    count = bundle.sessions[roles.MODEL].outputs[LOGITS].shape[1]
+    """The number of labels of a bundle's model, without "no object"."""
+    outputs = bundle.sessions[roles.MODEL].outputs
+    queries = _queries(outputs)
+    count = outputs[LOGITS].shape[1] if queries is None else queries[0].shape[2]
     assert isinstance(count, int)  # as the head's ports have it
-    return count
+    return count if queries is None else count - 1
 
 
 def likeliest(logits: np.ndarray, height: int, width: int) -> np.ndarray:

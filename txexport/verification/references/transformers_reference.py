@@ -20,6 +20,7 @@ from txexport.contracts.names import (
     ATTENTION_MASK,
     ATTENTIONS,
     AUDIO,
+    CLASS_QUERIES_LOGITS,
     CROSS_ATTENTIONS,
     INPUT_IDS,
     INPUT_VALUES,
@@ -126,10 +127,12 @@ class Transformers:
         named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder with its head on the decoder
         if not self.pooler:
             named.pop(POOLER_OUTPUT, None)  # of a layer that the checkpoint lacks and the library initialises
-        if isinstance(named.get(PRED_MASKS), torch.Tensor):
+        if PRED_MASKS in named and LOGITS not in named:
             return prompted(self.model, renamed)
         if self.detects:
             named = {name: named[name] for name in (LOGITS, PRED_BOXES)}  # without those of its layers
+        if CLASS_QUERIES_LOGITS in named or PRED_MASKS in named:  # it returns states of each part too
+            named = {name: value for name, value in named.items() if LAST_HIDDEN_STATE not in name}
         if self.pooler and LAST_HIDDEN_STATE not in named:  # DPR gives it with output_hidden_states alone
             states = self.model(**renamed, output_hidden_states=True).hidden_states
             named[LAST_HIDDEN_STATE] = states[-1]
