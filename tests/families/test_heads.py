@@ -24,6 +24,8 @@ UNREAD = {
     ("plbart", "text-classification"): WRAPPED,
     ("detr", "feature-extraction"): "queries, which are no result of a task",
     ("table-transformer", "feature-extraction"): "queries, which are no result of a task",
+    ("rt_detr", "feature-extraction"): "queries, which are no result of a task",
+    ("rt_detr_v2", "feature-extraction"): "queries, which are no result of a task",
     ("beit", "image-segmentation"): "a head of pyramids of maps",
     ("data2vec-vision", "image-segmentation"): "a head of pyramids of maps",
     ("dpt", "feature-extraction"): "vectors for maps, which no task gives",
