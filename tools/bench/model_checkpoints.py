@@ -95,6 +95,19 @@ DEPTH_SMALL = {
     "fusion_hidden_size": 64,
     "patch_size": 14,
 }
+RT_DETR_R18 = {
+    "backbone_config": {
+        "model_type": "rt_detr_resnet",
+        "depths": [2, 2, 2, 2],
+        "hidden_sizes": [64, 128, 256, 512],
+        "layer_type": "basic",
+        "out_features": ["stage2", "stage3", "stage4"],
+    },
+    "encoder_in_channels": [128, 256, 512],
+    "hidden_expansion": 0.5,
+    "decoder_layers": 3,
+    "num_labels": 80,
+}
 # Keys that transformers' newer versions omit from config.json, and CTranslate2's converter reads.
 OLDER = {
     "bert": {"position_embedding_type": "absolute"},
@@ -115,8 +128,12 @@ MODELS = {
     "swin-tiny": ("swin", "SwinForImageClassification", {"num_labels": 1000}, "pixels-224"),
     "yolos-tiny": ("yolos", "YolosForObjectDetection", YOLOS_TINY, "pixels-800"),
     "detr-r50": ("detr", "DetrForObjectDetection", RESNET_50, "pixels-800"),
+    "rt-detr-v2-r18": ("rt_detr_v2", "RTDetrV2ForObjectDetection", RT_DETR_R18, "pixels-640"),
+    "sam-base-encoder": ("sam", "SamModel", {}, "pixels-1024"),
+    "sam-base-decoder": ("sam", "SamModel", {}, "prompts"),
 }
-SPEECH, VISION = ("frames", "transcribe"), ("pixels-224", "pixels-512", "pixels-518", "pixels-800")
+SPEECH = "frames", "transcribe"
+VISION = "pixels-224", "pixels-512", "pixels-518", "pixels-640", "pixels-800", "pixels-1024", "prompts"
 
 
 def make(name: str, folder: Path, layers: int | None) -> None:

@@ -6,9 +6,9 @@ python tools/bench/models.py --runtimes "txexport int8,ctranslate2 int8,openvino
 
 Shapes are real ones with random weights in float32, generated here: BERT-base, GPT-2 124M, a Qwen2 of
 0.5B, T5-small and BART-base, of speech wav2vec2-base, Whisper-base and -small, of images SegFormer-B0,
-Depth Anything small, Swin-tiny, YOLOS-tiny and DETR-R50; with --layers, of fewer layers. A runtime takes part
-in every one of --dtypes that it supports, or in the one that follows its name; the first one is the
-baseline.
+Depth Anything small, Swin-tiny, YOLOS-tiny, DETR-R50, RT-DETRv2-R18 and SAM-base; with --layers, of fewer
+layers. A runtime takes part in every one of --dtypes that it supports, or in the one that follows its name;
+the first one is the baseline.
 Each measurement alternates between the runtimes, after one warm-up run of each, each turn in another
 order; a ratio is the median of the turns' ratios, since machines are slower for seconds at a time. First
 tokens are compared. Every runtime has a process of its own, and takes part where it is installed: here, or
@@ -109,7 +109,10 @@ CASES = {
     "pixels-224": [Case("8 x 224 x 224", 8, 224, wide=224)],
     "pixels-512": [Case("512 x 512", 1, 512, wide=512)],
     "pixels-518": [Case("518 x 518", 1, 518, wide=518)],
+    "pixels-640": [Case("640 x 640", 1, 640, wide=640)],
     "pixels-800": [Case("800 x 1,056", 1, 800, wide=1056)],
+    "pixels-1024": [Case("1,024 x 1,024", 1, 1024, wide=1024)],
+    "prompts": [Case("a point", 1, 64, wide=64)],
     "transcribe": [Case("30 s -> 50, 1 beam", 1, 3000, 50), Case("30 s -> 50, 5 beams", 1, 3000, 50, 5)],
 }
 

@@ -7,6 +7,7 @@ the place of the largest number of each row in the model's first output.
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ FLOAT32 = "float32"
 TASKS = {
     "segformer": "semantic-segmentation",
     "detr": "object-detection",
+    "rt_detr_v2": "object-detection",
     "yolos": "object-detection",
     "depth_anything": "depth-estimation",
     "swin": "image-classification",
@@ -28,6 +30,18 @@ def pixels(case: Case) -> np.ndarray:
     """The images of a case (B,3,H,W), the same for every runtime."""
     shape = case["batch"], 3, case["source"], case["wide"]
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def prompted(case: Case) -> dict[str, np.ndarray]:
+    """What SAM's decoder reads: an encoded image (B,256,H,W), its positions, and a point in each image."""
+    shape = case["batch"], 256, case["source"], case["wide"]
+    image, positions = np.random.default_rng(0).standard_normal((2, *shape)).astype(np.float32)
+    return {
+        "image_embeddings": image,
+        "image_positional_embeddings": positions,
+        "input_points": np.full((case["batch"], 1, 1, 2), 500.0, np.float32),
+        "input_labels": np.ones((case["batch"], 1, 1), np.int64),
+    }
 
 
 def largest(output: np.ndarray) -> list[int]:
@@ -55,7 +69,10 @@ def txexport_openvino(checkpoint: Path, folder: Path, threads: int, dtype: str =
 
 def _as_bundle(model) -> Run:
     """Cases for a bundle, on any engine; a mask of one place says that nothing is padding."""
-    masked = "pixel_mask" in model.bundle.sessions["model"].inputs
+    sessions = model.bundle.sessions
+    if "prompt_encoder_mask_decoder" in sessions:
+        return partial(_as_sam, sessions)
+    masked = "pixel_mask" in sessions["model"].inputs
 
     def run(case: Case) -> list[int]:
         images = pixels(case)
@@ -63,6 +80,13 @@ def _as_bundle(model) -> Run:
         return largest(next(iter(model.run(pixel_values=images, **mask).values())))
 
     return run
+
+
+def _as_sam(sessions, case: Case) -> list[int]:
+    """SAM's encoder, or its decoder."""
+    if case["kind"] == "prompts":
+        return largest(sessions["prompt_encoder_mask_decoder"].run(prompted(case))["pred_masks"])
+    return largest(sessions["vision_encoder"].run({"pixel_values": pixels(case)})["image_embeddings"])
 
 
 def _original(checkpoint: Path):
@@ -81,7 +105,13 @@ def transformers(checkpoint: Path, folder: Path, threads: int) -> Run:
 
     @torch.inference_mode()
     def run(case: Case) -> list[int]:
-        return largest(model(pixel_values=torch.from_numpy(pixels(case)))[0].numpy())
+        if case["kind"] == "prompts":
+            inputs = {name: torch.from_numpy(array) for name, array in prompted(case).items()}
+            return largest(model(**inputs).pred_masks.numpy())
+        images = torch.from_numpy(pixels(case))
+        if case["kind"] == "pixels-1024":
+            return largest(model.get_image_embeddings(images).numpy())
+        return largest(model(pixel_values=images)[0].numpy())
 
     return run
 
