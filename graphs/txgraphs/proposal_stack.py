@@ -12,12 +12,12 @@ from txgraphs._component import Body, component
 from txgraphs._graph import Graph
 from txgraphs.deformable_attention import deformable_attention
 from txgraphs.feedforward import feed_forward
+from txgraphs.fusion_pyramid import fusion_pyramid
 from txgraphs.heads.boxes import perceptron, refined
 from txgraphs.inputs.resnet import convolution_norm
 from txgraphs.inputs.resnet_levels import resnet_levels_embedding
 from txgraphs.linear import linear
 from txgraphs.norm import norm
-from txgraphs.pyramid import pyramid
 from txgraphs.query_stack import query_layer
 from txgraphs.separate_attention import separate_attention
 
@@ -112,7 +112,7 @@ def proposal_encoder(
         place = graph / f"{stack}.layers.{number}"
         x = query_layer(spec.cell_block, spec.cells, place, x, positions, None)
     maps = [*finer, graph.call(unflat_map, x, coarse, name="coarse")]
-    maps = pyramid(spec.pyramid, graph / f"{stack}.pyramid", {str(n): x for n, x in enumerate(maps)})
+    maps = fusion_pyramid(spec.pyramid, graph / f"{stack}.pyramid", {str(n): x for n, x in enumerate(maps)})
     maps = [
         convolution_norm(width, 1, 1, spec.eps, graph / f"{stack}.levels.{level}", x)
         for level, x in enumerate(maps)

@@ -6,13 +6,13 @@ from torch import Tensor, nn
 from txexport.spec import FeedForwardSpec, ProposalStackSpec
 from txmodels.deformable_attention import DeformableAttention
 from txmodels.feedforward import FeedForward
+from txmodels.fusion_pyramid import FusionPyramid
 from txmodels.heads._transform import dense_layers
 from txmodels.heads.boxes import perceptron, refined
 from txmodels.inputs.resnet import ConvolutionNorm
 from txmodels.inputs.resnet_levels import ResnetLevelsEmbedding
 from txmodels.linear import Linear
 from txmodels.norm import Norm
-from txmodels.pyramid import Pyramid
 from txmodels.query_stack import QueryLayer
 from txmodels.separate_attention import SeparateAttention
 from txmodels.stack import Given
@@ -107,7 +107,7 @@ class ProposalEncoder(nn.Module):
         self.layers = nn.ModuleList(
             QueryLayer(spec.cell_block, spec.cells, False) for _ in range(spec.cells.num_layers)
         )
-        self.pyramid = Pyramid(spec.pyramid, levels)
+        self.pyramid = FusionPyramid(spec.pyramid, levels)
         self.levels = nn.ModuleList(ConvolutionNorm(inner, width, 1, 1, spec.eps) for _ in range(levels))
         self.proposals = Proposals(spec)
         self.query_position = BoxPositions(width)

@@ -6,15 +6,16 @@ from functools import partial
 import pytest
 import torch
 import txgraphs.deformable_attention
+import txgraphs.fusion_pyramid
 import txgraphs.heads.boxes
 import txgraphs.inputs.resnet_levels
 import txgraphs.proposal_stack
-import txgraphs.pyramid
 import txmodels.inputs.resnet_levels
 from helpers.twins import check, random, seeded
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from txmodels.deformable_attention import DeformableAttention
+from txmodels.fusion_pyramid import ConvolutionPair, Fusion, FusionPyramid, doubled
 from txmodels.heads.boxes import RefinedBoxesHead, refined
 from txmodels.proposal_stack import (
     BoxChange,
@@ -27,7 +28,6 @@ from txmodels.proposal_stack import (
     map_positions,
     unflat_map,
 )
-from txmodels.pyramid import ConvolutionPair, Fusion, Pyramid, doubled
 
 from txexport.errors import SpecError
 from txexport.parts import input_of
@@ -35,11 +35,11 @@ from txexport.parts.stacks import parameters, query_operations
 from txexport.spec import (
     BoxesSpec,
     DeformableAttentionSpec,
+    FusionPyramidSpec,
     HeadKind,
     HeadSpec,
     NormSpec,
     ProposalStackSpec,
-    PyramidSpec,
     QueryBlockSpec,
     QueryLayersSpec,
     ResNetLevelsSpec,
@@ -52,7 +52,7 @@ STACK = ProposalStackSpec(
     NETWORK,
     QueryLayersSpec(1, 2, 20),
     QueryBlockSpec(NormSpec(E, 1e-5), Activation.GELU),
-    PyramidSpec(E, 6, Activation.SILU, blocks=2),
+    FusionPyramidSpec(E, 6, Activation.SILU, blocks=2),
     QueryLayersSpec(3, 4, 24),
     QueryBlockSpec(NormSpec(W, 1e-5), Activation.RELU),
     DeformableAttentionSpec(W, 4, 2, 3),
@@ -89,14 +89,14 @@ def test_levels(bottleneck, sizes, levels, size):
 def test_pyramid(inner, levels):
     spec = replace(STACK.pyramid, inner=inner)
     maps = {str(n): random(B, E, 8 >> n, 12 >> n) for n in range(levels)}
-    check(Pyramid(spec, levels), partial(txgraphs.pyramid.pyramid, spec), maps)
+    check(FusionPyramid(spec, levels), partial(txgraphs.fusion_pyramid.fusion_pyramid, spec), maps)
 
 
 def test_parts_of_the_pyramid():
     spec, x = STACK.pyramid, random(B, E, 3, 5)
-    check(ConvolutionPair(spec), partial(txgraphs.pyramid.convolution_pair, spec), random(B, 6, 3, 5))
-    check(Fusion(spec), partial(txgraphs.pyramid.fusion, spec), x, random(B, E, 3, 5))
-    check(doubled, txgraphs.pyramid.doubled, x)
+    check(ConvolutionPair(spec), partial(txgraphs.fusion_pyramid.convolution_pair, spec), random(B, 6, 3, 5))
+    check(Fusion(spec), partial(txgraphs.fusion_pyramid.fusion, spec), x, random(B, E, 3, 5))
+    check(doubled, txgraphs.fusion_pyramid.doubled, x)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.25])

@@ -8,11 +8,11 @@ from txexport.spec import (
     BoxesSpec,
     DeformableAttentionSpec,
     EncoderSpec,
+    FusionPyramidSpec,
     HeadKind,
     HeadSpec,
     NormSpec,
     ProposalStackSpec,
-    PyramidSpec,
     QueryBlockSpec,
     QueryLayersSpec,
     ResNetLevelsSpec,
@@ -89,7 +89,7 @@ def detector(config: Config, offset_scale: float) -> EncoderSpec:
         cell_block=QueryBlockSpec(
             NormSpec(inner, eps), config.activation("encoder_activation_function", "gelu")
         ),
-        pyramid=PyramidSpec(
+        pyramid=FusionPyramidSpec(
             inner,
             int(inner * config.number("hidden_expansion")),
             config.activation("activation_function", "silu"),
@@ -242,7 +242,7 @@ def _network_rules(embedding: ResNetLevelsSpec) -> Rules:
     return rules
 
 
-def _pyramid_rules(spec: PyramidSpec, levels: int) -> Rules:
+def _pyramid_rules(spec: FusionPyramidSpec, levels: int) -> Rules:
     """The pyramid's convolutions."""
     rules: Rules = {}
     parts = {"through": "conv1", "beside": "conv2"} | (

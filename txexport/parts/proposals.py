@@ -1,7 +1,7 @@
 """Parameters and operations of queries that begin as places of an image."""
 
 from txexport.parts.inputs.resnet import convolution_norm
-from txexport.spec import FeedForwardSpec, ProposalStackSpec, PyramidSpec
+from txexport.spec import FeedForwardSpec, FusionPyramidSpec, ProposalStackSpec
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
 
@@ -69,7 +69,7 @@ def _box(stack: ProposalStackSpec, name: str) -> Shapes:
     return shapes
 
 
-def _pyramid(spec: PyramidSpec, levels: int) -> Shapes:
+def _pyramid(spec: FusionPyramidSpec, levels: int) -> Shapes:
     """The projections and joints of the maps, down and up."""
     fusion = under("through", convolution_norm(2 * spec.size, spec.inner, 1))
     fusion |= under("beside", convolution_norm(2 * spec.size, spec.inner, 1))
@@ -117,7 +117,7 @@ def operations(stack: ProposalStackSpec) -> dict[str, int]:
     }
 
 
-def _pyramid_products(spec: PyramidSpec, grids: list[int]) -> int:
+def _pyramid_products(spec: FusionPyramidSpec, grids: list[int]) -> int:
     """The products of the pyramid over maps of as many places, the finest first."""
     fusion = 2 * 2 * spec.size * spec.inner + spec.blocks * 10 * spec.inner**2
     fusion += spec.inner * spec.size if spec.inner != spec.size else 0

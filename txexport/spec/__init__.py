@@ -60,7 +60,7 @@ from txexport.spec.promptable import (
     StabilitySpec,
     TwoWaySpec,
 )
-from txexport.spec.proposal_stack import ProposalStackSpec, PyramidSpec
+from txexport.spec.proposal_stack import FusionPyramidSpec, ProposalStackSpec
 from txexport.spec.query_pooling import QueryPoolingSpec
 from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec, QueryStackSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
@@ -132,6 +132,7 @@ __all__ = [
     "FeatureMapSpec",
     "FeedForwardSpec",
     "FramesSpec",
+    "FusionPyramidSpec",
     "GatedFramesSpec",
     "GridAttentionSpec",
     "GroupNormSpec",
@@ -169,7 +170,6 @@ __all__ = [
     "PositionedAttentionSpec",
     "PromptableSpec",
     "ProposalStackSpec",
-    "PyramidSpec",
     "QueryBlockSpec",
     "QueryLayersSpec",
     "QueryPoolingSpec",

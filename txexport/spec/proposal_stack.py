@@ -14,7 +14,7 @@ from txexport.spec.signal_embedding import PatchSpec
 
 
 @dataclass(frozen=True)
-class PyramidSpec:
+class FusionPyramidSpec:
     """Maps of `size` channels that tell one another what they see (Zhao et al. 2024, 4.2).
 
     From the coarsest map to the finest, and back, each is joined with its neighbour: two projections to
@@ -44,7 +44,7 @@ class ProposalStackSpec:
     embedding: ResNetLevelsSpec
     cells: QueryLayersSpec
     cell_block: QueryBlockSpec
-    pyramid: PyramidSpec
+    pyramid: FusionPyramidSpec
     objects: QueryLayersSpec
     object_block: QueryBlockSpec
     attention: DeformableAttentionSpec

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from txexport.spec import PyramidSpec
+from txexport.spec import FusionPyramidSpec
 from txmodels.activation import activation
 from txmodels.inputs.resnet import ConvolutionNorm
 
@@ -12,7 +12,7 @@ from txmodels.inputs.resnet import ConvolutionNorm
 class ConvolutionPair(nn.Module):
     """Convolutions of 3 by 3 and of 1 by 1 places, added (Ding et al. 2021, 3.2)."""
 
-    def __init__(self, spec: PyramidSpec):
+    def __init__(self, spec: FusionPyramidSpec):
         super().__init__()
         self.activation = activation(spec.activation)
         self.wide = ConvolutionNorm(spec.inner, spec.inner, 3, 1, spec.eps)
@@ -27,7 +27,7 @@ class ConvolutionPair(nn.Module):
 class Fusion(nn.Module):
     """Two maps joined: one projection through pairs of convolutions, and one beside them."""
 
-    def __init__(self, spec: PyramidSpec):
+    def __init__(self, spec: FusionPyramidSpec):
         super().__init__()
         self.activation = activation(spec.activation)
         self.through = ConvolutionNorm(2 * spec.size, spec.inner, 1, 1, spec.eps)
@@ -47,10 +47,10 @@ class Fusion(nn.Module):
         return y if self.project is None else self.activation(self.project(y))
 
 
-class Pyramid(nn.Module):
+class FusionPyramid(nn.Module):
     """From the coarsest map to the finest, and back."""
 
-    def __init__(self, spec: PyramidSpec, levels: int):
+    def __init__(self, spec: FusionPyramidSpec, levels: int):
         super().__init__()
         self.activation, sizes = activation(spec.activation), (spec.size, spec.size)
         self.laterals = nn.ModuleList(ConvolutionNorm(*sizes, 1, 1, spec.eps) for _ in range(levels - 1))

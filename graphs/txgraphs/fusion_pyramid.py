@@ -3,7 +3,7 @@
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.spec import PyramidSpec
+from txexport.spec import FusionPyramidSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.activation import activation
@@ -11,7 +11,7 @@ from txgraphs.inputs.resnet import convolution_norm
 
 
 @component("y")
-def convolution_pair(spec: PyramidSpec, g: Body, x: ir.Value) -> ir.Value:
+def convolution_pair(spec: FusionPyramidSpec, g: Body, x: ir.Value) -> ir.Value:
     """Convolutions of 3 by 3 and of 1 by 1 places, added (Ding et al. 2021, 3.2).
 
     x (B,inner,R,C) -> y (B,inner,R,C).
@@ -23,7 +23,7 @@ def convolution_pair(spec: PyramidSpec, g: Body, x: ir.Value) -> ir.Value:
 
 
 @component("y")
-def fusion(spec: PyramidSpec, g: Body, first: ir.Value, second: ir.Value) -> ir.Value:
+def fusion(spec: FusionPyramidSpec, g: Body, first: ir.Value, second: ir.Value) -> ir.Value:
     """Two maps joined: one projection through pairs of convolutions, and one beside them.
 
     first and second (B,size,R,C) -> y (B,size,R,C).
@@ -41,7 +41,7 @@ def fusion(spec: PyramidSpec, g: Body, first: ir.Value, second: ir.Value) -> ir.
 
 
 @component("map_0", "map_1", "map_2", "map_3")
-def pyramid(spec: PyramidSpec, g: Body, maps: dict[str, ir.Value]) -> tuple[ir.Value, ...]:
+def fusion_pyramid(spec: FusionPyramidSpec, g: Body, maps: dict[str, ir.Value]) -> tuple[ir.Value, ...]:
     """From the coarsest map to the finest, and back.
 
     maps (B,size,R,C), the finest first, each with twice the rows of the next -> maps.
