@@ -416,6 +416,10 @@ ENCODER_DECODERS = [
 OBLONG = {"image_size": [18, 31]}
 FIRST_VECTOR = {"use_mean_pooling": False, "use_absolute_position_embeddings": True, **LABELS}
 BASIC = {"backbone_config": tiny_checkpoint.DETR["backbone_config"] | {"layer_type": "basic"}}
+BATCH_NORMS = {"use_batch_norm_in_fusion_residual": True}
+NORMED_DEPTH = BATCH_NORMS | {"fusion_hidden_size": 8}  # of which most depths are above 0
+PYRAMID = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
+FEWER_SCALES = {"pool_scales": [2, 7], "use_auxiliary_head": False, "out_indices": [2, 3, 4, 5]}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
@@ -574,14 +578,31 @@ OTHERS = [
     Row("dpt", "DPTForDepthEstimation", DEPTH),
     Row("dpt", "DPTForDepthEstimation", DEPTH, "class token added", {"readout_type": "add"}),
     Row("dpt", "DPTForDepthEstimation", DEPTH, "class token left out", {"readout_type": "ignore"}),
+    Row("dpt", "DPTForDepthEstimation", DEPTH, "batch norms", NORMED_DEPTH),
+    Row("dpt", "DPTForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
+    Row(
+        "dpt",
+        "DPTForSemanticSegmentation",
+        SEGMENT,
+        "5 labels, batch norms",
+        LABELS | BATCH_NORMS | {"use_auxiliary_head": False},
+    ),
     Row("segformer", "SegformerForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),
     Row("sam", "SamModel", MASKS),
     Row("beit", "BeitModel", SEE),
     Row("beit", "BeitForImageClassification", LABEL, "5 labels", LABELS),
     Row("beit", "BeitForImageClassification", LABEL, "first vector, positions", FIRST_VECTOR),
+    Row("beit", "BeitForSemanticSegmentation", SEGMENT, "5 labels", PYRAMID),
     Row("data2vec-vision", "Data2VecVisionModel", SEE),
     Row("data2vec-vision", "Data2VecVisionForImageClassification", LABEL, "5 labels", LABELS),
+    Row(
+        "data2vec-vision",
+        "Data2VecVisionForSemanticSegmentation",
+        SEGMENT,
+        "5 labels, two scales",
+        PYRAMID | FEWER_SCALES,
+    ),
     Row("detr", "DetrForObjectDetection", DETECT),
     Row("detr", "DetrForObjectDetection", DETECT, "basic layers", BASIC),
     Row("table-transformer", "TableTransformerForObjectDetection", DETECT),

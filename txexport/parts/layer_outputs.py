@@ -17,6 +17,7 @@ from txexport.spec import (
     PositionedAttentionSpec,
     PromptableSpec,
     RoundedAlibiSpec,
+    SegmentsSpec,
     SpectrogramGridSpec,
     StackSpec,
     StagedStackSpec,
@@ -32,12 +33,12 @@ def last_before_norm(spec: ModelSpec, stack: StackSpec) -> bool:
 
 def sums_layers(spec: ModelSpec) -> bool:
     """Tell whether a head reads the hidden states of several layers."""
-    return isinstance(spec, EncoderSpec) and (spec.layer_sum or spec.head.depth is not None)
+    return isinstance(spec, EncoderSpec) and (spec.layer_sum or spec.head.neck is not None)
 
 
 def reads_stages(spec: ModelSpec) -> bool:
     """Tell whether a head reads the maps of all stages."""
-    return isinstance(spec, EncoderSpec) and spec.head.segments is not None
+    return isinstance(spec, EncoderSpec) and isinstance(spec.head.segments, SegmentsSpec)
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:

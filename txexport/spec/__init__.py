@@ -8,7 +8,7 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
-from txexport.spec.depth import DepthSpec, FeatureMapSpec
+from txexport.spec.depth import DepthSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
     Factored,
@@ -37,6 +37,7 @@ from txexport.spec.enums import (
     PositionKind,
     PositionNorm,
 )
+from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.grid_attention import GridAttentionSpec
@@ -69,7 +70,7 @@ from txexport.spec.relative_position import (
 )
 from txexport.spec.resnet import ResNetSpec
 from txexport.spec.rotary import RotarySpec
-from txexport.spec.segments import SegmentsSpec
+from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
@@ -109,9 +110,11 @@ __all__ = [
     "EncoderSpec",
     "ExpertsSpec",
     "Factored",
+    "FeatureFusionSpec",
     "FeatureMapSpec",
     "FeedForwardSpec",
     "FramesSpec",
+    "FusedSegmentsSpec",
     "GatedFramesSpec",
     "GridAttentionSpec",
     "HeadKind",
@@ -142,6 +145,7 @@ __all__ = [
     "PositionSpec",
     "PositionedAttentionSpec",
     "PromptableSpec",
+    "PyramidSpec",
     "QueryLayersSpec",
     "QueryStackSpec",
     "ReducedAttentionSpec",

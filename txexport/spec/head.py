@@ -7,9 +7,10 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.depth import DepthSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
+from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.norm import NormSpec
-from txexport.spec.segments import SegmentsSpec
+from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.stack import TextStackSpec
 
 UNLABELLED = (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM, HeadKind.DEPTH)
@@ -98,7 +99,7 @@ class HeadSpec:
     time_delay: TimeDelaySpec | None = None
     boxes: BoxesSpec | None = None
     depth: DepthSpec | None = None
-    segments: SegmentsSpec | None = None
+    segments: SegmentsSpec | FusedSegmentsSpec | PyramidSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -213,6 +214,16 @@ class HeadSpec:
     def counts_vectors(self) -> bool:
         """True where the originals read a sound's vectors up to their number, whichever the mask names."""
         return self.pick == Pick.MEAN or self.time_delay is not None
+
+    @property
+    def neck(self) -> FeatureFusionSpec | PyramidSpec | None:
+        """The part that reads the patches of several layers' states; None in a head that reads none."""
+        match self.depth or self.segments:
+            case DepthSpec(fusion=fusion) | FusedSegmentsSpec(fusion=fusion):
+                return fusion
+            case PyramidSpec() as pyramid:
+                return pyramid
+        return None
 
     @property
     def scores_sequence(self) -> bool:

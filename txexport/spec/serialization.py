@@ -65,6 +65,9 @@ TYPES: dict[str, type] = {
     "convolved_feed_forward": specs.ConvolvedFeedForwardSpec,
     "merging": specs.MergingSpec,
     "convolved_merging": specs.ConvolvedMergingSpec,
+    "stage_segments": specs.SegmentsSpec,
+    "fused_segments": specs.FusedSegmentsSpec,
+    "pyramid": specs.PyramidSpec,
 }
 NAMES = {kind: name for name, kind in TYPES.items()}
 

@@ -14,9 +14,9 @@ def depth_head(spec: DepthSpec, g: Body, states: dict[str, ir.Value], pixel_valu
     states (B,S,W), pixel_values (B,channels,height,width) -> depth (B,height,width). Pixels beyond the last
     whole patch are left out.
     """
-    op, side = g.op, g.op.Constant(value_ints=[spec.patch_size] * 2)
+    op, side = g.op, g.op.Constant(value_ints=[spec.fusion.patch_size] * 2)
     grid = op.Div(op.Shape(pixel_values, start=2), side)  # (2)
-    x = feature_maps(spec, g / "neck", states, grid)
+    x = feature_maps(spec.fusion, g / "neck", states, grid)
     x = g.call(corner_aligned, convolution(g, "halve", x, pads=AROUND), op.Mul(grid, side))
     x = op.Relu(convolution(g, "convolve", x, pads=AROUND))
     x = convolution(g, "project", x)  # (B, 1, height, width)

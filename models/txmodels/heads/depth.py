@@ -13,9 +13,10 @@ class DepthHead(nn.Module):
     def __init__(self, spec: DepthSpec, hidden_size: int):
         super().__init__()
         self.spec = spec
-        self.neck = FeatureMaps(spec, hidden_size)
-        self.halve = nn.Conv2d(spec.fused_size, spec.fused_size // 2, 3, padding=1)
-        self.convolve = nn.Conv2d(spec.fused_size // 2, spec.head_size, 3, padding=1)
+        size = spec.fusion.size
+        self.neck = FeatureMaps(spec.fusion, hidden_size)
+        self.halve = nn.Conv2d(size, size // 2, 3, padding=1)
+        self.convolve = nn.Conv2d(size // 2, spec.head_size, 3, padding=1)
         self.project = nn.Conv2d(spec.head_size, 1, 1)
 
     def forward(self, states: dict[str, Tensor], pixel_values: Tensor) -> Tensor:
@@ -23,9 +24,10 @@ class DepthHead(nn.Module):
 
         Pixels beyond the last whole patch are left out.
         """
-        grid = torch.tensor(pixel_values.shape[2:], device="cpu") // self.spec.patch_size  # (2)
+        side = self.spec.fusion.patch_size
+        grid = torch.tensor(pixel_values.shape[2:], device="cpu") // side  # (2)
         x = self.neck(states, grid)
-        x = corner_aligned(self.halve(x), grid * self.spec.patch_size)
+        x = corner_aligned(self.halve(x), grid * side)
         x = self.project(torch.relu(self.convolve(x)))  # (B, 1, height, width)
         x = torch.sigmoid(x) if self.spec.metric else torch.relu(x)
         depth: Tensor = x.squeeze(1) * self.spec.max_depth

@@ -16,7 +16,7 @@ from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
 from txexport.parts.vectors import vector_name
-from txexport.spec import EncoderSpec, HeadKind, PatchSpec, Pick, StagedStackSpec
+from txexport.spec import EncoderSpec, HeadKind, PatchSpec, Pick, SegmentsSpec, StagedStackSpec
 from txexport.spec.lengths import output_size
 from txexport.spec.shapes import Shapes, linear, under
 
@@ -67,10 +67,12 @@ class Encoder:
             _readouts.head(spec.head, spec.vocab_size, "encoder.embedding.word.weight"),
             spec.encoder,
         )
-        if spec.head.depth is not None and isinstance(stack.embedding, PatchSpec):
-            work = depth.operations(spec.head.depth, stack.hidden_size, *stack.embedding.grid)
-            return replace(readout, operations=work)
-        if spec.head.segments is not None and isinstance(stack, StagedStackSpec):
+        if spec.head.neck is not None and isinstance(stack.embedding, PatchSpec):
+            size, grid = stack.hidden_size, stack.embedding.grid
+            if spec.head.depth is not None:
+                return replace(readout, operations=depth.operations(spec.head.depth, size, *grid))
+            return replace(readout, operations=segments.operations_over_patches(spec.head, size, *grid))
+        if isinstance(spec.head.segments, SegmentsSpec) and isinstance(stack, StagedStackSpec):
             grids = stack.grids(stack.embedding.grid)
             work = segments.operations(spec.head.segments, spec.head.labels, grids)
             return replace(readout, every=False, operations=work)

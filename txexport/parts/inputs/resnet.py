@@ -11,7 +11,7 @@ from txexport.parts.inputs._signals import noise
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import QueryStackSpec, ResNetSpec
 from txexport.spec.resnet import REDUCTION
-from txexport.spec.shapes import Shapes, under
+from txexport.spec.shapes import Shapes, convolution_norm, under
 
 MOST = 9  # the largest batch
 
@@ -46,16 +46,16 @@ class ResNet:
 
     def parameters(self, embedding: ResNetSpec) -> Shapes:
         """The stem, the layers of all stages, and the projection."""
-        shapes = under("stem", _convolution_norm(embedding.channels, embedding.stem, 7))
+        shapes = under("stem", convolution_norm(embedding.channels, embedding.stem, 7))
         for number, (inputs, outputs, stride) in enumerate(layers(embedding)):
             owner, inner = f"layers.{number}", outputs // REDUCTION
             parts = [(inputs, outputs, 3), (outputs, outputs, 3)]
             if embedding.bottleneck:
                 parts = [(inputs, inner, 1), (inner, inner, 3), (inner, outputs, 1)]
             for part, sizes in enumerate(parts):
-                shapes |= under(f"{owner}.parts.{part}", _convolution_norm(*sizes))
+                shapes |= under(f"{owner}.parts.{part}", convolution_norm(*sizes))
             if inputs != outputs or stride != 1:
-                shapes |= under(f"{owner}.shortcut", _convolution_norm(inputs, outputs, 1))
+                shapes |= under(f"{owner}.shortcut", convolution_norm(inputs, outputs, 1))
         last = embedding.sizes[-1]
         shapes["project.weight"] = (embedding.hidden_size, last, 1, 1)
         return shapes | {"project.bias": (embedding.hidden_size,)}
@@ -125,12 +125,6 @@ def layers(embedding: ResNetSpec) -> list[tuple[int, int, int]]:
             result.append((inputs, size, 2 if stage and not layer else 1))
             inputs = size
     return result
-
-
-def _convolution_norm(inputs: int, outputs: int, kernel: int) -> Shapes:
-    """A convolution and a batch norm."""
-    shapes: Shapes = {"convolution.weight": (outputs, inputs, kernel, kernel)}
-    return shapes | {f"norm.{name}": (outputs,) for name in ("weight", "bias", "mean", "variance")}
 
 
 INPUT = ResNet()
