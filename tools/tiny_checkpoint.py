@@ -307,6 +307,12 @@ DEPTH = {
     "fusion_hidden_size": 11,
     "head_hidden_size": 9,
 }
+VIT_MAE = {
+    "decoder_hidden_size": 24,
+    "decoder_num_hidden_layers": 1,
+    "decoder_num_attention_heads": 2,
+    "decoder_intermediate_size": 20,
+}
 DPT = VIT | {
     "image_size": 64,
     "patch_size": 16,
@@ -528,6 +534,9 @@ FAMILIES = {
     "wav2vec2-bert": ("Wav2Vec2BertForCTC", WAV2VEC2_BERT),
     "vit": ("ViTModel", VIT),
     "deit": ("DeiTModel", VIT),
+    "vit_msn": ("ViTMSNModel", VIT),
+    "ijepa": ("IJepaModel", VIT),
+    "vit_mae": ("ViTMAEModel", VIT | VIT_MAE),
     "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
     "dinov2_with_registers": ("Dinov2WithRegistersModel", VIT | {"mlp_ratio": 2, "num_register_tokens": 3}),
     "dinov3_vit": ("DINOv3ViTModel", VIT | {"num_register_tokens": 3}),

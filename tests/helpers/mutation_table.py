@@ -277,6 +277,8 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.plain_pooler,
         common.drop_bias,
     ),
+    ("ijepa", None, "model"): (family.patches_by_column, family.drop_patch_places, common.drop_bias),
+    ("vit_mae", None, "model"): (family.drop_patch_places, family.mark_last, common.drop_bias),
     ("audio-spectrogram-transformer", None, "model"): (
         family.low_bands_last,
         family.drop_spectrogram_places,

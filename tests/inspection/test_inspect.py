@@ -42,6 +42,7 @@ ELSEWHERE |= {"owlvit": -(48 * 48 + 1), "owlv2": -(48 * 48 + 1) - 2 * (48 * 48 +
 ELSEWHERE |= dict.fromkeys(("wav2vec2", "hubert", "sew", "unispeech", "unispeech-sat", "wavlm"), -(48 + 6))
 ELSEWHERE |= {"data2vec-audio": -48}
 ELSEWHERE |= dict.fromkeys(("detr", "table-transformer"), 3145)  # a backbone that training leaves
+ELSEWHERE |= {"vit_mae": 48 * 26}  # positions that are not learned
 ELSEWHERE |= {"sam": -115}  # a mask as a prompt
 ELSEWHERE |= {"segformer": 2 * 18}  # the mean and the variance of a batch norm
 ELSEWHERE |= {"wav2vec2-bert": -48}

@@ -129,6 +129,9 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 # The processor by model type, for files that name none.
 BY_MODEL = {
     "vit": "ViTImageProcessor",
+    "vit_msn": "ViTImageProcessor",
+    "vit_mae": "ViTImageProcessor",
+    "ijepa": "ViTImageProcessor",
     "beit": "BeitImageProcessor",
     "data2vec-vision": "BeitImageProcessor",
     "deit": "DeiTImageProcessor",
