@@ -547,6 +547,7 @@ FAMILIES = {
         VIT | {"image_size": [30, 42], "num_detection_tokens": 7, "num_labels": 5, "num_hidden_layers": 3},
     ),
     "segformer": ("SegformerForSemanticSegmentation", SEGFORMER),
+    "glpn": ("GLPNForDepthEstimation", SEGFORMER),
     "sam": ("SamModel", SAM),
     "beit": ("BeitModel", BEIT),
     "data2vec-vision": (

@@ -28,6 +28,7 @@ UNREAD = {
     ("owlvit", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
+    ("glpn", "feature-extraction"): "maps, not vectors",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",

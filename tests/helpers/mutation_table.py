@@ -484,6 +484,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         segments.larger_epsilon,
         common.drop_bias,
     ),
+    ("glpn", None, "model"): (
+        depth.shares_exchanged,
+        depth.coarse_before_fine,
+        depth.linear_fusion,
+        segments.corner_pixels,
+        segments.nearest_places,
+        segments.larger_epsilon,
+        common.drop_bias,
+    ),
     ("depth_anything, metric", None, "model"): (depth.clipped_metric, depth.shallower),
     ("sam", None, "vision_encoder"): (
         masks.without_distances,

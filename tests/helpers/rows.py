@@ -593,6 +593,7 @@ OTHERS = [
         "5 labels, batch norms",
         LABELS | BATCH_NORMS | {"use_auxiliary_head": False},
     ),
+    Row("glpn", "GLPNForDepthEstimation", DEPTH),
     Row("segformer", "SegformerForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),
     Row("sam", "SamModel", MASKS),

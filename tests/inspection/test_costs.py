@@ -116,6 +116,7 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("depth_anything", "depth-estimation"),
         ("dpt", "depth-estimation"),
         ("segformer", "image-segmentation"),
+        ("glpn", "depth-estimation"),
         ("dpt", "image-segmentation"),
         ("beit", "image-segmentation"),
         ("segformer", "image-classification"),

@@ -43,6 +43,7 @@ ELSEWHERE |= dict.fromkeys(("wav2vec2", "hubert", "sew", "unispeech", "unispeech
 ELSEWHERE |= {"data2vec-audio": -48}
 ELSEWHERE |= dict.fromkeys(("detr", "table-transformer"), 3145)  # a backbone that training leaves
 ELSEWHERE |= {"vit_mae": 48 * 26}  # positions that are not learned
+ELSEWHERE |= {"glpn": 2 * 2 * (18 + 9)}  # means and variances of batch norms
 ELSEWHERE |= {"sam": -115}  # a mask as a prompt
 ELSEWHERE |= {"segformer": 2 * 18}  # the mean and the variance of a batch norm
 ELSEWHERE |= {"wav2vec2-bert": -48}

@@ -65,6 +65,7 @@ from txexport.spec import (
     SinusoidVectorsSpec,
     SpectrogramSpec,
     SqueezeSpec,
+    StagedDepthSpec,
     StridedAttentionSpec,
     SubsampledSpec,
     TextStackSpec,
@@ -453,6 +454,11 @@ CONTRADICTIONS = {
     "FeatureFusionSpec: norm is 7 wide": lambda: FeatureFusionSpec(MAPS, 6, 5, norm=BatchNormSpec(7, 1e-5)),
     "the fused map has 1 channel": lambda: DepthSpec(FeatureFusionSpec(MAPS, 1, 5), 5),
     "DepthSpec: max_depth is 0": lambda: DepthSpec(FUSION, 5, max_depth=0.0),
+    "StagedDepthSpec: sizes are": lambda: StagedDepthSpec((5, 0), 6, 1e-5),
+    "more, and 2 or more": lambda: StagedDepthSpec((5, 6), 1, 1e-5),
+    "but 0 stages have norms of": lambda: EncoderSpec(
+        VISION, dataclasses.replace(DEEP, depth=StagedDepthSpec((5, 6), 6, 1e-5))
+    ),
     "FusedSegmentsSpec: norm is 7 wide": lambda: FusedSegmentsSpec(FUSION, BatchNormSpec(7, 1e-5)),
     "expected four that rise": lambda: dataclasses.replace(PYRAMID, layers=(0, 1, 3, 2)),
     "expected four that rise, from 0": lambda: dataclasses.replace(PYRAMID, layers=(0, 1, 2)),

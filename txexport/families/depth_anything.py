@@ -107,9 +107,9 @@ def maps(config: Config, layers: list[int]) -> tuple[FeatureMapSpec, ...]:
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers: the backbone's, the neck's, the head's."""
     base = dinov2.table(spec)
-    assert spec.head.depth is not None
+    assert isinstance(spec.head.neck, FeatureFusionSpec)
     rules: Rules = {key: _of_backbone(rule) for key, rule in base.rules.items() if key.startswith("encoder.")}
-    rules |= neck_rules(len(spec.head.depth.fusion.maps), "neck")
+    rules |= neck_rules(len(spec.head.neck.maps), "neck")
     for part, source in (("halve", "conv1"), ("convolve", "conv2"), ("project", "conv3")):
         rules[f"head.{part}.*"] = f"head.{source}.*"
     unread = "neck.fusion_stage.layers.0.residual_layer1.*"  # of the coarsest map, which is added to none

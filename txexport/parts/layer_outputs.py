@@ -17,7 +17,6 @@ from txexport.spec import (
     PositionedAttentionSpec,
     PromptableSpec,
     RoundedAlibiSpec,
-    SegmentsSpec,
     SpectrogramGridSpec,
     StackSpec,
     StagedStackSpec,
@@ -38,7 +37,7 @@ def sums_layers(spec: ModelSpec) -> bool:
 
 def reads_stages(spec: ModelSpec) -> bool:
     """Tell whether a head reads the maps of all stages."""
-    return isinstance(spec, EncoderSpec) and isinstance(spec.head.segments, SegmentsSpec)
+    return isinstance(spec, EncoderSpec) and bool(spec.head.stages)
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:

@@ -8,7 +8,7 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
-from txexport.spec.depth import DepthSpec
+from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
     Factored,
@@ -41,7 +41,7 @@ from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.grid_attention import GridAttentionSpec
-from txexport.spec.head import AttentionPoolSpec, HeadSpec, TimeDelaySpec, VectorSpec
+from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
@@ -77,6 +77,7 @@ from txexport.spec.squeeze import SqueezeSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 from txexport.spec.staged import ConvolvedMergingSpec, MergingSpec, StagedStackSpec, StageSpec
 from txexport.spec.subsampled import SubsampledSpec
+from txexport.spec.time_delay import TimeDelaySpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 from txexport.spec.waveform_stem import WaveformStemSpec
 from txexport.spec.window_attention import CosineSpec, WindowAttentionSpec
@@ -166,6 +167,7 @@ __all__ = [
     "SqueezeSpec",
     "StackSpec",
     "StageSpec",
+    "StagedDepthSpec",
     "StagedStackSpec",
     "StridedAttentionSpec",
     "SubsampledSpec",

@@ -7,7 +7,7 @@ from txexport.errors import SpecError
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
-from txexport.spec.segments import PyramidSpec, SegmentsSpec
+from txexport.spec.segments import PyramidSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
 from txexport.spec.staged import StagedStackSpec
@@ -81,8 +81,8 @@ class EncoderSpec:
             )
         if self.head.neck is not None:
             self._check_neck(self.head.neck)
-        if isinstance(self.head.segments, SegmentsSpec):
-            self._check_segments(self.head.segments)
+        if self.head.stages:
+            self._check_stages(self.head.stages)
         if self.vector is not None:
             self._check_vector(self.vector)
         if self.head.kind == HeadKind.MASKED_LM:
@@ -120,14 +120,15 @@ class EncoderSpec:
                 f"{self.encoder.hidden_size}"
             )
 
-    def _check_segments(self, segments: SegmentsSpec) -> None:
+    def _check_stages(self, read: tuple[int, ...]) -> None:
         """Raise SpecError where the stack has no stages, or others."""
         stages = self.encoder.stages if isinstance(self.encoder, StagedStackSpec) else ()
         sizes = tuple(stage.hidden_size for stage in stages if stage.norm is not None)
-        if not stages or sizes != segments.sizes or len(sizes) != len(stages):
+        if not stages or sizes != read or len(sizes) != len(stages):
             raise SpecError(
-                f"EncoderSpec: segments of maps of {segments.sizes} channels, but {len(stages)} stages, with "
-                f"norms of {sizes}; expected one map for each stage, and a norm in each"
+                f"EncoderSpec: a head of kind '{self.head.kind}' reads maps of {read} channels, but "
+                f"{len(stages)} stages have norms of {sizes}; expected one map for each stage, and a norm in "
+                "each"
             )
 
     def _check_vector(self, vector: VectorSpec) -> None:

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
-from txexport.spec.depth import DepthSpec
+from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.stack import TextStackSpec
+from txexport.spec.time_delay import TimeDelaySpec
 
 UNLABELLED = (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM, HeadKind.DEPTH)
 OF_KINDS = {  # fields that one kind of head has
@@ -20,47 +21,6 @@ OF_KINDS = {  # fields that one kind of head has
     "depth": HeadKind.DEPTH,
     "segments": HeadKind.SEGMENTS,
 }
-
-
-@dataclass(frozen=True)
-class TimeDelaySpec:
-    """The TDNN of x-vectors: time-delay layers over a sound, and their vector (Snyder et al. 2018, 2.1).
-
-    Vectors are projected to the first of the `sizes`. The layer i reads `kernels[i]` vectors, `dilations[i]`
-    apart, and outputs `sizes[i]` numbers. Mean and standard deviation over time are projected to
-    `vector_size`.
-    """
-
-    sizes: tuple[int, ...]
-    kernels: tuple[int, ...]
-    dilations: tuple[int, ...]
-    vector_size: int
-
-    def __post_init__(self) -> None:
-        positive(self, "vector_size")
-        lists = (self.sizes, self.kernels, self.dilations)
-        counts = [len(numbers) for numbers in lists]
-        if min(counts) < 1 or len({*counts}) > 1 or min(map(min, lists)) < 1:
-            raise SpecError(
-                f"TimeDelaySpec: sizes, kernels and dilations are {lists}, expected one of each for every "
-                "layer, all 1 or more"
-            )
-
-    @property
-    def lost(self) -> int:
-        """The number of vectors by which the layers' output is shorter than their input."""
-        pairs = zip(self.kernels, self.dilations, strict=True)
-        return sum((kernel - 1) * dilation for kernel, dilation in pairs)
-
-    @property
-    def lost_without_dilation(self) -> int:
-        """As `lost`, if no layer had a dilation: the originals count the vectors of padded rows so."""
-        return sum(self.kernels) - len(self.kernels)
-
-    @property
-    def least(self) -> int:
-        """The least number of vectors: a standard deviation needs two outputs."""
-        return self.lost + 2
 
 
 @dataclass(frozen=True)
@@ -98,7 +58,7 @@ class HeadSpec:
     factored_bias: bool = False
     time_delay: TimeDelaySpec | None = None
     boxes: BoxesSpec | None = None
-    depth: DepthSpec | None = None
+    depth: DepthSpec | StagedDepthSpec | None = None
     segments: SegmentsSpec | FusedSegmentsSpec | PyramidSpec | None = None
 
     def __post_init__(self) -> None:
@@ -224,6 +184,12 @@ class HeadSpec:
             case PyramidSpec() as pyramid:
                 return pyramid
         return None
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """The channels of the maps of all stages, which it reads; () in a head that reads none."""
+        read = self.depth or self.segments
+        return read.sizes if isinstance(read, StagedDepthSpec | SegmentsSpec) else ()
 
     @property
     def scores_sequence(self) -> bool:

@@ -16,7 +16,7 @@ class PatchGridSpec:
 
     With a `kernel`, patches overlap (Xie et al. 2021, 3.1): a vector is projected from a square of `kernel`
     pixels around one of every `patch_size` squared, with zeros around the image. `fixed` images have
-    `image_size` only.
+    `image_size` only. The edges of others are multiples of `multiple` pixels, where a head needs that.
     """
 
     hidden_size: int
@@ -27,9 +27,10 @@ class PatchGridSpec:
     positioned: bool = False
     kernel: int | None = None
     fixed: bool = False
+    multiple: int = 1
 
     def __post_init__(self) -> None:
-        positive(self, "hidden_size", "patch_size", "channels")
+        positive(self, "hidden_size", "patch_size", "channels", "multiple")
         if min(self.image_size) < self.patch_size:
             raise SpecError(f"PatchGridSpec: {self.image_size} pixels hold no patch of {self.patch_size}")
         if self.norm is not None and self.norm.size != self.hidden_size:

@@ -65,6 +65,8 @@ TYPES: dict[str, type] = {
     "convolved_feed_forward": specs.ConvolvedFeedForwardSpec,
     "merging": specs.MergingSpec,
     "convolved_merging": specs.ConvolvedMergingSpec,
+    "depth": specs.DepthSpec,
+    "staged_depth": specs.StagedDepthSpec,
     "stage_segments": specs.SegmentsSpec,
     "fused_segments": specs.FusedSegmentsSpec,
     "pyramid": specs.PyramidSpec,

@@ -19,8 +19,7 @@ from txgraphs.architectures._model import (
     signal_states,
 )
 from txgraphs.encoder_stack import encoder
-from txgraphs.heads import dense_outputs, head_outputs
-from txgraphs.heads.segments import segments_head
+from txgraphs.heads import dense_outputs, head_outputs, map_outputs
 from txgraphs.heads.sequence import sequence_head
 from txgraphs.heads.vectors import pooler, sequence_vector
 from txgraphs.layer_sum import layer_sum
@@ -40,7 +39,7 @@ def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new:
             add_layers(graph, layers)
             return {roles.MODEL: graph}
         if layers.maps is not None:
-            graph.add_outputs({names.LOGITS: segments_head(spec.head, graph / "head", layers.maps)})
+            graph.add_outputs(map_outputs(spec.head, graph / "head", layers.maps))
             return {roles.MODEL: graph}
         if layers.states is not None:
             x = layer_sum(graph / "layer_sum", layers.states)

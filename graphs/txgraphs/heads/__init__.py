@@ -6,11 +6,11 @@ import onnx_ir as ir
 
 from txexport.contracts import names
 from txexport.parts import head_of
-from txexport.spec import FusedSegmentsSpec, HeadSpec, PyramidSpec
+from txexport.spec import DepthSpec, FusedSegmentsSpec, HeadSpec, PyramidSpec, StagedDepthSpec
 from txgraphs._nodes import Place
 from txgraphs.heads._transform import Tokens, Word
-from txgraphs.heads.depth import depth_head
-from txgraphs.heads.segments import fused_segments_head, pyramid_head
+from txgraphs.heads.depth import depth_head, staged_depth_head
+from txgraphs.heads.segments import fused_segments_head, pyramid_head, segments_head
 
 
 def head_outputs(
@@ -26,9 +26,16 @@ def dense_outputs(
     spec: HeadSpec, place: Place, states: dict[str, ir.Value], pixel_values: ir.Value
 ) -> dict[str, ir.Value]:
     """The graph's outputs, by name, of a head over the patches of several states (B,S,W) of an image."""
-    if spec.depth is not None:
+    if isinstance(spec.depth, DepthSpec):
         return {names.PREDICTED_DEPTH: depth_head(spec.depth, place, states, pixel_values)}
     if isinstance(spec.segments, PyramidSpec):
         return {names.LOGITS: pyramid_head(spec.segments, place, states, pixel_values)}
     assert isinstance(spec.segments, FusedSegmentsSpec)
     return {names.LOGITS: fused_segments_head(spec.segments, place, states, pixel_values)}
+
+
+def map_outputs(spec: HeadSpec, place: Place, maps: dict[str, ir.Value]) -> dict[str, ir.Value]:
+    """The graph's outputs, by name, of a head over the maps of all stages (B,R,C,W)."""
+    if isinstance(spec.depth, StagedDepthSpec):
+        return {names.PREDICTED_DEPTH: staged_depth_head(spec.depth, place, maps)}
+    return {names.LOGITS: segments_head(spec, place, maps)}

@@ -63,14 +63,17 @@ class EncoderModel(nn.Module):
         x, mask = self.encoder(signal, attention_mask, layers)
         if self.spec.head.neck is not None:
             states = self._read_by_head(self.spec.head.neck.layers, layers.states or {}, x)
-            name = names.LOGITS if self.spec.head.depth is None else names.PREDICTED_DEPTH
-            return {name: self.head(states, signal)} | layers.values
+            return {self._dense(): self.head(states, signal)} | layers.values
         if layers.maps is not None:
-            return {names.LOGITS: self.head(layers.maps)}
+            return {self._dense(): self.head(layers.maps)}
         if layers.states is not None:
             x = self.layer_sum(layers.states)
             mask = None if mask is None else mask[:, : x.shape[1]]  # also of a squeezed stack's fewer vectors
         return self._outputs(x, None, mask) | layers.values
+
+    def _dense(self) -> str:
+        """The name of the output of a head over pixels."""
+        return names.LOGITS if self.spec.head.depth is None else names.PREDICTED_DEPTH
 
     def _read_by_head(self, read: Sequence[int], states: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
         """The states of the layers `read`, each after a final norm; x (B,S,W) is that of the last."""

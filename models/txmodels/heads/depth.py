@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import DepthSpec, HeadSpec
+from txexport.spec import DepthSpec, HeadSpec, StagedDepthSpec
+from txmodels.bilinear import bilinear
 from txmodels.feature_fusion import FeatureMaps, corner_aligned
+from txmodels.selective_fusion import SelectiveFusion
 
 
 class DepthHead(nn.Module):
@@ -34,7 +36,42 @@ class DepthHead(nn.Module):
         return depth
 
 
-def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> DepthHead:
+class StagedDepthHead(nn.Module):
+    """Depth of every pixel, from the maps of all stages (Kim et al. 2022, 3.2)."""
+
+    def __init__(self, spec: StagedDepthSpec):
+        super().__init__()
+        self.spec, size = spec, spec.size
+        self.projects = nn.ModuleList(
+            nn.Identity() if one == size else nn.Conv2d(one, size, 1) for one in spec.sizes
+        )
+        self.fusions = nn.ModuleList(SelectiveFusion(spec) for _ in spec.sizes[:-1])
+        self.convolve = nn.Conv2d(size, size, 3, padding=1)
+        self.depth = nn.Conv2d(size, 1, 3, padding=1)
+
+    def forward(self, maps: dict[str, Tensor]) -> Tensor:
+        """maps (B,R,C,W), the finest first -> depth (B,4R,4C), of the finest one's places."""
+        x = None
+        for number in range(len(self.spec.sizes) - 1, -1, -1):
+            y = self.projects[number](maps[str(number)].permute(0, 3, 1, 2))  # (B, W, R, C)
+            if x is not None:
+                y = self.fusions[number](y, x)
+            x = _doubled(y)
+        assert x is not None
+        x = torch.relu(self.convolve(_doubled(x)))
+        x = torch.sigmoid(self.depth(x))  # (B, 1, 4R, 4C)
+        depth: Tensor = x.squeeze(1) * self.spec.max_depth
+        return depth
+
+
+def _doubled(x: Tensor) -> Tensor:
+    """x (B,F,R,C) -> (B,F,2R,2C), bilinear between the centres of places."""
+    return bilinear(x, 2 * torch.tensor(x.shape[2:], device="cpu"))
+
+
+def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> DepthHead | StagedDepthHead:
     """The head of a model's spec."""
+    if isinstance(spec.depth, StagedDepthSpec):
+        return StagedDepthHead(spec.depth)
     assert spec.depth is not None
     return DepthHead(spec.depth, hidden_size)

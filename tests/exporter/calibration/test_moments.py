@@ -25,7 +25,7 @@ from txexport.verification.references.originals import Twin
 TEXTS = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(6)] + ["yes", "no", "maybe"]
 PAIRS = [("the cat sat", "on the mat"), ("who", "the dog did, on the rug"), ("a", "b")]
 SOUNDS_AND_IMAGES = ("whisper", "vit", "deit", "dinov2", "dinov2_with_registers")
-SOUNDS_AND_IMAGES += "swin", "swinv2", "yolos", "depth_anything", "dpt", "segformer", "sam"
+SOUNDS_AND_IMAGES += "swin", "swinv2", "yolos", "depth_anything", "dpt", "segformer", "glpn", "sam"
 SOUNDS_AND_IMAGES += "detr", "table-transformer", "beit", "data2vec-vision"
 SOUNDS_AND_IMAGES += "dinov3_vit", "clip_vision_model", "siglip_vision_model", "vision-encoder-decoder"
 SOUNDS_AND_IMAGES += "audio-spectrogram-transformer", "wav2vec2"

@@ -51,6 +51,10 @@ def test_a_file_that_is_silent_means_the_defaults(kind, tmp_path):
     write(tmp_path, image_processor_type=kind, size=None, valid_processor_keys=["images", "do_resize"])
     processor = getattr(transformers, f"{kind}Pil")()
     for size in SIZES:
+        if min(size) < (getattr(processor, "size_divisor", None) or 1):
+            with pytest.raises(InputError, match="it is too narrow"):
+                Images(tmp_path).pixels(seeded(*size))
+            continue
         assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
 
 
@@ -119,6 +123,20 @@ def test_edges_are_multiples(side, keep, multiple, tmp_path):
 def test_settings_of_multiples_that_are_none(settings, message, tmp_path):
     write(tmp_path, image_processor_type="DPTImageProcessor", **settings)
     with pytest.raises(UnsupportedError, match=message):
+        Images(tmp_path)
+
+
+@pytest.mark.parametrize("divisor", [1, 7, 16, 32])
+def test_edges_are_rounded_down(divisor, tmp_path):
+    processor = judge("GLPNImageProcessor", tmp_path, size_divisor=divisor)
+    for size in SIZES:
+        if min(size) >= divisor:
+            assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+
+
+def test_edges_are_rounded_to_no_number(tmp_path):
+    write(tmp_path, image_processor_type="GLPNImageProcessor", size_divisor=0)
+    with pytest.raises(UnsupportedError, match="size_divisor 0 is not supported; expected a number from 1"):
         Images(tmp_path)
 
 

@@ -16,7 +16,16 @@ from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
 from txexport.parts.vectors import vector_name
-from txexport.spec import EncoderSpec, HeadKind, PatchSpec, Pick, SegmentsSpec, StagedStackSpec
+from txexport.spec import (
+    DepthSpec,
+    EncoderSpec,
+    HeadKind,
+    PatchSpec,
+    Pick,
+    SegmentsSpec,
+    StagedDepthSpec,
+    StagedStackSpec,
+)
 from txexport.spec.lengths import output_size
 from txexport.spec.shapes import Shapes, linear, under
 
@@ -69,11 +78,15 @@ class Encoder:
         )
         if spec.head.neck is not None and isinstance(stack.embedding, PatchSpec):
             size, grid = stack.hidden_size, stack.embedding.grid
-            if spec.head.depth is not None:
+            if isinstance(spec.head.depth, DepthSpec):
                 return replace(readout, operations=depth.operations(spec.head.depth, size, *grid))
             return replace(readout, operations=segments.operations_over_patches(spec.head, size, *grid))
-        if isinstance(spec.head.segments, SegmentsSpec) and isinstance(stack, StagedStackSpec):
+        if spec.head.stages and isinstance(stack, StagedStackSpec):
             grids = stack.grids(stack.embedding.grid)
+            if isinstance(spec.head.depth, StagedDepthSpec):
+                work = depth.operations_over_stages(spec.head.depth, grids)
+                return replace(readout, every=False, operations=work)
+            assert isinstance(spec.head.segments, SegmentsSpec)
             work = segments.operations(spec.head.segments, spec.head.labels, grids)
             return replace(readout, every=False, operations=work)
         return readout

@@ -4,8 +4,8 @@ from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.parts.heads import _fusion
 from txexport.parts.part import Shape
-from txexport.spec import DepthSpec, HeadKind, HeadSpec
-from txexport.spec.shapes import Shapes, convolution, under
+from txexport.spec import DepthSpec, HeadKind, HeadSpec, StagedDepthSpec
+from txexport.spec.shapes import Shapes, batch_norm, convolution, under
 
 
 class Depth:
@@ -21,6 +21,8 @@ class Depth:
 
     def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
         """The convolutions of the maps, of their fusions, and of the fused map."""
+        if isinstance(head.depth, StagedDepthSpec):
+            return _of_stages(head.depth)
         assert head.depth is not None
         fusion, inner = head.depth.fusion, head.depth.head_size
         shapes = under("neck", _fusion.parameters(fusion, hidden_size))
@@ -31,9 +33,39 @@ class Depth:
     def note(self, head: HeadSpec, vocab_size: int) -> str:
         """The layers that it reads, and the unit of its depths."""
         assert head.depth is not None
+        most = f"up to {head.depth.max_depth:g}"
+        if isinstance(head.depth, StagedDepthSpec):
+            return f"depth, {most}, of all stages"
         layers = ", ".join(map(str, head.depth.fusion.layers))
-        unit = f"up to {head.depth.max_depth:g}" if head.depth.metric else "relative"
-        return f"depth, {unit}, of the layers {layers}"
+        return f"depth, {most if head.depth.metric else 'relative'}, of the layers {layers}"
+
+
+def _of_stages(depth: StagedDepthSpec) -> Shapes:
+    """The projections of the maps, their fusions, and the convolutions of the last map."""
+    shapes, size, half = Shapes(), depth.size, depth.size // 2
+    for number, channels in enumerate(depth.sizes):
+        if channels != size:
+            shapes |= under(f"projects.{number}", convolution(channels, size, 1))
+    for number in range(len(depth.sizes) - 1):
+        owner = f"fusions.{number}"
+        shapes |= under(f"{owner}.first", convolution(2 * size, size, 3))
+        shapes |= under(f"{owner}.first_norm", batch_norm(size))
+        shapes |= under(f"{owner}.second", convolution(size, half, 3))
+        shapes |= under(f"{owner}.second_norm", batch_norm(half))
+        shapes |= under(f"{owner}.share", convolution(half, 2, 3))
+    return shapes | under("convolve", convolution(size, size, 3)) | under("depth", convolution(size, 1, 3))
+
+
+def operations_over_stages(depth: StagedDepthSpec, grids: list[tuple[int, int]]) -> int:
+    """The operations for maps of `grids`, rows and columns."""
+    counts, size, half = [rows * columns for rows, columns in grids], depth.size, depth.size // 2
+    projected = sum(
+        count * channels * size
+        for count, channels in zip(counts, depth.sizes, strict=True)
+        if channels != size
+    )
+    fused = sum(counts[:-1]) * 9 * (2 * size * size + size * half + half * 2)
+    return 2 * (projected + fused + 16 * counts[0] * 9 * (size * size + size))
 
 
 def operations(depth: DepthSpec, hidden_size: int, rows: int, columns: int) -> int:

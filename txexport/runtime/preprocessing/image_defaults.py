@@ -54,6 +54,7 @@ DPT = {
     "ensure_multiple_of": 1,
     "keep_aspect_ratio": False,
 }
+GLPN = {"size": None, "size_divisor": 32, "resample": BILINEAR, "do_normalize": False}
 SEGFORMER = {
     "size": {"height": 512, "width": 512},
     "resample": BILINEAR,
@@ -105,6 +106,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "YolosImageProcessor": PLAIN | YOLOS,
     "DetrImageProcessor": PLAIN | YOLOS,
     "DPTImageProcessor": PLAIN | DPT,
+    "GLPNImageProcessor": PLAIN | GLPN,
     "SamImageProcessor": PLAIN | SAM,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
     "OwlViTImageProcessor": PLAIN | OWLVIT,
@@ -119,6 +121,7 @@ SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize 
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
+    "GLPNImageProcessor",
     "YolosImageProcessor",
     "DetrImageProcessor",
     "SegformerImageProcessor",
@@ -143,6 +146,7 @@ BY_MODEL = {
     "table-transformer": "DetrImageProcessor",
     "sam": "SamImageProcessor",
     "segformer": "SegformerImageProcessor",
+    "glpn": "GLPNImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "dpt": "DPTImageProcessor",
     "swin": "ViTImageProcessor",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from txexport.errors import UnsupportedError, shown
+from txexport.runtime.preprocessing.image_defaults import DEFAULTS, MULTIPLES, PADDED
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,26 @@ class Longest:
     edge: int
 
 
-# Height and width; the shorter edge; both within bounds; both as multiples; the longer edge.
-Size = tuple[int, int] | int | Bounded | Multiples | Longest
+@dataclass(frozen=True)
+class Floored:
+    """The number that height and width are rounded down to multiples of."""
+
+    multiple: int
+
+
+# Height and width; the shorter edge; both within bounds; both as multiples; the longer edge; as
+# the image, rounded down.
+Size = tuple[int, int] | int | Bounded | Multiples | Longest | Floored
+
+
+def size_for(kind: str, options: Mapping[str, Any]) -> Size:
+    """The size in the settings of a processor of that kind. Raises UnsupportedError for another size."""
+    if "size_divisor" in DEFAULTS[kind]:
+        return floored_of(options)
+    if kind in PADDED:
+        return longest_of(options)
+    nearest = "ensure_multiple_of" in DEFAULTS[kind]
+    return multiples_of(options) if nearest else size_of(options, MULTIPLES.get(kind))
 
 
 def size_of(options: Mapping[str, Any], multiple: int | None) -> Size:
@@ -94,6 +113,16 @@ def longest_of(options: Mapping[str, Any]) -> Longest:
     return Longest(edge)
 
 
+def floored_of(options: Mapping[str, Any]) -> Floored:
+    """The multiple in a processor's settings. Raises UnsupportedError for another value."""
+    multiple = options["size_divisor"]
+    if type(multiple) is not int or multiple < 1:
+        raise UnsupportedError(
+            f"image processor: size_divisor {shown(multiple)} is not supported; expected a number from 1"
+        )
+    return Floored(multiple)
+
+
 def pixels_of(size: Size | None) -> int:
     """The most pixels that a size stands for, as far as its numbers say."""
     if isinstance(size, Bounded):
@@ -102,6 +131,8 @@ def pixels_of(size: Size | None) -> int:
         return size.height * size.width
     if isinstance(size, Longest):
         return size.edge**2
+    if isinstance(size, Floored):
+        return size.multiple**2
     height, width = (size, size) if isinstance(size, int) else size or (1, 1)
     return height * width
 
@@ -133,6 +164,8 @@ def resized(height: int, width: int, size: Size) -> tuple[int, int]:
     if isinstance(size, Longest):
         scale = size.edge / max(height, width)
         return int(height * scale + 0.5), int(width * scale + 0.5)
+    if isinstance(size, Floored):
+        return height - height % size.multiple, width - width % size.multiple
     long = int(size * max(height, width) / min(height, width))
     return (long, size) if width <= height else (size, long)
 

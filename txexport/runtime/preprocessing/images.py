@@ -26,11 +26,9 @@ from txexport.runtime.preprocessing.image_defaults import (
 from txexport.runtime.preprocessing.image_sizes import (
     Size,
     edges,
-    longest_of,
-    multiples_of,
     pixels_of,
     resized,
-    size_of,
+    size_for,
 )
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
@@ -89,11 +87,7 @@ class Images:
         self.resample = int(options["resample"])
         self.size: Size | None = None
         if options["do_resize"]:
-            nearest = "ensure_multiple_of" in DEFAULTS[kind]
-            if kind in PADDED:
-                self.size = longest_of(options)
-            else:
-                self.size = multiples_of(options) if nearest else size_of(options, MULTIPLES.get(kind))
+            self.size = size_for(kind, options)
         padded = (
             edges("pad_size", options["pad_size"], True) if kind in PADDED and options["do_pad"] else None
         )
