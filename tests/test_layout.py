@@ -238,7 +238,7 @@ def test_every_file_has_its_twin():
     assert twin_files("models/txmodels") == twin_files("graphs/txgraphs") != set()
 
 
-HEADS = ("boxes", "depth", "masked_lm", "none", "segments", "sequence", "spans", "speaker", "tokens")
+HEADS = ("boxes", "depth", "masked_lm", "none", "pose", "segments", "sequence", "spans", "speaker", "tokens")
 # Specialisations of a factory, which are names in the graph only; the entry points of whole graphs; functions
 # whose arguments differ from their twin's, or whose twins are methods of a base class.
 SPECIALISED = {

@@ -86,6 +86,7 @@ def test_the_plainest_task_of_a_head_reads_texts():
         HeadKind.BOXES: "object-detection",
         HeadKind.DEPTH: "depth-estimation",
         HeadKind.SEGMENTS: "image-segmentation",
+        HeadKind.POSE: "pose-estimation",
     }
 
 

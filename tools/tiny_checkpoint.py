@@ -341,6 +341,13 @@ SEGFORMER = {
     "mlp_ratios": [2, 3, 2],
     "decoder_hidden_size": 18,
 }
+VITPOSE = {
+    "backbone_config": VIT
+    | {"model_type": "vitpose_backbone", "image_size": [48, 36], "patch_size": [6, 6], "mlp_ratio": 2}
+    | {"out_indices": [2]},
+    "num_labels": 7,
+    "scale_factor": 3,
+}
 SAM = {
     "vision_config": {
         "hidden_size": 36,
@@ -547,6 +554,7 @@ FAMILIES = {
         VIT | {"image_size": [30, 42], "num_detection_tokens": 7, "num_labels": 5, "num_hidden_layers": 3},
     ),
     "segformer": ("SegformerForSemanticSegmentation", SEGFORMER),
+    "vitpose": ("VitPoseForPoseEstimation", VITPOSE),
     "glpn": ("GLPNForDepthEstimation", SEGFORMER),
     "sam": ("SamModel", SAM),
     "beit": ("BeitModel", BEIT),

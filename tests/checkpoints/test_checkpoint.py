@@ -295,6 +295,7 @@ UNSUPPORTED = [
     ("dpt", {"readout_type": "mean"}, "readout_type 'mean' is not supported; expected ignore, add, project"),
     ("dpt", {"add_projection": True}, "add_projection=True is not supported; expected False"),
     ("dpt", {"backbone_out_indices": [0, 1, 2, 3]}, "backbone_out_indices [0, 1, 2, 3] of 5 layers"),
+    ("vitpose", {"backbone_config": {"num_experts": 6}}, "num_experts=6 is not supported"),
     (
         "beit",
         {"architectures": ["BeitForSemanticSegmentation"], "out_indices": [1, 2, 2, 3]},

@@ -13,6 +13,7 @@ from helpers import mutations_of_distances as distances
 from helpers import mutations_of_families as family
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
+from helpers import mutations_of_poses as poses
 from helpers import mutations_of_pyramids as pyramids
 from helpers import mutations_of_queries as queries
 from helpers import mutations_of_segments as segments
@@ -20,7 +21,7 @@ from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
-from helpers.row import DEPTH, FEATURES, HEAR, LABELS, SEGMENT, SOUNDS, SPEAKER, TIME_DELAYS, Row
+from helpers.row import DEPTH, FEATURES, HEAR, LABELS, POSE, SEGMENT, SOUNDS, SPEAKER, TIME_DELAYS, Row
 
 Mutate = Callable[[onnx.ModelProto], None]
 
@@ -38,8 +39,10 @@ SUMMED = {"num_labels": 5, "classifier_proj_size": 26, "use_weighted_layer_sum":
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 BATCH_NORMS = LABELS | {"use_batch_norm_in_fusion_residual": True}
 LEVELS = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
+CLASSIC = {"use_simple_decoder": False, "num_labels": 5}
 OTHERS: dict[str, Row] = {
     "dpt, labels": Row("dpt", "DPTForSemanticSegmentation", SEGMENT, "batch norms", BATCH_NORMS),
+    "vitpose, classic": Row("vitpose", "VitPoseForPoseEstimation", POSE, "classic decoder", CLASSIC),
     "beit, labels": Row("beit", "BeitForSemanticSegmentation", SEGMENT, "5 labels", LEVELS),
     "depth_anything, metric": Row(
         "depth_anything", "DepthAnythingForDepthEstimation", DEPTH, "metric", METRIC
@@ -490,6 +493,20 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         depth.linear_fusion,
         segments.corner_pixels,
         segments.nearest_places,
+        segments.larger_epsilon,
+        common.drop_bias,
+    ),
+    ("vitpose", None, "model"): (
+        poses.without_border,
+        poses.without_shared_position,
+        poses.negative_patches,
+        poses.convolved_one_place_later,
+        segments.corner_pixels,
+        common.drop_bias,
+    ),
+    ("vitpose, classic", None, "model"): (
+        poses.negative_patches,
+        poses.shifted_doubling,
         segments.larger_epsilon,
         common.drop_bias,
     ),

@@ -25,6 +25,7 @@ from helpers.row import (
     MATCH,
     MATCH_SOUND,
     NEXT,
+    POSE,
     PRETRAIN,
     SEE,
     SEGMENT,
@@ -419,6 +420,7 @@ BASIC = {"backbone_config": tiny_checkpoint.DETR["backbone_config"] | {"layer_ty
 BATCH_NORMS = {"use_batch_norm_in_fusion_residual": True}
 NORMED_DEPTH = BATCH_NORMS | {"fusion_hidden_size": 8}  # of which most depths are above 0
 PYRAMID = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
+CLASSIC = {"use_simple_decoder": False, "num_labels": 5}
 FEWER_SCALES = {"pool_scales": [2, 7], "use_auxiliary_head": False, "out_indices": [2, 3, 4, 5]}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
@@ -596,6 +598,8 @@ OTHERS = [
     Row("glpn", "GLPNForDepthEstimation", DEPTH),
     Row("segformer", "SegformerForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),
+    Row("vitpose", "VitPoseForPoseEstimation", POSE),
+    Row("vitpose", "VitPoseForPoseEstimation", POSE, "classic decoder", CLASSIC),
     Row("sam", "SamModel", MASKS),
     Row("beit", "BeitModel", SEE),
     Row("beit", "BeitForImageClassification", LABEL, "5 labels", LABELS),

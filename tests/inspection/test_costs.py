@@ -117,6 +117,7 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("dpt", "depth-estimation"),
         ("segformer", "image-segmentation"),
         ("glpn", "depth-estimation"),
+        ("vitpose", "pose-estimation"),
         ("dpt", "image-segmentation"),
         ("beit", "image-segmentation"),
         ("segformer", "image-classification"),

@@ -52,6 +52,7 @@ from txexport.spec import (
     NormSpec,
     PatchSpec,
     Pick,
+    PoseSpec,
     PositionKind,
     PositionSpec,
     PyramidSpec,
@@ -459,6 +460,10 @@ CONTRADICTIONS = {
     "but 0 stages have norms of": lambda: EncoderSpec(
         VISION, dataclasses.replace(DEEP, depth=StagedDepthSpec((5, 6), 6, 1e-5))
     ),
+    "PoseSpec: layers are": lambda: PoseSpec((1, 2), 5),
+    "factor is 3 with a norm": lambda: PoseSpec((2,), 5, factor=3, norm=BatchNormSpec(6, 1e-5)),
+    "shared_position is True with 1 tokens": lambda: PatchSpec(12, (9, 15), 5, shared_position=True),
+    "border is 2 around": lambda: PatchSpec(12, (9, 15), 5, border=2),
     "FusedSegmentsSpec: norm is 7 wide": lambda: FusedSegmentsSpec(FUSION, BatchNormSpec(7, 1e-5)),
     "expected four that rise": lambda: dataclasses.replace(PYRAMID, layers=(0, 1, 3, 2)),
     "expected four that rise, from 0": lambda: dataclasses.replace(PYRAMID, layers=(0, 1, 2)),
@@ -702,6 +707,12 @@ MODELS = {
         layer_sum=True,
     ),
     "depths": EncoderSpec(encoder=VISION, head=DEEP),
+    "poses": EncoderSpec(
+        encoder=dataclasses.replace(
+            VISION, embedding=PatchSpec(12, (10, 15), 5, tokens=0, border=2, shared_position=True)
+        ),
+        head=HeadSpec(HeadKind.POSE, tied=False, labels=3, pose=PoseSpec((2,), 5)),
+    ),
     "labels of pixels": EncoderSpec(encoder=VISION, head=OF_PATCHES),
     "a pyramid": EncoderSpec(encoder=dataclasses.replace(VISION, num_layers=3), head=LEVELS),
     "vision": EncoderSpec(encoder=VISION, head=LABELLED, distilled=True),

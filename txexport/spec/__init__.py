@@ -50,6 +50,7 @@ from txexport.spec.norm import NormSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec
+from txexport.spec.pose import PoseSpec
 from txexport.spec.promptable import MaskDecoderSpec, NeckSpec, PromptableSpec, TwoWaySpec
 from txexport.spec.query_stack import QueryLayersSpec, QueryStackSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
@@ -141,6 +142,7 @@ __all__ = [
     "PatchSpec",
     "PerformerAttentionSpec",
     "Pick",
+    "PoseSpec",
     "PositionKind",
     "PositionNorm",
     "PositionSpec",

@@ -7,6 +7,7 @@ from txexport.errors import SpecError
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
+from txexport.spec.pose import PoseSpec
 from txexport.spec.segments import PyramidSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
@@ -94,7 +95,7 @@ class EncoderSpec:
                 )
             check_tied(self.head, self.encoder)
 
-    def _check_neck(self, neck: FeatureFusionSpec | PyramidSpec) -> None:
+    def _check_neck(self, neck: FeatureFusionSpec | PyramidSpec | PoseSpec) -> None:
         """Raise SpecError where the stack reads no patches of that size, or has not as many layers."""
         patches, kind = self.encoder.embedding, self.head.kind
         if not isinstance(patches, PatchSpec):

@@ -78,6 +78,7 @@ class HeadKind(StrEnum):
     BOXES = "boxes"  # every query: labels and a box; Carion et al. 2020
     DEPTH = "depth"  # every pixel: its depth; Ranftl et al. 2021
     SEGMENTS = "segments"  # every pixel: scores of labels; Long et al. 2015
+    POSE = "pose"  # heat maps of points; Tompson et al. 2014
     SPANS = "spans"  # every token: how well a span starts and ends there
 
 

@@ -10,6 +10,7 @@ from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.pose import PoseSpec
 from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.stack import TextStackSpec
 from txexport.spec.time_delay import TimeDelaySpec
@@ -20,6 +21,7 @@ OF_KINDS = {  # fields that one kind of head has
     "boxes": HeadKind.BOXES,
     "depth": HeadKind.DEPTH,
     "segments": HeadKind.SEGMENTS,
+    "pose": HeadKind.POSE,
 }
 
 
@@ -38,7 +40,7 @@ class HeadSpec:
     the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
     is made by `time_delay`, and its scores are as many as `labels`. A detector's `labels` are those of
     `boxes`, the last of them "no object". A head of `depth` has no labels; one of `segments` scores
-    them for the places of a map.
+    them for the places of a map, and one of a `pose` has a map for each.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -60,6 +62,7 @@ class HeadSpec:
     boxes: BoxesSpec | None = None
     depth: DepthSpec | StagedDepthSpec | None = None
     segments: SegmentsSpec | FusedSegmentsSpec | PyramidSpec | None = None
+    pose: PoseSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -176,13 +179,13 @@ class HeadSpec:
         return self.pick == Pick.MEAN or self.time_delay is not None
 
     @property
-    def neck(self) -> FeatureFusionSpec | PyramidSpec | None:
-        """The part that reads the patches of several layers' states; None in a head that reads none."""
-        match self.depth or self.segments:
+    def neck(self) -> FeatureFusionSpec | PyramidSpec | PoseSpec | None:
+        """The part that reads the patches of layers' states; None in a head that reads none."""
+        match self.depth or self.segments or self.pose:
             case DepthSpec(fusion=fusion) | FusedSegmentsSpec(fusion=fusion):
                 return fusion
-            case PyramidSpec() as pyramid:
-                return pyramid
+            case PyramidSpec() | PoseSpec() as neck:
+                return neck
         return None
 
     @property

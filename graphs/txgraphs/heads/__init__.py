@@ -10,6 +10,7 @@ from txexport.spec import DepthSpec, FusedSegmentsSpec, HeadSpec, PyramidSpec, S
 from txgraphs._nodes import Place
 from txgraphs.heads._transform import Tokens, Word
 from txgraphs.heads.depth import depth_head, staged_depth_head
+from txgraphs.heads.pose import pose_head
 from txgraphs.heads.segments import fused_segments_head, pyramid_head, segments_head
 
 
@@ -28,6 +29,8 @@ def dense_outputs(
     """The graph's outputs, by name, of a head over the patches of several states (B,S,W) of an image."""
     if isinstance(spec.depth, DepthSpec):
         return {names.PREDICTED_DEPTH: depth_head(spec.depth, place, states, pixel_values)}
+    if spec.pose is not None:
+        return {names.HEATMAPS: pose_head(spec.pose, place, states, pixel_values)}
     if isinstance(spec.segments, PyramidSpec):
         return {names.LOGITS: pyramid_head(spec.segments, place, states, pixel_values)}
     assert isinstance(spec.segments, FusedSegmentsSpec)

@@ -73,7 +73,8 @@ class EncoderModel(nn.Module):
 
     def _dense(self) -> str:
         """The name of the output of a head over pixels."""
-        return names.LOGITS if self.spec.head.depth is None else names.PREDICTED_DEPTH
+        of_kinds = {HeadKind.DEPTH: names.PREDICTED_DEPTH, HeadKind.POSE: names.HEATMAPS}
+        return of_kinds.get(self.spec.head.kind, names.LOGITS)
 
     def _read_by_head(self, read: Sequence[int], states: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
         """The states of the layers `read`, each after a final norm; x (B,S,W) is that of the last."""

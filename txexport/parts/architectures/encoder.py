@@ -11,7 +11,7 @@ from txexport.parts import stacks
 from txexport.parts.architectures import _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.cases import EncoderCase
-from txexport.parts.heads import depth, head_of, segments
+from txexport.parts.heads import depth, head_of, pose, segments
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
@@ -80,6 +80,8 @@ class Encoder:
             size, grid = stack.hidden_size, stack.embedding.grid
             if isinstance(spec.head.depth, DepthSpec):
                 return replace(readout, operations=depth.operations(spec.head.depth, size, *grid))
+            if spec.head.pose is not None:
+                return replace(readout, operations=pose.operations(spec.head, size, *grid))
             return replace(readout, operations=segments.operations_over_patches(spec.head, size, *grid))
         if spec.head.stages and isinstance(stack, StagedStackSpec):
             grids = stack.grids(stack.embedding.grid)

@@ -54,6 +54,15 @@ DPT = {
     "ensure_multiple_of": 1,
     "keep_aspect_ratio": False,
 }
+VITPOSE = {
+    "size": {"height": 256, "width": 192},
+    "resample": BILINEAR,
+    "do_resize": False,
+    "do_affine_transform": True,
+    "normalize_factor": 200.0,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+}
 GLPN = {"size": None, "size_divisor": 32, "resample": BILINEAR, "do_normalize": False}
 SEGFORMER = {
     "size": {"height": 512, "width": 512},
@@ -107,6 +116,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "DetrImageProcessor": PLAIN | YOLOS,
     "DPTImageProcessor": PLAIN | DPT,
     "GLPNImageProcessor": PLAIN | GLPN,
+    "VitPoseImageProcessor": PLAIN | VITPOSE,
     "SamImageProcessor": PLAIN | SAM,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
     "OwlViTImageProcessor": PLAIN | OWLVIT,
@@ -119,8 +129,10 @@ MULTIPLES = {
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
+BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
+    "VitPoseImageProcessor",
     "GLPNImageProcessor",
     "YolosImageProcessor",
     "DetrImageProcessor",
@@ -146,6 +158,7 @@ BY_MODEL = {
     "table-transformer": "DetrImageProcessor",
     "sam": "SamImageProcessor",
     "segformer": "SegformerImageProcessor",
+    "vitpose": "VitPoseImageProcessor",
     "glpn": "GLPNImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "dpt": "DPTImageProcessor",
