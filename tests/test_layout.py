@@ -245,6 +245,7 @@ HEADS = (
     "masks",
     "none",
     "object_masks",
+    "pose",
     "segments",
     "sequence",
     "spans",

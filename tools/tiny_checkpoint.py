@@ -307,6 +307,12 @@ DEPTH = {
     "fusion_hidden_size": 11,
     "head_hidden_size": 9,
 }
+VIT_MAE = {
+    "decoder_hidden_size": 24,
+    "decoder_num_hidden_layers": 1,
+    "decoder_num_attention_heads": 2,
+    "decoder_intermediate_size": 20,
+}
 DPT = VIT | {
     "image_size": 64,
     "patch_size": 16,
@@ -355,6 +361,13 @@ MASKFORMER = {
     },
     "fpn_feature_size": 64,
     "mask_feature_size": 18,
+}
+VITPOSE = {
+    "backbone_config": VIT
+    | {"model_type": "vitpose_backbone", "image_size": [48, 36], "patch_size": [6, 6], "mlp_ratio": 2}
+    | {"out_indices": [2]},
+    "num_labels": 7,
+    "scale_factor": 3,
 }
 SAM = {
     "vision_config": {
@@ -622,6 +635,9 @@ FAMILIES = {
     "wav2vec2-bert": ("Wav2Vec2BertForCTC", WAV2VEC2_BERT),
     "vit": ("ViTModel", VIT),
     "deit": ("DeiTModel", VIT),
+    "vit_msn": ("ViTMSNModel", VIT),
+    "ijepa": ("IJepaModel", VIT),
+    "vit_mae": ("ViTMAEModel", VIT | VIT_MAE),
     "dinov2": ("Dinov2Model", VIT | {"mlp_ratio": 2}),
     "dinov2_with_registers": ("Dinov2WithRegistersModel", VIT | {"mlp_ratio": 2, "num_register_tokens": 3}),
     "dinov3_vit": ("DINOv3ViTModel", VIT | {"num_register_tokens": 3}),
@@ -632,6 +648,8 @@ FAMILIES = {
         VIT | {"image_size": [30, 42], "num_detection_tokens": 7, "num_labels": 5, "num_hidden_layers": 3},
     ),
     "segformer": ("SegformerForSemanticSegmentation", SEGFORMER),
+    "vitpose": ("VitPoseForPoseEstimation", VITPOSE),
+    "glpn": ("GLPNForDepthEstimation", SEGFORMER),
     "sam": ("SamModel", SAM),
     "sam2": ("Sam2Model", SAM2),
     "sam2_video": ("Sam2VideoModel", SAM2_VIDEO),

@@ -3,10 +3,11 @@
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.spec import ClassReadout, DepthSpec, FeatureMapSpec
+from txexport.spec import ClassReadout, FeatureFusionSpec, FeatureMapSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.activation import activation
+from txgraphs.batch_norm import batch_norm
 from txgraphs.linear import linear
 
 AROUND = [1, 1, 1, 1]  # a pixel of zeros at each edge
@@ -48,27 +49,35 @@ def _with_class(spec: FeatureMapSpec, g: Body, x: ir.Value, state: ir.Value) -> 
 
 
 @component("y")
-def residual_unit(g: Body, x: ir.Value) -> ir.Value:
+def residual_unit(spec: FeatureFusionSpec, g: Body, x: ir.Value) -> ir.Value:
     """Two convolutions after ReLU, and a residual (He et al. 2016, "Identity Mappings", 3).
 
     x (B,F,height,width) -> y, of the same shape.
     """
     op = g.op
-    first = convolution(g, "first", op.Relu(x), pads=AROUND)
-    y = op.Add(x, convolution(g, "second", op.Relu(first), pads=AROUND))
+    first = _normed_convolution(spec, g, "first", op.Relu(x))
+    y = op.Add(x, _normed_convolution(spec, g, "second", op.Relu(first)))
     return y
 
 
+def _normed_convolution(spec: FeatureFusionSpec, g: Body, part: str, x: ir.Value) -> ir.Value:
+    y = convolution(g, part, x, spec.bias, pads=AROUND)
+    return y if spec.norm is None else batch_norm(spec.norm, g / f"{part}_norm", y)
+
+
 @component("fused")
-def feature_fusion(g: Body, x: ir.Value, size: ir.Value, features: ir.Value | None = None) -> ir.Value:
+def feature_fusion(
+    spec: FeatureFusionSpec, g: Body, x: ir.Value, size: ir.Value, features: ir.Value | None = None
+) -> ir.Value:
     """A finer map added to the fused coarser ones, refined and interpolated (Ranftl et al. 2021, 3.1).
 
     The projection precedes the interpolation, with which it commutes: it reads fewer pixels so.
     x, features (B,F,height,width), size (2): new height and width -> fused (B,F,*size).
     """
     if features is not None:
-        x = g.op.Add(x, residual_unit(g / "add", features))
-    fused = g.call(corner_aligned, convolution(g, "project", residual_unit(g / "refine", x)), size)
+        x = g.op.Add(x, residual_unit(spec, g / "add", features))
+    refined = residual_unit(spec, g / "refine", x)
+    fused = g.call(corner_aligned, convolution(g, "project", refined), size)
     return fused
 
 
@@ -83,7 +92,7 @@ def corner_aligned(x, size):
 
 
 @component("x")
-def feature_maps(spec: DepthSpec, g: Body, states: dict[str, ir.Value], grid: ir.Value) -> ir.Value:
+def feature_maps(spec: FeatureFusionSpec, g: Body, states: dict[str, ir.Value], grid: ir.Value) -> ir.Value:
     """The fused map of several states, twice as high and wide as the finest (Ranftl et al. 2021, 3.1).
 
     states (B,S,W), one for each map, grid (2): R and C -> x (B,F,height,width).
@@ -96,14 +105,14 @@ def feature_maps(spec: DepthSpec, g: Body, states: dict[str, ir.Value], grid: ir
     double = op.Mul(op.Shape(features[0], start=2), op.Constant(value_ints=[2]))
     sizes = [double, *[op.Shape(finer, start=2) for finer in features[:-1]]]
     last = len(features) - 1
-    x = feature_fusion(g / f"fusions.{last}", features[last], sizes[last])
+    x = feature_fusion(spec, g / f"fusions.{last}", features[last], sizes[last])
     for part in range(last - 1, -1, -1):
-        x = feature_fusion(g / f"fusions.{part}", x, sizes[part], features[part])
+        x = feature_fusion(spec, g / f"fusions.{part}", x, sizes[part], features[part])
     return x
 
 
-def convolution(g: Body, part: str, x: ir.Value, **attributes: list[int]) -> ir.Value:
-    """x (B,channels,height,width) through the convolution `part`, which has a bias."""
-    weights = g.weight(f"{part}.weight"), g.weight(f"{part}.bias")
+def convolution(g: Body, part: str, x: ir.Value, bias: bool = True, **attributes: list[int]) -> ir.Value:
+    """x (B,channels,height,width) through the convolution `part`, with a bias or none."""
+    weights = [g.weight(f"{part}.weight"), *([g.weight(f"{part}.bias")] if bias else [])]
     y: ir.Value = g.op.Conv(x, *weights, name=part, **attributes)
     return y

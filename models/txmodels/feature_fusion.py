@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import ClassReadout, DepthSpec, FeatureMapSpec
+from txexport.spec import ClassReadout, FeatureFusionSpec, FeatureMapSpec
 from txmodels.activation import activation
+from txmodels.batch_norm import BatchNorm
 
 
 class FeatureMap(nn.Module):
@@ -42,14 +43,18 @@ class FeatureMap(nn.Module):
 class ResidualUnit(nn.Module):
     """Two convolutions after ReLU, and a residual (He et al. 2016, "Identity Mappings", 3)."""
 
-    def __init__(self, size: int):
+    def __init__(self, spec: FeatureFusionSpec):
         super().__init__()
-        self.first = nn.Conv2d(size, size, 3, padding=1)
-        self.second = nn.Conv2d(size, size, 3, padding=1)
+        size, bias, norm = spec.size, spec.bias, spec.norm
+        self.first = nn.Conv2d(size, size, 3, padding=1, bias=bias)
+        self.second = nn.Conv2d(size, size, 3, padding=1, bias=bias)
+        self.first_norm = nn.Identity() if norm is None else BatchNorm(norm)
+        self.second_norm = nn.Identity() if norm is None else BatchNorm(norm)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,F,height,width) -> y, of the same shape."""
-        y: Tensor = x + self.second(torch.relu(self.first(torch.relu(x))))
+        first = self.first_norm(self.first(torch.relu(x)))
+        y: Tensor = x + self.second_norm(self.second(torch.relu(first)))
         return y
 
 
@@ -59,11 +64,11 @@ class FeatureFusion(nn.Module):
     The projection precedes the interpolation, with which it commutes: it reads fewer pixels so.
     """
 
-    def __init__(self, size: int, first: bool):
+    def __init__(self, spec: FeatureFusionSpec, first: bool):
         super().__init__()
-        self.add = None if first else ResidualUnit(size)
-        self.refine = ResidualUnit(size)
-        self.project = nn.Conv2d(size, size, 1)
+        self.add = None if first else ResidualUnit(spec)
+        self.refine = ResidualUnit(spec)
+        self.project = nn.Conv2d(spec.size, spec.size, 1)
 
     def forward(self, x: Tensor, size: Tensor, features: Tensor | None = None) -> Tensor:
         """x, features (B,F,height,width), size (2): new height and width -> fused (B,F,*size)."""
@@ -94,11 +99,11 @@ def corner_aligned(x: Tensor, size: Tensor) -> Tensor:
 class FeatureMaps(nn.Module):
     """The fused map of several states, twice as high and wide as the finest (Ranftl et al. 2021, 3.1)."""
 
-    def __init__(self, spec: DepthSpec, hidden_size: int):
+    def __init__(self, spec: FeatureFusionSpec, hidden_size: int):
         super().__init__()
-        size, last = spec.fused_size, len(spec.maps) - 1
-        self.maps = nn.ModuleList(FeatureMap(part, spec.tokens, hidden_size, size) for part in spec.maps)
-        self.fusions = nn.ModuleList(FeatureFusion(size, part == last) for part in range(len(spec.maps)))
+        last = len(spec.maps) - 1
+        self.maps = nn.ModuleList(FeatureMap(part, spec.tokens, hidden_size, spec.size) for part in spec.maps)
+        self.fusions = nn.ModuleList(FeatureFusion(spec, part == last) for part in range(len(spec.maps)))
 
     def forward(self, states: dict[str, Tensor], grid: Tensor) -> Tensor:
         """states (B,S,W), one for each map, grid (2): R and C -> x (B,F,height,width)."""

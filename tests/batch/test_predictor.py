@@ -55,6 +55,7 @@ ASKED = {
     "detect": ("yolos", "YolosForObjectDetection", None, {}, None, {"threshold": 0.1}),
     "depth": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}, None, {}),
     "segment": ("segformer", "SegformerForSemanticSegmentation", None, {}, None, {}),
+    "pose": ("vitpose", "VitPoseForPoseEstimation", None, {}, None, {"threshold": -9.0}),
     "masks": ("sam", "SamModel", None, {}, None, {}),
     "all_masks": (
         "sam",
@@ -101,6 +102,9 @@ def bundle(tmp_path_factory):
                 transformers.SamImageProcessorPil(size={"longest_edge": 60}, pad_size=sides).save_pretrained(
                     folder / "in"
                 )
+            if model_type == "vitpose":
+                size = {"height": 48, "width": 36}
+                transformers.VitPoseImageProcessorPil(size=size).save_pretrained(folder / "in")
             if model_type == "segformer":
                 size = {"height": 32, "width": 32}
                 transformers.SegformerImageProcessorPil(size=size).save_pretrained(folder / "in")
@@ -121,6 +125,9 @@ def bundle(tmp_path_factory):
             made[key] = folder / "out"
         if method == "masks":
             rows = [*pictures(), [[{"points": [[3.0, 4.0], [20.0, 30.0]]}]] * 4]
+        if method == "pose":
+            of_two, of_one = [[1.0, 2.0, 30.0, 31.0], [0.0, 0.0, 9.0, 9.0]], [[5.0, 5.0, 20.0, 30.0]]
+            rows = [*pictures(), [of_two, None, of_one, None]]
         return made[key], pictures() if rows is None else rows, options
 
     return get

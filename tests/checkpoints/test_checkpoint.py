@@ -324,7 +324,18 @@ UNSUPPORTED = [
     ("dpt", {"readout_type": "mean"}, "readout_type 'mean' is not supported; expected ignore, add, project"),
     ("dpt", {"add_projection": True}, "add_projection=True is not supported; expected False"),
     ("dpt", {"backbone_out_indices": [0, 1, 2, 3]}, "backbone_out_indices [0, 1, 2, 3] of 5 layers"),
-    ("dpt", {"architectures": ["DPTForSemanticSegmentation"]}, "labels of pixels is not supported"),
+    ("vitpose", {"backbone_config": {"num_experts": 6}}, "num_experts=6 is not supported"),
+    (
+        "beit",
+        {"architectures": ["BeitForSemanticSegmentation"], "out_indices": [1, 2, 2, 3]},
+        "out_indices [1, 2, 2, 3] of 2 layers are not supported; expected rising ones from 1, of at most 3",
+    ),
+    (
+        "beit",
+        {"architectures": ["BeitForSemanticSegmentation"], "num_hidden_layers": 4, "patch_size": 30}
+        | {"out_indices": [1, 2, 3, 4]},
+        "1 by 1 patches; a pyramid needs 2 by 2 or more",
+    ),
     ("clap", {"audio_config": {"enable_fusion": True}}, "parts of a sound that are chosen at random"),
     ("clap", {"audio_config": SOUNDS | {"window_size": 5}}, "a stage with less than window_size 5"),
     ("clap", {"audio_config": SOUNDS | {"num_mel_bins": 5}}, "expected a multiple of both"),

@@ -214,6 +214,16 @@ def test_images(bundle_for, tmp_path):
     assert "score" in table
     assert records("segment", *some) == [{"image": str(tmp_path / "a.png"), "segments": []}]
     assert "score" not in invoke("segment", *some, "--kind", "semantic")
+    processor = transformers.VitPoseImageProcessorPil(size={"height": 48, "width": 36})
+    bundle = bundle_for("vitpose", "VitPoseForPoseEstimation", processor, edges=[[0, 1], [1, 2]])
+    some = bundle, tmp_path / "a.png", "--box", "1,2,30,31", "--box", "0,0,9,9"
+    [record] = records("pose", *some, "--draw", tmp_path / "poses.png")
+    assert [one["box"]["xmax"] for one in record["poses"]] == [30.0, 9.0]
+    point = record["poses"][0]["keypoints"][0]
+    assert {*point} == {"label", "score", "x", "y"}
+    assert f"{point['score']:.4f}" in invoke("pose", *some)
+    assert np.asarray(Image.open(tmp_path / "poses.png")).shape == pixels.shape
+    assert len(records("pose", bundle, tmp_path / "a.png")[0]["poses"]) == 1
     sides = {"height": 60, "width": 60}
     processor = transformers.SamImageProcessorPil(size={"longest_edge": 60}, pad_size=sides)
     some = bundle_for("sam", "SamModel", processor), tmp_path / "a.png"

@@ -15,7 +15,9 @@ from helpers import mutations_of_families as family
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
+from helpers import mutations_of_poses as poses
 from helpers import mutations_of_proposals as proposals
+from helpers import mutations_of_pyramids as pyramids
 from helpers import mutations_of_queries as queries
 from helpers import mutations_of_segment_queries as segment_queries
 from helpers import mutations_of_segments as segments
@@ -23,7 +25,7 @@ from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
-from helpers.row import DEPTH, FEATURES, HEAR, SEGMENT, SOUNDS, SPEAKER, TIME_DELAYS, Row
+from helpers.row import DEPTH, FEATURES, HEAR, LABELS, POSE, SEGMENT, SOUNDS, SPEAKER, TIME_DELAYS, Row
 
 Mutate = Callable[[onnx.ModelProto], None]
 
@@ -39,7 +41,13 @@ STABLE = LAYER_NORM | {"do_stable_layer_norm": True}
 BATCH_NORM = {"conv_pos_batch_norm": True, "feat_proj_layer_norm": False}
 SUMMED = {"num_labels": 5, "classifier_proj_size": 26, "use_weighted_layer_sum": True}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
+BATCH_NORMS = LABELS | {"use_batch_norm_in_fusion_residual": True}
+LEVELS = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
+CLASSIC = {"use_simple_decoder": False, "num_labels": 5}
 OTHERS: dict[str, Row] = {
+    "dpt, labels": Row("dpt", "DPTForSemanticSegmentation", SEGMENT, "batch norms", BATCH_NORMS),
+    "vitpose, classic": Row("vitpose", "VitPoseForPoseEstimation", POSE, "classic decoder", CLASSIC),
+    "beit, labels": Row("beit", "BeitForSemanticSegmentation", SEGMENT, "5 labels", LEVELS),
     "depth_anything, metric": Row(
         "depth_anything", "DepthAnythingForDepthEstimation", DEPTH, "metric", METRIC
     ),
@@ -277,6 +285,8 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.plain_pooler,
         common.drop_bias,
     ),
+    ("ijepa", None, "model"): (family.patches_by_column, family.drop_patch_places, common.drop_bias),
+    ("vit_mae", None, "model"): (family.drop_patch_places, family.mark_last, common.drop_bias),
     ("audio-spectrogram-transformer", None, "model"): (
         family.low_bands_last,
         family.drop_spectrogram_places,
@@ -474,6 +484,37 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         depth.drop_finer_maps,
         common.drop_bias,
     ),
+    ("dpt, labels", None, "model"): (
+        pyramids.linear_scores,
+        pyramids.scores_between_all_centres,
+        pyramids.unit_without_norm,
+        depth.drop_finer_maps,
+        segments.larger_epsilon,
+        common.drop_bias,
+    ),
+    ("glpn", None, "model"): (
+        depth.shares_exchanged,
+        depth.coarse_before_fine,
+        depth.linear_fusion,
+        segments.corner_pixels,
+        segments.nearest_places,
+        segments.larger_epsilon,
+        common.drop_bias,
+    ),
+    ("vitpose", None, "model"): (
+        poses.without_border,
+        poses.without_shared_position,
+        poses.negative_patches,
+        poses.convolved_one_place_later,
+        segments.corner_pixels,
+        common.drop_bias,
+    ),
+    ("vitpose, classic", None, "model"): (
+        poses.negative_patches,
+        poses.shifted_doubling,
+        segments.larger_epsilon,
+        common.drop_bias,
+    ),
     ("depth_anything, metric", None, "model"): (depth.clipped_metric, depth.shallower),
     ("sam", None, "vision_encoder"): (
         masks.without_distances,
@@ -518,6 +559,21 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         distances.opposite_distances,
         distances.image_as_a_patch,
         distances.keys_of_another_head,
+        common.drop_bias,
+    ),
+    ("beit, labels", None, "model"): (
+        pyramids.maximum_for_mean,
+        pyramids.sums_for_means,
+        pyramids.patches_one_earlier,
+        pyramids.levels_one_layer_later,
+        pyramids.finest_without_activation,
+        pyramids.drop_top,
+        pyramids.levels_in_reverse,
+        pyramids.outputs_before_addition,
+        pyramids.linear_level,
+        segments.corner_pixels,
+        segments.nearest_places,
+        segments.larger_epsilon,
         common.drop_bias,
     ),
     ("detr", None, "model"): (

@@ -56,6 +56,25 @@ def linear_unit(model):
     become(first, "Identity", first.input[0])
 
 
+def shares_exchanged(model):
+    """Maps of two resolutions, each by the other's share."""
+    body = function(model, "selective_fusion")
+    first, second = (node(body, "Mul", place) for place in (0, 1))
+    first.input[1], second.input[1] = second.input[1], first.input[1]
+
+
+def coarse_before_fine(model):
+    """The coarser map before the finer one in what their shares are made of."""
+    both = node(function(model, "selective_fusion"), "Concat")
+    both.input[:] = [*both.input][::-1]
+
+
+def linear_fusion(model):
+    """Shares without the first ReLU."""
+    act = node(function(model, "selective_fusion"), "Relu")
+    become(act, "Identity", act.input[0])
+
+
 def drop_finer_maps(model):
     """Coarse maps to which none is added."""
     added = next(node(one, "Add") for one in model.functions if _adds(one))

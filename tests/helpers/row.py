@@ -14,6 +14,7 @@ MATCH_SOUND = "zero-shot-audio-classification"
 FIND = "zero-shot-object-detection"
 DETECT = "object-detection"
 DEPTH, SEGMENT, MASKS = "depth-estimation", "image-segmentation", "mask-generation"
+POSE = "pose-estimation"
 HEAR, DESCRIBE = "automatic-speech-recognition", "image-to-text"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 

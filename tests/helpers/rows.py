@@ -25,6 +25,7 @@ from helpers.row import (
     MATCH,
     MATCH_SOUND,
     NEXT,
+    POSE,
     PRETRAIN,
     SEE,
     SEGMENT,
@@ -433,6 +434,11 @@ BASIC_MASKS = tiny_checkpoint.DETR_MASKS | {
     "backbone_config": tiny_checkpoint.DETR_MASKS["backbone_config"] | {"layer_type": "basic"},
     "activation_function": "silu",
 }
+BATCH_NORMS = {"use_batch_norm_in_fusion_residual": True}
+NORMED_DEPTH = BATCH_NORMS | {"fusion_hidden_size": 8}  # of which most depths are above 0
+PYRAMID = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
+CLASSIC = {"use_simple_decoder": False, "num_labels": 5}
+FEWER_SCALES = {"pool_scales": [2, 7], "use_auxiliary_head": False, "out_indices": [2, 3, 4, 5]}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
@@ -583,6 +589,12 @@ OTHERS = [
     Row("deit", "DeiTModel", SEE),
     Row("deit", "DeiTForImageClassification", LABEL, "5 labels", LABELS),
     Row("deit", "DeiTForImageClassificationWithTeacher", LABEL, "with teacher", LABELS),
+    Row("vit_msn", "ViTMSNModel", SEE),
+    Row("vit_msn", "ViTMSNForImageClassification", LABEL, "5 labels", LABELS),
+    Row("ijepa", "IJepaModel", SEE, "oblong", OBLONG),
+    Row("ijepa", "IJepaForImageClassification", LABEL, "5 labels", LABELS),
+    Row("vit_mae", "ViTMAEModel", SEE),
+    Row("vit_mae", "ViTMAEForPreTraining", SEE, "with its decoder"),
     Row("dinov2", "Dinov2Model", SEE),
     Row("dinov2", "Dinov2Model", SEE, "gated", {"use_swiglu_ffn": True}),
     Row("dinov2", "Dinov2ForImageClassification", LABEL, "5 labels", LABELS),
@@ -591,10 +603,22 @@ OTHERS = [
     Row("dpt", "DPTForDepthEstimation", DEPTH),
     Row("dpt", "DPTForDepthEstimation", DEPTH, "class token added", {"readout_type": "add"}),
     Row("dpt", "DPTForDepthEstimation", DEPTH, "class token left out", {"readout_type": "ignore"}),
+    Row("dpt", "DPTForDepthEstimation", DEPTH, "batch norms", NORMED_DEPTH),
+    Row("dpt", "DPTForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
+    Row(
+        "dpt",
+        "DPTForSemanticSegmentation",
+        SEGMENT,
+        "5 labels, batch norms",
+        LABELS | BATCH_NORMS | {"use_auxiliary_head": False},
+    ),
+    Row("glpn", "GLPNForDepthEstimation", DEPTH),
     Row("segformer", "SegformerForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),
     Row("maskformer", "MaskFormerForInstanceSegmentation", SEGMENT, "5 labels", LABELS),
     Row("maskformer", "MaskFormerForInstanceSegmentation", SEGMENT, "wide queries, no biases", WIDE_QUERIES),
+    Row("vitpose", "VitPoseForPoseEstimation", POSE),
+    Row("vitpose", "VitPoseForPoseEstimation", POSE, "classic decoder", CLASSIC),
     Row("sam", "SamModel", MASKS),
     Row("sam2", "Sam2Model", MASKS),
     Row("sam2", "Sam2Model", MASKS, "no stability, coarser maps everywhere", ANY_MASK),
@@ -602,8 +626,16 @@ OTHERS = [
     Row("beit", "BeitModel", SEE),
     Row("beit", "BeitForImageClassification", LABEL, "5 labels", LABELS),
     Row("beit", "BeitForImageClassification", LABEL, "first vector, positions", FIRST_VECTOR),
+    Row("beit", "BeitForSemanticSegmentation", SEGMENT, "5 labels", PYRAMID),
     Row("data2vec-vision", "Data2VecVisionModel", SEE),
     Row("data2vec-vision", "Data2VecVisionForImageClassification", LABEL, "5 labels", LABELS),
+    Row(
+        "data2vec-vision",
+        "Data2VecVisionForSemanticSegmentation",
+        SEGMENT,
+        "5 labels, two scales",
+        PYRAMID | FEWER_SCALES,
+    ),
     Row("detr", "DetrForObjectDetection", DETECT),
     Row("detr", "DetrForObjectDetection", DETECT, "basic layers", BASIC),
     Row("detr", "DetrForSegmentation", SEGMENT, "4 stages", tiny_checkpoint.DETR_MASKS),

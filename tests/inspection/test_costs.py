@@ -116,6 +116,10 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("depth_anything", "depth-estimation"),
         ("dpt", "depth-estimation"),
         ("segformer", "image-segmentation"),
+        ("glpn", "depth-estimation"),
+        ("vitpose", "pose-estimation"),
+        ("dpt", "image-segmentation"),
+        ("beit", "image-segmentation"),
         ("segformer", "image-classification"),
         ("whisper", "automatic-speech-recognition"),
         ("moonshine", "automatic-speech-recognition"),
@@ -127,7 +131,8 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
     ],
 )
 def test_operations_over_a_signal_are_those_that_pytorch_counts(model_type, task, checkpoint_of):
-    labels = dict.fromkeys(("dinov2", "segformer", "audio-spectrogram-transformer"), "5 labels")
+    labelled = ("dinov2", "segformer", "audio-spectrogram-transformer", "beit")
+    labels = dict.fromkeys((*labelled, *(["dpt"] if task == "image-segmentation" else [])), "5 labels")
     sums = {"whisper": "sum of all layers"} if task == "audio-classification" else {}
     odd = {"wav2vec2": "biases, odd kernel, relu"}  # of even ones PyTorch counts a vector that is dropped
     variant = ({"deit": "with teacher"} | labels | sums | odd).get(model_type, "")

@@ -578,6 +578,7 @@ ENCODERS = [
         Row("detr", "DetrForSegmentation", "image-segmentation", "masks", tiny_checkpoint.DETR_MASKS),
         lambda m: m.segment(IMAGE),
     ),
+    (Row("vitpose", "VitPoseForPoseEstimation", "pose-estimation"), lambda m: m.pose(IMAGE)),
     (Row("sam", "SamModel", "mask-generation"), lambda m: m.masks(IMAGE, {"points": [[1, 2]]})),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.embed_image(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.match(IMAGE, ["a", "b"])),
@@ -601,7 +602,11 @@ def without_processors(model):
                 shape = [size if isinstance(size, int) else 30 for size in shape]
                 image = Prepared(zeros(shape, [0])[0], *shape[1:], *shape[1:])
                 model.bundle.files.images = SimpleNamespace(
-                    pixels=partial(zeros, shape), prepared=lambda source, image=image: image
+                    pixels=partial(zeros, shape),
+                    prepared=lambda source, image=image: image,
+                    boxed=(shape[1], shape[2]),
+                    boxed_values=lambda source, boxes, shape=shape: zeros(shape, boxes),
+                    on_white=False,
                 )
             if name in ("input_values", "input_features"):
                 features = partial(zeros, shape)

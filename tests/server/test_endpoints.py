@@ -101,6 +101,28 @@ def test_masks_are_lengths_of_runs(tmp_path):
         assert refused.status_code == 400
 
 
+def test_poses_of_the_boxes_of_a_request(tmp_path):
+    """Requests with boxes of their own are not read together."""
+    picture = Image.fromarray(np.random.default_rng(5).integers(0, 256, (37, 53, 3), np.uint8))
+    picture.save(tmp_path / "picture.png")
+    tiny_checkpoint.save(tmp_path / "in", "vitpose")
+    transformers.VitPoseImageProcessorPil(size={"height": 48, "width": 36}).save_pretrained(tmp_path / "in")
+    export(tmp_path / "in", tmp_path / "out", only="native")
+    limits = Limits(cache_tokens=64, max_new_tokens=5, max_waiting=8, max_body=2**20, timeout=60)
+    with running({"vitpose": tmp_path / "out"}, limits) as (address, served):
+        image = base64.b64encode((tmp_path / "picture.png").read_bytes()).decode()
+        body, model = {"model": "vitpose", "images": image}, served["vitpose"].model
+        boxes = [[1, 2, 30, 31], [0, 0, 9, 9]]
+        for extra in ({}, {"boxes": boxes}, {"boxes": boxes[:1], "threshold": 0.1}):
+            answer = httpx.post(f"{address}/v1/tasks/pose", json=body | extra, timeout=60).json()
+            assert answer == model.pose(tmp_path / "picture.png", **extra)
+        several = body | {"images": [image, image], "boxes": [boxes, boxes[:1]]}
+        answer = httpx.post(f"{address}/v1/tasks/pose", json=several, timeout=60).json()
+        assert answer == model.pose([tmp_path / "picture.png"] * 2, [boxes, boxes[:1]])
+        refused = httpx.post(f"{address}/v1/tasks/pose", json=body | {"boxes": [[1, 2]]}, timeout=60)
+        assert refused.status_code == 400
+
+
 def test_texts_are_found_in_images_and_sounds(tmp_path):
     images, size = {"height": 30, "width": 30}, len(tiny_tokenizers.clip())
     tiny_checkpoint.save(tmp_path / "owl", "owlv2", text_config={"vocab_size": size})

@@ -34,9 +34,11 @@ from txexport.spec import (
     EncoderDecoderSpec,
     EncoderSpec,
     ExpertsSpec,
+    FeatureFusionSpec,
     FeatureMapSpec,
     FeedForwardSpec,
     FramesSpec,
+    FusedSegmentsSpec,
     GatedFramesSpec,
     HeadKind,
     HeadSpec,
@@ -50,8 +52,10 @@ from txexport.spec import (
     NormSpec,
     PatchSpec,
     Pick,
+    PoseSpec,
     PositionKind,
     PositionSpec,
+    PyramidSpec,
     RelativeKeyAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -62,6 +66,7 @@ from txexport.spec import (
     SinusoidVectorsSpec,
     SpectrogramSpec,
     SqueezeSpec,
+    StagedDepthSpec,
     StridedAttentionSpec,
     SubsampledSpec,
     TextStackSpec,
@@ -126,7 +131,13 @@ NARROW = BlockSpec(
 NARROWER = SignalStackSpec(PatchSpec(10, (9, 15), 5), (NARROW,), 2)
 POOL = AttentionPoolSpec(dataclasses.replace(SELF, unmasked=True), NORM, FEED)
 MAPS = FeatureMapSpec(1, 5, 4.0), FeatureMapSpec(2, 4, 1.0)
-DEEP = HeadSpec(HeadKind.DEPTH, tied=False, depth=DepthSpec(MAPS, 6, 5, 5, tokens=2))
+FUSION = FeatureFusionSpec(MAPS, 6, 5, tokens=2)
+DEEP = HeadSpec(HeadKind.DEPTH, tied=False, depth=DepthSpec(FUSION, 5))
+OF_PATCHES = HeadSpec(
+    HeadKind.SEGMENTS, tied=False, labels=3, segments=FusedSegmentsSpec(FUSION, BatchNormSpec(6, 1e-5))
+)
+PYRAMID = PyramidSpec((0, 1, 2, 3), (1, 2), BatchNormSpec(12, 1e-5), 5, tokens=2)
+LEVELS = HeadSpec(HeadKind.SEGMENTS, tied=False, labels=3, segments=PYRAMID)
 CAUSAL_LM = HeadSpec(HeadKind.CAUSAL_LM)
 MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, norm=NORM)
 
@@ -438,20 +449,41 @@ CONTRADICTIONS = {
     ),
     "layer_sum is True under a head of kind 'none'": lambda: EncoderSpec(encoder=VISION, layer_sum=True),
     "depth is None in a head of kind 'depth'": lambda: HeadSpec(HeadKind.DEPTH, tied=False),
-    "expected one or more, layers that rise": lambda: DepthSpec(MAPS[::-1], 6, 5, 4),
-    "and factors that fall": lambda: DepthSpec((), 6, 5, 4),
-    "tokens is -1 and fused_size 6": lambda: DepthSpec(MAPS, 6, 5, 4, tokens=-1),
-    "DepthSpec: max_depth is 0": lambda: DepthSpec(MAPS, 6, 5, 4, max_depth=0.0),
-    "layer 1 with factor 3.0; expected": lambda: FeatureMapSpec(1, 5, 3.0),
-    "maps read a class token, but tokens is 0": lambda: DepthSpec(
-        (FeatureMapSpec(1, 5, 4.0, ClassReadout.ADD),), 7, 5, 6, tokens=0
+    "layers that rise and factors": lambda: FeatureFusionSpec(MAPS[::-1], 6, 5),
+    "expected one or more, layers that rise": lambda: FeatureFusionSpec((), 6, 5),
+    "tokens is -1, expected 0 or more": lambda: FeatureFusionSpec(MAPS, 6, 5, tokens=-1),
+    "FeatureFusionSpec: norm is 7 wide": lambda: FeatureFusionSpec(MAPS, 6, 5, norm=BatchNormSpec(7, 1e-5)),
+    "the fused map has 1 channel": lambda: DepthSpec(FeatureFusionSpec(MAPS, 1, 5), 5),
+    "DepthSpec: max_depth is 0": lambda: DepthSpec(FUSION, 5, max_depth=0.0),
+    "StagedDepthSpec: sizes are": lambda: StagedDepthSpec((5, 0), 6, 1e-5),
+    "more, and 2 or more": lambda: StagedDepthSpec((5, 6), 1, 1e-5),
+    "but 0 stages have norms of": lambda: EncoderSpec(
+        VISION, dataclasses.replace(DEEP, depth=StagedDepthSpec((5, 6), 6, 1e-5))
     ),
-    "depths are those of patches; embedding is EmbeddingSpec": lambda: EncoderSpec(ENCODER, DEEP),
-    "vectors; the encoder's have": lambda: EncoderSpec(
-        VISION, dataclasses.replace(DEEP, depth=DepthSpec(MAPS, 6, 5, 99))
+    "PoseSpec: layers are": lambda: PoseSpec((1, 2), 5),
+    "factor is 3 with a norm": lambda: PoseSpec((2,), 5, factor=3, norm=BatchNormSpec(6, 1e-5)),
+    "shared_position is True with 1 tokens": lambda: PatchSpec(12, (9, 15), 5, shared_position=True),
+    "border is 2 around": lambda: PatchSpec(12, (9, 15), 5, border=2),
+    "FusedSegmentsSpec: norm is 7 wide": lambda: FusedSegmentsSpec(FUSION, BatchNormSpec(7, 1e-5)),
+    "expected four that rise": lambda: dataclasses.replace(PYRAMID, layers=(0, 1, 3, 2)),
+    "expected four that rise, from 0": lambda: dataclasses.replace(PYRAMID, layers=(0, 1, 2)),
+    "tokens 2; expected one or more scales": lambda: dataclasses.replace(PYRAMID, scales=()),
+    "a pyramid's norm is 7 wide": lambda: EncoderSpec(
+        dataclasses.replace(VISION, num_layers=3),
+        dataclasses.replace(LEVELS, segments=dataclasses.replace(PYRAMID, norm=BatchNormSpec(7, 1e-5))),
+    ),
+    "of 2; expected the last layer among them": lambda: EncoderSpec(VISION, LEVELS),
+    "layer 1 with factor 3.0; expected": lambda: FeatureMapSpec(1, 5, 3.0),
+    "maps read a class token, but tokens is 0": lambda: FeatureFusionSpec(
+        (FeatureMapSpec(1, 5, 4.0, ClassReadout.ADD),), 7, 6, tokens=0
+    ),
+    "kind 'depth' reads patches; embedding is EmbeddingSpec": lambda: EncoderSpec(ENCODER, DEEP),
+    "patches of 99 pixels after 2 vectors; the encoder's have": lambda: EncoderSpec(
+        VISION,
+        dataclasses.replace(DEEP, depth=DepthSpec(dataclasses.replace(FUSION, patch_size=99), 5)),
     ),
     "expected the last layer among them": lambda: EncoderSpec(
-        VISION, dataclasses.replace(DEEP, depth=DepthSpec(MAPS[:1], 6, 5, 5, tokens=2))
+        VISION, dataclasses.replace(DEEP, depth=DepthSpec(dataclasses.replace(FUSION, maps=MAPS[:1]), 5))
     ),
     "over EmbeddingSpec, distilled=False": lambda: EncoderSpec(ENCODER, LABELS, layer_sum=True),
     "over PatchSpec, distilled=True": lambda: EncoderSpec(
@@ -675,6 +707,14 @@ MODELS = {
         layer_sum=True,
     ),
     "depths": EncoderSpec(encoder=VISION, head=DEEP),
+    "poses": EncoderSpec(
+        encoder=dataclasses.replace(
+            VISION, embedding=PatchSpec(12, (10, 15), 5, tokens=0, border=2, shared_position=True)
+        ),
+        head=HeadSpec(HeadKind.POSE, tied=False, labels=3, pose=PoseSpec((2,), 5)),
+    ),
+    "labels of pixels": EncoderSpec(encoder=VISION, head=OF_PATCHES),
+    "a pyramid": EncoderSpec(encoder=dataclasses.replace(VISION, num_layers=3), head=LEVELS),
     "vision": EncoderSpec(encoder=VISION, head=LABELLED, distilled=True),
     "two vectors": EncoderSpec(encoder=VISION, head=dataclasses.replace(LABELLED, pick=Pick.FIRST_AND_MEAN)),
     "hearing with a mask": EncoderDecoderSpec(

@@ -818,6 +818,7 @@ PATCHES = [
     PatchSpec(W, (12, 19), 4, registers=3),
     PatchSpec(W, (12, 19), 4, registers=3, positioned=False),
     PatchSpec(W, (12, 19), 4, detection_tokens=3),
+    PatchSpec(W, (13, 16), 4, tokens=0, border=1, shared_position=True),
 ]
 
 

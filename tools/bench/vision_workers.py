@@ -33,7 +33,7 @@ def pixels(case: Case) -> np.ndarray:
 
 
 def prompted(case: Case) -> dict[str, np.ndarray]:
-    """What SAM's decoder reads: an encoded image (B,256,H,W), its positions, and a point in each image."""
+    """The inputs of SAM's decoder: an encoded image (B,256,H,W), its positions, and a point in each image."""
     shape = case["batch"], 256, case["source"], case["wide"]
     image, positions = np.random.default_rng(0).standard_normal((2, *shape)).astype(np.float32)
     return {

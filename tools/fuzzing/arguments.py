@@ -49,6 +49,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "embed_image": ("towers", {"images": PIXELS}),
     "detect": ("objects", {"images": PIXELS, "threshold": 0.1}),
     "depth": ("depths", {"images": PIXELS}),
+    "pose": ("poses", {"images": PIXELS, "boxes": [[1, 2, 9, 9]], "threshold": 0.1}),
     "segment": ("segments", {"images": PIXELS}),
     "masks": ("masks", {"images": PIXELS, "prompts": {"points": [[3, 4]], "box": [1, 2, 9, 9]}}),
     "all_masks": ("masks", {"images": PIXELS, "points_per_side": 2, "min_score": 0.1, "crop_layers": 1}),

@@ -132,6 +132,7 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "detect": lambda model: model.detect(PIXELS, threshold=0.1),
     "depth": lambda model: model.depth(PIXELS)["predicted_depth"],
     "masks": lambda model: model.masks(PIXELS, {"points": [[3, 4]]})[0]["mask"],
+    "pose": lambda model: model.pose(PIXELS, [[1, 2, 9, 9]]),
     "segment": lambda model: model.segment(PIXELS)[0]["mask"],
     "match": lambda model: model.match(PIXELS, TEXTS),
     "find": lambda model: model.find(PIXELS, TEXTS),

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "embed-image": ("bundles/towers", ("image.png",)),
     "detect": ("bundles/objects", ("image.png", "--threshold", "0.1")),
     "depth": ("bundles/depths", ("image.png",)),
+    "pose": ("bundles/poses", ("image.png", "--box", "1,2,9,9")),
     "segment": ("bundles/segments", ("image.png",)),
     "masks": ("bundles/masks", ("image.png", "--point", "3,4", "--box", "1,2,9,9")),
     "all-masks": ("bundles/masks", ("image.png", "--points-per-side", "2", "--crop-layers", "1")),

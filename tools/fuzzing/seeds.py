@@ -77,6 +77,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "images": ("vit", "ViTForImageClassification", None, {"num_labels": 7}),
     "objects": ("yolos", "YolosForObjectDetection", None, {}),
     "depths": ("depth_anything", "DepthAnythingForDepthEstimation", None, {}),
+    "poses": ("vitpose", "VitPoseForPoseEstimation", None, {}),
     "segments": ("segformer", "SegformerForSemanticSegmentation", None, {}),
     "masks": ("sam", "SamModel", None, {}),
     "patches": ("owlvit", "OwlViTForObjectDetection", "clip", {"text_config": {"vocab_size": WORDS}}),
@@ -180,6 +181,9 @@ def _beside(folder: Path, model_type: str) -> None:
     elif model_type == "sam":
         sides = {"height": 60, "width": 60}
         transformers.SamImageProcessorPil(size={"longest_edge": 60}, pad_size=sides).save_pretrained(folder)
+    elif model_type == "vitpose":
+        size = {"height": 48, "width": 36}
+        transformers.VitPoseImageProcessorPil(size=size).save_pretrained(folder)
     elif model_type == "segformer":
         size = {"height": 32, "width": 32}
         transformers.SegformerImageProcessorPil(size=size).save_pretrained(folder)

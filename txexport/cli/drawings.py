@@ -46,6 +46,16 @@ def with_depths(source: Any, answer: Any) -> Any:
     return shaded(answer["depth"])
 
 
+def with_poses(folder: Path) -> Callable[[Any, Any], Any]:
+    """A function that draws poses in the image of a file, by the edges and labels of a bundle's config."""
+    from txexport.bundle import read_json
+    from txexport.runtime.drawn_pose import drawn, skeleton
+    from txexport.runtime.preprocessing.images import opened
+
+    edges, labels = skeleton(read_json(folder / "config.json", missing={}))
+    return lambda source, poses: drawn(opened(source), poses, edges, labels)
+
+
 def with_segments(source: Any, segments: Any) -> Any:
     """The image of a file with its parts in colours."""
     from txexport.runtime.drawn_segments import coloured

@@ -11,7 +11,16 @@ from typing import Any, NoReturn
 
 import click
 
-from txexport.cli import audio_tasks, generate, image_tasks, mask_tasks, options, tasks, transcribe
+from txexport.cli import (
+    audio_tasks,
+    generate,
+    image_tasks,
+    mask_tasks,
+    options,
+    pose_tasks,
+    tasks,
+    transcribe,
+)
 from txexport.cli.answers import SKIPPED
 from txexport.cli.attention import attention
 from txexport.cli.bench import bench
@@ -289,7 +298,7 @@ def families(as_json: bool) -> None:
 
 TASK_COMMANDS = {
     command.name: command
-    for module in (tasks, generate, transcribe, image_tasks, mask_tasks, audio_tasks)
+    for module in (tasks, generate, transcribe, image_tasks, mask_tasks, pose_tasks, audio_tasks)
     for command in vars(module).values()
     if isinstance(command, click.Command)
 }

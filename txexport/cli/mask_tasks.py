@@ -127,15 +127,15 @@ def _prompt(points: tuple[str, ...], box: str | None) -> dict[str, Any]:
     """The prompt of options, which the Model's method checks further."""
     if not points and box is None:
         raise click.UsageError("give --point X,Y or --box LEFT,TOP,RIGHT,BOTTOM")
-    rows = [_pixels("--point", point, (2, 3)) for point in points]
+    rows = [pixels("--point", point, (2, 3)) for point in points]
     prompt: dict[str, Any] = {
         "points": [row[:2] for row in rows],
         "labels": [1 if len(row) == 2 else int(row[2]) for row in rows],
     }
-    return prompt if box is None else prompt | {"box": _pixels("--box", box, (4,))}
+    return prompt if box is None else prompt | {"box": pixels("--box", box, (4,))}
 
 
-def _pixels(option: str, value: str, counts: tuple[int, ...]) -> list[float]:
+def pixels(option: str, value: str, counts: tuple[int, ...]) -> list[float]:
     """The numbers of an option, separated by commas."""
     try:
         numbers = [float(part) for part in value.split(",")]

@@ -13,6 +13,7 @@ correctly and the reason, or None,
 REFUSED, classes under its name that are other models, with the reason,
 ORIGINALS, classes of transformers that the automatic ones do not know,
 ARGUMENTS, arguments that transformers' model is called with, to read what our graphs read,
+SHUFFLES, true where the original orders patches by random numbers,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
 A family whose config.json names the families of its parts has `table_of(config, task, names)` instead of
 `table`.

@@ -6,7 +6,7 @@ from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import dinov2, vit
 from txexport.families._config import Config, TensorNames, shortened
-from txexport.spec import DepthSpec, EncoderSpec, FeatureMapSpec, HeadKind, HeadSpec
+from txexport.spec import DepthSpec, EncoderSpec, FeatureFusionSpec, FeatureMapSpec, HeadKind, HeadSpec
 
 FACTORS = [4, 2, 1, 0.5]
 TASKS = {"depth-estimation": ("DepthAnythingForDepthEstimation",)}
@@ -38,11 +38,14 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
             f"{config.path}: depth_estimation_type {shortened(kind)} is not supported; expected 'relative' "
             "or 'metric'"
         )
-    depth = DepthSpec(
+    fusion = FeatureFusionSpec(
         maps=maps(config, _layers(backbone, stack.num_layers)),
-        fused_size=config.integer("fusion_hidden_size", 64),
-        head_size=config.integer("head_hidden_size", 32),
+        size=config.integer("fusion_hidden_size", 64),
         patch_size=vit.patch_size(config),
+    )
+    depth = DepthSpec(
+        fusion,
+        head_size=config.integer("head_hidden_size", 32),
         metric=kind == "metric",
         max_depth=config.number("max_depth", 1) or 1.0,
     )
@@ -104,9 +107,9 @@ def maps(config: Config, layers: list[int]) -> tuple[FeatureMapSpec, ...]:
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers: the backbone's, the neck's, the head's."""
     base = dinov2.table(spec)
-    assert spec.head.depth is not None
+    assert isinstance(spec.head.neck, FeatureFusionSpec)
     rules: Rules = {key: _of_backbone(rule) for key, rule in base.rules.items() if key.startswith("encoder.")}
-    rules |= neck_rules(len(spec.head.depth.maps), "neck")
+    rules |= neck_rules(len(spec.head.neck.maps), "neck")
     for part, source in (("halve", "conv1"), ("convolve", "conv2"), ("project", "conv3")):
         rules[f"head.{part}.*"] = f"head.{source}.*"
     unread = "neck.fusion_stage.layers.0.residual_layer1.*"  # of the coarsest map, which is added to none

@@ -1,17 +1,31 @@
-"""DPT (Ranftl et al. 2021): depth from the states of a ViT's layers, each with its class token."""
+"""DPT (Ranftl et al. 2021): depths or labels of pixels from a ViT's layers, each with its class token."""
 
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import CheckpointError, UnsupportedError
-from txexport.families import depth_anything, vit
+from txexport.families import beit, depth_anything, vit
 from txexport.families._config import Config, TensorNames, shortened
-from txexport.spec import ClassReadout, DepthSpec, EncoderSpec, HeadKind, HeadSpec, SignalStackSpec
+from txexport.spec import (
+    BatchNormSpec,
+    ClassReadout,
+    DepthSpec,
+    EncoderSpec,
+    FeatureFusionSpec,
+    FusedSegmentsSpec,
+    HeadKind,
+    HeadSpec,
+    SignalStackSpec,
+)
 
-TASKS = {"depth-estimation": ("DPTForDepthEstimation",)}
+TASKS = {
+    "depth-estimation": ("DPTForDepthEstimation",),
+    "image-segmentation": ("DPTForSemanticSegmentation",),
+}
 NAMING = Naming("dpt.")
+EPS = 1e-5  # of batch norms, which config.json does not name
+NORMED, BIASED = "use_batch_norm_in_fusion_residual", "use_bias_in_fusion_residual"
 PATCH = 16  # pixels that the maps and the head double to
-REFUSED = {"DPTForSemanticSegmentation": "its head for labels of pixels is not supported"}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
@@ -20,7 +34,6 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     config = config.with_defaults(neck_hidden_sizes=[96, 192, 384, 768], backbone_out_indices=[2, 5, 8, 11])
     _check_backbone(config)
     config.expect(head_in_index=-1, add_projection=False)
-    config.expect(use_batch_norm_in_fusion_residual=False, use_bias_in_fusion_residual=True)
     high, wide = vit.image_size(config)
     if vit.patch_size(config) != PATCH or high != wide or high % (2 * PATCH):
         raise UnsupportedError(
@@ -37,14 +50,22 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         )
     activation = config.activation("hidden_act", "gelu")
     maps = depth_anything.maps(config, _layers(config, stack.num_layers))
-    depth = DepthSpec(
+    size, normed = config.integer("fusion_hidden_size", 256), config.flag(NORMED, False)
+    norm = BatchNormSpec(size, EPS)
+    fusion = FeatureFusionSpec(
         maps=tuple(replace(one, readout=ClassReadout(readout), activation=activation) for one in maps),
-        fused_size=config.integer("fusion_hidden_size", 256),
-        head_size=32,
+        size=size,
         patch_size=PATCH,
+        norm=norm if normed else None,
+        bias=not normed if config.values.get(BIASED) is None else config.flag(BIASED),
     )
     stack = replace(stack, final_norm=None)
-    return EncoderSpec(encoder=stack, head=HeadSpec(HeadKind.DEPTH, tied=False, depth=depth))
+    if task == "depth-estimation":
+        depth = DepthSpec(fusion, head_size=32)
+        return EncoderSpec(encoder=stack, head=HeadSpec(HeadKind.DEPTH, tied=False, depth=depth))
+    segments = FusedSegmentsSpec(fusion, norm)
+    head = HeadSpec(HeadKind.SEGMENTS, tied=False, labels=config.labels(), segments=segments)
+    return EncoderSpec(encoder=stack, head=head)
 
 
 def _check_backbone(config: Config) -> None:
@@ -76,14 +97,32 @@ def _layers(config: Config, count: int) -> list[int]:
 
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers: the ViT's, the neck's, the head's."""
-    assert spec.head.depth is not None
+    neck = spec.head.neck
+    assert isinstance(neck, FeatureFusionSpec)
     base = vit.table(spec)
     rules: Rules = {key: rule for key, rule in base.rules.items() if key.startswith("encoder.")}
-    rules |= depth_anything.neck_rules(len(spec.head.depth.maps), "neck")
-    for number in range(len(spec.head.depth.maps)):
+    rules |= depth_anything.neck_rules(len(neck.maps), "neck")
+    for number in range(len(neck.maps)):
         source = f"neck.reassemble_stage.readout_projects.{number}.0"
         rules[f"head.neck.maps.{number}.readout.*"] = f"{source}.*"
+    if neck.norm is not None:
+        rules |= _norms(len(neck.maps))
+    unread = "neck.fusion_stage.layers.0.residual_layer1.*"  # of the coarsest map, which is added to none
+    drop = ("layernorm.*", "pooler.*", unread, "auxiliary_head.*", "*.num_batches_tracked")
+    if spec.head.kind == HeadKind.SEGMENTS:
+        rules |= {"head.convolve.convolution.weight": "head.head.0.weight", "head.scores.*": "head.head.4.*"}
+        return Table(rules | beit.batch_norm_rules("head.convolve.norm", "head.head.1"), NAMING, drop)
     for part, place in (("halve", 0), ("convolve", 2), ("project", 4)):
         rules[f"head.{part}.*"] = f"head.head.{place}.*"
-    unread = "neck.fusion_stage.layers.0.residual_layer1.*"  # of the coarsest map, which is added to none
-    return Table(rules, NAMING, ("layernorm.*", "pooler.*", unread))
+    return Table(rules, NAMING, drop)
+
+
+def _norms(count: int) -> Rules:
+    """The batch norms of the fusions of `count` maps, of which the coarsest is stored first."""
+    rules: Rules = {}
+    for number in range(count):
+        ours, theirs = f"head.neck.fusions.{number}", f"neck.fusion_stage.layers.{count - 1 - number}"
+        for unit, layer in (("add", "residual_layer1"), ("refine", "residual_layer2")):
+            for part, name in (("first", "batch_norm1"), ("second", "batch_norm2")):
+                rules |= beit.batch_norm_rules(f"{ours}.{unit}.{part}_norm", f"{theirs}.{layer}.{name}")
+    return rules

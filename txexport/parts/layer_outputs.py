@@ -32,14 +32,14 @@ def last_before_norm(spec: ModelSpec, stack: StackSpec) -> bool:
 
 def sums_layers(spec: ModelSpec) -> bool:
     """Tell whether a head reads the hidden states of several layers."""
-    return isinstance(spec, EncoderSpec) and (spec.layer_sum or spec.head.depth is not None)
+    return isinstance(spec, EncoderSpec) and (spec.layer_sum or spec.head.neck is not None)
 
 
 def reads_stages(spec: ModelSpec) -> bool:
     """Tell whether a head reads the maps of all stages."""
     if not isinstance(spec, EncoderSpec):
         return False
-    return any((spec.head.segments, spec.head.masks, spec.head.object_masks))
+    return any((spec.head.stages, spec.head.masks, spec.head.object_masks))
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:

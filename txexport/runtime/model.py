@@ -25,6 +25,7 @@ from txexport.runtime.tasks import (
     image_to_text,
     late_interaction,
     masks,
+    pose,
     prefix_session,
     question_answering,
     scoring,
@@ -201,6 +202,7 @@ class Model:
     detect = on_bundle(detection.detect)
     depth = on_bundle(depth.depth)
     segment = on_bundle(segmentation.segment)
+    pose = on_bundle(pose.pose)
     masks = on_bundle(masks.masks)
     all_masks = on_bundle(all_masks.all_masks)
     classify_image = on_bundle(image_tasks.classify_image)

@@ -65,7 +65,7 @@ async def task(request: Request) -> Response:
     texts = [value for name, value in body.items() if name not in FILES]
     check_together(*texts, most=limits.most_text, crossed=RECORDS[method].crossed)
     first, *others = required(method)
-    if others:
+    if others or len(RECORDS[method].inputs) > 1:
         call = served.calls.call(lambda bodies: [run(served, limits, method, bodies[0])], [body])
         [answer] = await answered(request, call)
         return _json(answer)

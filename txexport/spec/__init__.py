@@ -9,7 +9,7 @@ from txexport.spec.boxes import BoxesSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
-from txexport.spec.depth import DepthSpec, FeatureMapSpec
+from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
     Factored,
@@ -38,10 +38,11 @@ from txexport.spec.enums import (
     PositionKind,
     PositionNorm,
 )
+from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.grid_attention import GridAttentionSpec
-from txexport.spec.head import AttentionPoolSpec, HeadSpec, TimeDelaySpec, VectorSpec
+from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
@@ -53,6 +54,7 @@ from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec, WindowedPositionsSpec
+from txexport.spec.pose import PoseSpec
 from txexport.spec.promptable import (
     MaskDecoderSpec,
     NeckSpec,
@@ -82,7 +84,7 @@ from txexport.spec.relative_position import (
 from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
-from txexport.spec.segments import SegmentsSpec
+from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
@@ -95,6 +97,7 @@ from txexport.spec.staged import (
     StageSpec,
 )
 from txexport.spec.subsampled import SubsampledSpec
+from txexport.spec.time_delay import TimeDelaySpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 from txexport.spec.waveform_stem import WaveformStemSpec
 from txexport.spec.window_attention import CosineSpec, WindowAttentionSpec
@@ -129,9 +132,11 @@ __all__ = [
     "EncoderSpec",
     "ExpertsSpec",
     "Factored",
+    "FeatureFusionSpec",
     "FeatureMapSpec",
     "FeedForwardSpec",
     "FramesSpec",
+    "FusedSegmentsSpec",
     "FusionPyramidSpec",
     "GatedFramesSpec",
     "GridAttentionSpec",
@@ -164,12 +169,14 @@ __all__ = [
     "PerformerAttentionSpec",
     "Pick",
     "PixelPyramidSpec",
+    "PoseSpec",
     "PositionKind",
     "PositionNorm",
     "PositionSpec",
     "PositionedAttentionSpec",
     "PromptableSpec",
     "ProposalStackSpec",
+    "PyramidSpec",
     "QueryBlockSpec",
     "QueryLayersSpec",
     "QueryPoolingSpec",
@@ -195,6 +202,7 @@ __all__ = [
     "StackSpec",
     "StageMergingSpec",
     "StageSpec",
+    "StagedDepthSpec",
     "StagedStackSpec",
     "StridedAttentionSpec",
     "SubsampledSpec",

@@ -1,77 +1,55 @@
-"""Depth of every pixel of an image, fused from the states of several layers."""
+"""Depth of every pixel of an image, fused from the states of several layers or the maps of stages."""
 
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
-from txexport.spec.enums import Activation, ClassReadout
-
-FACTORS = (4.0, 2.0, 1.0, 0.5)  # of the sides of a grid of patches
-
-
-@dataclass(frozen=True)
-class FeatureMapSpec:
-    """A layer's patches as a map of features (Ranftl et al. 2021, 3.1).
-
-    `layer` 0 is the input of the first layer, n the output of the n-th. Vectors are projected to `size`
-    channels, and the sides of their grid are multiplied by `factor`: by a transposed convolution, or, for
-    0.5, by a convolution with stride 2. `readout` adds what the class token has to each patch before that,
-    through `activation` where both are projected.
-    """
-
-    layer: int
-    size: int
-    factor: float
-    readout: ClassReadout = ClassReadout.IGNORE
-    activation: Activation = Activation.GELU
-
-    def __post_init__(self) -> None:
-        positive(self, "size")
-        if self.layer < 0 or self.factor not in FACTORS:
-            raise SpecError(
-                f"FeatureMapSpec: layer {self.layer} with factor {self.factor}; expected a layer from 0 and "
-                f"a factor of {', '.join(f'{factor:g}' for factor in FACTORS)}"
-            )
+from txexport.spec.convolution_module import BatchNormSpec
+from txexport.spec.feature_fusion import FeatureFusionSpec
 
 
 @dataclass(frozen=True)
 class DepthSpec:
-    """Depth estimation from `maps`, the finest first (Ranftl et al. 2021, 3.1; Yang et al. 2024, 3).
+    """Depth estimation from fused maps of several layers (Ranftl et al. 2021, 3.1; Yang et al. 2024, 3).
 
-    Each map is convolved to `fused_size` channels. From the last to the first, they are added and refined by
-    residual convolution units, and interpolated. A map of `head_size` channels at `patch_size` pixels a patch
-    becomes the depth of each pixel: relative ones by a ReLU, `metric` ones by a sigmoid; both are multiplied
-    by `max_depth`. The first `tokens` vectors of a state are no patches.
+    The fused map, convolved to `head_size` channels at the image's size, becomes the depth of each pixel of a
+    whole patch: relative ones by a ReLU, `metric` ones by a sigmoid; both are multiplied by `max_depth`.
     """
 
-    maps: tuple[FeatureMapSpec, ...]
-    fused_size: int
+    fusion: FeatureFusionSpec
     head_size: int
-    patch_size: int
-    tokens: int = 1
     metric: bool = False
     max_depth: float = 1.0
 
     def __post_init__(self) -> None:
-        positive(self, "fused_size", "head_size", "patch_size", "max_depth")
-        layers, factors = self.layers, [part.factor for part in self.maps]
-        if not layers or layers != sorted(set(layers)) or factors != sorted(set(factors), reverse=True):
+        positive(self, "head_size", "max_depth")
+        if self.fusion.size < 2:
+            raise SpecError(f"DepthSpec: the fused map has {self.fusion.size} channel, expected 2 or more")
+
+
+@dataclass(frozen=True)
+class StagedDepthSpec:
+    """Depth estimation from the maps of all stages, selectively fused (Kim et al. 2022, 3.2 and 3.3).
+
+    Each map, of `sizes` channels, is projected to `size` ones, where they differ. From the coarsest to the
+    finest, maps of twice as many places are added by the shares that three convolutions give both, two of
+    them before batch norms of `eps`. The last one at the image's size becomes the depth of each pixel by a
+    sigmoid, multiplied by `max_depth`.
+    """
+
+    sizes: tuple[int, ...]
+    size: int
+    eps: float
+    max_depth: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive(self, "eps", "max_depth")
+        if not self.sizes or min(self.sizes) < 1 or self.size < 2:
             raise SpecError(
-                f"DepthSpec: maps of the layers {layers} with factors {factors}; expected one or more, "
-                "layers that rise and factors that fall"
-            )
-        if self.tokens < 1 and any(part.readout != ClassReadout.IGNORE for part in self.maps):
-            raise SpecError("DepthSpec: maps read a class token, but tokens is 0; expected 1 or more")
-        if self.tokens < 0 or self.fused_size < 2:
-            raise SpecError(
-                f"DepthSpec: tokens is {self.tokens} and fused_size {self.fused_size}; expected 0 or more, "
-                "and 2 or more"
+                f"StagedDepthSpec: sizes are {self.sizes} and size {self.size}; expected one or more of 1 or "
+                "more, and 2 or more"
             )
 
     @property
-    def layers(self) -> list[int]:
-        """The layers whose states are read."""
-        return [part.layer for part in self.maps]
-
-    def sides(self, rows: int, columns: int) -> list[tuple[int, int]]:
-        """Height and width of each map, for an image of `rows` and `columns` of patches."""
-        return [(int(rows * part.factor + 0.5), int(columns * part.factor + 0.5)) for part in self.maps]
+    def norms(self) -> tuple[BatchNormSpec, BatchNormSpec]:
+        """The batch norms of a fusion."""
+        return BatchNormSpec(self.size, self.eps), BatchNormSpec(self.size // 2, self.eps)

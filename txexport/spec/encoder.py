@@ -5,14 +5,15 @@ from typing import ClassVar
 
 from txexport.errors import SpecError
 from txexport.spec.boxes import BoxesSpec
-from txexport.spec.depth import DepthSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
+from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
 from txexport.spec.masks import MasksSpec
 from txexport.spec.object_masks import ObjectMasksSpec
+from txexport.spec.pose import PoseSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
-from txexport.spec.segments import SegmentsSpec
+from txexport.spec.segments import PyramidSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
 from txexport.spec.staged import StagedStackSpec
@@ -84,12 +85,12 @@ class EncoderSpec:
                 f"EncoderSpec: '{Pick.MEAN}' reads a mask, but the signal has none; expected "
                 f"'{Pick.GLOBAL_AVERAGE}'"
             )
-        if self.head.depth is not None:
-            self._check_depth(self.head.depth)
+        if self.head.neck is not None:
+            self._check_neck(self.head.neck)
+        if self.head.stages:
+            self._check_stages(self.head.stages)
         if self.head.boxes is not None:
             self._check_boxes(self.head.boxes)
-        if self.head.segments is not None:
-            self._check_segments(self.head.segments)
         if self.head.masks is not None:
             self._check_masks(self.head.masks)
         if self.head.object_masks is not None:
@@ -105,23 +106,30 @@ class EncoderSpec:
                 )
             check_tied(self.head, self.encoder)
 
-    def _check_depth(self, depth: DepthSpec) -> None:
+    def _check_neck(self, neck: FeatureFusionSpec | PyramidSpec | PoseSpec) -> None:
         """Raise SpecError where the stack reads no patches of that size, or has not as many layers."""
-        patches = self.encoder.embedding
+        patches, kind = self.encoder.embedding, self.head.kind
         if not isinstance(patches, PatchSpec):
             read = type(patches).__name__
-            raise SpecError(f"EncoderSpec: depths are those of patches; embedding is {read}, not PatchSpec")
-        before = patches.tokens + patches.registers
-        if (depth.patch_size, depth.tokens) != (patches.patch_size, before) or patches.detection_tokens:
             raise SpecError(
-                f"EncoderSpec: depths of patches of {depth.patch_size} pixels after {depth.tokens} vectors; "
-                f"the encoder's have {patches.patch_size} after {before}, and {patches.detection_tokens} "
-                "vectors follow them; expected the same, and none"
+                f"EncoderSpec: a head of kind '{kind}' reads patches; embedding is {read}, not PatchSpec"
             )
-        if depth.layers[-1] != self.encoder.num_layers:
+        before = patches.tokens + patches.registers
+        if (neck.patch_size, neck.tokens) != (patches.patch_size, before) or patches.detection_tokens:
             raise SpecError(
-                f"EncoderSpec: depths of the layers {depth.layers} of {self.encoder.num_layers}; expected "
-                "the last layer among them"
+                f"EncoderSpec: a head of kind '{kind}' reads patches of {neck.patch_size} pixels after "
+                f"{neck.tokens} vectors; the encoder's have {patches.patch_size} after {before}, and "
+                f"{patches.detection_tokens} vectors follow them; expected the same, and none"
+            )
+        if neck.layers[-1] != self.encoder.num_layers:
+            raise SpecError(
+                f"EncoderSpec: a head of kind '{kind}' reads the layers {[*neck.layers]} of "
+                f"{self.encoder.num_layers}; expected the last layer among them"
+            )
+        if isinstance(neck, PyramidSpec) and neck.norm.size != self.encoder.hidden_size:
+            raise SpecError(
+                f"EncoderSpec: a pyramid's norm is {neck.norm.size} wide, the encoder "
+                f"{self.encoder.hidden_size}"
             )
 
     def _check_boxes(self, boxes: BoxesSpec) -> None:
@@ -138,14 +146,15 @@ class EncoderSpec:
                 f"EncoderSpec: the head has {self.head.labels} labels, expected the stack's {stack.labels}"
             )
 
-    def _check_segments(self, segments: SegmentsSpec) -> None:
+    def _check_stages(self, read: tuple[int, ...]) -> None:
         """Raise SpecError where the stack has no stages, or others."""
         stages = self.encoder.stages if isinstance(self.encoder, StagedStackSpec) else ()
         sizes = tuple(stage.hidden_size for stage in stages if stage.norm is not None)
-        if not stages or sizes != segments.sizes or len(sizes) != len(stages):
+        if not stages or sizes != read or len(sizes) != len(stages):
             raise SpecError(
-                f"EncoderSpec: segments of maps of {segments.sizes} channels, but {len(stages)} stages, with "
-                f"norms of {sizes}; expected one map for each stage, and a norm in each"
+                f"EncoderSpec: a head of kind '{self.head.kind}' reads maps of {read} channels, but "
+                f"{len(stages)} stages have norms of {sizes}; expected one map for each stage, and a norm in "
+                "each"
             )
 
     def _check_masks(self, masks: MasksSpec) -> None:

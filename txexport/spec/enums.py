@@ -80,6 +80,7 @@ class HeadKind(StrEnum):
     SEGMENTS = "segments"  # every pixel: scores of labels; Long et al. 2015
     MASKS = "masks"  # every query: labels and a mask; Cheng et al. 2021
     OBJECT_MASKS = "object_masks"  # every query: labels, a box and a mask; Carion et al. 2020, 4.4
+    POSE = "pose"  # heat maps of points; Tompson et al. 2014
     SPANS = "spans"  # every token: how well a span starts and ends there
 
 

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
-from txexport.spec.depth import DepthSpec
+from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
+from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.layer import FeedForwardSpec
 from txexport.spec.masks import MasksSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
-from txexport.spec.segments import SegmentsSpec
+from txexport.spec.pose import PoseSpec
+from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.stack import TextStackSpec
+from txexport.spec.time_delay import TimeDelaySpec
 
 UNLABELLED = (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM, HeadKind.DEPTH)
 OF_KINDS = {  # fields that one kind of head has
@@ -22,48 +25,8 @@ OF_KINDS = {  # fields that one kind of head has
     "segments": HeadKind.SEGMENTS,
     "masks": HeadKind.MASKS,
     "object_masks": HeadKind.OBJECT_MASKS,
+    "pose": HeadKind.POSE,
 }
-
-
-@dataclass(frozen=True)
-class TimeDelaySpec:
-    """The TDNN of x-vectors: time-delay layers over a sound, and their vector (Snyder et al. 2018, 2.1).
-
-    Vectors are projected to the first of the `sizes`. The layer i reads `kernels[i]` vectors, `dilations[i]`
-    apart, and outputs `sizes[i]` numbers. Mean and standard deviation over time are projected to
-    `vector_size`.
-    """
-
-    sizes: tuple[int, ...]
-    kernels: tuple[int, ...]
-    dilations: tuple[int, ...]
-    vector_size: int
-
-    def __post_init__(self) -> None:
-        positive(self, "vector_size")
-        lists = (self.sizes, self.kernels, self.dilations)
-        counts = [len(numbers) for numbers in lists]
-        if min(counts) < 1 or len({*counts}) > 1 or min(map(min, lists)) < 1:
-            raise SpecError(
-                f"TimeDelaySpec: sizes, kernels and dilations are {lists}, expected one of each for every "
-                "layer, all 1 or more"
-            )
-
-    @property
-    def lost(self) -> int:
-        """The number of vectors by which the layers' output is shorter than their input."""
-        pairs = zip(self.kernels, self.dilations, strict=True)
-        return sum((kernel - 1) * dilation for kernel, dilation in pairs)
-
-    @property
-    def lost_without_dilation(self) -> int:
-        """As `lost`, if no layer had a dilation: the originals count the vectors of padded rows so."""
-        return sum(self.kernels) - len(self.kernels)
-
-    @property
-    def least(self) -> int:
-        """The least number of vectors: a standard deviation needs two outputs."""
-        return self.lost + 2
 
 
 @dataclass(frozen=True)
@@ -81,7 +44,7 @@ class HeadSpec:
     the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
     is made by `time_delay`, and its scores are as many as `labels`. A detector's `labels` are those of
     `boxes`, `masks` or `object_masks`, the last of them "no object". A head of `depth` has no labels; one of
-    `segments` scores them for the places of a map.
+    `segments` scores them for the places of a map, and one of a `pose` has a map for each.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -101,8 +64,9 @@ class HeadSpec:
     factored_bias: bool = False
     time_delay: TimeDelaySpec | None = None
     boxes: BoxesSpec | None = None
-    depth: DepthSpec | None = None
-    segments: SegmentsSpec | None = None
+    depth: DepthSpec | StagedDepthSpec | None = None
+    segments: SegmentsSpec | FusedSegmentsSpec | PyramidSpec | None = None
+    pose: PoseSpec | None = None
     masks: MasksSpec | None = None
     object_masks: ObjectMasksSpec | None = None
 
@@ -219,6 +183,22 @@ class HeadSpec:
     def counts_vectors(self) -> bool:
         """True where the originals read a sound's vectors up to their number, whichever the mask names."""
         return self.pick == Pick.MEAN or self.time_delay is not None
+
+    @property
+    def neck(self) -> FeatureFusionSpec | PyramidSpec | PoseSpec | None:
+        """The part that reads the patches of layers' states; None in a head that reads none."""
+        match self.depth or self.segments or self.pose:
+            case DepthSpec(fusion=fusion) | FusedSegmentsSpec(fusion=fusion):
+                return fusion
+            case PyramidSpec() | PoseSpec() as neck:
+                return neck
+        return None
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """The channels of the maps of all stages, which it reads; () in a head that reads none."""
+        read = self.depth or self.segments
+        return read.sizes if isinstance(read, StagedDepthSpec | SegmentsSpec) else ()
 
     @property
     def scores_sequence(self) -> bool:

@@ -31,7 +31,8 @@ class PatchGridSpec:
 
     With a `kernel`, patches overlap (Xie et al. 2021, 3.1): a vector is projected from a square of `kernel`
     pixels around one of every `patch_size` squared, with zeros around the image. `fixed` images have
-    `image_size` only; their table may be `windowed`.
+    `image_size` only; their table may be `windowed`. The edges of others are multiples of `multiple` pixels,
+    where a head needs that.
     """
 
     hidden_size: int
@@ -43,9 +44,10 @@ class PatchGridSpec:
     kernel: int | None = None
     fixed: bool = False
     windowed: WindowedPositionsSpec | None = None
+    multiple: int = 1
 
     def __post_init__(self) -> None:
-        positive(self, "hidden_size", "patch_size", "channels")
+        positive(self, "hidden_size", "patch_size", "channels", "multiple")
         if min(self.image_size) < self.patch_size:
             raise SpecError(f"PatchGridSpec: {self.image_size} pixels hold no patch of {self.patch_size}")
         if self.norm is not None and self.norm.size != self.hidden_size:

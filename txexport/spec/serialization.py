@@ -70,6 +70,11 @@ TYPES: dict[str, type] = {
     "query_pooling": specs.QueryPoolingSpec,
     "neck": specs.NeckSpec,
     "map_neck": specs.MapNeckSpec,
+    "depth": specs.DepthSpec,
+    "staged_depth": specs.StagedDepthSpec,
+    "stage_segments": specs.SegmentsSpec,
+    "fused_segments": specs.FusedSegmentsSpec,
+    "pyramid": specs.PyramidSpec,
 }
 NAMES = {kind: name for name, kind in TYPES.items()}
 

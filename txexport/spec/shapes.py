@@ -19,3 +19,20 @@ def norm(spec: NormSpec) -> Shapes:
     """Scale, and shift where the kind has one."""
     scale: Shapes = {"weight": (spec.size,)}
     return scale | ({"bias": (spec.size,)} if spec.kind == NormKind.LAYER and spec.bias else {})
+
+
+def convolution(inputs: int, outputs: int, kernel: int, bias: bool = True) -> Shapes:
+    """A convolution over maps."""
+    shapes: Shapes = {"weight": (outputs, inputs, kernel, kernel)}
+    return shapes | {"bias": (outputs,)} if bias else shapes
+
+
+def batch_norm(size: int) -> Shapes:
+    """Scale and shift, and the mean and variance of training."""
+    return dict.fromkeys(("weight", "bias", "mean", "variance"), (size,))
+
+
+def convolution_norm(inputs: int, outputs: int, kernel: int) -> Shapes:
+    """A convolution without a bias, and a batch norm."""
+    weights = under("convolution", convolution(inputs, outputs, kernel, bias=False))
+    return weights | under("norm", batch_norm(outputs))

@@ -16,7 +16,9 @@ class PatchSpec:
     other sizes: their positions are interpolated from the table, with antialiasing where `antialias` is set
     and there are fewer patches. `registers` are learned vectors after the tokens, without positions (Darcet
     et al. 2023, 2.2). Without `positioned` no table is added: layers rotate by a patch's row and column.
-    `detection_tokens` are learned vectors behind the patches, with positions (Fang et al. 2021, 3.1).
+    `detection_tokens` are learned vectors behind the patches, with positions (Fang et al. 2021, 3.1). A
+    `border` of zeros that wide surrounds the image. With `shared_position`, the table's first row is added to
+    every patch, and the others to one each.
     """
 
     hidden_size: int
@@ -31,6 +33,8 @@ class PatchSpec:
     registers: int = 0
     positioned: bool = True
     detection_tokens: int = 0
+    border: int = 0
+    shared_position: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "patch_size", "channels")
@@ -45,6 +49,17 @@ class PatchSpec:
             )
         if self.tokens not in (0, 1, 2):
             raise SpecError(f"PatchSpec: tokens is {self.tokens}, expected 0, 1 or 2")
+        if self.shared_position and (self.tokens or self.any_size or not self.positioned):
+            raise SpecError(
+                f"PatchSpec: shared_position is True with {self.tokens} tokens, any_size={self.any_size} and "
+                f"positioned={self.positioned}; expected positions of patches alone, of one size"
+            )
+        padded = [(side + 2 * self.border) // self.patch_size for side in self.image_size]
+        if self.border < 0 or (self.border and (self.any_size or (*padded,) != self.grid)):
+            raise SpecError(
+                f"PatchSpec: border is {self.border} around {self.image_size} pixels, "
+                f"any_size={self.any_size}; expected one size, and less than makes another patch"
+            )
         if min(self.image_size) < self.patch_size:
             raise SpecError(f"PatchSpec: {self.image_size} pixels hold no patch of {self.patch_size}")
 
@@ -57,12 +72,12 @@ class PatchSpec:
     @property
     def length(self) -> int:
         """The number of vectors of an image of `image_size`."""
-        return self.positions + self.registers
+        return self.tokens + self.patches + self.detection_tokens + self.registers
 
     @property
     def positions(self) -> int:
-        """The number of those with a position."""
-        return self.tokens + self.patches + self.detection_tokens
+        """The rows of the table of positions."""
+        return self.shared_position + self.tokens + self.patches + self.detection_tokens
 
     @property
     def patches(self) -> int:

@@ -7,6 +7,8 @@ BOX = "struct<xmin:double,ymin:double,xmax:double,ymax:double>"
 OBJECTS = f"array<struct<label:string,score:double,box:{BOX}>>"
 DEPTH_MAP = "struct<predicted_depth:array<array<float>>,depth:array<array<int>>>"
 MASK = "struct<size:array<bigint>,counts:array<bigint>>"
+POINTS = "array<struct<label:string,score:double,x:double,y:double>>"
+POSES = f"array<struct<box:{BOX},keypoints:{POINTS}>>"
 SEGMENTS = f"array<struct<label:string,score:double,mask:{MASK}>>"
 MASKS = f"array<array<struct<score:double,mask:{MASK}>>>"
 METHODS = (
@@ -15,6 +17,7 @@ METHODS = (
     Method("detect", ("image",), "objects", OBJECTS),
     Method("depth", ("image",), "depth", DEPTH_MAP),
     Method("segment", ("image",), "segments", SEGMENTS),
+    Method("pose", ("image", "boxes"), "poses", POSES),
     Method("masks", ("image", "prompts"), "masks", MASKS),
     Method("all_masks", ("image",), "masks", f"array<struct<score:double,mask:{MASK}>>"),
     Method("match", ("image",), "labels", LABELS),
@@ -54,6 +57,13 @@ ROWS = (
             "detr": "AutoModelForImageSegmentation",
         },
         other_heads=(HeadKind.MASKS, HeadKind.OBJECT_MASKS),
+    ),
+    Task(
+        "pose-estimation",
+        (Architecture.ENCODER,),
+        HeadKind.POSE,
+        "AutoModelForPoseEstimation",
+        ("pose",),
     ),
     Task(
         "mask-generation",

@@ -1,5 +1,6 @@
 """An encoder with a head: one graph, which reads its whole input at once."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import onnx_ir as ir
@@ -18,8 +19,7 @@ from txgraphs.architectures._model import (
     signal_states,
 )
 from txgraphs.encoder_stack import encoder
-from txgraphs.heads import head_outputs, outputs_of_maps
-from txgraphs.heads.depth import depth_head
+from txgraphs.heads import dense_outputs, head_outputs, map_outputs
 from txgraphs.heads.sequence import sequence_head
 from txgraphs.heads.vectors import pooler, sequence_vector
 from txgraphs.layer_sum import layer_sum
@@ -33,14 +33,13 @@ def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new:
     layers = layers_of(spec, graph, spec.encoder, None)
     if not isinstance(spec.encoder, TextStackSpec):
         x, mask = signal_states(spec.encoder, graph, inputs, layers)
-        if spec.head.depth is not None:
-            states = _read_by_head(spec, graph, spec.head.depth.layers, layers.states or {}, x)
-            depth = depth_head(spec.head.depth, graph / "head", states, *inputs.values())
-            graph.add_outputs({names.PREDICTED_DEPTH: depth})
+        if spec.head.neck is not None:
+            states = _read_by_head(spec, graph, spec.head.neck.layers, layers.states or {}, x)
+            graph.add_outputs(dense_outputs(spec.head, graph / "head", states, *inputs.values()))
             add_layers(graph, layers)
             return {roles.MODEL: graph}
         if layers.maps is not None:
-            graph.add_outputs(outputs_of_maps(spec.head, graph / "head", x, layers.maps))
+            graph.add_outputs(map_outputs(spec.head, graph / "head", x, layers.maps))
             return {roles.MODEL: graph}
         if layers.states is not None:
             x = layer_sum(graph / "layer_sum", layers.states)
@@ -69,7 +68,9 @@ def _choices(graph: Graph, inputs: Values) -> tuple[Values, ir.Value]:
     return rows, op.Shape(inputs[names.INPUT_IDS], start=0, end=2)
 
 
-def _read_by_head(spec: EncoderSpec, graph: Graph, read: list[int], states: Values, x: ir.Value) -> Values:
+def _read_by_head(
+    spec: EncoderSpec, graph: Graph, read: Sequence[int], states: Values, x: ir.Value
+) -> Values:
     """The states of the layers `read`, each after a final norm; x (B,S,W) is that of the last."""
     final, last, values = spec.encoder.final_norm, spec.encoder.num_layers, {}
     for layer in read:

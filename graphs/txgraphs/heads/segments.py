@@ -1,23 +1,18 @@
-"""Scores of labels for the places of an image (Xie et al. 2021, 3.2)."""
+"""Scores of labels for the places of an image, from maps of several resolutions."""
 
 import onnx_ir as ir
-from onnxscript import script
 
 from txexport.contracts import names
-from txexport.spec import HeadSpec
-from txgraphs import domain, op
+from txexport.spec import FusedSegmentsSpec, HeadSpec, PyramidSpec, SegmentsSpec
 from txgraphs._component import Body, component
 from txgraphs._nodes import Place
 from txgraphs.batch_norm import batch_norm
+from txgraphs.bilinear import bilinear
+from txgraphs.convolution_norm import convolution_norm
+from txgraphs.feature_fusion import convolution, corner_aligned, feature_maps
+from txgraphs.heads._grid import patch_counts
 from txgraphs.linear import linear
-
-
-@script(domain, default_opset=op)
-def bilinear(x, size):
-    """x (B,F,r,c), size (2) -> y (B,F,*size), bilinear between the centres of pixels."""
-    sizes = op.Concat(op.Shape(x, start=0, end=2), op.Reshape(size, op.Constant(value_ints=[2])), axis=0)
-    y = op.Resize(x, None, None, sizes, mode="linear", coordinate_transformation_mode="half_pixel")
-    return y
+from txgraphs.pyramid import pyramid
 
 
 @component("logits")
@@ -27,7 +22,7 @@ def segments_head(spec: HeadSpec, g: Body, maps: dict[str, ir.Value]) -> ir.Valu
     maps (B,R,C,W), the finest first -> logits (B,labels,R,C) of its places. Each map's part of the joint
     projection precedes the interpolation, with which it commutes.
     """
-    assert spec.segments is not None
+    assert isinstance(spec.segments, SegmentsSpec)
     op, size = g.op, g.op.Shape(maps["0"], start=1, end=3)
     fused = None
     for number, x in enumerate(maps.values()):
@@ -46,3 +41,32 @@ def outputs_of_maps(
 ) -> dict[str, ir.Value]:
     """The graph's output: logits (B,labels,R,C)."""
     return {names.LOGITS: segments_head(spec, place, maps)}
+
+
+@component("logits")
+def fused_segments_head(
+    spec: FusedSegmentsSpec, g: Body, states: dict[str, ir.Value], pixel_values: ir.Value
+) -> ir.Value:
+    """Scores of labels from the fused map of several layers (Ranftl et al. 2021, 3.1).
+
+    states (B,S,W), pixel_values (B,channels,height,width) -> logits (B,labels,height,width), of the pixels of
+    whole patches where patches have 16 a side.
+    """
+    op = g.op
+    grid = patch_counts(spec.fusion.patch_size, g, pixel_values)
+    x = feature_maps(spec.fusion, g / "neck", states, grid)
+    normed = op.Relu(convolution_norm(spec.norm.size, 3, 1, spec.norm.eps, g / "convolve", x))
+    double = op.Mul(op.Shape(normed, start=2), op.Constant(value_ints=[2]))
+    logits = g.call(corner_aligned, convolution(g, "scores", normed), double)
+    return logits
+
+
+@component("logits")
+def pyramid_head(spec: PyramidSpec, g: Body, states: dict[str, ir.Value], pixel_values: ir.Value) -> ir.Value:
+    """Scores of labels from a pyramid of maps (Xiao et al. 2018, 3.1).
+
+    states (B,S,W), pixel_values (B,channels,height,width) -> logits (B,labels,4R,4C).
+    """
+    joint = pyramid(spec, g / "pyramid", states, patch_counts(spec.patch_size, g, pixel_values))
+    logits = convolution(g, "scores", joint)
+    return logits

@@ -19,8 +19,8 @@ def patch_embedding(spec: PatchSpec, g: Body, pixel_values: ir.Value) -> ir.Valu
     """
     op = g.op
     bias = [g.weight("project.bias")] if spec.bias else []
-    strides = [spec.patch_size] * 2
-    grid = op.Conv(pixel_values, g.weight("project.weight"), *bias, strides=strides, name="grid")
+    sides = {"strides": [spec.patch_size] * 2} | ({"pads": [spec.border] * 4} if spec.border else {})
+    grid = op.Conv(pixel_values, g.weight("project.weight"), *bias, **sides, name="grid")
     flat = op.Reshape(grid, op.Constant(value_ints=[0, 0, -1]), name="flat")  # (B, W, S - tokens)
     patches = op.Transpose(flat, perm=[0, 2, 1], name="patches")
     shape = op.Concat(op.Shape(grid, end=1), op.Constant(value_ints=[1, 1]), axis=0, name="shape")
@@ -30,6 +30,10 @@ def patch_embedding(spec: PatchSpec, g: Body, pixel_values: ir.Value) -> ir.Valu
     position = g.weight("position.weight") if spec.positioned else None  # (S - registers, W)
     if position is not None and spec.any_size:
         position = g.call(_resized(spec, g.dtype), position, op.Shape(grid, start=2), name="position")
+    if position is not None and spec.shared_position:
+        start, first, axis = (op.Constant(value_ints=[number]) for number in (0, 1, 0))
+        others = op.Slice(position, first, op.Shape(position, end=1), axis)
+        position = op.Add(others, op.Slice(position, start, first, axis), name="position")
     detection = [op.Expand(g.weight("detection.weight"), shape)] if spec.detection_tokens else []
     parts = [*tokens, patches, *detection]
     words = op.Concat(*parts, axis=1, name="words") if len(parts) > 1 else patches

@@ -1,6 +1,6 @@
 """An encoder with a head, which reads its whole input at once."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from torch import Tensor, nn
 
@@ -61,9 +61,9 @@ class EncoderModel(nn.Module):
         """Pixels or a sound, with its mask if the stack is masked -> the outputs of the graph, by name."""
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, None)
         x, mask = self.encoder(signal, attention_mask, layers)
-        if self.spec.head.depth is not None:
-            states = self._read_by_head(self.spec.head.depth.layers, layers.states or {}, x)
-            return {names.PREDICTED_DEPTH: self.head(states, signal)} | layers.values
+        if self.spec.head.neck is not None:
+            states = self._read_by_head(self.spec.head.neck.layers, layers.states or {}, x)
+            return {self._dense(): self.head(states, signal)} | layers.values
         if layers.maps is not None:
             outputs: dict[str, Tensor] = self.head.outputs_of_maps(x, layers.maps)
             return outputs
@@ -72,7 +72,12 @@ class EncoderModel(nn.Module):
             mask = None if mask is None else mask[:, : x.shape[1]]  # also of a squeezed stack's fewer vectors
         return self._outputs(x, None, mask) | layers.values
 
-    def _read_by_head(self, read: list[int], states: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
+    def _dense(self) -> str:
+        """The name of the output of a head over pixels."""
+        of_kinds = {HeadKind.DEPTH: names.PREDICTED_DEPTH, HeadKind.POSE: names.HEATMAPS}
+        return of_kinds.get(self.spec.head.kind, names.LOGITS)
+
+    def _read_by_head(self, read: Sequence[int], states: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
         """The states of the layers `read`, each after a final norm; x (B,S,W) is that of the last."""
         last, final_norm = self.spec.encoder.num_layers, self.encoder.final_norm
         norm = final_norm if isinstance(final_norm, nn.Module) else nn.Identity()

@@ -1,13 +1,17 @@
-"""Scores of labels for the places of an image (Xie et al. 2021, 3.2)."""
+"""Scores of labels for the places of an image, from maps of several resolutions."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.contracts import names
-from txexport.spec import HeadSpec, SegmentsSpec
+from txexport.spec import FusedSegmentsSpec, HeadSpec, PyramidSpec, SegmentsSpec
 from txmodels.batch_norm import BatchNorm
+from txmodels.bilinear import bilinear
+from txmodels.convolution_norm import ConvolutionNorm
+from txmodels.feature_fusion import FeatureMaps, corner_aligned
+from txmodels.heads._grid import patch_counts
 from txmodels.linear import Linear
+from txmodels.pyramid import Pyramid
 
 
 class SegmentsHead(nn.Module):
@@ -40,13 +44,52 @@ class SegmentsHead(nn.Module):
         return {names.LOGITS: self(maps)}
 
 
-def bilinear(x: Tensor, size: Tensor) -> Tensor:
-    """x (B,F,r,c), size (2) -> y (B,F,*size), bilinear between the centres of pixels."""
-    y = F.interpolate(x, size.tolist(), mode="bilinear")
-    return y
+class FusedSegmentsHead(nn.Module):
+    """Scores of labels from the fused map of several layers (Ranftl et al. 2021, 3.1)."""
+
+    def __init__(self, spec: FusedSegmentsSpec, hidden_size: int, labels: int):
+        super().__init__()
+        self.spec, width = spec, spec.norm.size
+        self.neck = FeatureMaps(spec.fusion, hidden_size)
+        self.convolve = ConvolutionNorm(width, width, 3, 1, spec.norm.eps)
+        self.scores = nn.Conv2d(width, labels, 1)
+
+    def forward(self, states: dict[str, Tensor], pixel_values: Tensor) -> Tensor:
+        """states (B,S,W), pixel_values (B,channels,height,width) -> logits (B,labels,height,width).
+
+        The logits are those of the pixels of whole patches where patches have 16 a side.
+        """
+        grid = patch_counts(self.spec.fusion.patch_size, pixel_values)
+        x = self.neck(states, grid)
+        normed = torch.relu(self.convolve(x))
+        double = 2 * torch.tensor(normed.shape[2:], device="cpu")
+        logits = corner_aligned(self.scores(normed), double)
+        return logits
 
 
-def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> SegmentsHead:
+class PyramidHead(nn.Module):
+    """Scores of labels from a pyramid of maps (Xiao et al. 2018, 3.1)."""
+
+    def __init__(self, spec: PyramidSpec, labels: int):
+        super().__init__()
+        self.spec = spec
+        self.pyramid = Pyramid(spec)
+        self.scores = nn.Conv2d(spec.norm.size, labels, 1)
+
+    def forward(self, states: dict[str, Tensor], pixel_values: Tensor) -> Tensor:
+        """states (B,S,W), pixel_values (B,channels,height,width) -> logits (B,labels,4R,4C)."""
+        joint = self.pyramid(states, patch_counts(self.spec.patch_size, pixel_values))
+        logits: Tensor = self.scores(joint)
+        return logits
+
+
+def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> SegmentsHead | FusedSegmentsHead | PyramidHead:
     """The head of a model's spec."""
-    assert spec.segments is not None
-    return SegmentsHead(spec.segments, spec.labels)
+    match spec.segments:
+        case FusedSegmentsSpec() as fused:
+            return FusedSegmentsHead(fused, hidden_size, spec.labels)
+        case PyramidSpec() as pyramid:
+            return PyramidHead(pyramid, spec.labels)
+        case segments:
+            assert segments is not None
+            return SegmentsHead(segments, spec.labels)

@@ -21,7 +21,7 @@ class PatchEmbedding(nn.Module):
         self.registers = nn.Embedding(spec.registers, width) if spec.registers else None
         self.detection = nn.Embedding(spec.detection_tokens, width) if spec.detection_tokens else None
         self.position = nn.Embedding(spec.positions, width) if spec.positioned else None
-        self.project = nn.Conv2d(spec.channels, width, size, size, bias=spec.bias)
+        self.project = nn.Conv2d(spec.channels, width, size, size, spec.border, bias=spec.bias)
         self.norm = Norm(spec.norm) if spec.norm is not None else nn.Identity()
 
     def forward(self, pixel_values: Tensor) -> Tensor:
@@ -39,6 +39,8 @@ class PatchEmbedding(nn.Module):
                 position = resized(
                     position, grid.shape[2:], self.spec.grid, self.spec.tokens, self.spec.antialias
                 )
+            if self.spec.shared_position:
+                position = position[1:] + position[:1]
             embedded = embedded + position
         if self.registers is not None:
             registers = torch.arange(self.spec.registers, device=embedded.device)

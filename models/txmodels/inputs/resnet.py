@@ -6,23 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, max_pool2d
 
-from txexport.spec import BatchNormSpec, ResNetLevelsSpec, ResNetSpec
+from txexport.spec import ResNetLevelsSpec, ResNetSpec
 from txexport.spec.resnet import REDUCTION
-from txmodels.batch_norm import BatchNorm
-
-
-class ConvolutionNorm(nn.Module):
-    """A convolution without a bias, and a batch norm."""
-
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, eps: float):
-        super().__init__()
-        self.convolution = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
-        self.norm = BatchNorm(BatchNormSpec(outputs, eps))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B,inputs,height,width) -> y (B,outputs,height/stride,width/stride), rounded up."""
-        y: Tensor = self.norm(self.convolution(x))
-        return y
+from txmodels.convolution_norm import ConvolutionNorm
 
 
 class ResidualLayer(nn.Module):

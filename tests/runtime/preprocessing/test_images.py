@@ -11,10 +11,11 @@ from helpers import sam2_processor
 from PIL import Image
 
 from txexport.errors import BundleError, InputError, MissingLibraryError, UnsupportedError
-from txexport.runtime.preprocessing.image_defaults import SQUARED, WITHOUT_PILLOW
+from txexport.runtime.preprocessing.image_defaults import BOXED, SQUARED, WITHOUT_PILLOW
 from txexport.runtime.preprocessing.images import DEFAULTS, RESIZED_AS_VALUES, Images
 
-KINDS = [kind for kind in DEFAULTS if kind not in RESIZED_AS_VALUES | SQUARED]  # that have a Pillow processor
+OTHERS = RESIZED_AS_VALUES | SQUARED | BOXED
+KINDS = [kind for kind in DEFAULTS if kind not in OTHERS]  # with a Pillow processor of whole images
 SIZES = [(37, 53), (53, 37), (224, 224), (225, 301), (300, 199), (19, 500), (1, 7), (256, 224)]  # H, W
 FILE = "preprocessor_config.json"
 
@@ -59,6 +60,10 @@ def test_a_file_that_is_silent_means_the_defaults(kind, tmp_path):
     write(tmp_path, image_processor_type=kind, size=None, valid_processor_keys=["images", "do_resize"])
     processor = original(kind)
     for size in SIZES:
+        if min(size) < (getattr(processor, "size_divisor", None) or 1):
+            with pytest.raises(InputError, match="it is too narrow"):
+                Images(tmp_path).pixels(seeded(*size))
+            continue
         assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
 
 
@@ -147,6 +152,20 @@ def test_bytes_are_resized_as_pytorch_resizes_them(side, size, tmp_path):
     off = np.abs(Images(tmp_path).pixels(image) - wanted.numpy())
     assert off.max() <= (1 if side < max(size) else 0)
     assert (off > 0).mean() < 0.4
+
+
+@pytest.mark.parametrize("divisor", [1, 7, 16, 32])
+def test_edges_are_rounded_down(divisor, tmp_path):
+    processor = judge("GLPNImageProcessor", tmp_path, size_divisor=divisor)
+    for size in SIZES:
+        if min(size) >= divisor:
+            assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+
+
+def test_edges_are_rounded_to_no_number(tmp_path):
+    write(tmp_path, image_processor_type="GLPNImageProcessor", size_divisor=0)
+    with pytest.raises(UnsupportedError, match="size_divisor 0 is not supported; expected a number from 1"):
+        Images(tmp_path)
 
 
 @pytest.mark.parametrize("resample", [2, 3])

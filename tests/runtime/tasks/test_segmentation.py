@@ -18,9 +18,39 @@ from txexport.runtime.tasks.segmentation import likeliest
 
 SIZES = [(53, 37), (37, 53), (64, 64), (96, 33), (33, 96), (101, 100), (160, 48), (31, 150), (7, 9), (53, 37)]
 LABELS = ["sky", "tree", "road", "person", "wall"]
-PROCESSORS = {
-    "square": {"size": {"height": 64, "width": 64}},
-    "oblong, labels from 1": {"size": {"height": 41, "width": 97}, "do_reduce_labels": True},
+SQUARE = {"size": {"height": 64, "width": 64}}
+PYRAMID = {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
+# Model type, class, changes of its sizes, image processor and its settings.
+SEGMENTERS = {
+    "square": ("segformer", "Segformer", {}, "Segformer", SQUARE),
+    "oblong, labels from 1": (
+        "segformer",
+        "Segformer",
+        {},
+        "Segformer",
+        {"size": {"height": 41, "width": 97}, "do_reduce_labels": True},
+    ),
+    "fused maps": (
+        "dpt",
+        "DPT",
+        {"use_batch_norm_in_fusion_residual": True, "fusion_hidden_size": 12},
+        "DPT",
+        SQUARE,
+    ),
+    "pyramid": (
+        "beit",
+        "Beit",
+        PYRAMID,
+        "Beit",
+        {"size": {"height": 30, "width": 30}, "do_reduce_labels": True},
+    ),
+    "pyramid of data2vec": (
+        "data2vec-vision",
+        "Data2VecVision",
+        PYRAMID,
+        "Beit",
+        {"size": {"height": 36, "width": 36}, "do_center_crop": True, "crop_size": 30},
+    ),
 }
 
 
@@ -44,13 +74,13 @@ class Segmenter:
     processor: Any
 
 
-@pytest.fixture(scope="module", params=PROCESSORS)
+@pytest.fixture(scope="module", params=SEGMENTERS)
 def segmenter(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("segments")
     labels = {"id2label": dict(enumerate(LABELS)), "label2id": {name: n for n, name in enumerate(LABELS)}}
-    name = "SegformerForSemanticSegmentation"
-    tiny_checkpoint.save(folder / "in", "segformer", name, **labels)
-    processor = transformers.SegformerImageProcessorPil(**PROCESSORS[request.param])
+    model_type, name, sizes, kind, settings = SEGMENTERS[request.param]
+    tiny_checkpoint.save(folder / "in", model_type, f"{name}ForSemanticSegmentation", **labels, **sizes)
+    processor = getattr(transformers, f"{kind}ImageProcessorPil")(**settings)
     processor.save_pretrained(folder / "in")
     txexport.export(folder / "in", folder / "out", only="native")
     return Segmenter(folder / "in", txexport.load(folder / "out", device="cpu"), processor)

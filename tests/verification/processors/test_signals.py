@@ -21,6 +21,7 @@ ROWS = {
     "siglip": ("SiglipImageProcessorPil", {}, IMAGE_PROCESSOR, {"rescale_factor": 0.0039}),
     "beit": ("BeitImageProcessorPil", {}, IMAGE_PROCESSOR, {"image_mean": [0.5, 0.5, 0.51]}),
     "dpt": ("DPTImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 2}),
+    "glpn": ("GLPNImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 31}),
     "segformer": ("SegformerImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
     "maskformer": ("MaskFormerImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 8}),
     "detr": ("DetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": False}),

@@ -11,12 +11,22 @@ from txexport.parts import stacks
 from txexport.parts.architectures import _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.cases import EncoderCase
-from txexport.parts.heads import depth, head_of, masks, object_masks, segments
+from txexport.parts.heads import depth, head_of, masks, object_masks, pose, segments
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
 from txexport.parts.vectors import vector_name
-from txexport.spec import EncoderSpec, HeadKind, PatchSpec, Pick, QueryStackSpec, StagedStackSpec
+from txexport.spec import (
+    DepthSpec,
+    EncoderSpec,
+    HeadKind,
+    PatchSpec,
+    Pick,
+    QueryStackSpec,
+    SegmentsSpec,
+    StagedDepthSpec,
+    StagedStackSpec,
+)
 from txexport.spec.lengths import output_size
 from txexport.spec.shapes import Shapes, linear, under
 
@@ -67,11 +77,19 @@ class Encoder:
             _readouts.head(spec.head, spec.vocab_size, "encoder.embedding.word.weight"),
             spec.encoder,
         )
-        if spec.head.depth is not None and isinstance(stack.embedding, PatchSpec):
-            work = depth.operations(spec.head.depth, stack.hidden_size, *stack.embedding.grid)
-            return replace(readout, operations=work)
-        if spec.head.segments is not None and isinstance(stack, StagedStackSpec):
+        if spec.head.neck is not None and isinstance(stack.embedding, PatchSpec):
+            size, grid = stack.hidden_size, stack.embedding.grid
+            if isinstance(spec.head.depth, DepthSpec):
+                return replace(readout, operations=depth.operations(spec.head.depth, size, *grid))
+            if spec.head.pose is not None:
+                return replace(readout, operations=pose.operations(spec.head, size, *grid))
+            return replace(readout, operations=segments.operations_over_patches(spec.head, size, *grid))
+        if spec.head.stages and isinstance(stack, StagedStackSpec):
             grids = stack.grids(stack.embedding.grid)
+            if isinstance(spec.head.depth, StagedDepthSpec):
+                work = depth.operations_over_stages(spec.head.depth, grids)
+                return replace(readout, every=False, operations=work)
+            assert isinstance(spec.head.segments, SegmentsSpec)
             work = segments.operations(spec.head.segments, spec.head.labels, grids)
             return replace(readout, every=False, operations=work)
         if spec.head.masks is not None and isinstance(stack, StagedStackSpec):

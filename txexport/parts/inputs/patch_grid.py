@@ -102,7 +102,17 @@ class PatchGrid:
             ("high, parts of patches", (1, least + (double * window + 3) * side - part, least)),
             ("two larger, shifted in every stage", (2, *[(2 * window * double - 1) * side - part] * 2)),
         ]
-        named = [(name, (rows, embedding.channels, height, width)) for name, (rows, height, width) in sizes]
+        named = [
+            (
+                name,
+                (
+                    rows,
+                    embedding.channels,
+                    *(-(-edge // embedding.multiple) * embedding.multiple for edge in sides),
+                ),
+            )
+            for name, (rows, *sides) in sizes
+        ]
         return signal_cases(stack, named)
 
 

@@ -11,7 +11,7 @@ from txexport.parts.inputs._signals import noise
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import QueryStackSpec, ResNetSpec
 from txexport.spec.resnet import REDUCTION
-from txexport.spec.shapes import Shapes, under
+from txexport.spec.shapes import Shapes, convolution_norm, under
 
 MOST = 9  # the largest batch
 
@@ -133,12 +133,6 @@ def residual_layer(bottleneck: bool, inputs: int, outputs: int, projected: bool)
     for part, sizes in enumerate(parts):
         shapes |= under(f"parts.{part}", convolution_norm(*sizes))
     return shapes | (under("shortcut", convolution_norm(inputs, outputs, 1)) if projected else {})
-
-
-def convolution_norm(inputs: int, outputs: int, kernel: int) -> Shapes:
-    """A convolution and a batch norm."""
-    shapes: Shapes = {"convolution.weight": (outputs, inputs, kernel, kernel)}
-    return shapes | {f"norm.{name}": (outputs,) for name in ("weight", "bias", "mean", "variance")}
 
 
 INPUT = ResNet()

@@ -70,6 +70,16 @@ DPT = {
     "ensure_multiple_of": 1,
     "keep_aspect_ratio": False,
 }
+VITPOSE = {
+    "size": {"height": 256, "width": 192},
+    "resample": BILINEAR,
+    "do_resize": False,
+    "do_affine_transform": True,
+    "normalize_factor": 200.0,
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+}
+GLPN = {"size": None, "size_divisor": 32, "resample": BILINEAR, "do_normalize": False}
 SEGFORMER = {
     "size": {"height": 512, "width": 512},
     "resample": BILINEAR,
@@ -130,6 +140,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
     "MaskFormerImageProcessor": PLAIN | MASKFORMER,
+    "GLPNImageProcessor": PLAIN | GLPN,
+    "VitPoseImageProcessor": PLAIN | VITPOSE,
     "SamImageProcessor": PLAIN | SAM,
     "Sam2ImageProcessor": PLAIN | SAM2,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
@@ -145,9 +157,12 @@ BOUNDED = {
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
+BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
     "MaskFormerImageProcessor",
+    "VitPoseImageProcessor",
+    "GLPNImageProcessor",
     "YolosImageProcessor",
     "DetrImageProcessor",
     "RTDetrImageProcessor",
@@ -161,6 +176,9 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 # The processor by model type, for files that name none.
 BY_MODEL = {
     "vit": "ViTImageProcessor",
+    "vit_msn": "ViTImageProcessor",
+    "vit_mae": "ViTImageProcessor",
+    "ijepa": "ViTImageProcessor",
     "beit": "BeitImageProcessor",
     "data2vec-vision": "BeitImageProcessor",
     "deit": "DeiTImageProcessor",
@@ -177,6 +195,8 @@ BY_MODEL = {
     "sam2": "Sam2ImageProcessor",
     "sam2_video": "Sam2ImageProcessor",
     "segformer": "SegformerImageProcessor",
+    "vitpose": "VitPoseImageProcessor",
+    "glpn": "GLPNImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "dpt": "DPTImageProcessor",
     "swin": "ViTImageProcessor",

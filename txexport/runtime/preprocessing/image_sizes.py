@@ -54,19 +54,33 @@ class Longest:
     edge: int
 
 
-# Height and width; the shorter edge; both within bounds; both as multiples; the longer edge.
-Size = tuple[int, int] | int | Bounded | Multiples | Longest
+@dataclass(frozen=True)
+class Floored:
+    """The number that height and width are rounded down to multiples of."""
+
+    multiple: int
 
 
-def size_for(options: Mapping[str, Any], nearest: bool, longest: bool, rounding: Rounding | None) -> Size:
-    """The size in a processor's settings.
+# Height and width; the shorter edge; both within bounds; both as multiples; the longer edge; as
+# the image, rounded down.
+Size = tuple[int, int] | int | Bounded | Multiples | Longest | Floored
 
-    One of the `nearest` multiples, of the `longest` edge alone, or with a `rounding` of both edges' bounds.
-    Raises UnsupportedError for another size.
+
+def size_for(
+    defaults: Mapping[str, Any], options: Mapping[str, Any], longest: bool, rounding: Rounding | None
+) -> Size:
+    """The size in a processor's settings; `defaults` are those of its kind.
+
+    It is that of the `longest` edge alone, or with a `rounding` both edges have bounds. Raises
+    UnsupportedError for another size.
     """
+    if defaults["size"] is None:
+        return floored_of(options)
     if longest:
         return longest_of(options)
-    return multiples_of(options) if nearest else size_of(options, rounding_of(options, rounding))
+    if "ensure_multiple_of" in defaults:
+        return multiples_of(options)
+    return size_of(options, rounding_of(options, rounding))
 
 
 def rounding_of(options: Mapping[str, Any], rounding: Rounding | None) -> Rounding | None:
@@ -136,6 +150,16 @@ def longest_of(options: Mapping[str, Any]) -> Longest:
     return Longest(edge)
 
 
+def floored_of(options: Mapping[str, Any]) -> Floored:
+    """The multiple in a processor's settings. Raises UnsupportedError for another value."""
+    multiple = options["size_divisor"]
+    if type(multiple) is not int or multiple < 1:
+        raise UnsupportedError(
+            f"image processor: size_divisor {shown(multiple)} is not supported; expected a number from 1"
+        )
+    return Floored(multiple)
+
+
 def pixels_of(size: Size | None) -> int:
     """The most pixels that a size stands for, as far as its numbers say."""
     if isinstance(size, Bounded):
@@ -144,6 +168,8 @@ def pixels_of(size: Size | None) -> int:
         return size.height * size.width
     if isinstance(size, Longest):
         return size.edge**2
+    if isinstance(size, Floored):
+        return size.multiple**2
     height, width = (size, size) if isinstance(size, int) else size or (1, 1)
     return height * width
 
@@ -175,6 +201,8 @@ def resized(height: int, width: int, size: Size) -> tuple[int, int]:
     if isinstance(size, Longest):
         scale = size.edge / max(height, width)
         return int(height * scale + 0.5), int(width * scale + 0.5)
+    if isinstance(size, Floored):
+        return height - height % size.multiple, width - width % size.multiple
     long = int(size * max(height, width) / min(height, width))
     return (long, size) if width <= height else (size, long)
 

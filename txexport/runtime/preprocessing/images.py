@@ -13,8 +13,10 @@ from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, UnsupportedError, first_line, needed_for, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.blurred import blurred
+from txexport.runtime.preprocessing.boxes import boxes_of, centre_and_scale, cut
 from txexport.runtime.preprocessing.image_defaults import (
     BOUNDED,
+    BOXED,
     BY_MODEL,
     DEFAULTS,
     PADDED,
@@ -31,6 +33,7 @@ from txexport.runtime.preprocessing.image_sizes import (
     resized,
     size_for,
 )
+from txexport.runtime.preprocessing.image_values import center_crop, padded, resized_values
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 if TYPE_CHECKING:
@@ -89,8 +92,7 @@ class Images:
         self.resample = int(options["resample"])
         self.size: Size | None = None
         if options["do_resize"]:
-            nearest = "ensure_multiple_of" in DEFAULTS[kind]
-            self.size = size_for(options, nearest, kind in PADDED, BOUNDED.get(kind))
+            self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
         self.padded = (padded, padded) if isinstance(padded, int) else padded
@@ -102,6 +104,9 @@ class Images:
                 "expected height and width"
             )
         self.crop = crop
+        self.boxed: tuple[int, int] | None = None
+        if kind in BOXED:
+            self.boxed, self.unit = boxes_of(options)
         self.resizes_values = kind in RESIZED_AS_VALUES
         if crop is not None and (self.resizes_values or kind == "DPTImageProcessor"):
             raise UnsupportedError(f"image processor: do_center_crop is not supported in {kind}")
@@ -149,6 +154,16 @@ class Images:
         values, sides = self._row(image), self._sides(image)
         return Prepared(values, image.height, image.width, *sides, self.padded is not None)
 
+    def boxed_values(self, image: "Image", boxes: Sequence[tuple[float, float, float, float]]) -> np.ndarray:
+        """The values (boxes,3,H,W) of an image within boxes: left, top, width, height."""
+        assert self.boxed is not None
+        (height, width), pixels = self.boxed, np.asarray(image)
+        rows = []
+        for box in boxes:
+            centre, scale = centre_and_scale(box, width, height, self.unit)
+            rows.append(self.levels[cut(pixels, centre, scale, height, width), np.arange(3)])
+        return np.stack(rows).transpose(0, 3, 1, 2)
+
     def _sides(self, image: "Image") -> tuple[int, int]:
         """Height and width of an image's values, without padding."""
         if self.crop is not None:
@@ -177,13 +192,13 @@ class Images:
                 return self._blurred(np.asarray(image), high, wide)
             if self.resizes_values:
                 values = self.levels[np.asarray(image), np.arange(3)]  # (H, W, 3)
-                return _resized_values(values, (wide, high), self.resample)
+                return resized_values(values, (wide, high), self.resample)
             image = image.resize((wide, high), self.resample)
         pixels = np.asarray(image)  # (H, W, 3)
         if self.crop is not None:
-            pixels = _center_crop(pixels, *self.crop)
+            pixels = center_crop(pixels, *self.crop)
         values = self.levels[pixels, np.arange(3)].transpose(2, 0, 1)  # (3, H, W)
-        return values if self.padded is None else _padded(values, *self.padded)
+        return values if self.padded is None else padded(values, *self.padded)
 
     def _blurred(self, pixels: np.ndarray, height: int, width: int) -> np.ndarray:
         """The values (3,height,width) of pixels (H,W,3), resized behind a blur."""
@@ -192,16 +207,6 @@ class Images:
             mean, deviation = self.normal
             values = (values - mean) / deviation
         return values.transpose(2, 0, 1)
-
-
-def _padded(values: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Values (3,H,W) with zeros at the bottom and on the right (3,height,width)."""
-    down, across = height - values.shape[1], width - values.shape[2]
-    if min(down, across) < 0:
-        raise InputError(
-            f"an image becomes {values.shape[2]} x {values.shape[1]}, expected at most {width} x {height}"
-        )
-    return np.pad(values, ((0, 0), (0, down), (0, across)))
 
 
 def several(images: object) -> bool:
@@ -291,25 +296,3 @@ def _check_pixels(name: object, width: int, height: int) -> None:
         raise InputError(
             f"image {name} is {width} x {height}, expected at most {PIXELS:,} pixels; make it smaller"
         )
-
-
-def _resized_values(values: np.ndarray, size: tuple[int, int], resample: int) -> np.ndarray:
-    """Values (H,W,3) float32 resized to (3,height,width) without rounding to bytes."""
-    from PIL import Image
-
-    return np.stack(
-        [np.asarray(Image.fromarray(band).resize(size, resample)) for band in values.transpose(2, 0, 1)]
-    )
-
-
-def _center_crop(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The center of pixels (H,W,3) as (height,width,3); black where the image is smaller.
-
-    An odd margin is rounded down when cropping and up when padding: floor division of a negative number.
-    """
-    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
-    part = pixels[max(top, 0) :, max(left, 0) :][:height, :width]
-    y, x = max(-top, 0), max(-left, 0)
-    result = np.zeros((height, width, 3), np.uint8)
-    result[y : y + part.shape[0], x : x + part.shape[1]] = part
-    return result

@@ -192,3 +192,10 @@ def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[st
         for name, tensor in zip(cache_names.present(i, part), pair, strict=True)
     }
     return result | caches | layers | {LOGITS: logits}
+
+
+def in_order(model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+    """The noise (B,patches) by which an original that shuffles patches leaves them in the image's order."""
+    pixels, side = inputs[PIXEL_VALUES], model.config.patch_size
+    patches = (pixels.shape[2] // side) * (pixels.shape[3] // side)
+    return torch.arange(patches, dtype=torch.float32).expand(len(pixels), patches)

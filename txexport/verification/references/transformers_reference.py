@@ -43,12 +43,15 @@ from txexport.verification.references.originals import (
     Arrays,
     Source,
     ids_of,
+    in_order,
     part_of,
     source_tensors,
     tensors,
 )
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
+
+SHUFFLING = ("mask", "ids_restore")  # what an original that shuffles patches tells of their order
 
 
 class Transformers:
@@ -92,6 +95,7 @@ class Transformers:
         renamed = getattr(family, "LIBRARY_NAMES", {}) if respelt else {}
         self.inputs: Mapping[str, str] = getattr(family, "LIBRARY_INPUTS", {})
         self.channels = getattr(family, "LIBRARY_CHANNELS", False)
+        self.shuffles = getattr(family, "SHUFFLES", False)
         if checkpoint.in_safetensors and not checkpoint.quantised and not renamed:
             model = transformers_loading.model_from_pretrained(
                 name, checkpoint.folder, dtype=torch.float32, config=config, **language
@@ -122,9 +126,12 @@ class Transformers:
         for layer, window, shift in self.windows:
             layer.window_size, layer.shift_size = window, shift
         renamed = self._own_inputs(inputs)
-        outputs = self.model(**renamed, **self.arguments)
+        order = {"noise": in_order(self.model, renamed)} if self.shuffles else {}
+        outputs = self.model(**renamed, **self.arguments, **order)
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
         named.pop("encoder_last_hidden_state", None)  # of an encoder-decoder with its head on the decoder
+        if self.shuffles:
+            named = {name: value for name, value in named.items() if name not in SHUFFLING}
         if not self.pooler:
             named.pop(POOLER_OUTPUT, None)  # of a layer that the checkpoint lacks and the library initialises
         if PRED_MASKS in named and LOGITS not in named:
