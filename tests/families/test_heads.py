@@ -34,6 +34,7 @@ UNREAD = {
     ("dpt", "image-segmentation"): "a head of labels for pixels, with batch norms",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("maskformer", "feature-extraction"): "queries, which are no result of a task",
+    ("mask2former", "feature-extraction"): "queries, which are no result of a task",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",

@@ -137,7 +137,7 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
         return {"pixel_values": noise.standard_normal((batch, 3, 64, 64), np.float32)}
     if row.model_type in ("vit", "beit", "data2vec-vision", "yolos", "depth_anything"):
         return {"pixel_values": images}
-    if row.model_type in ("swin", "swinv2", "segformer", "maskformer"):
+    if row.model_type in ("swin", "swinv2", "segformer", "maskformer", "mask2former"):
         return {"pixel_values": noise.standard_normal((batch, 3, 47, 40), np.float32)}
     if row.task == DESCRIBE:
         return {"pixel_values": images, "decoder_input_ids": ids_of((batch, 5))}

@@ -433,6 +433,7 @@ BASIC_MASKS = tiny_checkpoint.DETR_MASKS | {
     "backbone_config": tiny_checkpoint.DETR_MASKS["backbone_config"] | {"layer_type": "basic"},
     "activation_function": "silu",
 }
+ONE_WIDTH = {"hidden_dim": 128, "pre_norm": True, "activation_function": "gelu", "decoder_layers": 3}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
@@ -595,6 +596,8 @@ OTHERS = [
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),
     Row("maskformer", "MaskFormerForInstanceSegmentation", SEGMENT, "5 labels", LABELS),
     Row("maskformer", "MaskFormerForInstanceSegmentation", SEGMENT, "wide queries, no biases", WIDE_QUERIES),
+    Row("mask2former", "Mask2FormerForUniversalSegmentation", SEGMENT, "5 labels", LABELS),
+    Row("mask2former", "Mask2FormerForUniversalSegmentation", SEGMENT, "one width, pre-norm", ONE_WIDTH),
     Row("sam", "SamModel", MASKS),
     Row("sam2", "Sam2Model", MASKS),
     Row("sam2", "Sam2Model", MASKS, "no stability, coarser maps everywhere", ANY_MASK),

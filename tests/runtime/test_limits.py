@@ -578,6 +578,10 @@ ENCODERS = [
         Row("detr", "DetrForSegmentation", "image-segmentation", "masks", tiny_checkpoint.DETR_MASKS),
         lambda m: m.segment(IMAGE),
     ),
+    (
+        Row("mask2former", "Mask2FormerForUniversalSegmentation", "image-segmentation"),
+        lambda m: m.segment(IMAGE),
+    ),
     (Row("sam", "SamModel", "mask-generation"), lambda m: m.masks(IMAGE, {"points": [[1, 2]]})),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.embed_image(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.match(IMAGE, ["a", "b"])),
@@ -601,7 +605,9 @@ def without_processors(model):
                 shape = [size if isinstance(size, int) else 30 for size in shape]
                 image = Prepared(zeros(shape, [0])[0], *shape[1:], *shape[1:])
                 model.bundle.files.images = SimpleNamespace(
-                    pixels=partial(zeros, shape), prepared=lambda source, image=image: image
+                    pixels=partial(zeros, shape),
+                    prepared=lambda source, image=image: image,
+                    mask_size=None,
                 )
             if name in ("input_values", "input_features"):
                 features = partial(zeros, shape)

@@ -46,6 +46,7 @@ from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionS
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.map_neck import MapNeckSpec
+from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
@@ -121,6 +122,7 @@ __all__ = [
     "CosineSpec",
     "DecoderSpec",
     "DeformableAttentionSpec",
+    "DeformablePyramidSpec",
     "DepthSpec",
     "DisentangledAttentionSpec",
     "DualEncoderSpec",
@@ -147,6 +149,7 @@ __all__ = [
     "MapNeckSpec",
     "MaskDecoderSpec",
     "MaskedAttentionSpec",
+    "MaskedQueriesSpec",
     "MasksSpec",
     "MediaStackSpec",
     "MergingSpec",

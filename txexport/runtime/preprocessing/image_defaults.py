@@ -130,6 +130,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
     "MaskFormerImageProcessor": PLAIN | MASKFORMER,
+    "Mask2FormerImageProcessor": PLAIN | MASKFORMER,
     "SamImageProcessor": PLAIN | SAM,
     "Sam2ImageProcessor": PLAIN | SAM2,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
@@ -142,12 +143,16 @@ BOUNDED = {
     "DetrImageProcessor": Rounding(),
     "RTDetrImageProcessor": Rounding(),
     "MaskFormerImageProcessor": Rounding(up=True),
+    "Mask2FormerImageProcessor": Rounding(up=True),
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
+# Processors that interpolate logits of masks first, to this height and width.
+MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
     "MaskFormerImageProcessor",
+    "Mask2FormerImageProcessor",
     "YolosImageProcessor",
     "DetrImageProcessor",
     "RTDetrImageProcessor",
@@ -173,6 +178,7 @@ BY_MODEL = {
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",
     "maskformer": "MaskFormerImageProcessor",
+    "mask2former": "Mask2FormerImageProcessor",
     "sam": "SamImageProcessor",
     "sam2": "Sam2ImageProcessor",
     "sam2_video": "Sam2ImageProcessor",
