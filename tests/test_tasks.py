@@ -87,6 +87,7 @@ def test_the_plainest_task_of_a_head_reads_texts():
         HeadKind.DEPTH: "depth-estimation",
         HeadKind.SEGMENTS: "image-segmentation",
         HeadKind.MASKS: "image-segmentation",
+        HeadKind.MASKED_QUERIES: "image-segmentation",
         HeadKind.OBJECT_MASKS: "image-segmentation",
         HeadKind.POSE: "pose-estimation",
     }

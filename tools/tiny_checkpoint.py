@@ -359,7 +359,7 @@ MASKFORMER = {
         "decoder_ffn_dim": 24,
         "num_queries": 7,
     },
-    "fpn_feature_size": 64,
+    "fpn_feature_size": 128,
     "mask_feature_size": 18,
 }
 VITPOSE = {
@@ -368,6 +368,19 @@ VITPOSE = {
     | {"out_indices": [2]},
     "num_labels": 7,
     "scale_factor": 3,
+}
+MASK2FORMER = {
+    "backbone_config": MASKFORMER["backbone_config"]
+    | {"out_features": ["stage1", "stage2", "stage3", "stage4"]},
+    "feature_size": 128,
+    "hidden_dim": 48,
+    "mask_feature_size": 18,
+    "encoder_layers": 2,
+    "encoder_feedforward_dim": 30,
+    "decoder_layers": 5,
+    "dim_feedforward": 24,
+    "num_attention_heads": 4,
+    "num_queries": 7,
 }
 SAM = {
     "vision_config": {
@@ -659,6 +672,7 @@ FAMILIES = {
         BEIT | {"use_relative_position_bias": False, "use_shared_relative_position_bias": True},
     ),
     "maskformer": ("MaskFormerForInstanceSegmentation", MASKFORMER),
+    "mask2former": ("Mask2FormerForUniversalSegmentation", MASK2FORMER),
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
     "rt_detr": ("RTDetrForObjectDetection", RT_DETR),

@@ -16,9 +16,10 @@ def deformable_attention(
     image: ir.Value,
     sizes: dict[str, ir.Value],
 ) -> ir.Value:
-    """Shares of values at learned offsets from a box's centre, in maps of several sizes.
+    """Shares of values at learned offsets from a box's centre or a point, in maps of several sizes.
 
-    x (B,Q,W), boxes (B,Q,4), image (B,S,W) of all levels, rows and columns of each -> y (B,Q,W).
+    x (B,Q,W), boxes (B,Q,4) or points (B,Q,2), image (B,S,W) of all levels, their sizes -> y (B,Q,W). A size
+    is the rows and columns of a level.
     """
     op, heads, points = g.op, spec.num_heads, spec.levels * spec.points
 
@@ -29,11 +30,17 @@ def deformable_attention(
         return op.CastLike(op.Constant(value_float=value), x)
 
     offsets = op.Reshape(linear(True, g / "offsets", x), ints(0, 0, heads, points, 2))
-    offsets = op.Div(offsets, number(float(spec.points)))  # (B, Q, N, L*P, 2)
-    boxes = op.Unsqueeze(references, ints(2, 3))  # (B, Q, 1, 1, 4)
-    centre = op.Slice(boxes, ints(0), ints(2), ints(4))  # (B, Q, 1, 1, 2)
-    extent = op.Slice(boxes, ints(2), ints(4), ints(4))
-    locations = op.Add(centre, op.Mul(op.Mul(offsets, extent), number(spec.scale)))
+    if spec.boxes:
+        offsets = op.Div(offsets, number(float(spec.points)))  # (B, Q, N, L*P, 2)
+        boxes = op.Unsqueeze(references, ints(2, 3))  # (B, Q, 1, 1, 4)
+        centre = op.Slice(boxes, ints(0), ints(2), ints(4))  # (B, Q, 1, 1, 2)
+        extent = op.Slice(boxes, ints(2), ints(4), ints(4))
+        locations = op.Add(centre, op.Mul(op.Mul(offsets, extent), number(spec.scale)))
+    else:
+        turned = [op.Gather(size, ints(1, 0)) for size in sizes.values()]
+        steps = op.Concat(*(op.Expand(size, ints(spec.points, 2)) for size in turned), axis=0)  # (L*P, 2)
+        offsets = op.Div(offsets, op.CastLike(steps, x))  # (B, Q, N, L*P, 2)
+        locations = op.Add(op.Unsqueeze(references, ints(2, 3)), offsets)
     locations = op.Sub(op.Mul(locations, number(2.0)), number(1.0))
     queries = op.Shape(x, start=1, end=2)
     shape = op.Concat(ints(-1), queries, ints(points, 2), axis=0)

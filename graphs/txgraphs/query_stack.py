@@ -40,23 +40,31 @@ def query_layer(
     """
     op, sizes = g.op, (layers.num_heads, spec.hidden_size)
 
-    def before(name: str) -> ir.Value:
+    def before(name: str, x: ir.Value) -> ir.Value:
         return norm(spec.norm, g / f"{name}_norm", x) if spec.pre_norm else x
 
-    def after(name: str, read: ir.Value) -> ir.Value:
+    def after(name: str, x: ir.Value, read: ir.Value) -> ir.Value:
         total = op.Add(x, read)
         return total if spec.pre_norm else norm(spec.norm, g / f"{name}_norm", total)
 
-    inner = before("attention")
-    query, of_itself = op.Add(inner, positions), mask if image is None else None
-    x = after("attention", separate_attention(*sizes, g / "attention", query, query, inner, of_itself))
-    if image is not None:
-        query = op.Add(before("cross_attention"), positions)
+    def of_image(x: ir.Value) -> ir.Value:
+        if image is None:
+            return x
+        query = op.Add(before("cross_attention", x), positions)
         placed = op.Add(image, image_positions)
         read = separate_attention(*sizes, g / "cross_attention", query, placed, image, mask)
-        x = after("cross_attention", read)
+        return after("cross_attention", x, read)
+
+    if spec.crossed_first:
+        x = of_image(x)
+    inner = before("attention", x)
+    query, of_itself = op.Add(inner, positions), mask if image is None else None
+    x = after("attention", x, separate_attention(*sizes, g / "attention", query, query, inner, of_itself))
+    if not spec.crossed_first:
+        x = of_image(x)
     network = FeedForwardSpec(spec.hidden_size, layers.intermediate_size, spec.activation)
-    y = after("feed_forward", feed_forward(network, g / "feed_forward", before("feed_forward")))
+    inner = feed_forward(network, g / "feed_forward", before("feed_forward", x))
+    y = after("feed_forward", x, inner)
     return y
 
 
@@ -121,6 +129,13 @@ def seen_places(real, x):
     shape = op.Concat(one, one, op.Shape(x, start=1, end=2), one, axis=0)
     mask = op.Expand(flat, shape)
     return mask
+
+
+@script(domain, default_opset=op)
+def of_every_row(weight, x):
+    """weight (Q,W), x (B,...) -> the weight for each row (B,Q,W)."""
+    y = op.Expand(weight, op.Concat(op.Shape(x, end=1), op.Shape(weight), axis=0))
+    return y
 
 
 @script(domain, default_opset=op)

@@ -1,5 +1,6 @@
 """Attention to a few points near a reference (Zhu et al. 2021, 4.1)."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import grid_sample
 
@@ -8,7 +9,7 @@ from txmodels.linear import Linear
 
 
 class DeformableAttention(nn.Module):
-    """Shares of values at learned offsets from a box's centre, in maps of several sizes."""
+    """Shares of values at learned offsets from a box's centre or a point, in maps of several sizes."""
 
     def __init__(self, spec: DeformableAttentionSpec):
         super().__init__()
@@ -20,12 +21,19 @@ class DeformableAttention(nn.Module):
         self.o = Linear(width, width)
 
     def forward(self, x: Tensor, references: Tensor, image: Tensor, sizes: dict[str, Tensor]) -> Tensor:
-        """x (B,Q,W), boxes (B,Q,4), image (B,S,W) of all levels, rows and columns of each -> y (B,Q,W)."""
+        """x (B,Q,W), boxes (B,Q,4) or points (B,Q,2), image (B,S,W) of all levels, their sizes -> y (B,Q,W).
+
+        A size is the rows and columns of a level.
+        """
         spec, heads = self.spec, self.spec.num_heads
         rows, points = x.shape[0] * heads, spec.levels * spec.points
-        offsets = self.offsets(x).unflatten(2, (heads, points, 2)) / spec.points  # (B, Q, N, L*P, 2)
-        centre, extent = references[:, :, None, None].chunk(2, dim=4)  # (B, Q, 1, 1, 2)
-        locations = centre + offsets * extent * spec.scale
+        offsets = self.offsets(x).unflatten(2, (heads, points, 2))  # (B, Q, N, L*P, 2)
+        if spec.boxes:
+            centre, extent = references[:, :, None, None].chunk(2, dim=4)  # (B, Q, 1, 1, 2)
+            locations = centre + offsets / spec.points * extent * spec.scale
+        else:
+            steps = torch.cat([size.flip(0).expand(spec.points, 2) for size in sizes.values()])  # (L*P, 2)
+            locations = references[:, :, None, None] + offsets / steps.to(x)
         grid = (2 * locations - 1).transpose(1, 2).flatten(0, 1)  # (B*N, Q, L*P, 2)
         shares = self.shares(x).unflatten(2, (heads, points)).softmax(3)  # (B, Q, N, L*P)
         shares = shares.transpose(1, 2).reshape(rows, 1, -1, points)  # (B*N, 1, Q, L*P)

@@ -22,7 +22,7 @@ class QueryLayer(nn.Module):
 
     def __init__(self, spec: QueryBlockSpec, layers: QueryLayersSpec, crossed: bool):
         super().__init__()
-        self.pre_norm, width = spec.pre_norm, spec.hidden_size
+        self.pre_norm, self.crossed_first, width = spec.pre_norm, spec.crossed_first, spec.hidden_size
         self.attention = SeparateAttention(width, layers.num_heads, width)
         self.attention_norm = Norm(spec.norm)
         self.cross_attention = SeparateAttention(width, layers.num_heads, width) if crossed else None
@@ -42,18 +42,33 @@ class QueryLayer(nn.Module):
 
         The mask is (B,1,S,S), or with a map (B,1,S,T).
         """
+        if self.crossed_first:
+            x = self._of_image(x, positions, mask, image, image_positions)
         inner = self._before(self.attention_norm, x)
         of_itself = mask if image is None else None
         x = self._after(
             self.attention_norm, x + self.attention(inner + positions, inner + positions, inner, of_itself)
         )
-        if image is not None and self.cross_attention is not None:
-            inner = self._before(self.cross_attention_norm, x)
-            placed = image if image_positions is None else image + image_positions
-            read = self.cross_attention(inner + positions, placed, image, mask)
-            x = self._after(self.cross_attention_norm, x + read)
+        if not self.crossed_first:
+            x = self._of_image(x, positions, mask, image, image_positions)
         y = x + self.feed_forward(self._before(self.feed_forward_norm, x))
         return self._after(self.feed_forward_norm, y)
+
+    def _of_image(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        image: Tensor | None,
+        image_positions: Tensor | None,
+    ) -> Tensor:
+        """Attention to a map, if there is one."""
+        if image is None or self.cross_attention is None:
+            return x
+        inner = self._before(self.cross_attention_norm, x)
+        placed = image if image_positions is None else image + image_positions
+        read = self.cross_attention(inner + positions, placed, image, mask)
+        return self._after(self.cross_attention_norm, x + read)
 
     def _before(self, norm: nn.Module | None, x: Tensor) -> Tensor:
         """The input of a sublayer."""

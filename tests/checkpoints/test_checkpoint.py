@@ -350,6 +350,10 @@ UNSUPPORTED = [
     ("maskformer", {"decoder_config": {"auxiliary_loss": True}}, "auxiliary_loss=True is not supported"),
     ("maskformer", {"use_auxiliary_loss": True}, "use_auxiliary_loss=True is not supported"),
     ("maskformer", {"architectures": ["MaskFormerModel"]}, "its queries are no result of a task"),
+    ("mask2former", {"common_stride": 8}, "common_stride=8 is not supported"),
+    ("mask2former", {"feature_strides": [4, 8, 16, 16]}, "feature_strides=[4, 8, 16, 16] is not supported"),
+    ("mask2former", {"backbone_config": {"out_features": ["stage4"]}}, "out_features of backbone_config is"),
+    ("mask2former", {"architectures": ["Mask2FormerModel"]}, "its queries are no result of a task"),
     ("swinv2", {"use_absolute_embeddings": True}, "use_absolute_embeddings=True"),
     ("dinov2_with_registers", {"apply_layernorm": False}, "apply_layernorm=False"),
     *(

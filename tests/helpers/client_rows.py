@@ -141,7 +141,7 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
         return {"pixel_values": noise.standard_normal((batch, 3, 48, 36), np.float32)}
     if row.model_type == "glpn":
         return {"pixel_values": noise.standard_normal((batch, 3, 64, 96), np.float32)}
-    if row.model_type in ("swin", "swinv2", "segformer", "maskformer"):
+    if row.model_type in ("swin", "swinv2", "segformer", "maskformer", "mask2former"):
         return {"pixel_values": noise.standard_normal((batch, 3, 47, 40), np.float32)}
     if row.task == DESCRIBE:
         return {"pixel_values": images, "decoder_input_ids": ids_of((batch, 5))}

@@ -115,3 +115,58 @@ def unnormed_join(model):
     body = function(model, "object_masks_head")
     norm = next(one for one in body.node if one.op_type.startswith("group_norm"))
     become(norm, "Identity", norm.input[0])
+
+
+def whole_maps(model):
+    """Queries that see all places, not those within their masks."""
+    seen = node(function(model, "within_masks"), "GreaterOrEqual")
+    become(seen, "LessOrEqual", seen.input[0], seen.input[0])
+
+
+def outside_of_masks(model):
+    """Queries that see the places outside of their masks."""
+    seen = node(function(model, "within_masks"), "GreaterOrEqual")
+    become(seen, "Less", *seen.input)
+
+
+def nearest_of_masks(model):
+    """Masks that are not interpolated, but read at the nearest place."""
+    set_attribute(node(function(model, "bilinear"), "Resize"), "mode", "nearest")
+
+
+def rows_for_columns_of_points(model):
+    """Points whose rows are columns."""
+    body = function(model, "centres")
+    pairs = node(body, "Concat", -1)
+    pairs.input[:] = pairs.input[::-1]
+
+
+def corners_of_places(model):
+    """Points in the corners of places, not in their centres."""
+    through(function(model, "centres"), "half", "Mul", 0.0)
+
+
+def unscaled_offsets(model):
+    """Offsets from points that are not shares of a map."""
+    body = _starting(model, "deformable_attention")
+    scaled = node(body, "Div")
+    become(scaled, "Identity", scaled.input[0])
+
+
+def maps_without_level(model):
+    """Maps that queries read without the learned vector of their resolution."""
+    body = function(model, "masked_queries_head")
+    added = node(body, "Add")
+    become(added, "Identity", added.input[0])
+
+
+def coarsest_alone(model):
+    """Every layer reads the coarsest map."""
+    layers = [one for one in function(model, "masked_queries_head").node if "query_layer" in one.op_type]
+    layers[1].input[2:5] = layers[0].input[2:5]
+
+
+def first_masks_again(model):
+    """The first masks in place of those of a later layer's queries."""
+    calls = [one for one in function(model, "masked_queries_head").node if one.op_type == "within_masks"]
+    calls[3].input[0] = calls[0].input[0]

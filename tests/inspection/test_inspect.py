@@ -50,7 +50,9 @@ ELSEWHERE |= {"sam": -115}  # a mask as a prompt
 # The same, with frequencies that training leaves; and memories of other images.
 ELSEWHERE |= {"sam2": -115 + 2 * 8, "sam2_video": -115 + 2 * 8 - 171_321}
 ELSEWHERE |= {"segformer": 2 * 18}  # the mean and the variance of a batch norm
-ELSEWHERE |= {"maskformer": -2 * 96}  # the norm of Swin's last hidden state, which nothing reads
+ELSEWHERE |= dict.fromkeys(
+    ("maskformer", "mask2former"), -2 * 96
+)  # the norm of Swin's last hidden state, which nothing reads
 ELSEWHERE |= {"wav2vec2-bert": -48}
 ELSEWHERE |= {"parakeet_ctc": 2 * 2 * 48}  # means and variances of batch norms, which training counts
 # The same, less a convolution for positions that the original leaves out, and what training masks with.

@@ -579,6 +579,10 @@ ENCODERS = [
         lambda m: m.segment(IMAGE),
     ),
     (Row("vitpose", "VitPoseForPoseEstimation", "pose-estimation"), lambda m: m.pose(IMAGE)),
+    (
+        Row("mask2former", "Mask2FormerForUniversalSegmentation", "image-segmentation"),
+        lambda m: m.segment(IMAGE),
+    ),
     (Row("sam", "SamModel", "mask-generation"), lambda m: m.masks(IMAGE, {"points": [[1, 2]]})),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.embed_image(IMAGE)),
     (Row("clip", "CLIPModel", "zero-shot-image-classification"), lambda m: m.match(IMAGE, ["a", "b"])),
@@ -607,6 +611,7 @@ def without_processors(model):
                     boxed=(shape[1], shape[2]),
                     boxed_values=lambda source, boxes, shape=shape: zeros(shape, boxes),
                     on_white=False,
+                    mask_size=None,
                 )
             if name in ("input_values", "input_features"):
                 features = partial(zeros, shape)

@@ -20,7 +20,7 @@ from txexport.errors import InputError, UnsupportedError, shown
 # Families without a table of positions, or whose graphs interpolate it: the checkpoint stays unchanged.
 ANY_SIZE = (
     *("dinov2", "dinov2_with_registers", "dinov3_vit", "yolos", "swin", "swinv2", "depth_anything"),
-    *("segformer", "glpn", "maskformer", "detr", "table-transformer", "rt_detr", "rt_detr_v2"),
+    *("segformer", "glpn", "maskformer", "mask2former", "detr", "table-transformer", "rt_detr", "rt_detr_v2"),
 )
 LEARNED = ("cls_token", "distillation_token", "class_embedding")  # vectors before the patches
 # The projection of patches, and the table of positions, of ViT and of CLIP.

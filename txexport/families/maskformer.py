@@ -1,6 +1,8 @@
 """MaskFormer (Cheng et al. 2021): queries that read the maps of Swin, and a mask of each."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import UnsupportedError
@@ -46,26 +48,29 @@ QUERIES = "model.transformer_module"
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(use_auxiliary_loss=False)
-    stack = _backbone(config)
+    stack = backbone(config, SWIN_BASE)
     masks = _masks(config, tuple(stage.hidden_size for stage in stack.stages))
     head = HeadSpec(HeadKind.MASKS, tied=False, bias=True, labels=config.labels() + 1, masks=masks)
     return EncoderSpec(encoder=stack, head=head)
 
 
-def _backbone(config: Config) -> StagedStackSpec:
-    """Swin whose windows are always shifted, with norms of the maps that are read."""
-    backbone = config.table("backbone_config")
-    backbone = backbone if backbone.values else backbone.with_defaults(**SWIN_BASE)
-    if backbone.values.get("model_type") != "maskformer-swin":
-        backbone = backbone.with_defaults(model_type="swin")
-        backbone.expect(model_type="swin")
-    backbone.expect(use_absolute_embeddings=False)
-    stages = tuple(_stage(stage) for stage in swin.stages(backbone))
+def backbone(config: Config, otherwise: Mapping[str, Any]) -> StagedStackSpec:
+    """Swin whose windows are always shifted, with norms of the maps.
+
+    `otherwise` are its values where config.json has none.
+    """
+    network = config.table("backbone_config")
+    network = network if network.values else network.with_defaults(**otherwise)
+    if network.values.get("model_type") != "maskformer-swin":
+        network = network.with_defaults(model_type="swin")
+        network.expect(model_type="swin")
+    network.expect(use_absolute_embeddings=False)
+    stages = tuple(_stage(stage) for stage in swin.stages(network))
     if len(stages) != STAGES:
         raise UnsupportedError(
             f"{config.path}: backbone_config has {len(stages)} stages; expected {STAGES}, whose maps are read"
         )
-    return StagedStackSpec(swin.patch_grid(backbone), stages)
+    return StagedStackSpec(swin.patch_grid(network), stages)
 
 
 def _stage(stage: StageSpec) -> StageSpec:

@@ -39,7 +39,8 @@ def reads_stages(spec: ModelSpec) -> bool:
     """Tell whether a head reads the maps of all stages."""
     if not isinstance(spec, EncoderSpec):
         return False
-    return any((spec.head.stages, spec.head.masks, spec.head.object_masks))
+    head = spec.head
+    return any((head.stages, head.masks, head.object_masks, head.masked_queries))
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:

@@ -9,8 +9,9 @@ from txexport.errors import SpecError, positive
 class DeformableAttentionSpec:
     """Attention of vectors to `points` places of each of `levels` maps (Zhu et al. 2021, 4.1).
 
-    A vector's reference is a box; each of `num_heads` heads reads places between the centres of pixels, at
-    learned offsets from the box's centre. An offset of `points` is `scale` times the box's width or height.
+    A vector's reference is a box, or without `boxes` a point; each of `num_heads` heads reads places between
+    the centres of pixels, at learned offsets from the point or the box's centre. An offset of `points` is
+    `scale` times the box's width or height; from a point, one of 1 is a place of a map.
     """
 
     hidden_size: int
@@ -18,6 +19,7 @@ class DeformableAttentionSpec:
     levels: int
     points: int
     scale: float = 0.5
+    boxes: bool = True
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "levels", "points", "scale")

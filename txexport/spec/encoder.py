@@ -8,7 +8,6 @@ from txexport.spec.boxes import BoxesSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
-from txexport.spec.masks import MasksSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.pose import PoseSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
@@ -92,7 +91,9 @@ class EncoderSpec:
         if self.head.boxes is not None:
             self._check_boxes(self.head.boxes)
         if self.head.masks is not None:
-            self._check_masks(self.head.masks)
+            self._check_maps(self.head.masks.pyramid.sizes)
+        if self.head.masked_queries is not None:
+            self._check_maps(self.head.masked_queries.pyramid.sizes)
         if self.head.object_masks is not None:
             self._check_object_masks(self.head.object_masks)
         if self.vector is not None:
@@ -157,14 +158,14 @@ class EncoderSpec:
                 "each"
             )
 
-    def _check_masks(self, masks: MasksSpec) -> None:
-        """Raise SpecError where the stack has no stages, or others."""
+    def _check_maps(self, read: tuple[int, ...]) -> None:
+        """Raise SpecError where the stack has no stages, or others than those whose maps are read."""
         stages = self.encoder.stages if isinstance(self.encoder, StagedStackSpec) else ()
         sizes = tuple(stage.hidden_size for stage in stages)
-        if not stages or sizes != masks.pyramid.sizes:
+        if not stages or sizes != read:
             raise SpecError(
-                f"EncoderSpec: masks of maps of {masks.pyramid.sizes} channels, but stages of {sizes}; "
-                "expected one map for each stage"
+                f"EncoderSpec: masks of maps of {read} channels, but stages of {sizes}; expected one map for "
+                "each stage"
             )
 
     def _check_object_masks(self, masks: ObjectMasksSpec) -> None:

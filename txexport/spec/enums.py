@@ -79,6 +79,7 @@ class HeadKind(StrEnum):
     DEPTH = "depth"  # every pixel: its depth; Ranftl et al. 2021
     SEGMENTS = "segments"  # every pixel: scores of labels; Long et al. 2015
     MASKS = "masks"  # every query: labels and a mask; Cheng et al. 2021
+    MASKED_QUERIES = "masked_queries"  # the same, by masked attention; Cheng et al. 2022
     OBJECT_MASKS = "object_masks"  # every query: labels, a box and a mask; Carion et al. 2020, 4.4
     POSE = "pose"  # heat maps of points; Tompson et al. 2014
     SPANS = "spans"  # every token: how well a span starts and ends there

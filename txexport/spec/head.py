@@ -9,6 +9,7 @@ from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.layer import FeedForwardSpec
+from txexport.spec.masked_queries import MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
@@ -24,6 +25,7 @@ OF_KINDS = {  # fields that one kind of head has
     "depth": HeadKind.DEPTH,
     "segments": HeadKind.SEGMENTS,
     "masks": HeadKind.MASKS,
+    "masked_queries": HeadKind.MASKED_QUERIES,
     "object_masks": HeadKind.OBJECT_MASKS,
     "pose": HeadKind.POSE,
 }
@@ -69,6 +71,7 @@ class HeadSpec:
     pose: PoseSpec | None = None
     masks: MasksSpec | None = None
     object_masks: ObjectMasksSpec | None = None
+    masked_queries: MaskedQueriesSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")

@@ -25,11 +25,15 @@ class QueryLayersSpec:
 
 @dataclass(frozen=True)
 class QueryBlockSpec:
-    """The norm and the activation of layers; norms follow sublayers, or with `pre_norm` precede them."""
+    """The norm and the activation of layers; norms follow sublayers, or with `pre_norm` precede them.
+
+    With `crossed_first`, vectors attend to the map before they attend to one another.
+    """
 
     norm: NormSpec
     activation: Activation
     pre_norm: bool = False
+    crossed_first: bool = False
 
     @property
     def hidden_size(self) -> int:

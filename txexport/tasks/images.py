@@ -54,9 +54,10 @@ ROWS = (
         ("segment",),
         auto_classes={
             "maskformer": "AutoModelForUniversalSegmentation",
+            "mask2former": "AutoModelForUniversalSegmentation",
             "detr": "AutoModelForImageSegmentation",
         },
-        other_heads=(HeadKind.MASKS, HeadKind.OBJECT_MASKS),
+        other_heads=(HeadKind.MASKS, HeadKind.MASKED_QUERIES, HeadKind.OBJECT_MASKS),
     ),
     Task(
         "pose-estimation",

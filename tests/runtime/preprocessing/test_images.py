@@ -98,7 +98,7 @@ def test_settings(kind, name, tmp_path):
         return
     edge = kind in ("YolosImageProcessor", "DetrImageProcessor") and name == "an edge"
     lone = name in ("an edge", "one number", "one number an edge")
-    divided = kind == "MaskFormerImageProcessor" and (lone or name == "one number a square")
+    divided = kind.startswith("Mask") and (lone or name == "one number a square")
     if edge or divided or (kind == "RTDetrImageProcessor" and lone):
         with pytest.raises(UnsupportedError, match="expected height and width, or shortest_edge and longest"):
             Images(tmp_path)

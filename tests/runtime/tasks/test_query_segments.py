@@ -54,11 +54,21 @@ class Segmenter:
 
 def maskformer():
     """MaskFormer of random weights whose queries differ, and whose scores are not all alike."""
-    model = tiny_checkpoint.build("maskformer", num_labels=LABELS)
+    model = tiny_checkpoint.build("maskformer", num_labels=LABELS, fpn_feature_size=64)
     with torch.no_grad():
         model.class_predictor.weight *= 16
         model.model.transformer_module.queries_embedder.weight *= 12
         model.mask_embedder.layers[-1].layers[0].weight *= 12
+    return model
+
+
+def mask2former():
+    """Mask2Former, as above."""
+    model = tiny_checkpoint.build("mask2former", num_labels=LABELS, feature_size=64)
+    with torch.no_grad():
+        model.class_predictor.weight *= 8
+        model.model.transformer_module.queries_features.weight *= 12
+        model.model.transformer_module.decoder.mask_predictor.mask_embedder.layers[-1].layers[0].weight *= 8
     return model
 
 
@@ -84,6 +94,11 @@ def segmenter(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def masked_segmenter(tmp_path_factory):
+    return segmenter_of(mask2former(), "Mask2Former", PROCESSORS["shorter edge"], tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
 def detr_segmenter(tmp_path_factory):
     return segmenter_of(detr(), "Detr", PROCESSORS["shorter edge"], tmp_path_factory)
 
@@ -103,6 +118,14 @@ def segmenter_of(original, kind, settings, tmp_path_factory):
 def test_segments_equal_the_pipeline(kind, rules, segmenter, photographs):
     """At the size of each image; labels, scores and masks."""
     most = most_equal(kind, rules, segmenter, photographs)
+    assert most > (1 if rules or kind == "semantic" else 0)
+
+
+@pytest.mark.parametrize(("kind", "rules"), ASKED)
+def test_segments_of_mask2former_equal_the_pipeline(kind, rules, masked_segmenter, photographs):
+    """Its masks are interpolated to 384 by 384 pixels before they are read."""
+    assert masked_segmenter.model.bundle.files.images.mask_size == (384, 384)
+    most = most_equal(kind, rules, masked_segmenter, photographs)
     assert most > (1 if rules or kind == "semantic" else 0)
 
 

@@ -24,6 +24,7 @@ ROWS = {
     "glpn": ("GLPNImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 31}),
     "segformer": ("SegformerImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
     "maskformer": ("MaskFormerImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 8}),
+    "mask2former": ("Mask2FormerImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 8}),
     "detr": ("DetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": False}),
     "rt_detr": ("RTDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": True}),
     "yolos": ("YolosImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),

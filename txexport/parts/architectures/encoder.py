@@ -11,7 +11,7 @@ from txexport.parts import stacks
 from txexport.parts.architectures import _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.cases import EncoderCase
-from txexport.parts.heads import depth, head_of, masks, object_masks, pose, segments
+from txexport.parts.heads import depth, head_of, masked_queries, masks, object_masks, pose, segments
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
@@ -94,6 +94,10 @@ class Encoder:
             return replace(readout, every=False, operations=work)
         if spec.head.masks is not None and isinstance(stack, StagedStackSpec):
             work = masks.operations(spec.head.masks, spec.head.labels, stack.grids(stack.embedding.grid))
+            return replace(readout, every=False, operations=work)
+        if spec.head.masked_queries is not None and isinstance(stack, StagedStackSpec):
+            grids = stack.grids(stack.embedding.grid)
+            work = masked_queries.operations(spec.head.masked_queries, spec.head.labels, grids)
             return replace(readout, every=False, operations=work)
         if spec.head.object_masks is not None and isinstance(stack, QueryStackSpec):
             work = object_masks.operations(spec.head.object_masks, spec.head.labels, stack.embedding.grids)

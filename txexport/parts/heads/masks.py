@@ -79,17 +79,18 @@ def _pyramid(pyramid: PixelPyramidSpec) -> Shapes:
     """The convolutions of the coarsest map, of finer ones and of sums, each with a norm, and the last one."""
     *finer, coarsest = pyramid.sizes
     width = pyramid.norm.size
-    shapes = under("stem", _normed(coarsest, 3, pyramid.norm))
+    shapes = under("stem", normed_convolution(coarsest, 3, pyramid.norm))
     for number, size in enumerate(reversed(finer)):
-        shapes |= under(f"sides.{number}", _normed(size, 1, pyramid.norm))
+        shapes |= under(f"sides.{number}", normed_convolution(size, 1, pyramid.norm))
     for number in range(len(finer)):
-        shapes |= under(f"convolutions.{number}", _normed(width, 3, pyramid.norm))
+        shapes |= under(f"convolutions.{number}", normed_convolution(width, 3, pyramid.norm))
     return shapes | {"project.weight": (pyramid.size, width, 3, 3), "project.bias": (pyramid.size,)}
 
 
-def _normed(inputs: int, kernel: int, norm: GroupNormSpec) -> Shapes:
-    """A convolution without a bias, and its norm."""
+def normed_convolution(inputs: int, kernel: int, norm: GroupNormSpec, bias: bool = False) -> Shapes:
+    """A convolution, with a bias or without, and its norm."""
     convolution: Shapes = {"convolution.weight": (norm.size, inputs, kernel, kernel)}
+    convolution |= {"convolution.bias": (norm.size,)} if bias else {}
     return convolution | {"norm.weight": (norm.size,), "norm.bias": (norm.size,)}
 
 

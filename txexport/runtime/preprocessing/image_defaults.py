@@ -142,6 +142,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "MaskFormerImageProcessor": PLAIN | MASKFORMER,
     "GLPNImageProcessor": PLAIN | GLPN,
     "VitPoseImageProcessor": PLAIN | VITPOSE,
+    "Mask2FormerImageProcessor": PLAIN | MASKFORMER,
     "SamImageProcessor": PLAIN | SAM,
     "Sam2ImageProcessor": PLAIN | SAM2,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
@@ -154,13 +155,17 @@ BOUNDED = {
     "DetrImageProcessor": Rounding(),
     "RTDetrImageProcessor": Rounding(),
     "MaskFormerImageProcessor": Rounding(up=True),
+    "Mask2FormerImageProcessor": Rounding(up=True),
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
+# Processors that interpolate logits of masks first, to this height and width.
+MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
     "MaskFormerImageProcessor",
+    "Mask2FormerImageProcessor",
     "VitPoseImageProcessor",
     "GLPNImageProcessor",
     "YolosImageProcessor",
@@ -191,6 +196,7 @@ BY_MODEL = {
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",
     "maskformer": "MaskFormerImageProcessor",
+    "mask2former": "Mask2FormerImageProcessor",
     "sam": "SamImageProcessor",
     "sam2": "Sam2ImageProcessor",
     "sam2_video": "Sam2ImageProcessor",

@@ -13,7 +13,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Prepared, Source, several
 from txexport.runtime.tasks.detection import check_threshold
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
-from txexport.runtime.tasks.interpolation import between
+from txexport.runtime.tasks.interpolation import between, bilinear
 from txexport.runtime.tasks.labels import names
 from txexport.runtime.tasks.query_segments import Rules, instances, label_scores, panoptic
 from txexport.support.arguments import check_count
@@ -71,17 +71,26 @@ def segment(
         batch = sources[first : first + batch_size]
         for image, outputs in each_output(bundle, batch):
             memory.check(f"masks of {image.width} x {image.height} pixels", 8 * image.width * image.height)
-            parts = _parts(image, outputs, kind, rules)
+            parts = _parts(image, outputs, kind, rules, bundle.files.images.mask_size)
             results.append([{"label": labels[at], "score": score, "mask": mask} for at, score, mask in parts])
         tell(first + len(batch), len(sources))
     return results if several(images) else results[0]
 
 
 def _parts(
-    image: Prepared, outputs: Mapping[str, np.ndarray], kind: str, rules: Rules
+    image: Prepared,
+    outputs: Mapping[str, np.ndarray],
+    kind: str,
+    rules: Rules,
+    mask_size: tuple[int, int] | None,
 ) -> list[tuple[int, float | None, np.ndarray]]:
-    """The number of the label, the score and the pixels (H,W) of each part of an image."""
+    """The number of the label, the score and the pixels (H,W) of each part of an image.
+
+    Logits of masks are interpolated to a `mask_size` first, if there is one.
+    """
     queries = _queries(outputs)
+    if queries is not None and mask_size is not None:
+        queries = queries[0], bilinear(queries[1], *mask_size)
     if kind == "semantic":
         best = likeliest(label_scores(*queries) if queries else outputs[LOGITS], image.height, image.width)
         return [(number, None, best == number) for number in np.unique(best).tolist()]
