@@ -1,10 +1,12 @@
 """Masks for points and boxes: against the processor and the model of transformers."""
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 import tiny_checkpoint
 import torch
 import transformers
+from helpers import sam2_processor
 from PIL import Image
 
 import txexport
@@ -133,6 +135,58 @@ def test_an_image_is_encoded_once(prompted, monkeypatch):
 def test_a_prompt_that_is_none(prompt, message, prompted):
     with pytest.raises(InputError, match=message):
         prompted[0].masks(photograph(20, 30), prompt)
+
+
+@pytest.mark.parametrize("model_type", ["sam", "sam2"])
+def test_graphs_for_other_clients_alone(model_type, prompted, tmp_path):
+    """They run in ONNX Runtime as they are, and in ours with what they have: three masks of each prompt."""
+    tiny_checkpoint.save(tmp_path / "in", model_type)
+    images = {"sam": prompted[2].image_processor, "sam2": sam2_processor.processor(size=96)}[model_type]
+    images.save_pretrained(tmp_path / "in")
+    for only in ("hub", "native"):
+        txexport.export(tmp_path / "in", tmp_path / only, only=only)
+    native, others = (txexport.load(tmp_path / only, device="cpu") for only in ("native", "hub"))
+    image, prompts = photograph(53, 37), PROMPTS[:2] + PROMPTS[-1:]
+    prompts = prompts if model_type == "sam" else [*prompts, PROMPTS[2]]
+    for expected, answer in zip(native.masks(image, prompts), others.masks(image, prompts), strict=True):
+        assert len(answer) == len(expected) == 3
+        for one, other in zip(answer, expected, strict=True):
+            assert abs(one["score"] - other["score"]) < 1e-5
+            assert (one["mask"] != other["mask"]).mean() < 1e-3
+    numbers = {"points_per_side": 3, "min_score": 0.0, "min_stability": 0.0}
+    pairs = zip(native.all_masks(image, **numbers), others.all_masks(image, **numbers), strict=True)
+    assert all(abs(one["score"] - other["score"]) < 1e-5 for one, other in pairs)
+    with pytest.raises(InputError, match="no mask for clear prompts; its graphs are for other clients"):
+        others.masks(image, prompts, several_masks=False)
+    if model_type == "sam":
+        with pytest.raises(InputError, match="takes no box; its graphs are for other clients alone"):
+            others.masks(image, PROMPTS[2])
+    encoder, decoder = (
+        ort.InferenceSession(tmp_path / "hub/onnx" / f"{name}.onnx", providers=["CPUExecutionProvider"])
+        for name in ("vision_encoder", "prompt_encoder_mask_decoder")
+    )
+    prepared = others.bundle.files.images.prepared(image)
+    encoded = dict(
+        zip(
+            [port.name for port in encoder.get_outputs()],
+            encoder.run(None, {"pixel_values": prepared.values[None]}),
+            strict=True,
+        )
+    )
+    scale = np.array([prepared.columns / 37, prepared.rows / 53])
+    feeds = {
+        "input_points": (np.array(PROMPTS[0]["points"]) * scale)[None, None].astype(np.float32),
+        "input_labels": np.ones((1, 1, 1), np.int64),
+    }
+    boxes = {"input_boxes": np.zeros((1, 0, 4), np.float32)} if model_type == "sam2" else {}
+    scores = decoder.run(["iou_scores"], encoded | feeds | boxes)[0][0, 0]
+    assert sorted(scores, reverse=True) == pytest.approx(
+        [one["score"] for one in native.masks(image, PROMPTS[0])], abs=1e-5
+    )
+    assert (
+        txexport.inspect(tmp_path / "hub").parameters.total
+        == txexport.inspect(tmp_path / "in").parameters.total
+    )
 
 
 def test_prompts_of_another_number_of_images(prompted):

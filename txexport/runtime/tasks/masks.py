@@ -30,6 +30,7 @@ from txexport.support.progress import Progress, counting
 AT_ONCE = 64  # prompts that the decoder reads together
 FIELDS = ("points", "labels", "box")
 NO_BOX = np.zeros((0, 4), np.float32)
+AGAIN = "its graphs are for other clients alone: export it again without --only hub"
 
 
 class Prompt(TypedDict, total=False):
@@ -94,6 +95,8 @@ def masks(
     check_task(bundle, "masks")
     check_count("batch_size", batch_size)
     check_flag("several_masks", several_masks)
+    if not several_masks and _for_others(bundle):
+        raise InputError(f"{bundle.folder} has no mask for clear prompts; {AGAIN}, or ask for several masks")
     many, sources, tell = several(images), as_sources(images), counting(progress)
     of_images: Sequence[Any] = prompts if many else [prompts]  # type: ignore[assignment]
     if not isinstance(of_images, Sequence) or len(of_images) != len(sources):
@@ -170,15 +173,31 @@ def _alike(numbers: Sequence[Numbers], most: int) -> Iterator[list[int]]:
 
 
 def decoded(bundle: LoadedBundle, image: Prepared, numbers: Sequence[Numbers]) -> Mapping[str, np.ndarray]:
-    """iou_scores (1,P,M) and pred_masks (1,P,M,h,w) of prompts with one number of points and of boxes."""
+    """iou_scores (1,P,M) and pred_masks (1,P,M,h,w) of prompts with one number of points and of boxes.
+
+    Graphs for other clients lack the first mask, of which the score and the logits are 0 then.
+    """
     encoded, decoder = _encoded(bundle, image), bundle.sessions[roles.MASK_DECODER]
+    others, boxes = _for_others(bundle), {}
+    pairs = [(one.points, one.labels) for one in numbers]
     if INPUT_BOXES in decoder.inputs:
-        pairs = [(one.points, one.labels) for one in numbers]
         boxes = {INPUT_BOXES: np.concatenate([one.box for one in numbers])[None]}
-    else:
-        pairs, boxes = [one.with_corners for one in numbers], {}
+    elif not others:
+        pairs = [one.with_corners for one in numbers]
+    elif len(numbers[0].box):
+        raise InputError(f"{bundle.folder} takes no box; {AGAIN}, or give points alone")
     points, labels = (np.stack(part)[None] for part in zip(*pairs, strict=True))
-    return finite(decoder.run({**encoded, INPUT_POINTS: points, INPUT_LABELS: labels, **boxes}))
+    result = finite(decoder.run({**encoded, INPUT_POINTS: points, INPUT_LABELS: labels, **boxes}))
+    if not others:
+        return result
+    first = {name: np.zeros_like(result[name][:, :, :1]) for name in (IOU_SCORES, PRED_MASKS)}
+    every = {name: np.concatenate([one, result[name]], axis=2) for name, one in first.items()}
+    return {**result, **every}
+
+
+def _for_others(bundle: LoadedBundle) -> bool:
+    """Tell whether the graphs are those of other clients."""
+    return bundle.manifest.form.only == "hub"
 
 
 def _encoded(bundle: LoadedBundle, image: Prepared) -> Mapping[str, np.ndarray]:
