@@ -44,9 +44,8 @@ ELSEWHERE |= {"data2vec-audio": -48}
 ELSEWHERE |= dict.fromkeys(("detr", "table-transformer"), 3145)  # a backbone that training leaves
 # Batch norms that training leaves and statistics of the others, less scores of earlier layers and of noise.
 ELSEWHERE |= dict.fromkeys(("rt_detr", "rt_detr_v2"), 968 - 2 * (16 * 2 + 2) - 3 * 16)
-ELSEWHERE |= {"sam": -115}  # a mask as a prompt
-# The same, with frequencies that training leaves; and memories of other images.
-ELSEWHERE |= {"sam2": -115 + 2 * 8, "sam2_video": -115 + 2 * 8 - 171_321}
+# Frequencies that training leaves, and memories of other images.
+ELSEWHERE |= {"sam2": 2 * 8, "sam2_video": 2 * 8 - 171_321}
 ELSEWHERE |= {"segformer": 2 * 18}  # the mean and the variance of a batch norm
 ELSEWHERE |= {"maskformer": -2 * 96}  # the norm of Swin's last hidden state, which nothing reads
 ELSEWHERE |= {"wav2vec2-bert": -48}

@@ -46,6 +46,7 @@ from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionS
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.map_neck import MapNeckSpec
+from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
@@ -146,6 +147,7 @@ __all__ = [
     "LowRankAttentionSpec",
     "MapNeckSpec",
     "MaskDecoderSpec",
+    "MaskPromptSpec",
     "MaskedAttentionSpec",
     "MasksSpec",
     "MediaStackSpec",
