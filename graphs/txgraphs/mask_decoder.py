@@ -27,7 +27,7 @@ def mask_decoder(
 
     image and positions (B,W,R,C), prompts (B,P,N,W) -> masks (B,P,M,4R,4C), scores (B,P,M). With
     object_score, `maps` has finer (B,W/4,2R,2C) and finest (B,W/8,4R,4C) of the image, and objects (B,P,1)
-    follow.
+    follow. dense (B,Q,W,R,C) of it is of masks as prompts, where has_masks (B,Q) is 1.
     """
     op, gelu, doubling = g.op, activation(Activation.GELU), {"kernel_shape": [2, 2], "strides": [2, 2]}
     tokens_of = ["object_token"] * spec.object_score + ["score_token", "mask_tokens"]
@@ -37,7 +37,11 @@ def mask_decoder(
     )
     tokens = g.call(with_learned, learned, prompts)  # (B*P, T, W)
     shape = op.Constant(value_ints=[1, -1, 1, 1])
-    plain = g.call(of_each, op.Add(image, op.Reshape(g.weight("no_mask.weight"), shape)), prompts)
+    no_mask = op.Reshape(g.weight("no_mask.weight"), shape)
+    if "dense" in maps:
+        plain = g.call(of_each_prompted, image, no_mask, maps["dense"], maps["has_masks"], prompts)
+    else:
+        plain = g.call(of_each, op.Add(image, no_mask), prompts)
     x, y = two_way(spec.layers, g / "layers", tokens, plain, g.call(of_each, positions, prompts))
     grid = g.call(as_map, y, image)  # (B*P, W, R, C)
     doubled = op.ConvTranspose(grid, g.weight("upscale.weight"), g.weight("upscale.bias"), **doubling)
@@ -121,6 +125,21 @@ def of_each(image, prompts):
     """image (B,W,R,C), prompts (B,P,N,W) -> the image's places for each group (B*P,S,W)."""
     flat = op.Reshape(image, op.Constant(value_ints=[0, 0, -1]))
     cells = op.Unsqueeze(op.Transpose(flat, perm=[0, 2, 1]), op.Constant(value_ints=[1]))  # (B, 1, S, W)
+    shape = op.Concat(op.Shape(prompts, end=2), op.Shape(cells, start=2), axis=0)
+    y = op.Reshape(
+        op.Expand(cells, shape), op.Concat(op.Constant(value_ints=[-1]), op.Shape(cells, start=2), axis=0)
+    )
+    return y
+
+
+@script(domain, default_opset=op)
+def of_each_prompted(image, no_mask, dense, has_masks, prompts):
+    """As `of_each`, with dense (B,Q,W,R,C) where has_masks (B,Q) is 1, and elsewhere no_mask (1,W,1,1)."""
+    masked = op.Greater(has_masks, op.CastLike(op.Constant(value_int=0), has_masks))
+    chosen = op.Where(op.Unsqueeze(masked, op.Constant(value_ints=[2, 3, 4])), dense, no_mask)
+    sums = op.Unsqueeze(image, op.Constant(value_ints=[1])) + chosen  # (B, Q, W, R, C)
+    flat = op.Reshape(sums, op.Constant(value_ints=[0, 0, 0, -1]))
+    cells = op.Transpose(flat, perm=[0, 1, 3, 2])  # (B, Q, S, W)
     shape = op.Concat(op.Shape(prompts, end=2), op.Shape(cells, start=2), axis=0)
     y = op.Reshape(
         op.Expand(cells, shape), op.Concat(op.Constant(value_ints=[-1]), op.Shape(cells, start=2), axis=0)

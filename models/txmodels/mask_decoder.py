@@ -50,11 +50,13 @@ class MaskDecoder(nn.Module):
         prompts: Tensor,
         finer: Tensor | None = None,
         finest: Tensor | None = None,
+        dense: Tensor | None = None,
+        has_masks: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """image and positions (B,W,R,C), prompts (B,P,N,W) -> masks (B,P,M,4R,4C), scores (B,P,M).
 
         With object_score, finer (B,W/4,2R,2C) and finest (B,W/8,4R,4C) are maps of the image, and objects
-        (B,P,1) follow.
+        (B,P,1) follow. dense (B,Q,W,R,C) is of masks as prompts, where has_masks (B,Q) is 1.
         """
         (count, groups), (rows, columns) = prompts.shape[:2], image.shape[2:]
         tokens_of = [self.score_token, self.mask_tokens]
@@ -62,7 +64,12 @@ class MaskDecoder(nn.Module):
         learned, first_mask = torch.cat([token.weight for token in tokens_of]), len(tokens_of) - 1
         first = learned.expand(count, groups, -1, -1)
         tokens = torch.cat([first, prompts], dim=2).flatten(0, 1)  # (B*P, T, W)
-        plain = (image + self.no_mask.weight[..., None, None])[:, None].expand(-1, groups, -1, -1, -1)
+        no_mask = self.no_mask.weight[..., None, None]  # (1, W, 1, 1)
+        if dense is None or has_masks is None:
+            plain = (image + no_mask)[:, None].expand(-1, groups, -1, -1, -1)
+        else:
+            prompted = torch.where(has_masks[..., None, None, None] > 0, dense, no_mask)
+            plain = (image[:, None] + prompted).expand(-1, groups, -1, -1, -1)
         cells = positions[:, None].expand_as(plain)
         x, y = self.layers(
             tokens, plain.flatten(0, 1).flatten(2).mT, cells.flatten(0, 1).flatten(2).mT

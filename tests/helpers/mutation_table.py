@@ -532,6 +532,9 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         masks.linear_upscaling,
         masks.scores_of_the_first_mask,
         masks.drop_no_mask,
+        masks.masks_are_none,
+        masks.linear_masks,
+        masks.unnormed_masks,
     ),
     ("sam2", None, "vision_encoder"): (
         hiera.means_of_squares,

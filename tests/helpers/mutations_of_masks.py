@@ -95,6 +95,24 @@ def scores_of_the_first_mask(model):
 
 def drop_no_mask(model):
     """Places without the vector that stands for no mask."""
-    body = function(model, "mask_decoder")
-    added = node(body, "Add")
-    become(added, "Identity", added.input[0])
+    body = function(model, "of_each_prompted")
+    through(body, next(name for name in body.input if name == "no_mask"), "Mul", 0.0)
+
+
+def masks_are_none(model):
+    """Masks that are not read."""
+    set_constant(constant(function(model, "of_each_prompted"), 0), 1)
+
+
+def linear_masks(model):
+    """Masks whose last convolution reads what is not activated."""
+    body = function(model, "mask_prompt")
+    last = next(one for one in reversed(body.node) if one.op_type == "gelu")
+    become(last, "Identity", last.input[0])
+
+
+def unnormed_masks(model):
+    """Masks whose first convolution has no norm behind it."""
+    body = function(model, "mask_prompt")
+    norm = next(one for one in body.node if one.op_type.startswith("norm"))
+    become(norm, "Identity", norm.input[0])

@@ -19,7 +19,7 @@ from txmodels.mask_decoder import MaskDecoder, of_image, stable_first
 from txmodels.query_pooling import PooledAttention, QueryPooling, largest
 
 from txexport.errors import SpecError
-from txexport.parts.architectures.promptable import operations
+from txexport.parts.architectures._mask_decoder import operations
 from txexport.parts.inputs import input_of
 from txexport.spec import (
     Activation,

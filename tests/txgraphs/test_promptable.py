@@ -8,6 +8,7 @@ import pytest
 import torch
 import txgraphs.grid_attention
 import txgraphs.mask_decoder
+import txgraphs.mask_prompt
 import txgraphs.neck
 import txgraphs.prompts
 import txgraphs.separate_attention
@@ -17,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from txmodels.grid_attention import GridAttention
 from txmodels.mask_decoder import MaskDecoder
+from txmodels.mask_prompt import MaskPrompt
 from txmodels.neck import Neck
 from txmodels.prompts import Frequencies, Prompts
 from txmodels.separate_attention import SeparateAttention
@@ -24,8 +26,8 @@ from txmodels.two_way import TwoWay, TwoWayLayer
 
 from txexport.contracts.names import ABSENT, NO_POINT
 from txexport.errors import SpecError
-from txexport.parts.architectures.promptable import operations
-from txexport.spec import GridAttentionSpec, MaskDecoderSpec, NeckSpec, NormSpec, TwoWaySpec
+from txexport.parts.architectures._mask_decoder import mask_prompt, operations
+from txexport.spec import GridAttentionSpec, MaskDecoderSpec, MaskPromptSpec, NeckSpec, NormSpec, TwoWaySpec
 from txexport.spec.attention_parameters import attention
 from txexport.spec.enums import Activation
 
@@ -125,6 +127,29 @@ def test_mask_decoder(groups, points, score_layers):
     assert scores.shape == (B, groups, 4)
 
 
+@pytest.mark.parametrize(("count", "groups"), [(1, 1), (1, 3), (3, 3)])
+def test_mask_decoder_with_masks(count, groups):
+    """One for all groups, or one for each, of which some are none."""
+    maps = {"dense": random(B, count, W, 3, 5), "has_masks": torch.arange(B * count).reshape(B, count) % 2}
+    values = random(B, W, 3, 5), random(B, W, 3, 5), random(B, groups, 2, W)
+    module = MaskDecoder(DECODER)
+    masks, _ = check(module, partial(txgraphs.mask_decoder.mask_decoder, DECODER), *values, **maps)
+    plain, _ = module(*values)
+    read = maps["has_masks"].expand(B, groups).bool()
+    same = torch.isclose(torch.from_numpy(masks), plain, atol=1e-5).flatten(2).all(dim=2)
+    assert torch.equal(same, ~read)
+
+
+@pytest.mark.parametrize("act", [Activation.GELU, Activation.RELU])
+@pytest.mark.parametrize("channels", [4, 16])
+def test_mask_prompt(channels, act):
+    spec = MaskPromptSpec(channels, act, 1e-6)
+    module = MaskPrompt(spec, W)
+    assert shapes(module) == mask_prompt(spec, W)
+    [dense] = check(module, partial(txgraphs.mask_prompt.mask_prompt, spec), random(B, 3, 12, 20))
+    assert dense.shape == (B, 3, W, 3, 5)
+
+
 def test_operations_are_those_that_pytorch_counts():
     """Of one group of two points."""
     module = MaskDecoder(DECODER).requires_grad_(False)
@@ -143,6 +168,7 @@ def test_operations_are_those_that_pytorch_counts():
         (lambda: replace(LAYERS, reduction=3), "expected a multiple"),
         (lambda: replace(DECODER, masks=1), "masks is 1"),
         (lambda: replace(DECODER, score_layers=1), "score_layers is 1"),
+        (lambda: MaskPromptSpec(6, Activation.GELU, 1e-6), "channels is 6, expected a multiple of 4"),
         (lambda: replace(DECODER, norm=NormSpec(5, 1e-6)), "norm is 5 wide"),
     ],
 )

@@ -257,7 +257,7 @@ class Manifest:
             raise InputError(f"the bundle has no {name}, only {', '.join(self.formats)}; export with --dtype")
         form = dataclasses.replace(self.form, dtypes=[name])
         graphs = [graph.file for graph in self.formats[name].hub.values()]
-        graphs = graphs or [roles.hub_path(roles.MODEL, dtype=DTYPES[name].suffix)]
+        graphs.append(roles.hub_path(roles.MODEL, dtype=DTYPES[name].suffix))  # of graphs without their own
         paths = {roles.data_path(graph) for graph in graphs}
         data = {path: file for path, file in self.data.items() if path in paths}
         return dataclasses.replace(self, formats={name: self.formats[name]}, form=form, data=data)

@@ -33,6 +33,8 @@ INPUT_LABELS = "input_labels"  # (B,P,N)
 NO_POINT, ABSENT = -1, -10  # labels of what is no point, and of padding
 CORNERS = 2, 3  # labels of a box's corners; a point outside of an object has 0, one in it 1
 INPUT_BOXES = "input_boxes"  # (B,P,4): left, top, right, bottom
+INPUT_MASKS = "input_masks"  # (B,Q,4R,4C): logits of a mask for each group of prompts, or one for all
+HAS_MASKS = "has_input_masks"  # (B,Q): 1 where there is such a mask, 0 where its numbers are not read
 
 # Outputs
 LAST_HIDDEN_STATE = "last_hidden_state"  # (B,S,W)
@@ -81,6 +83,7 @@ NUM_HEADS, HEAD_DIM = "num_heads", "head_dim"  # of a graph that takes any
 NUM_CHOICES = "num_choices"
 POINT_BATCH_SIZE = "point_batch_size"  # groups of prompts, each of one object
 LABEL_BATCH_SIZE = "label_batch_size"  # the same where points may be of one group, and none
+MASK_BATCH_SIZE = "mask_batch_size"
 NUM_POINTS, NUM_BOXES = "num_points", "num_boxes"
 NUM_QUERIES = "num_queries"  # texts that are compared with an image
 HEIGHT, WIDTH = "height", "width"

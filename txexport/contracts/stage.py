@@ -40,6 +40,8 @@ OF_INPUT = {
     names.INPUT_POINTS: PROMPTS,
     names.INPUT_LABELS: PROMPTS,
     names.INPUT_BOXES: PROMPTS,
+    names.INPUT_MASKS: PROMPTS,
+    names.HAS_MASKS: PROMPTS,
 }
 SOURCES = frozenset({*OF_INPUT.values(), GENERATED})
 

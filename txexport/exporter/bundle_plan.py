@@ -134,26 +134,33 @@ class DtypePlan:
                     contract = with_outputs(contract, tuple(self.options.outputs))
                 self.hub.append(PlannedGraph(path, role, contract, dtype.name))
         asked = {graph.path: _uses(self.spec, graph.contract)[graph.role] for graph in self.graphs}
-        check_balance(set().union(*asked.values()), whole.weights.keys())
-        self.weights = whole.weights
-        self.formats = formats_of(whole.weights, asked.values(), dtype)
+        read = set().union(*asked.values())
+        check_balance(read | self._of_ours(), whole.weights.keys())
+        self.weights = {name: weight for name, weight in whole.weights.items() if name in read}
+        self.formats = formats_of(self.weights, asked.values(), dtype)
         if dtype.stored:
-            own_integers = checkpoint_integers(checkpoint, whole.weights, asked.values())
+            own_integers = checkpoint_integers(checkpoint, self.weights, asked.values())
             widened = self.options.widened and not dtype.rounds_blocks
             self.formats |= {name: one.wide if widened else one for name, one in own_integers.items()}
         if whole.options.keep:
-            wide = formats_of(whole.weights, asked.values(), DTYPES[DEFAULT])
-            self.formats |= {name: wide[name] for name in matching(whole.weights, whole.options.keep)}
+            wide = formats_of(self.weights, asked.values(), DTYPES[DEFAULT])
+            self.formats |= {name: wide[name] for name in matching(self.weights, whole.options.keep)}
         self.calibrated = self._calibrated(whole.integers)
         self.data: dict[str, WeightFile] = {}
         for path, held in self._homes(asked).items():
-            own_weights = {name: weight for name, weight in whole.weights.items() if name in held}
+            own_weights = {name: weight for name, weight in self.weights.items() if name in held}
             self.data[path] = WeightFile(path, checkpoint, own_weights, self.formats, self.calibrated)
 
     @property
     def graphs(self) -> list[PlannedGraph]:
         """Every graph."""
         return [*self.native, *self.hub]
+
+    def _of_ours(self) -> set[str]:
+        """The parameters that graphs for other clients alone leave out, as those that read a mask."""
+        if self.options.only != "hub":
+            return set()
+        return set().union(*_uses(self.spec, of_cache(self.options.cache)).values())
 
     @property
     def int4(self) -> dict[str, tuple[str, Int4]]:

@@ -9,6 +9,7 @@ from txexport.spec import (
     FeedForwardSpec,
     GridAttentionSpec,
     MaskDecoderSpec,
+    MaskPromptSpec,
     NeckSpec,
     NormPlacement,
     NormSpec,
@@ -33,6 +34,16 @@ VISION = {
     "global_attn_indexes": [2, 5, 8, 11],
 }
 DECODER = {"num_hidden_layers": 2, "num_attention_heads": 8, "hidden_size": 256, "mlp_dim": 2048}
+MASK_PROMPT = {
+    f"mask_prompt.{ours}.*": f"prompt_encoder.mask_embed.{theirs}.*"
+    for ours, theirs in (
+        ("halve", "conv1"),
+        ("halve_norm", "layer_norm1"),
+        ("halve_again", "conv2"),
+        ("halve_again_norm", "layer_norm2"),
+        ("project", "conv3"),
+    )
+}
 PARTS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"}
 
 
@@ -55,6 +66,7 @@ def spec(config: Config, task: str, names: TensorNames) -> PromptableSpec:
         neck=NeckSpec(stack.hidden_size, NormSpec(size, EPS)),
         decoder=_decoder(decoder.with_defaults(**DECODER)),
         frequencies=vision.integer("num_pos_feats", 128),
+        mask_prompt=mask_prompt(prompts),
     )
 
 
@@ -92,6 +104,12 @@ def _vision(config: Config) -> StagedStackSpec:
         )
         blocks.append(BlockSpec(attention, network, norm, NormPlacement.PRE))
     return StagedStackSpec(patches, (StageSpec(tuple(blocks), layers),))
+
+
+def mask_prompt(config: Config) -> MaskPromptSpec:
+    """The part of the prompt encoder that reads a mask."""
+    channels, eps = config.integer("mask_input_channels", 16), config.number("layer_norm_eps", EPS)
+    return MaskPromptSpec(channels, config.activation("hidden_act", "gelu"), eps)
 
 
 def layers_of(config: Config, key: str) -> list[int]:
@@ -139,12 +157,13 @@ def table(spec: PromptableSpec) -> Table:
         ),
         "prompts.none.weight": "prompt_encoder.not_a_point_embed.weight",
         "decoder.no_mask.weight": "prompt_encoder.no_mask_embed.weight",
+        **MASK_PROMPT,
         **_vision_rules("vision.layers.{i}", "vision_encoder.layers.{i}"),
         **decoder_rules(spec.decoder),
     }
     for label in range(4):
         rules[f"prompts.labels.{label}.weight"] = f"prompt_encoder.point_embed.{label}.weight"
-    return Table(rules, NAMING, ("prompt_encoder.mask_embed.*",))
+    return Table(rules, NAMING)
 
 
 def _vision_rules(layer: str, source: str) -> Rules:

@@ -93,6 +93,7 @@ def spec(config: Config, task: str, names: TensorNames) -> PromptableSpec:
         neck=MapNeckSpec(widths, size, finer),
         decoder=_decoder(config.table("mask_decoder_config").with_defaults(**sam.DECODER)),
         frequencies=size // 2,
+        mask_prompt=sam.mask_prompt(prompts),
     )
 
 
@@ -218,6 +219,7 @@ def table(spec: PromptableSpec) -> Table:
             "shared_image_embedding.positional_embedding",
             also=("prompt_encoder.shared_embedding.positional_embedding",),
         ),
+        **sam.MASK_PROMPT,
         "prompts.none.weight": "prompt_encoder.not_a_point_embed.weight",
         "decoder.no_mask.weight": "prompt_encoder.no_mask_embed.weight",
         "decoder.object_token.weight": "mask_decoder.obj_score_token.weight",
@@ -237,7 +239,7 @@ def table(spec: PromptableSpec) -> Table:
             ours, theirs = f"vision.mergings.{number}", f"{backbone}.blocks.{block}"
             rules |= _layer_rules(ours, theirs) | {f"{ours}.project.*": f"{theirs}.proj.*"}
             block += 1
-    return Table(rules | _decoder_rules(spec.decoder), NAMING, ("prompt_encoder.mask_embed.*", *OF_VIDEOS))
+    return Table(rules | _decoder_rules(spec.decoder), NAMING, OF_VIDEOS)
 
 
 def _layer_rules(layer: str, source: str) -> Rules:

@@ -37,13 +37,14 @@ class DescribedCase(DualEncoderCase):
 
 @dataclass(frozen=True)
 class PromptCase:
-    """Images, and for each of them groups of points with labels, and a box for each group or none."""
+    """Images, and for each of them groups of points with labels, and maybe a box or a mask for each group."""
 
     name: str
     pixel_values: np.ndarray  # (B, channels, height, width)
     input_points: np.ndarray  # (B, P, N, 2)
     input_labels: np.ndarray  # (B, P, N)
     input_boxes: np.ndarray | None = None  # (B, P, 4)
+    input_masks: np.ndarray | None = None  # (B, P, 4R, 4C): logits
 
 
 @dataclass(frozen=True)

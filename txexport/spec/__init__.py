@@ -47,6 +47,7 @@ from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionS
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.map_neck import MapNeckSpec
+from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.model import ModelSpec
@@ -154,6 +155,7 @@ __all__ = [
     "LowRankAttentionSpec",
     "MapNeckSpec",
     "MaskDecoderSpec",
+    "MaskPromptSpec",
     "MaskedAttentionSpec",
     "MaskedQueriesSpec",
     "MasksSpec",

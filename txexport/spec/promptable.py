@@ -6,6 +6,7 @@ from typing import ClassVar
 from txexport.errors import SpecError, positive
 from txexport.spec.enums import Activation, Architecture
 from txexport.spec.map_neck import MapNeckSpec
+from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.stack import StackSpec
@@ -125,7 +126,8 @@ class PromptableSpec:
     """An encoder of images, and a decoder of masks for prompts (Kirillov et al. 2023, 3).
 
     Images have the size of `vision`'s embedding. Points are encoded by `frequencies` random ones, shared with
-    the image's places (Tancik et al. 2020, 3.2). A neck of maps gives finer ones too, for a
+    the image's places (Tancik et al. 2020, 3.2). With `mask_prompt`, a mask is a prompt
+    too. A neck of maps gives finer ones too, for a
     decoder with `object_score`.
     """
 
@@ -133,6 +135,7 @@ class PromptableSpec:
     neck: NeckSpec | MapNeckSpec
     decoder: MaskDecoderSpec
     frequencies: int
+    mask_prompt: MaskPromptSpec | None = None
 
     architecture: ClassVar[Architecture] = Architecture.PROMPTABLE
     alignment: ClassVar[None] = None

@@ -14,6 +14,7 @@ from txgraphs._graph import Graph
 from txgraphs.architectures._model import Build, Signatures, Values
 from txgraphs.map_neck import map_neck
 from txgraphs.mask_decoder import mask_decoder
+from txgraphs.mask_prompt import mask_prompt
 from txgraphs.neck import neck
 from txgraphs.prompts import frequencies, prompts
 from txgraphs.stack import Given
@@ -72,15 +73,19 @@ def _masks(spec: PromptableSpec, graph: Graph, inputs: Values, all_masks: bool) 
     _, height, width = spec.vision.embedding.shape
     relative = graph.call(relative_points((height, width)), points)
     vectors = prompts(graph / "prompts", frequencies(graph / "frequencies", relative), labels)
+    dense = {}
+    if spec.mask_prompt is not None and all_masks:
+        dense["dense"] = mask_prompt(spec.mask_prompt, graph / "mask_prompt", inputs[names.INPUT_MASKS])
+        dense["has_masks"] = inputs[names.HAS_MASKS]
     if decoder.object_score:
         finest, finer, features = image
         decoder = decoder if all_masks else replace(decoder, stability=None)  # the first mask is left out
         positions = graph.call(of_every_image, _positions(spec, graph), features)
         outputs = mask_decoder(
-            decoder, graph / "decoder", features, positions, vectors, finer=finer, finest=finest
+            decoder, graph / "decoder", features, positions, vectors, finer=finer, finest=finest, **dense
         )
     else:
-        outputs = mask_decoder(decoder, graph / "decoder", *image, vectors)
+        outputs = mask_decoder(decoder, graph / "decoder", *image, vectors, **dense)
     masks, scores, *objects = outputs
     if not all_masks:
         masks, scores = (graph.call(without_first, part) for part in (masks, scores))

@@ -11,6 +11,7 @@ from txexport.parts import check_outputs
 from txexport.spec import Cache, MapNeckSpec, PromptableSpec
 from txmodels.map_neck import MapNeck
 from txmodels.mask_decoder import MaskDecoder
+from txmodels.mask_prompt import MaskPrompt
 from txmodels.neck import Neck
 from txmodels.prompts import Frequencies, Prompts
 from txmodels.stack import Given
@@ -28,6 +29,9 @@ class PromptableModel(nn.Module):
         self.neck = MapNeck(spec.neck) if isinstance(spec.neck, MapNeckSpec) else Neck(spec.neck)
         self.frequencies = Frequencies(spec.frequencies)
         self.prompts = Prompts(2 * spec.frequencies)
+        self.mask_prompt = None
+        if spec.mask_prompt is not None:
+            self.mask_prompt = MaskPrompt(spec.mask_prompt, 2 * spec.frequencies)
         self.decoder = MaskDecoder(spec.decoder)
 
     def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
@@ -49,7 +53,8 @@ class PromptableModel(nn.Module):
     def masks(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Places of an image, and input_points (B,P,N,2) in pixels with input_labels (B,P,N).
 
-        Beside several maps, boxes (B,P,4), or none, (B,0,4), follow the points.
+        Beside several maps, boxes (B,P,4), or none, (B,0,4), follow the points. There may be input_masks
+        (B,Q,4R,4C), one for all groups or each, and has_input_masks (B,Q), which tells where one is read.
         -> iou_scores (B,P,M), pred_masks (B,P,M,4R,4C) of all masks, and object_score_logits (B,P,1).
         """
         points, labels = inputs[names.INPUT_POINTS], inputs[names.INPUT_LABELS]
@@ -63,7 +68,11 @@ class PromptableModel(nn.Module):
         _, height, width = self.spec.vision.embedding.shape
         coordinates = (points + 0.5) / points.new_tensor([width, height])
         prompts = self.prompts(self.frequencies(coordinates), labels)
-        masks, scores, *objects = self.decoder(features, positions, prompts, *maps)
+        dense: dict[str, Tensor] = {}
+        if self.mask_prompt is not None and names.INPUT_MASKS in inputs:
+            dense["dense"] = self.mask_prompt(inputs[names.INPUT_MASKS])
+            dense["has_masks"] = inputs[names.HAS_MASKS]
+        masks, scores, *objects = self.decoder(features, positions, prompts, *maps, **dense)
         result = {names.IOU_SCORES: scores, names.PRED_MASKS: masks}
         return result | dict(zip((names.OBJECT_SCORES,), objects, strict=False))
 
@@ -73,14 +82,21 @@ class PromptableModel(nn.Module):
         input_points: Tensor,
         input_labels: Tensor,
         input_boxes: Tensor | None = None,
+        input_masks: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Images, points with labels, and boxes (B,P,4) or None -> the outputs of both graphs."""
-        image = self.images(pixel_values)
+        """Images, points with labels, boxes (B,P,4) and masks (B,P,4R,4C) or None -> both graphs' outputs."""
+        inputs = self.images(pixel_values)
+        image = dict(inputs)
+        if input_masks is not None:
+            inputs |= {
+                names.INPUT_MASKS: input_masks,
+                names.HAS_MASKS: input_labels.new_ones(*input_masks.shape[:2]),
+            }
         if not self.spec.decoder.object_score:
-            return image | self.masks(image | _all_points(input_points, input_labels, input_boxes))
+            return image | self.masks(inputs | _all_points(input_points, input_labels, input_boxes))
         boxes = input_points.new_zeros(len(input_points), 0, 4) if input_boxes is None else input_boxes
         points = {names.INPUT_POINTS: input_points, names.INPUT_LABELS: input_labels}
-        return image | self.masks(image | points | {names.INPUT_BOXES: boxes})
+        return image | self.masks(inputs | points | {names.INPUT_BOXES: boxes})
 
 
 def grid_coordinates(grid: tuple[int, int]) -> Tensor:

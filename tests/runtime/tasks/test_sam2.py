@@ -52,6 +52,8 @@ def of_transformers(original, processor, image, prompt, several=True):
         image, input_points=points, input_labels=labels, input_boxes=boxes, return_tensors="pt"
     )
     sizes = inputs.pop("original_sizes")
+    if "mask" in prompt:
+        inputs["input_masks"] = torch.from_numpy(prompt["mask"])[None, None]
     with torch.inference_mode():
         outputs = original(**inputs, multimask_output=several)
     [masks] = processor.post_process_masks(outputs.pred_masks, sizes, binarize=False)
@@ -80,6 +82,21 @@ def test_masks_equal_transformers(size, several, prompted):
     assert unlike
 
 
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]} x {0[1]}".format)
+def test_a_mask_is_a_prompt(size, prompted):
+    model, original, processor = prompted
+    image = photograph(*size)
+    first = model.masks(image, PROMPTS[0], with_logits=True)
+    mask = first[0]["logits"] * np.float32(300)
+    prompts = [prompt | {"mask": mask} for prompt in PROMPTS[:5]]
+    for prompt, answer in zip(prompts, model.masks(image, prompts), strict=True):
+        expected = of_transformers(original, processor, image, prompt)
+        for one, (score, logits) in zip(answer, expected, strict=True):
+            assert abs(one["score"] - score) < 1e-5
+            near = np.abs(logits) < 1e-4 * np.abs(logits).max()
+            assert (one["mask"] == (logits > 0))[~near].all()
+
+
 def test_boxes_alone_as_transformers_js_gives_them(prompted):
     """Points and labels of no length, those of one group where there are several boxes."""
     model, *_ = prompted
@@ -95,6 +112,8 @@ def test_boxes_alone_as_transformers_js_gives_them(prompted):
                 "input_points": np.zeros((1, groups, 0, 2), np.float32),
                 "input_labels": labels,
                 "input_boxes": boxes,
+                "input_masks": np.zeros((1, 1, 24, 24), np.float32),
+                "has_input_masks": np.zeros((1, 1), np.int64),
             }
         )
         for groups in (1, 2)

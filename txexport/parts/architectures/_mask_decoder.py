@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from txexport.spec import FeedForwardSpec, MaskDecoderSpec, TwoWaySpec
+from txexport.spec import FeedForwardSpec, MaskDecoderSpec, MaskPromptSpec, TwoWaySpec
 from txexport.spec.parameters import dense_feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
 
@@ -92,3 +92,18 @@ def _narrow(spec: TwoWaySpec, reduction: int) -> Shapes:
     for name in ("q", "k", "v"):
         shapes |= under(name, linear(width, inner, True))
     return shapes | under("o", linear(inner, width, True))
+
+
+def mask_prompt(spec: MaskPromptSpec, width: int) -> Shapes:
+    """The three convolutions, and the norms behind the first two."""
+    quarter = spec.channels // 4
+    return {
+        "halve.weight": (quarter, 1, 2, 2),
+        "halve.bias": (quarter,),
+        **under("halve_norm", norm(spec.norm)),
+        "halve_again.weight": (spec.channels, quarter, 2, 2),
+        "halve_again.bias": (spec.channels,),
+        **under("halve_again_norm", norm(spec.second_norm)),
+        "project.weight": (width, spec.channels, 1, 1),
+        "project.bias": (width,),
+    }

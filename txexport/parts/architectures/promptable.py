@@ -11,7 +11,7 @@ from txexport.contracts.names import ABSENT, CORNERS, NO_POINT
 from txexport.contracts.stage import ONCE, GraphFacts, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
-from txexport.parts.architectures._mask_decoder import mask_decoder, of_one, operations
+from txexport.parts.architectures._mask_decoder import mask_decoder, mask_prompt, of_one, operations
 from txexport.parts.architectures._necks import neck
 from txexport.parts.architectures._necks import operations as of_neck
 from txexport.parts.architectures.encoder import check_no_cache
@@ -20,6 +20,8 @@ from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Skipped, View
 from txexport.spec import MapNeckSpec, PromptableSpec
 from txexport.spec.shapes import Shapes, under
+
+MASKED = "two images, points and a mask each"
 
 
 class Promptable:
@@ -34,8 +36,8 @@ class Promptable:
     def signatures(self, spec: PromptableSpec, contract: Contract) -> dict[str, Signature]:
         """Places of an image; points with labels, and boxes beside several maps; scores and masks.
 
-        Other clients' graph leaves the mask for unambiguous prompts out. Without boxes, it adds a point that
-        is none.
+        Other clients' graph leaves the mask for unambiguous prompts out, and takes no masks. Without boxes,
+        it adds a point that is none.
         """
         check_no_cache(spec, contract)
         image, groups = _image(spec), (names.BATCH_SIZE, names.POINT_BATCH_SIZE)
@@ -48,6 +50,10 @@ class Promptable:
             labels = ints(names.INPUT_LABELS, *groups, names.NUM_POINTS)
             points = points[0], labels, floats(names.INPUT_BOXES, names.BATCH_SIZE, names.NUM_BOXES, 4)
         masks, (rows, columns) = spec.decoder.masks - contract.hub, spec.grid
+        if spec.mask_prompt is not None and not contract.hub:
+            every = names.BATCH_SIZE, names.MASK_BATCH_SIZE
+            dense = floats(names.INPUT_MASKS, *every, 4 * rows, 4 * columns), ints(names.HAS_MASKS, *every)
+            points = *points, *dense
         outputs: tuple[Port, ...] = (
             floats(names.IOU_SCORES, *groups, masks),
             floats(names.PRED_MASKS, *groups, masks, 4 * rows, 4 * columns),
@@ -86,6 +92,8 @@ class Promptable:
         for label in range(CORNERS[1] + 1):
             shapes[f"prompts.labels.{label}.weight"] = (1, size)
         shapes["prompts.none.weight"] = (1, size)
+        if spec.mask_prompt is not None:
+            shapes |= under("mask_prompt", mask_prompt(spec.mask_prompt, size))
         return shapes | under("decoder", mask_decoder(spec.decoder))
 
     def shared(self, spec: PromptableSpec) -> Mapping[str, str]:
@@ -101,10 +109,12 @@ class Promptable:
         cells = [math.prod(grid) for grid in spec.vision.grids(spec.vision.embedding.grid)]
         note = f"{spec.decoder.masks} masks of {4 * rows} x {4 * columns}"
         decoder = operations(spec.decoder, rows * columns) - of_one(spec.decoder)
+        masked = [] if spec.mask_prompt is None else [Readout("mask_prompt", "of no mask")]
         return (
             Readout("neck", f"{width:,} numbers a place", operations=of_neck(spec.neck, cells)),
             Readout("frequencies"),
             Readout("prompts"),
+            *masked,
             Readout("decoder", note, operations=decoder),
         )
 
@@ -141,6 +151,11 @@ class Promptable:
         ):
             skipped = view.hub and not spec.decoder.object_score
             yield Skipped(case.name, "graphs for other clients take points alone") if skipped else case
+        if spec.mask_prompt is not None:
+            rows, columns = spec.grid
+            logits = random.standard_normal((2, 1, 4 * rows, 4 * columns), np.float32) * 8
+            case = PromptCase(MASKED, images, points(2, 1, 2), labels.repeat(2, axis=2), input_masks=logits)
+            yield Skipped(case.name, "graphs for other clients take no masks") if view.hub else case
 
     def text_case(self, spec: PromptableSpec, batch: object) -> object:
         """None reads texts."""

@@ -59,6 +59,7 @@ QUICK = frozenset(
         "three of several sizes",
         "two images, three groups of points each",
         "two images, a point and a box each",
+        "two images, points and a mask each",
     }
 )
 

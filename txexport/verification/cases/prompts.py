@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from txexport.contracts import roles
+from txexport.contracts import Port, roles
 from txexport.contracts.names import (
     CORNERS,
+    HAS_MASKS,
     INPUT_BOXES,
     INPUT_LABELS,
+    INPUT_MASKS,
     INPUT_POINTS,
     IOU_SCORES,
     NO_POINT,
@@ -29,7 +31,8 @@ def run_prompts(runner: GraphRunner, reference: Reference, case: PromptCase) -> 
     """
     points = {INPUT_POINTS: case.input_points, INPUT_LABELS: case.input_labels}
     boxes = {} if case.input_boxes is None else {INPUT_BOXES: case.input_boxes}
-    inputs = {PIXEL_VALUES: case.pixel_values} | points | boxes
+    masks = {} if case.input_masks is None else {INPUT_MASKS: case.input_masks}
+    inputs = {PIXEL_VALUES: case.pixel_values} | points | boxes | masks
     expected = reference.encode(inputs)
     encoded = runner.run(roles.IMAGE_ENCODER, **{PIXEL_VALUES: case.pixel_values})
     outcomes = [
@@ -37,12 +40,15 @@ def run_prompts(runner: GraphRunner, reference: Reference, case: PromptCase) -> 
         for name, value in encoded.items()
     ]
     decoder = runner.manifest.graphs[roles.MASK_DECODER]
-    masks = next(port.shape[2] for port in decoder.outputs if port.name == IOU_SCORES)
-    all_masks = masks == expected[IOU_SCORES].shape[2]
-    if INPUT_BOXES in [port.name for port in decoder.inputs]:
-        prompts = points | {INPUT_BOXES: np.zeros((len(case.pixel_values), 0, 4), np.float32)} | boxes
+    count = next(port.shape[2] for port in decoder.outputs if port.name == IOU_SCORES)
+    all_masks = count == expected[IOU_SCORES].shape[2]
+    ports, rows = {port.name: port for port in decoder.inputs}, len(case.pixel_values)
+    if INPUT_BOXES in ports:
+        prompts = points | {INPUT_BOXES: np.zeros((rows, 0, 4), np.float32)} | boxes
     else:
         prompts = with_corners(case) if all_masks else points
+    if INPUT_MASKS in ports:
+        prompts |= masks_of(case, ports[INPUT_MASKS])
     result = runner.run(roles.MASK_DECODER, **encoded, **prompts)
     first = 0 if all_masks else 1
     for name, value in result.items():
@@ -83,3 +89,11 @@ def with_corners(case: PromptCase) -> Arrays:
         INPUT_POINTS: np.concatenate([case.input_points, more], axis=2),
         INPUT_LABELS: np.concatenate([case.input_labels, marks], axis=2),
     }
+
+
+def masks_of(case: PromptCase, port: Port) -> Arrays:
+    """The masks of a case, or one that is not read, whose numbers are not those of none, 0."""
+    if case.input_masks is not None:
+        return {INPUT_MASKS: case.input_masks, HAS_MASKS: np.ones(case.input_masks.shape[:2], np.int64)}
+    rows, sides = len(case.pixel_values), map(int, port.shape[2:])
+    return {INPUT_MASKS: np.ones((rows, 1, *sides), np.float32), HAS_MASKS: np.zeros((rows, 1), np.int64)}

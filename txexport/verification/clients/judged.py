@@ -105,7 +105,8 @@ def reports_of_started(
             run = partial(_decoded, forward, alone=name == GENAI)
         if isinstance(case, PromptCase):
             decoder = view.graphs[roles.MASK_DECODER]
-            if case.input_boxes is not None and INPUT_BOXES not in [port.name for port in decoder.inputs]:
+            boxes = INPUT_BOXES in [port.name for port in decoder.inputs]
+            if case.input_masks is not None or (case.input_boxes is not None and not boxes):
                 continue
             run = partial(run_client, forward)
         for reference, original in request.references.items():
