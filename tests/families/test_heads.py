@@ -29,6 +29,7 @@ UNREAD = {
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("glpn", "feature-extraction"): "maps, not vectors",
+    ("siglip2", "image-classification"): "a mean of patches of any shape, which no published checkpoint has",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",

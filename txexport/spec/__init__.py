@@ -46,6 +46,7 @@ from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionS
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.model import ModelSpec
+from txexport.spec.naflex import NaflexSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
@@ -132,6 +133,7 @@ __all__ = [
     "MaskedAttentionSpec",
     "MergingSpec",
     "ModelSpec",
+    "NaflexSpec",
     "NeckSpec",
     "NormKind",
     "NormPlacement",

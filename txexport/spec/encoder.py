@@ -7,6 +7,7 @@ from txexport.errors import SpecError
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
+from txexport.spec.naflex import NaflexSpec
 from txexport.spec.pose import PoseSpec
 from txexport.spec.segments import PyramidSpec
 from txexport.spec.signal_embedding import PatchSpec
@@ -80,6 +81,8 @@ class EncoderSpec:
                 f"EncoderSpec: '{Pick.MEAN}' reads a mask, but the signal has none; expected "
                 f"'{Pick.GLOBAL_AVERAGE}'"
             )
+        if isinstance(self.encoder.embedding, NaflexSpec):
+            raise SpecError("EncoderSpec: embedding is NaflexSpec, which a DualEncoderSpec alone reads")
         if self.head.neck is not None:
             self._check_neck(self.head.neck)
         if self.head.stages:

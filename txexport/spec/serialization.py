@@ -29,6 +29,7 @@ TYPES: dict[str, type] = {
     "queries": specs.QueryStackSpec,
     "tokens": specs.EmbeddingSpec,
     "patches": specs.PatchSpec,
+    "naflex": specs.NaflexSpec,
     "resnet": specs.ResNetSpec,
     "patch_grid": specs.PatchGridSpec,
     "log_mel": specs.LogMelSpec,

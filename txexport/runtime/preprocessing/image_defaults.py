@@ -63,6 +63,7 @@ VITPOSE = {
     "image_mean": [0.485, 0.456, 0.406],
     "image_std": [0.229, 0.224, 0.225],
 }
+SIGLIP2 = {"size": None, "resample": BILINEAR, "patch_size": 16, "max_num_patches": 256}
 GLPN = {"size": None, "size_divisor": 32, "resample": BILINEAR, "do_normalize": False}
 SEGFORMER = {
     "size": {"height": 512, "width": 512},
@@ -117,6 +118,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "DPTImageProcessor": PLAIN | DPT,
     "GLPNImageProcessor": PLAIN | GLPN,
     "VitPoseImageProcessor": PLAIN | VITPOSE,
+    "Siglip2ImageProcessor": PLAIN | SIGLIP2,
     "SamImageProcessor": PLAIN | SAM,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
     "OwlViTImageProcessor": PLAIN | OWLVIT,
@@ -131,7 +133,9 @@ SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize 
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that ignore do_center_crop.
+PATCHED = {"Siglip2ImageProcessor"}  # processors that cut images into patches
 WITHOUT_CROP = {
+    "Siglip2ImageProcessor",
     "VitPoseImageProcessor",
     "GLPNImageProcessor",
     "YolosImageProcessor",
@@ -159,6 +163,7 @@ BY_MODEL = {
     "sam": "SamImageProcessor",
     "segformer": "SegformerImageProcessor",
     "vitpose": "VitPoseImageProcessor",
+    "siglip2": "Siglip2ImageProcessor",
     "glpn": "GLPNImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "dpt": "DPTImageProcessor",
