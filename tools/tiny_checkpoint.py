@@ -508,6 +508,11 @@ CLIP = {
 }
 CHINESE_CLIP = CLIP | {"text_config": BERT}
 SIGLIP = {"text_config": BERT | {"projection_size": 60}, "vision_config": CLIP["vision_config"]}
+SIGLIP2 = {
+    "text_config": BERT | {"projection_size": 60},
+    "vision_config": {key: value for key, value in CLIP["vision_config"].items() if key != "image_size"}
+    | {"num_patches": 25},
+}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -689,6 +694,7 @@ FAMILIES = {
     "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),
     "clip_vision_model": ("CLIPVisionModel", CLIP["vision_config"]),
     "siglip": ("SiglipModel", SIGLIP),
+    "siglip2": ("Siglip2Model", SIGLIP2),
     "siglip_text_model": ("SiglipTextModel", SIGLIP["text_config"]),
     "siglip_vision_model": ("SiglipVisionModel", SIGLIP["vision_config"]),
     "t5": ("T5ForConditionalGeneration", T5),

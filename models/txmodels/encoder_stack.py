@@ -98,19 +98,24 @@ class SignalEncoder(nn.Module):
             self.length_adapter = LengthAdapter(spec.length_adapter, spec.hidden_size)
 
     def forward(
-        self, signal: Tensor, attention_mask: Tensor | None = None, given: Given | None = None
+        self,
+        signal: Tensor,
+        attention_mask: Tensor | None = None,
+        given: Given | None = None,
+        spatial_shapes: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Pixels (B,channels,height,width) or a sound -> last_hidden_state (B,S,W), and its mask (B,S).
 
-        A masked stack reads the attention_mask of its signal; others return None as the mask. `given` is
-        filled with what layers give.
+        A masked stack reads the attention_mask of its signal; others return None as the mask. Patches of any
+        shape have spatial_shapes (B,2). `given` is filled with what layers give.
         """
         given, cos, sin, vectors, mask = given or Given(), None, None, None, None
         rotary, patches = self.spec.rotary, self.spec.patches
         if rotary is not None and patches is not None:
             cos, sin = patch_rotation(patches, rotary, signal)  # (B, S, R)
         if self.spec.masked:
-            x, vectors = self.embedding(signal, attention_mask)  # (B, S, W), (B, S)
+            shapes = [] if spatial_shapes is None else [spatial_shapes]
+            x, vectors = self.embedding(signal, attention_mask, *shapes)  # (B, S, W), (B, S)
         else:
             x = self.embedding(signal)  # (B, S, W)
         frames, real = x, vectors

@@ -29,6 +29,7 @@ TEXTS = [
 MODELS = {
     "LlamaTokenizer": ("llama", "mistral", None),
     "GemmaTokenizer": ("gemma", "llama"),
+    "Siglip2Tokenizer": ("siglip2",),
     "Qwen2Tokenizer": ("qwen2", "qwen3", "llama"),
     "BertTokenizer": ("bert", "roberta", "qwen2", None),
 }

@@ -33,6 +33,7 @@ UNREAD = {
     ("maskformer", "feature-extraction"): "queries, which are no result of a task",
     ("glpn", "feature-extraction"): "maps, not vectors",
     ("mask2former", "feature-extraction"): "queries, which are no result of a task",
+    ("siglip2", "image-classification"): "a mean of patches of any shape, which no published checkpoint has",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",

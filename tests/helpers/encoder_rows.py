@@ -142,6 +142,7 @@ TOWERS = [
     Row("swinv2", "Swinv2ForImageClassification", LABEL, "5 labels", LABELS),
     Row("siglip", "SiglipModel", MATCH),
     Row("siglip", "SiglipForImageClassification", LABEL, "5 labels", LABELS),
+    Row("siglip2", "Siglip2Model", MATCH),
     Row("siglip_text_model", "SiglipTextModel", FEATURES),
     Row("siglip_vision_model", "SiglipVisionModel", SEE),
     Row("siglip_vision_model", "SiglipVisionModel", SEE, "no pool", {"vision_use_head": False}),

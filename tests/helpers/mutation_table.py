@@ -21,6 +21,7 @@ from helpers import mutations_of_pyramids as pyramids
 from helpers import mutations_of_queries as queries
 from helpers import mutations_of_segment_queries as segment_queries
 from helpers import mutations_of_segments as segments
+from helpers import mutations_of_shapes as shapes
 from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
@@ -717,6 +718,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.global_as_local,
     ),
     ("clip", None, "vision_model"): (family.first_patch,),
+    ("siglip2", None, "vision_model"): (
+        shapes.rows_for_columns,
+        shapes.aliased_positions,
+        shapes.corner_positions,
+        shapes.shares_that_do_not_add_up,
+        shapes.without_positions,
+        shapes.padding_is_pooled,
+        common.drop_bias,
+    ),
     ("clip", None, "similarity_model"): (family.plain_logit_scale,),
 }
 MUTATIONS = [(*place, mutate) for place, mutates in TABLE.items() for mutate in mutates]

@@ -40,6 +40,7 @@ KINDS = {
     "OpenAIGPTTokenizer": ("letters", ["<unk>"]),
     "LlamaTokenizer": ("pieces", LLAMA),
     "GemmaTokenizer": ("pieces", ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]),
+    "Siglip2Tokenizer": ("pieces", ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]),
     "T5Tokenizer": ("unigram", ["<pad>", "</s>", "<unk>"]),
     "XLMRobertaTokenizer": ("unigram", ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]),
     "CamembertTokenizer": (

@@ -607,6 +607,7 @@ def without_processors(model):
                 image = Prepared(zeros(shape, [0])[0], *shape[1:], *shape[1:])
                 model.bundle.files.images = SimpleNamespace(
                     pixels=partial(zeros, shape),
+                    inputs=partial(zeros_by_name, name, shape),
                     prepared=lambda source, image=image: image,
                     boxed=(shape[1], shape[2]),
                     boxed_values=lambda source, boxes, shape=shape: zeros(shape, boxes),

@@ -47,6 +47,7 @@ from txexport.spec import (
     LocalAttentionSpec,
     LogMelSpec,
     ModelSpec,
+    NaflexSpec,
     NormKind,
     NormPlacement,
     NormSpec,
@@ -370,7 +371,12 @@ CONTRADICTIONS = {
     "beside text it has vision, activation": lambda: DualEncoderSpec(
         ENCODER, VISION, 6, Pick.FIRST, activation=Activation.RELU
     ),
-    "unmasked, without rotary": lambda: AttentionPoolSpec(SELF, NORM, FEED),
+    "is not causal, without window, rotary": lambda: AttentionPoolSpec(
+        dataclasses.replace(SELF, causal=True), NORM, FEED
+    ),
+    "the pool is one of attention over PatchSpec": lambda: DualEncoderSpec(
+        ENCODER, VISION, 12, Pick.FINAL, vision_pool=AttentionPoolSpec(SELF, NORM, FEED)
+    ),
     r"widths \[12, 13\] of its parts": lambda: dataclasses.replace(POOL, norm=NormSpec(13, 1e-5)),
     "DualEncoderSpec: unknown fields encoder": lambda: from_dict(
         ModelSpec,
@@ -464,6 +470,9 @@ CONTRADICTIONS = {
     "factor is 3 with a norm": lambda: PoseSpec((2,), 5, factor=3, norm=BatchNormSpec(6, 1e-5)),
     "shared_position is True with 1 tokens": lambda: PatchSpec(12, (9, 15), 5, shared_position=True),
     "border is 2 around": lambda: PatchSpec(12, (9, 15), 5, border=2),
+    "embedding is NaflexSpec, which a DualEncoderSpec alone": lambda: EncoderSpec(
+        dataclasses.replace(VISION, embedding=NaflexSpec(12, 5, 3), blocks=(BLOCK,))
+    ),
     "FusedSegmentsSpec: norm is 7 wide": lambda: FusedSegmentsSpec(FUSION, BatchNormSpec(7, 1e-5)),
     "expected four that rise": lambda: dataclasses.replace(PYRAMID, layers=(0, 1, 3, 2)),
     "expected four that rise, from 0": lambda: dataclasses.replace(PYRAMID, layers=(0, 1, 2)),

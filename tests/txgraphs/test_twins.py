@@ -1100,6 +1100,16 @@ def test_attention_pool():
     check(module, partial(txgraphs.attention_pool.attention_pool, POOL), random(B, S, W))
 
 
+def test_attention_pool_over_padding():
+    spec = replace(POOL, attention=replace(POOL.attention, unmasked=False))
+    module = txmodels.attention_pool.AttentionPool(spec)
+    mask = (torch.arange(S) < torch.arange(1, B + 1)[:, None]).long()
+    function = partial(txgraphs.attention_pool.attention_pool, spec)
+    [pooled] = check(module, function, random(B, S, W), attention_mask=mask)
+    alone_too = module(random(B, S, W)[:1, :1], mask[:1, :1])
+    assert np.abs(pooled[:1] - alone_too.detach().numpy()).max() < 1e-5
+
+
 LABELS = {"tied": False, "labels": 7}
 
 

@@ -84,6 +84,8 @@ def flat(value) -> list:
     """A case's arrays, lists and numbers, to be compared."""
     if isinstance(value, np.ndarray):
         return [value.shape, value.dtype.name, value.tobytes()]
+    if isinstance(value, dict):
+        return flat([*value.items()])
     if hasattr(value, "__dict__"):
         return flat([*vars(value).values()])
     return [flat(part) for part in value] if isinstance(value, list | tuple) else [value]

@@ -1,8 +1,8 @@
 """Seeded test cases: rows of tokens, their padding, and the steps in which a decoder reads them."""
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import ceil, log
 
 import numpy as np
@@ -28,6 +28,7 @@ class DualEncoderCase:
     attention_mask: np.ndarray  # (T, S)
     signals: np.ndarray  # (I, ...): pixels or spectrograms
     alone: bool = True
+    beside: Mapping[str, np.ndarray] = field(default_factory=dict)  # other inputs of the signals' graph
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.model import ModelSpec
+from txexport.spec.naflex import NaflexSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
@@ -162,6 +163,7 @@ __all__ = [
     "MediaStackSpec",
     "MergingSpec",
     "ModelSpec",
+    "NaflexSpec",
     "NeckSpec",
     "NormKind",
     "NormPlacement",

@@ -7,6 +7,7 @@ from txexport.errors import SpecError, positive
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.enums import Activation, Architecture, Pick
 from txexport.spec.head import AttentionPoolSpec
+from txexport.spec.naflex import NaflexSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 from txexport.spec.staged import StagedStackSpec
@@ -52,7 +53,7 @@ class DualEncoderSpec:
             )
         embedding = self.signal.embedding
         if not isinstance(self.text.embedding, EmbeddingSpec) or (
-            self.vision is not None and not isinstance(embedding, PatchSpec)
+            self.vision is not None and not isinstance(embedding, PatchSpec | NaflexSpec)
         ):
             read = f"{type(self.text.embedding).__name__} and {type(embedding).__name__}"
             raise SpecError(
@@ -74,6 +75,12 @@ class DualEncoderSpec:
             raise SpecError(
                 f"DualEncoderSpec: images are {self.signal.hidden_size} wide, their pool {pool.norm.size}, "
                 f"vectors {self.size}; expected one width, since nothing projects what is pooled"
+            )
+        masked = isinstance(embedding, NaflexSpec)
+        if masked != (pool is not None and not pool.attention.unmasked):
+            raise SpecError(
+                f"DualEncoderSpec: the pool is {'none' if pool is None else 'one of attention'} over "
+                f"{type(embedding).__name__}; expected unmasked=False over patches of any shape alone"
             )
 
     @property

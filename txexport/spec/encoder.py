@@ -8,6 +8,7 @@ from txexport.spec.boxes import BoxesSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
+from txexport.spec.naflex import NaflexSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.pose import PoseSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
@@ -84,6 +85,8 @@ class EncoderSpec:
                 f"EncoderSpec: '{Pick.MEAN}' reads a mask, but the signal has none; expected "
                 f"'{Pick.GLOBAL_AVERAGE}'"
             )
+        if isinstance(self.encoder.embedding, NaflexSpec):
+            raise SpecError("EncoderSpec: embedding is NaflexSpec, which a DualEncoderSpec alone reads")
         if self.head.neck is not None:
             self._check_neck(self.head.neck)
         if self.head.stages:

@@ -223,14 +223,15 @@ class AttentionPoolSpec:
     def __post_init__(self) -> None:
         kind = self.attention
         if (
-            not kind.unmasked
+            kind.causal
+            or kind.window is not None
             or kind.rotary is not None
             or kind.head_norm is not None
             or kind.has_position_bias
         ):
             raise SpecError(
                 "AttentionPoolSpec: the query is no token, has no position and sees everything; expected an "
-                "attention that is unmasked, without rotary, head_norm and has_position_bias"
+                "attention that is not causal, without window, rotary, head_norm and has_position_bias"
             )
         sizes = {kind.hidden_size, self.norm.size, self.feed_forward.hidden_size}
         if len(sizes) > 1:

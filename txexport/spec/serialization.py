@@ -30,6 +30,7 @@ TYPES: dict[str, type] = {
     "proposals": specs.ProposalStackSpec,
     "tokens": specs.EmbeddingSpec,
     "patches": specs.PatchSpec,
+    "naflex": specs.NaflexSpec,
     "resnet": specs.ResNetSpec,
     "resnet_levels": specs.ResNetLevelsSpec,
     "patch_grid": specs.PatchGridSpec,

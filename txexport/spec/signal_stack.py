@@ -10,6 +10,7 @@ from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
 from txexport.spec.length_adapter import LengthAdapterSpec
+from txexport.spec.naflex import NaflexSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.relative_attention import TransformerXLAttentionSpec
@@ -38,6 +39,7 @@ class SignalStackSpec:
 
     embedding: (
         PatchSpec
+        | NaflexSpec
         | LogMelSpec
         | SpectrogramSpec
         | WaveformSpec
@@ -167,8 +169,8 @@ class SignalStackSpec:
     @property
     def masked(self) -> bool:
         """True where the stack reads an attention mask beside its signal."""
-        sounds = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec
-        return isinstance(self.embedding, sounds) and self.embedding.masked
+        read = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec | NaflexSpec
+        return isinstance(self.embedding, read) and self.embedding.masked
 
     @property
     def limit(self) -> int | None:

@@ -114,6 +114,7 @@ _ROWS = {  # by name, without "Tokenizer"
         "bart clap data2vec-text longformer roberta roberta-prelayernorm",
         aliases="Bart LED Longformer Mvp",
     ),
+    "Siglip2": _row("<bos> <eos> <unk> - <pad> - <mask>", "siglip2"),
     "T5": _row("- </s> <unk> - <pad> - -", "mt5 t5"),
     "Whisper": _row(GPT2, "whisper"),
     "XGLM": _row("<s> </s> <unk> </s> <pad> <s> -", "xglm"),
@@ -138,7 +139,7 @@ _ROWS = {  # by name, without "Tokenizer"
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
 Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
-Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T Siglip2 SpeechT5 Splinter
+Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax mistral mixtral
 modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe stablelm umt5 xlm-roberta-xl"""
@@ -160,6 +161,7 @@ MISNAMED = {
     "phi3",
     "phimoe",
     "qwen2",
+    "siglip2",
 }
 
 

@@ -65,15 +65,18 @@ def text_vectors(
     return graph.call(unit, linear(spec.text_bias, graph / "text_projection", picked), name="text.unit")
 
 
-def signal_vectors(spec: DualEncoderSpec, graph: Graph, x: ir.Value) -> ir.Value:
-    """Hidden states x (I,S,W) -> vectors of images or sounds (I,size)."""
+def signal_vectors(
+    spec: DualEncoderSpec, graph: Graph, x: ir.Value, mask: ir.Value | None = None
+) -> ir.Value:
+    """Hidden states x (I,S,W), and their mask (I,S) if any -> vectors of images or sounds (I,size)."""
     if spec.activation is not None:
         mean = graph.call(pick(Pick.GLOBAL_AVERAGE, None), x, None, None, name="audio.pick")
         return graph.call(
             unit, two_layers(spec.activation, graph / "audio_projection", mean), name="audio.unit"
         )
     if spec.vision_pool is not None:
-        pooled = attention_pool(spec.vision_pool, graph / "vision_pool", x)
+        masks = {} if mask is None else {names.ATTENTION_MASK: mask}
+        pooled = attention_pool(spec.vision_pool, graph / "vision_pool", x, **masks)
         return graph.call(unit, pooled, name="vision.unit")
     picked = graph.call(pick(Pick.FIRST, None), x, None, None, name="vision.pick")
     return graph.call(unit, linear(False, graph / "vision_projection", picked), name="vision.unit")
@@ -126,9 +129,9 @@ def _signal_embeds(spec: DualEncoderSpec, other: Compared, graph: Graph, inputs:
     layers = layers_of(spec, graph, spec.signal, other.stack)
     texts = names.INPUT_IDS, names.ATTENTION_MASK
     signals = {name: value for name, value in inputs.items() if name not in texts}
-    x, _ = signal_states(spec.signal, graph, signals, layers, other.stack)
+    x, mask = signal_states(spec.signal, graph, signals, layers, other.stack)
     add_layers(graph, layers)
-    return signal_vectors(spec, graph, x)
+    return signal_vectors(spec, graph, x, mask)
 
 
 def _scores(

@@ -97,19 +97,24 @@ class DualEncoderModel(nn.Module):
             picked = torch.tanh(self.text_pooler(picked))
         return {names.TEXT_EMBEDS: unit(self.text_projection(picked)), **layers.values}
 
-    def signals(self, signals: Tensor) -> dict[str, Tensor]:
-        """Pixels or spectrograms (I,channels,...) -> their vectors (I,size), and the outputs of layers."""
+    def signals(
+        self, signals: Tensor, attention_mask: Tensor | None = None, spatial_shapes: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Pixels or spectrograms (I,channels,...) -> their vectors (I,size), and the outputs of layers.
+
+        Patches of any shape (I,P,numbers) have an attention_mask (I,P) and spatial_shapes (I,2).
+        """
         other = BY_STACK[self.spec.signal_name]
         layers = layers_of(self.spec, self.outputs, self.spec.signal, other.stack)
         if self.spec.audio is not None:
             x, _ = self.audio(signals, outputs=layers)  # (I, S, W)
             vectors = self.audio_projection(pick(Pick.GLOBAL_AVERAGE, None, x, None, None))  # (I, size)
         else:
-            x, _ = self.vision(signals, given=layers)
+            x, mask = self.vision(signals, attention_mask, layers, spatial_shapes)
             if self.spec.vision_pool is None:
                 vectors = self.vision_projection(pick(Pick.FIRST, None, x, None, None))
             else:
-                vectors = self.vision_pool(x)
+                vectors = self.vision_pool(x, mask)
         return {other.vectors: unit(vectors), **layers.values}
 
     def compare(self, input_ids: Tensor, attention_mask: Tensor, **signals: Tensor) -> dict[str, Tensor]:

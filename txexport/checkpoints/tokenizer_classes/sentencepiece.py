@@ -75,9 +75,18 @@ def llama(settings: Settings, file: TokenizerFile) -> Built:
     return Built(tokenizer, settings.tokens("LlamaTokenizer"))
 
 
-def gemma(settings: Settings, file: TokenizerFile) -> Built:
+def siglip2(settings: Settings, file: TokenizerFile) -> Built:
+    """Siglip2Tokenizer: GemmaTokenizer behind lower case."""
+    built = gemma(settings, file, "Siglip2Tokenizer")
+    built.tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Lowercase(), normalizers.Replace(" ", SPACE)]
+    )
+    return built
+
+
+def gemma(settings: Settings, file: TokenizerFile, kind: str = "GemmaTokenizer") -> Built:
     """GemmaTokenizer."""
-    tokens = settings.tokens("GemmaTokenizer")
+    tokens = settings.tokens(kind)
     unknown = str(tokens["unk_token"])
     tokenizer = Tokenizer(file.bpe(fuse_unk=True, unk_token=unknown, byte_fallback=True))
     tokenizer.normalizer = normalizers.Replace(" ", SPACE)
@@ -235,6 +244,7 @@ CLASSES: dict[str, Callable[[Settings, TokenizerFile], Built]] = {
     "LlamaTokenizer": llama,
     "PegasusTokenizer": pegasus,
     "RemBertTokenizer": rembert,
+    "Siglip2Tokenizer": siglip2,
     "T5Tokenizer": t5,
     "XGLMTokenizer": xglm,
     "XLMRobertaTokenizer": xlm_roberta,

@@ -12,10 +12,10 @@ from txexport.contracts.stage import ONCE, GraphFacts, Stage, sources_of
 from txexport.parts import stacks
 from txexport.parts.architectures.encoder import check_no_cache
 from txexport.parts.cases import MANY, DualEncoderCase, EncoderCase
-from txexport.parts.inputs import input_of
+from txexport.parts.inputs import input_of, naflex
 from txexport.parts.part import Readout, View
 from txexport.parts.vectors import attention_pool
-from txexport.spec import DualEncoderSpec, Pick
+from txexport.spec import DualEncoderSpec, NaflexSpec, Pick
 from txexport.spec.shapes import Shapes, linear, under
 
 TEXTS = names.TEXT_BATCH_SIZE
@@ -175,12 +175,20 @@ class DualEncoder:
             ids[~mask] = mark
             ids[np.arange(len(lengths)), np.array(lengths) - 1] = mark
             rows = np.stack(input_of(spec.signal).rows(spec.signal, random, [number] * signals))
-            yield DualEncoderCase(name, ids, mask.astype(np.int64), rows, _alone(spec))
+            beside = _beside(spec, signals, random)
+            yield DualEncoderCase(name, ids, mask.astype(np.int64), rows, _alone(spec), beside)
 
     def text_case(self, spec: DualEncoderSpec, batch: EncoderCase) -> DualEncoderCase:
         """The batch of texts with two signals."""
         rows = np.stack(input_of(spec.signal).rows(spec.signal, np.random.default_rng(0), [1, 1]))
-        return DualEncoderCase(batch.name, batch.input_ids, batch.attention_mask, rows, batch.alone)
+        beside = _beside(spec, len(rows), np.random.default_rng(0))
+        return DualEncoderCase(batch.name, batch.input_ids, batch.attention_mask, rows, batch.alone, beside)
+
+
+def _beside(spec: DualEncoderSpec, rows: int, random: np.random.Generator) -> dict[str, np.ndarray]:
+    """The inputs beside the signals: mask and shapes of patches of any shape."""
+    embedding = spec.signal.embedding
+    return naflex.beside(embedding, rows, random) if isinstance(embedding, NaflexSpec) else {}
 
 
 def _alone(spec: DualEncoderSpec) -> bool:

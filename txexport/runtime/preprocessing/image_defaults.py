@@ -79,6 +79,7 @@ VITPOSE = {
     "image_mean": [0.485, 0.456, 0.406],
     "image_std": [0.229, 0.224, 0.225],
 }
+SIGLIP2 = {"size": None, "resample": BILINEAR, "patch_size": 16, "max_num_patches": 256}
 GLPN = {"size": None, "size_divisor": 32, "resample": BILINEAR, "do_normalize": False}
 SEGFORMER = {
     "size": {"height": 512, "width": 512},
@@ -143,6 +144,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "GLPNImageProcessor": PLAIN | GLPN,
     "VitPoseImageProcessor": PLAIN | VITPOSE,
     "Mask2FormerImageProcessor": PLAIN | MASKFORMER,
+    "Siglip2ImageProcessor": PLAIN | SIGLIP2,
     "SamImageProcessor": PLAIN | SAM,
     "Sam2ImageProcessor": PLAIN | SAM2,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
@@ -162,10 +164,12 @@ PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
+PATCHED = {"Siglip2ImageProcessor"}  # processors that cut images into patches
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
     "MaskFormerImageProcessor",
     "Mask2FormerImageProcessor",
+    "Siglip2ImageProcessor",
     "VitPoseImageProcessor",
     "GLPNImageProcessor",
     "YolosImageProcessor",
@@ -202,6 +206,7 @@ BY_MODEL = {
     "sam2_video": "Sam2ImageProcessor",
     "segformer": "SegformerImageProcessor",
     "vitpose": "VitPoseImageProcessor",
+    "siglip2": "Siglip2ImageProcessor",
     "glpn": "GLPNImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "dpt": "DPTImageProcessor",

@@ -1,10 +1,13 @@
 """Sizes that image processors resize to, in pixels."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from txexport.errors import UnsupportedError, shown
+
+SMALLEST = 1e-5  # step of a scale that is found by bisection
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,17 @@ class Floored:
     multiple: int
 
 
+@dataclass(frozen=True)
+class Patched:
+    """The side of square patches, and the most of them that an image has."""
+
+    side: int
+    most: int
+
+
 # Height and width; the shorter edge; both within bounds; both as multiples; the longer edge; as
-# the image, rounded down.
-Size = tuple[int, int] | int | Bounded | Multiples | Longest | Floored
+# the image, rounded down; as many patches as there may be.
+Size = tuple[int, int] | int | Bounded | Multiples | Longest | Floored | Patched
 
 
 def size_for(
@@ -74,6 +85,8 @@ def size_for(
     It is that of the `longest` edge alone, or with a `rounding` both edges have bounds. Raises
     UnsupportedError for another size.
     """
+    if "max_num_patches" in defaults:
+        return patched_of(options)
     if defaults["size"] is None:
         return floored_of(options)
     if longest:
@@ -160,6 +173,17 @@ def floored_of(options: Mapping[str, Any]) -> Floored:
     return Floored(multiple)
 
 
+def patched_of(options: Mapping[str, Any]) -> Patched:
+    """The patches in a processor's settings. Raises UnsupportedError for other values."""
+    side, most = options["patch_size"], options["max_num_patches"]
+    if any(type(value) is not int or value < 1 for value in (side, most)):
+        raise UnsupportedError(
+            f"image processor: patch_size {shown(side)} and max_num_patches {shown(most)} are not supported; "
+            "expected numbers from 1"
+        )
+    return Patched(side, most)
+
+
 def pixels_of(size: Size | None) -> int:
     """The most pixels that a size stands for, as far as its numbers say."""
     if isinstance(size, Bounded):
@@ -170,6 +194,8 @@ def pixels_of(size: Size | None) -> int:
         return size.edge**2
     if isinstance(size, Floored):
         return size.multiple**2
+    if isinstance(size, Patched):
+        return size.most * size.side**2
     height, width = (size, size) if isinstance(size, int) else size or (1, 1)
     return height * width
 
@@ -201,10 +227,33 @@ def resized(height: int, width: int, size: Size) -> tuple[int, int]:
     if isinstance(size, Longest):
         scale = size.edge / max(height, width)
         return int(height * scale + 0.5), int(width * scale + 0.5)
+    if isinstance(size, Patched):
+        return _patched(height, width, size)
     if isinstance(size, Floored):
         return height - height % size.multiple, width - width % size.multiple
     long = int(size * max(height, width) / min(height, width))
     return (long, size) if width <= height else (size, long)
+
+
+def _patched(height: int, width: int, size: Patched) -> tuple[int, int]:
+    """Height and width of whole patches, by the largest scale at which there are not too many.
+
+    The scale is found by bisection, as in transformers, to the last bit.
+    """
+
+    def edges_at(scale: float) -> tuple[int, int]:
+        high, wide = (math.ceil(side * scale / size.side) * size.side for side in (height, width))
+        return max(size.side, high), max(size.side, wide)
+
+    least, most = SMALLEST / 10, 100.0
+    while most - least >= SMALLEST:
+        scale = (least + most) / 2
+        high, wide = edges_at(scale)
+        if (high / size.side) * (wide / size.side) <= size.most:
+            least = scale
+        else:
+            most = scale
+    return edges_at(least)
 
 
 def _bounded(height: int, width: int, size: Bounded) -> tuple[int, int]:

@@ -1,8 +1,12 @@
 """Values of images, resized, cut or padded; H is a height, W a width."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from txexport.contracts.names import PIXEL_ATTENTION_MASK, PIXEL_VALUES, SPATIAL_SHAPES
 from txexport.errors import InputError
+from txexport.runtime.preprocessing.image_sizes import Patched
 
 
 def padded(values: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -35,3 +39,15 @@ def center_crop(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
     result = np.zeros((height, width, 3), np.uint8)
     result[y : y + part.shape[0], x : x + part.shape[1]] = part
     return result
+
+
+def in_patches(rows: Sequence[np.ndarray], size: Patched) -> dict[str, np.ndarray]:
+    """Images (3,H,W) of whole patches as patches (B,P,numbers), their mask (B,P), rows and columns (B,2)."""
+    side = size.side
+    values = np.zeros((len(rows), size.most, 3 * side**2), np.float32)
+    shapes = np.array([(row.shape[1] // side, row.shape[2] // side) for row in rows], np.int64)
+    for row, (high, wide), patches in zip(rows, shapes, values, strict=True):
+        squares = row.reshape(3, high, side, wide, side).transpose(1, 3, 2, 4, 0)
+        patches[: high * wide] = squares.reshape(high * wide, -1)
+    mask = np.arange(size.most) < shapes.prod(axis=1)[:, None]
+    return {PIXEL_VALUES: values, PIXEL_ATTENTION_MASK: mask.astype(np.int64), SPATIAL_SHAPES: shapes}

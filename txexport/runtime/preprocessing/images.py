@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from txexport.bundle import read_json
+from txexport.contracts.names import PIXEL_VALUES
 from txexport.errors import BundleError, InputError, UnsupportedError, first_line, needed_for, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.blurred import blurred
@@ -28,13 +29,14 @@ from txexport.runtime.preprocessing.image_defaults import (
     WITHOUT_PILLOW,
 )
 from txexport.runtime.preprocessing.image_sizes import (
+    Patched,
     Size,
     edges,
     pixels_of,
     resized,
     size_for,
 )
-from txexport.runtime.preprocessing.image_values import center_crop, padded, resized_values
+from txexport.runtime.preprocessing.image_values import center_crop, in_patches, padded, resized_values
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 if TYPE_CHECKING:
@@ -149,6 +151,13 @@ class Images:
             message = f"images become {shapes[0]} and {shapes[1]} high and wide"
             raise InputError(f"{message}; give them one by one (batch_size 1)")
         return np.ascontiguousarray(np.stack(rows))
+
+    def inputs(self, images: "Source | Sequence[Source]") -> dict[str, np.ndarray]:
+        """The inputs of a graph by name: those of `pixels`, or patches with their mask and their shapes."""
+        if not isinstance(self.size, Patched):
+            return {PIXEL_VALUES: self.pixels(images)}
+        sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
+        return in_patches([self._row(opened(one, self.on_white)) for one in sources], self.size)
 
     def prepared(self, source: "Source") -> Prepared:
         """One image, and its height and width before resizing. Raises InputError as `pixels`."""

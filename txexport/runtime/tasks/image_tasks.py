@@ -129,7 +129,7 @@ def _run(
     tell = counting(progress)
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
-        yield finite(bundle.sessions[role].run({PIXEL_VALUES: bundle.files.images.pixels(batch)}))
+        yield finite(bundle.sessions[role].run(bundle.files.images.inputs(batch)))
         tell(first + len(batch), len(sources))
 
 

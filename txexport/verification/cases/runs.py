@@ -127,8 +127,8 @@ def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncode
     graphs = runner.manifest.graphs
     other = compared_in({port.name for graph in graphs.values() for port in graph.outputs})
     reads = graphs[other.role if other.role in graphs else roles.MODEL].inputs
-    [port] = [one.name for one in reads if one.name not in texts]
-    signals = {port: case.signals}
+    port = next(one.name for one in reads if one.name not in texts)
+    signals = {port: case.signals, **case.beside}
     results = {
         role: runner.run(role, **inputs)
         for role, inputs in ((roles.TEXT, texts), (other.role, signals), (roles.MODEL, {**texts, **signals}))

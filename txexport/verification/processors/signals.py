@@ -58,12 +58,15 @@ def check_images(
         for name, image in _images(quick):
             converted = image if theirs.do_convert_rgb else image.convert("RGB")
             try:
-                pixels = ours.pixels(image)
+                inputs = ours.inputs(image)
             except InputError:
                 _check_refused(theirs, converted, name)
                 continue
             expected = theirs(converted, return_tensors="np")
-            checks.append(_check(f"pixel values of {name}", pixels, expected["pixel_values"], tolerance))
+            checks += [
+                _check(f"{key.replace('_', ' ')} of {name}", value, expected[key], tolerance)
+                for key, value in inputs.items()
+            ]
         return checks
 
 

@@ -1,0 +1,50 @@
+"""Mutations of patches of images of any shape: their positions, the mask, the pooling."""
+
+from helpers.graph_edits import become, function, node
+
+
+def rows_for_columns(model):
+    """Positions of an image whose rows and columns are exchanged."""
+    body = function(model, "position_shares")
+    where = node(body, "Concat")
+    where.input[:] = [*where.input][::-1]
+
+
+def aliased_positions(model):
+    """Positions between the nearest ones alone, however many a patch spans."""
+    body = function(model, "position_shares")
+    support = node(body, "Max")
+    become(support, "Div", support.input[0], support.input[0])
+
+
+def corner_positions(model):
+    """Positions of corners, not of the centres of patches."""
+    body = function(model, "position_shares")
+    added = node(body, "Add")
+    become(added, "Identity", added.input[0])
+
+
+def shares_that_do_not_add_up(model):
+    """Shares of positions that are not divided by their sum."""
+    divided = node(function(model, "position_shares"), "Div", -1)
+    become(divided, "Identity", divided.input[0])
+
+
+def without_positions(model):
+    """Patches without positions."""
+    added = node(function(model, "naflex_embedding"), "Add")
+    become(added, "Identity", added.input[0])
+
+
+def padding_is_pooled(model):
+    """A pool that reads padding too."""
+    body = function(model, "attention_pool")
+    mask = node(body, "padding_mask")
+    ones = f"{mask.input[0]}.ones"
+    equal = type(mask)()
+    equal.CopyFrom(mask)
+    become(equal, "Equal", mask.input[0], mask.input[0])
+    equal.output[:], equal.name = [ones], ones
+    position = list(body.node).index(mask)
+    mask.input[0] = ones
+    body.node.insert(position, equal)

@@ -1,0 +1,41 @@
+"""Patches of images of any shape, as many of them as a batch has room for."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from txexport.errors import positive
+
+
+@dataclass(frozen=True)
+class NaflexSpec:
+    """Patches of `patch_size` squared pixels, of images of any shape (Tschannen et al. 2025, 2.4.2).
+
+    A row has the patches of one image, row by row, and then padding, which a mask excludes; its shape says
+    how many rows and columns they have. Each is projected to a vector, and a table of `side` squared
+    positions, interpolated to that shape, is added.
+    """
+
+    hidden_size: int
+    patch_size: int
+    side: int
+    channels: int = 3
+
+    masked: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "patch_size", "side", "channels")
+
+    @property
+    def length(self) -> int:
+        """The patches of a row in reports: as many as the table has positions."""
+        return self.side**2
+
+    @property
+    def numbers(self) -> int:
+        """The numbers of a patch."""
+        return self.channels * self.patch_size**2
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Patches, and the numbers of each."""
+        return self.length, self.numbers
