@@ -44,10 +44,9 @@ class GridAttention(nn.Module):
         heads = F.scaled_dot_product_attention(scaled, k, v, scale=1.0)  # (B*M, N, T, H)
         if spec.windowed:
             grid = window_grid(spec.rows, heads.unflatten(0, (x.shape[0], -1)), padded)
-            grid = grid[:, : x.shape[1], : x.shape[2]]
+            y: Tensor = self.o(grid[:, : x.shape[1], : x.shape[2]])
         else:
-            grid = merge(heads).unflatten(1, x.shape[1:3])  # (B, R, C, W)
-        y: Tensor = self.o(grid)
+            y = self.o(merge(heads)).unflatten(1, x.shape[1:3])  # (B, R, C, W)
         return y
 
 

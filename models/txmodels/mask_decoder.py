@@ -44,19 +44,12 @@ class MaskDecoder(nn.Module):
         self.object = _Perceptron(width, width, width, 1) if spec.object_score else None
 
     def forward(
-        self,
-        image: Tensor,
-        positions: Tensor,
-        prompts: Tensor,
-        finer: Tensor | None = None,
-        finest: Tensor | None = None,
-        dense: Tensor | None = None,
-        has_masks: Tensor | None = None,
+        self, image: Tensor, positions: Tensor, prompts: Tensor, **maps: Tensor
     ) -> tuple[Tensor, ...]:
         """image and positions (B,W,R,C), prompts (B,P,N,W) -> masks (B,P,M,4R,4C), scores (B,P,M).
 
-        With object_score, finer (B,W/4,2R,2C) and finest (B,W/8,4R,4C) are maps of the image, and objects
-        (B,P,1) follow. dense (B,Q,W,R,C) is of masks as prompts, where has_masks (B,Q) is 1.
+        With object_score, `maps` has finer (B,W/4,2R,2C) and finest (B,W/8,4R,4C) of the image, and objects
+        (B,P,1) follow. dense (B,Q,W,R,C) of it is of masks as prompts, where has_masks (B,Q) is 1.
         """
         (count, groups), (rows, columns) = prompts.shape[:2], image.shape[2:]
         tokens_of = [self.score_token, self.mask_tokens]
@@ -65,21 +58,21 @@ class MaskDecoder(nn.Module):
         first = learned.expand(count, groups, -1, -1)
         tokens = torch.cat([first, prompts], dim=2).flatten(0, 1)  # (B*P, T, W)
         no_mask = self.no_mask.weight[..., None, None]  # (1, W, 1, 1)
-        if dense is None or has_masks is None:
-            plain = (image + no_mask)[:, None].expand(-1, groups, -1, -1, -1)
-        else:
-            prompted = torch.where(has_masks[..., None, None, None] > 0, dense, no_mask)
+        if "dense" in maps:
+            prompted = torch.where(maps["has_masks"][..., None, None, None] > 0, maps["dense"], no_mask)
             plain = (image[:, None] + prompted).expand(-1, groups, -1, -1, -1)
+        else:
+            plain = (image + no_mask)[:, None].expand(-1, groups, -1, -1, -1)
         cells = positions[:, None].expand_as(plain)
         x, y = self.layers(
             tokens, plain.flatten(0, 1).flatten(2).mT, cells.flatten(0, 1).flatten(2).mT
         )  # (B*P, T, W), (B*P, S, W)
         features = self.upscale(y.mT.unflatten(2, (rows, columns)))  # (B*P, W/4, 2R, 2C)
-        features = features if finer is None else of_image(features, finer)
+        features = of_image(features, maps["finer"]) if self.spec.object_score else features
         features = F.gelu(self.upscale_norm(features.permute(0, 2, 3, 1)).permute(0, 3, 1, 2))
         features = self.upscale_again(features)  # (B*P, W/8, 4R, 4C)
-        features = F.gelu(features if finest is None else of_image(features, finest))
-        vectors = torch.stack([net(x[:, first_mask + mask]) for mask, net in enumerate(self.vectors)], dim=1)
+        features = F.gelu(of_image(features, maps["finest"]) if self.spec.object_score else features)
+        vectors = torch.cat([net(x[:, [first_mask + mask]]) for mask, net in enumerate(self.vectors)], dim=1)
         products = (vectors @ features.flatten(2)).unflatten(2, features.shape[2:])
         masks = products.unflatten(0, (count, groups))
         scores: Tensor = self.score(x[:, first_mask - 1]).unflatten(0, (count, groups))

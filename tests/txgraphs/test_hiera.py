@@ -156,7 +156,7 @@ def test_operations_are_those_that_pytorch_counts():
     module = seeded(MaskDecoder(DECODER)).requires_grad_(False)
     values = random(1, W, 3, 5), random(1, W, 3, 5), random(1, 1, 2, W)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        module(*values, random(1, W // 4, 6, 10), random(1, W // 8, 12, 20))
+        module(*values, finer=random(1, W // 4, 6, 10), finest=random(1, W // 8, 12, 20))
     assert operations(DECODER, 15) == counter.get_total_flops()
 
 

@@ -58,21 +58,21 @@ class PromptableModel(nn.Module):
         -> iou_scores (B,P,M), pred_masks (B,P,M,4R,4C) of all masks, and object_score_logits (B,P,1).
         """
         points, labels = inputs[names.INPUT_POINTS], inputs[names.INPUT_LABELS]
-        maps: tuple[Tensor, ...] = ()
         if self.spec.decoder.object_score:
-            finest, finer, features = (inputs[name] for name in names.IMAGE_MAPS)
-            positions, maps = self.positions(features), (finer, finest)
             points, labels = with_boxes(points, labels, inputs[names.INPUT_BOXES])
-        else:
-            features, positions = inputs[names.IMAGE_EMBEDDINGS], inputs[names.IMAGE_POSITIONS]
         _, height, width = self.spec.vision.embedding.shape
         coordinates = (points + 0.5) / points.new_tensor([width, height])
         prompts = self.prompts(self.frequencies(coordinates), labels)
-        dense: dict[str, Tensor] = {}
+        maps: dict[str, Tensor] = {}
+        if self.spec.decoder.object_score:
+            finest, finer, features = (inputs[name] for name in names.IMAGE_MAPS)
+            positions, maps = self.positions(features), {"finer": finer, "finest": finest}
+        else:
+            features, positions = inputs[names.IMAGE_EMBEDDINGS], inputs[names.IMAGE_POSITIONS]
         if self.mask_prompt is not None and names.INPUT_MASKS in inputs:
-            dense["dense"] = self.mask_prompt(inputs[names.INPUT_MASKS])
-            dense["has_masks"] = inputs[names.HAS_MASKS]
-        masks, scores, *objects = self.decoder(features, positions, prompts, *maps, **dense)
+            dense = self.mask_prompt(inputs[names.INPUT_MASKS])
+            maps |= {"dense": dense, "has_masks": inputs[names.HAS_MASKS]}
+        masks, scores, *objects = self.decoder(features, positions, prompts, **maps)
         result = {names.IOU_SCORES: scores, names.PRED_MASKS: masks}
         return result | dict(zip((names.OBJECT_SCORES,), objects, strict=False))
 

@@ -29,6 +29,7 @@ from txexport.verification import Report, reports, verify
 from txexport.verification.layers.result import ComponentCheck, LayerReport
 
 PADDED, STEPS = "three ragged rows, right padding", "two equal rows, several tokens a step"
+MASKED = "two images, points and a mask each"
 DEEP = Row("bert", "BertModel", "feature-extraction", "7 layers", {"num_hidden_layers": 7})
 
 
@@ -79,6 +80,13 @@ WEIGHTS = [
     ("dinov2", None, "one", "encoder.embedding.position.weight", (None, None, "encoder.embedding")),
     ("depth_anything", None, "one", "head.neck.maps.1.project.weight", (None, None, "head.neck.maps.1")),
     ("depth_anything", None, "one", "head.halve.bias", (None, None, "head")),
+    ("sam", None, MASKED, "vision.layers.1.attention.o.weight", ("vision", 1, "attention.o")),
+    ("sam", None, MASKED, "mask_prompt.halve_again.weight", (None, None, "mask_prompt")),
+    ("sam", None, MASKED, "decoder.vectors.2.1.bias", (None, None, "decoder.vectors.2.1")),
+    ("sam2", None, MASKED, "vision.mergings.1.attention.k.weight",
+     (None, None, "vision.mergings.1.attention.k")),
+    ("sam2", None, MASKED, "neck.projects.2.weight", (None, None, "neck")),
+    ("sam2", None, MASKED, "decoder.object.1.weight", (None, None, "decoder.object.1")),
     ("clip", None, "three ragged texts, two images", "vision.layers.2.feed_forward_norm.weight",
      ("vision", 2, "feed_forward_norm")),
     ("clip", None, "three ragged texts, two images", "text_projection.weight",
