@@ -85,6 +85,12 @@ def test_masks_are_lengths_of_runs(tmp_path):
             answer = httpx.post(f"{address}/v1/tasks/masks", json=body | extra, timeout=60).json()
             expected = served["sam"].model.masks(tmp_path / "picture.png", prompt, **extra)
             assert answer == [one | {"mask": run_lengths(one["mask"])} for one in expected]
+        first = httpx.post(f"{address}/v1/tasks/masks", json=body | {"with_logits": True}, timeout=60).json()
+        again = prompt | {"mask": first[0]["logits"]}
+        answer = httpx.post(f"{address}/v1/tasks/masks", json=body | {"prompts": again}, timeout=60).json()
+        expected = served["sam"].model.masks(tmp_path / "picture.png", again)
+        assert [one["score"] for one in answer] == [one["score"] for one in expected]
+        assert answer[0]["score"] != first[0]["score"]
         refused = httpx.post(f"{address}/v1/tasks/masks", json=body | {"prompts": {"point": []}}, timeout=60)
         assert refused.status_code == 400
         assert "expected a dict with points, labels, box" in refused.json()["error"]["message"]
