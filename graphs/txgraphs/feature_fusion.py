@@ -8,6 +8,7 @@ from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.activation import activation
 from txgraphs.batch_norm import batch_norm
+from txgraphs.bilinear import bilinear
 from txgraphs.linear import linear
 
 AROUND = [1, 1, 1, 1]  # a pixel of zeros at each edge
@@ -102,12 +103,25 @@ def feature_maps(spec: FeatureFusionSpec, g: Body, states: dict[str, ir.Value], 
         feature_map(part, spec.tokens, g / f"maps.{number}", state, grid)
         for number, (part, state) in enumerate(zip(spec.maps, states.values(), strict=True))
     ]
+    if spec.doubling:
+        return _doubled_maps(spec, g, features)
     double = op.Mul(op.Shape(features[0], start=2), op.Constant(value_ints=[2]))
     sizes = [double, *[op.Shape(finer, start=2) for finer in features[:-1]]]
     last = len(features) - 1
     x = feature_fusion(spec, g / f"fusions.{last}", features[last], sizes[last])
     for part in range(last - 1, -1, -1):
         x = feature_fusion(spec, g / f"fusions.{part}", x, sizes[part], features[part])
+    return x
+
+
+def _doubled_maps(spec: FeatureFusionSpec, g: Body, features: list[ir.Value]) -> ir.Value:
+    """Maps fused from coarse to fine, each with twice the rows and columns of the one before."""
+    op, x = g.op, features[-1]
+    for part in range(len(features) - 1, -1, -1):
+        size = op.Shape(x, start=2)
+        finer = None if part == len(features) - 1 else g.call(bilinear, features[part], size)
+        double = op.Mul(size, op.Constant(value_ints=[2]))
+        x = feature_fusion(spec, g / f"fusions.{part}", x, double, finer)
     return x
 
 

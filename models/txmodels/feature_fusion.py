@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from txexport.spec import ClassReadout, FeatureFusionSpec, FeatureMapSpec
 from txmodels.activation import activation
 from txmodels.batch_norm import BatchNorm
+from txmodels.bilinear import bilinear
 
 
 class FeatureMap(nn.Module):
@@ -101,17 +102,28 @@ class FeatureMaps(nn.Module):
 
     def __init__(self, spec: FeatureFusionSpec, hidden_size: int):
         super().__init__()
-        last = len(spec.maps) - 1
+        self.spec, last = spec, len(spec.maps) - 1
         self.maps = nn.ModuleList(FeatureMap(part, spec.tokens, hidden_size, spec.size) for part in spec.maps)
         self.fusions = nn.ModuleList(FeatureFusion(spec, part == last) for part in range(len(spec.maps)))
 
     def forward(self, states: dict[str, Tensor], grid: Tensor) -> Tensor:
         """states (B,S,W), one for each map, grid (2): R and C -> x (B,F,height,width)."""
         features = [layer(state, grid) for layer, state in zip(self.maps, states.values(), strict=True)]
+        if self.spec.doubling:
+            return self._doubled_maps(features)
         sizes = [2 * _size(features[0]), *[_size(finer) for finer in features[:-1]]]
         x = self.fusions[-1](features[-1], sizes[-1])
         for part in range(len(features) - 2, -1, -1):
             x = self.fusions[part](x, sizes[part], features[part])
+        return x
+
+    def _doubled_maps(self, features: list[Tensor]) -> Tensor:
+        """Maps fused from coarse to fine, each with twice the rows and columns of the one before."""
+        x = features[-1]
+        for part in range(len(features) - 1, -1, -1):
+            size = _size(x)
+            finer = None if part == len(features) - 1 else bilinear(features[part], size)
+            x = self.fusions[part](x, 2 * size, finer)
         return x
 
 

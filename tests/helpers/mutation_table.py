@@ -45,9 +45,15 @@ METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 BATCH_NORMS = LABELS | {"use_batch_norm_in_fusion_residual": True}
 LEVELS = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
 CLASSIC = {"use_simple_decoder": False, "num_labels": 5}
+OVER_DINOV2 = {
+    "backbone_config": tiny_checkpoint.DEPTH["backbone_config"] | {"apply_layernorm": False},
+    **{"add_projection": True, "use_bias_in_fusion_residual": False, "fusion_hidden_size": 256},
+    "neck_hidden_sizes": [6, 7, 8, 9],
+}
 OTHERS: dict[str, Row] = {
     "dpt, labels": Row("dpt", "DPTForSemanticSegmentation", SEGMENT, "batch norms", BATCH_NORMS),
     "vitpose, classic": Row("vitpose", "VitPoseForPoseEstimation", POSE, "classic decoder", CLASSIC),
+    "dpt over DINOv2": Row("dpt", "DPTForDepthEstimation", DEPTH, "over DINOv2", OVER_DINOV2),
     "beit, labels": Row("beit", "BeitForSemanticSegmentation", SEGMENT, "5 labels", LEVELS),
     "depth_anything, metric": Row(
         "depth_anything", "DepthAnythingForDepthEstimation", DEPTH, "metric", METRIC
@@ -491,6 +497,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         pyramids.unit_without_norm,
         depth.drop_finer_maps,
         segments.larger_epsilon,
+        common.drop_bias,
+    ),
+    ("dpt over DINOv2", None, "model"): (
+        depth.unprojected,
+        depth.nearest_finer_maps,
+        depth.fused_one_layer_later,
+        depth.half_pixels,
         common.drop_bias,
     ),
     ("glpn", None, "model"): (

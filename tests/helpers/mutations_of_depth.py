@@ -56,6 +56,17 @@ def linear_unit(model):
     become(first, "Identity", first.input[0])
 
 
+def unprojected(model):
+    """A head without the ReLU behind its first convolution."""
+    act = node(function(model, "depth_head"), "Relu")
+    become(act, "Identity", act.input[0])
+
+
+def nearest_finer_maps(model):
+    """Finer maps that are not interpolated between the centres of pixels."""
+    set_attribute(node(function(model, "bilinear"), "Resize"), "mode", "nearest")
+
+
 def shares_exchanged(model):
     """Maps of two resolutions, each by the other's share."""
     body = function(model, "selective_fusion")

@@ -434,6 +434,11 @@ BASIC_MASKS = tiny_checkpoint.DETR_MASKS | {
     "backbone_config": tiny_checkpoint.DETR_MASKS["backbone_config"] | {"layer_type": "basic"},
     "activation_function": "silu",
 }
+OVER_DINOV2 = {
+    "backbone_config": tiny_checkpoint.DEPTH["backbone_config"] | {"apply_layernorm": False},
+    **{"add_projection": True, "use_bias_in_fusion_residual": False, "fusion_hidden_size": 256},
+    "neck_hidden_sizes": [6, 7, 8, 9],  # of which most depths are above 0
+}
 BATCH_NORMS = {"use_batch_norm_in_fusion_residual": True}
 NORMED_DEPTH = BATCH_NORMS | {"fusion_hidden_size": 8}  # of which most depths are above 0
 PYRAMID = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
@@ -605,6 +610,7 @@ OTHERS = [
     Row("dpt", "DPTForDepthEstimation", DEPTH, "class token added", {"readout_type": "add"}),
     Row("dpt", "DPTForDepthEstimation", DEPTH, "class token left out", {"readout_type": "ignore"}),
     Row("dpt", "DPTForDepthEstimation", DEPTH, "batch norms", NORMED_DEPTH),
+    Row("dpt", "DPTForDepthEstimation", DEPTH, "over DINOv2", OVER_DINOV2),
     Row("dpt", "DPTForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row(
         "dpt",

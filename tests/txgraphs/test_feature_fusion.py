@@ -36,7 +36,8 @@ MAPS = tuple(FeatureMapSpec(*part) for part in ((1, 5, 4.0), (2, 6, 2.0), (4, 7,
 FUSION = FeatureFusionSpec(MAPS, 7, SIDE)
 DEPTH = DepthSpec(FUSION, head_size=5)
 NORM = BatchNormSpec(7, 1e-5)
-KINDS = [FUSION, replace(FUSION, norm=NORM, bias=False), replace(FUSION, norm=NORM)]
+DOUBLING = replace(FUSION, doubling=True)
+KINDS = [FUSION, replace(FUSION, norm=NORM, bias=False), replace(FUSION, norm=NORM), DOUBLING]
 READING = tuple(replace(part, readout=ClassReadout.PROJECT) for part in MAPS)
 GRIDS = [(1, 1), (2, 5), (5, 4), (7, 3)]
 
@@ -93,7 +94,8 @@ def test_fused_segments_head(fusion, grid):
     pixels = random(B, 3, grid[0] * SIDE + 2, grid[1] * SIDE)
     function = partial(txgraphs.heads.segments.fused_segments_head, spec)
     [logits] = check(module, function, states(grid), pixels)
-    assert logits.shape == (B, 4, grid[0] * 16, grid[1] * 16)
+    high, wide = fusion.fused_sides(*grid)[0]
+    assert logits.shape == (B, 4, 4 * high, 4 * wide)
 
 
 @pytest.mark.parametrize("grid", GRIDS)
@@ -143,3 +145,20 @@ def test_operations_of_fused_segments_are_those_that_pytorch_counts(grid):
     with FlopCounterMode(display=False) as counter:
         module({name: state[:1] for name, state in states(grid).items()}, pixels)
     assert operations_over_patches(head, W, *grid) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("projected", [False, True])
+def test_depths_of_maps_that_double(projected, grid):
+    """Each has twice the rows and columns of the one before, from the coarsest on: more, for an odd grid."""
+    spec = DepthSpec(DOUBLING, head_size=5, projected=projected)
+    module = txmodels.heads.depth.DepthHead(spec, W)
+    head = HeadSpec(HeadKind.DEPTH, tied=False, depth=spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(head).parameters(head, W, 0)
+    pixels = random(B, 3, grid[0] * SIDE + 2, grid[1] * SIDE)
+    [depth] = check(module, partial(txgraphs.heads.depth.depth_head, spec), states(grid), pixels)
+    high, wide = (32 * -(-side // 2) for side in grid)
+    assert depth.shape == (B, high, wide)
+    with FlopCounterMode(display=False) as counter:
+        module.requires_grad_(False)({name: state[:1] for name, state in states(grid).items()}, pixels[:1])
+    assert operations(spec, W, *grid) == counter.get_total_flops()

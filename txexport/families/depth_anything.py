@@ -39,7 +39,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
             "or 'metric'"
         )
     fusion = FeatureFusionSpec(
-        maps=maps(config, _layers(backbone, stack.num_layers)),
+        maps=maps(config, layers_of(backbone, stack.num_layers)),
         size=config.integer("fusion_hidden_size", 64),
         patch_size=vit.patch_size(config),
     )
@@ -63,7 +63,7 @@ def _backbone(config: Config) -> Config:
     return backbone
 
 
-def _layers(backbone: Config, count: int) -> list[int]:
+def layers_of(backbone: Config, count: int) -> list[int]:
     """The layers whose states are read, by out_indices, else by out_features: stage3 is that of 3 layers."""
     stages = ["stem", *(f"stage{layer}" for layer in range(1, count + 1))]
     named = backbone.strings("out_features")
@@ -106,14 +106,19 @@ def maps(config: Config, layers: list[int]) -> tuple[FeatureMapSpec, ...]:
 
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers: the backbone's, the neck's, the head's."""
-    base = dinov2.table(spec)
     assert isinstance(spec.head.neck, FeatureFusionSpec)
-    rules: Rules = {key: _of_backbone(rule) for key, rule in base.rules.items() if key.startswith("encoder.")}
+    rules = backbone_rules(spec)
     rules |= neck_rules(len(spec.head.neck.maps), "neck")
     for part, source in (("halve", "conv1"), ("convolve", "conv2"), ("project", "conv3")):
         rules[f"head.{part}.*"] = f"head.{source}.*"
     unread = "neck.fusion_stage.layers.0.residual_layer1.*"  # of the coarsest map, which is added to none
     return Table(rules, NAMING, ("backbone.embeddings.mask_token", unread))
+
+
+def backbone_rules(spec: EncoderSpec) -> Rules:
+    """The encoder of a DINOv2 as a backbone."""
+    rules = dinov2.table(spec).rules
+    return {key: _of_backbone(rule) for key, rule in rules.items() if key.startswith("encoder.")}
 
 
 def neck_rules(count: int, source: str) -> Rules:

@@ -13,12 +13,14 @@ class DepthSpec:
 
     The fused map, convolved to `head_size` channels at the image's size, becomes the depth of each pixel of a
     whole patch: relative ones by a ReLU, `metric` ones by a sigmoid; both are multiplied by `max_depth`.
+    A convolution and a ReLU precede all that if it is `projected`.
     """
 
     fusion: FeatureFusionSpec
     head_size: int
     metric: bool = False
     max_depth: float = 1.0
+    projected: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "head_size", "max_depth")

@@ -40,8 +40,9 @@ class FeatureFusionSpec:
 
     Each map is convolved to `size` channels. From the last to the first, they are added and refined by
     residual convolution units, and interpolated; with a `norm`, one follows each convolution of a unit, which
-    has a `bias` or none. A patch has `patch_size` pixels a side. The first `tokens` vectors of a state are no
-    patches.
+    has a `bias` or none. A fused map has the rows and columns of the next finer one, or, if it is `doubling`,
+    twice its own, to which the finer one is interpolated. A patch has `patch_size` pixels a side. The first
+    `tokens` vectors of a state are no patches.
     """
 
     maps: tuple[FeatureMapSpec, ...]
@@ -50,6 +51,7 @@ class FeatureFusionSpec:
     tokens: int = 1
     norm: BatchNormSpec | None = None
     bias: bool = True
+    doubling: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "size", "patch_size")
@@ -74,3 +76,12 @@ class FeatureFusionSpec:
     def sides(self, rows: int, columns: int) -> list[tuple[int, int]]:
         """Height and width of each map, for an image of `rows` and `columns` of patches."""
         return [(int(rows * part.factor + 0.5), int(columns * part.factor + 0.5)) for part in self.maps]
+
+    def fused_sides(self, rows: int, columns: int) -> list[tuple[int, int]]:
+        """Height and width at which each map is added, as those of `sides`."""
+        sides = self.sides(rows, columns)
+        high, wide = sides[-1]
+        count = len(sides)
+        if self.doubling:
+            return [(high * 2**number, wide * 2**number) for number in range(count - 1, -1, -1)]
+        return sides

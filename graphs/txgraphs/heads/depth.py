@@ -16,12 +16,18 @@ def depth_head(spec: DepthSpec, g: Body, states: dict[str, ir.Value], pixel_valu
     """Depth of every pixel, from the states of several layers (Ranftl et al. 2021, 3.1).
 
     states (B,S,W), pixel_values (B,channels,height,width) -> depth (B,height,width). Pixels beyond the last
-    whole patch are left out.
+    whole patch are left out; where maps double, the depth has twice the rows and columns of the fused one.
     """
     op, side = g.op, g.op.Constant(value_ints=[spec.fusion.patch_size] * 2)
     grid = op.Div(op.Shape(pixel_values, start=2), side)  # (2)
     x = feature_maps(spec.fusion, g / "neck", states, grid)
-    x = g.call(corner_aligned, convolution(g, "halve", x, pads=AROUND), op.Mul(grid, side))
+    if spec.projected:
+        x = op.Relu(convolution(g, "projection", x, pads=AROUND))
+    x = convolution(g, "halve", x, pads=AROUND)
+    if spec.fusion.doubling:
+        x = g.call(corner_aligned, x, op.Mul(op.Shape(x, start=2), op.Constant(value_ints=[2])))
+    else:
+        x = g.call(corner_aligned, x, op.Mul(grid, side))
     x = op.Relu(convolution(g, "convolve", x, pads=AROUND))
     x = convolution(g, "project", x)  # (B, 1, height, width)
     x = op.Sigmoid(x) if spec.metric else op.Relu(x)

@@ -18,6 +18,7 @@ class DepthHead(nn.Module):
         self.spec = spec
         size = spec.fusion.size
         self.neck = FeatureMaps(spec.fusion, hidden_size)
+        self.projection = nn.Conv2d(size, size, 3, padding=1) if spec.projected else None
         self.halve = nn.Conv2d(size, size // 2, 3, padding=1)
         self.convolve = nn.Conv2d(size // 2, spec.head_size, 3, padding=1)
         self.project = nn.Conv2d(spec.head_size, 1, 1)
@@ -25,12 +26,17 @@ class DepthHead(nn.Module):
     def forward(self, states: dict[str, Tensor], pixel_values: Tensor) -> Tensor:
         """states (B,S,W), pixel_values (B,channels,height,width) -> depth (B,height,width).
 
-        Pixels beyond the last whole patch are left out.
+        Pixels beyond the last whole patch are left out; where maps double, the depth has twice the rows and
+        columns of the fused one.
         """
         side = self.spec.fusion.patch_size
         grid = torch.tensor(pixel_values.shape[2:], device="cpu") // side  # (2)
         x = self.neck(states, grid)
-        x = corner_aligned(self.halve(x), grid * side)
+        if self.projection is not None:
+            x = torch.relu(self.projection(x))
+        x = self.halve(x)
+        double = 2 * torch.tensor(x.shape[2:], device="cpu")
+        x = corner_aligned(x, double if self.spec.fusion.doubling else grid * side)
         x = self.project(torch.relu(self.convolve(x)))  # (B, 1, height, width)
         x = torch.sigmoid(x) if self.spec.metric else torch.relu(x)
         depth: Tensor = x.squeeze(1) * self.spec.max_depth

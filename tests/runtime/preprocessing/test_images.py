@@ -162,6 +162,20 @@ def test_edges_are_rounded_down(divisor, tmp_path):
             assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
 
 
+@pytest.mark.parametrize("divisor", [1, 5, 14, 32])
+def test_edges_are_padded_around_to_multiples(divisor, tmp_path):
+    settings = {"do_resize": False, "do_rescale": False, "do_pad": True, "size_divisor": divisor}
+    processor = judge("DPTImageProcessor", tmp_path, **settings)
+    for size in SIZES:
+        assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+
+
+def test_edges_are_padded_to_multiples_of_no_number(tmp_path):
+    write(tmp_path, image_processor_type="DPTImageProcessor", do_pad=True, size_divisor=0)
+    with pytest.raises(UnsupportedError, match="size_divisor 0 is not supported; expected a number from 1"):
+        Images(tmp_path)
+
+
 def test_edges_are_rounded_to_no_number(tmp_path):
     write(tmp_path, image_processor_type="GLPNImageProcessor", size_divisor=0)
     with pytest.raises(UnsupportedError, match="size_divisor 0 is not supported; expected a number from 1"):

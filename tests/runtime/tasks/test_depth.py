@@ -10,6 +10,7 @@ import pytest
 import tiny_checkpoint
 import torch
 import transformers
+from helpers.rows import OVER_DINOV2
 from PIL import Image
 
 import txexport
@@ -20,11 +21,17 @@ from txexport.runtime.tasks.depth import bicubic, shades
 SIZES = [(53, 37), (37, 53), (64, 64), (96, 33), (33, 96), (101, 100), (160, 48), (31, 150), (7, 9), (53, 37)]
 ANYTHING = "depth_anything", "DepthAnythingForDepthEstimation"
 FITTED = {"size": {"height": 42, "width": 42}, "keep_aspect_ratio": True, "ensure_multiple_of": 6}
+# As facebook/dpt-dinov2-small-nyu, padded around to whole patches.
+PADDED = {
+    **{"do_resize": False, "do_rescale": False, "do_pad": True, "size_divisor": 6},
+    **{"image_mean": [123.675, 116.28, 103.53], "image_std": [58.395, 57.12, 57.375]},
+}
 KINDS = {
     "relative": (*ANYTHING, {}, FITTED),
     "metric": (*ANYTHING, {"depth_estimation_type": "metric", "max_depth": 20}, FITTED),
     "parts of patches": (*ANYTHING, {}, {"size": {"height": 47, "width": 40}}),
     "dpt": ("dpt", "DPTForDepthEstimation", {}, {"size": {"height": 64, "width": 64}}),
+    "dpt over DINOv2": ("dpt", "DPTForDepthEstimation", OVER_DINOV2, PADDED),
     "glpn": ("glpn", "GLPNForDepthEstimation", {}, {"size_divisor": 16}),
 }
 
@@ -52,7 +59,7 @@ class Estimator:
 def estimator(request, tmp_path_factory):
     folder, (*kind, config, settings) = tmp_path_factory.mktemp("depth"), KINDS[request.param]
     tiny_checkpoint.save(folder / "in", *kind, **config)
-    name = "GLPNImageProcessorPil" if "size_divisor" in settings else "DPTImageProcessorPil"
+    name = "GLPNImageProcessorPil" if kind[0] == "glpn" else "DPTImageProcessorPil"
     processor = getattr(transformers, name)(**settings)
     processor.save_pretrained(folder / "in")
     txexport.export(folder / "in", folder / "out", only="native")

@@ -45,7 +45,8 @@ def operations(fusion: FeatureFusionSpec, hidden_size: int, rows: int, columns: 
             read = 9 * area if part.factor == HALF else area
             products += read * part.size**2
         products += 9 * area * part.size * size
-    for number, area in enumerate(pixels):
+    for number, (high, wide) in enumerate(fusion.fused_sides(rows, columns)):
+        area = high * wide
         units = 1 if number == len(pixels) - 1 else 2
         products += area * size**2 * (2 * 9 * units + 1)
     return 2 * products

@@ -26,6 +26,8 @@ class Depth:
         assert head.depth is not None
         fusion, inner = head.depth.fusion, head.depth.head_size
         shapes = under("neck", _fusion.parameters(fusion, hidden_size))
+        if head.depth.projected:
+            shapes |= under("projection", convolution(fusion.size, fusion.size, 3))
         shapes |= under("halve", convolution(fusion.size, fusion.size // 2, 3))
         shapes |= under("convolve", convolution(fusion.size // 2, inner, 3))
         return shapes | under("project", convolution(inner, 1, 1))
@@ -71,9 +73,10 @@ def operations_over_stages(depth: StagedDepthSpec, grids: list[tuple[int, int]])
 def operations(depth: DepthSpec, hidden_size: int, rows: int, columns: int) -> int:
     """The operations for an image of `rows` and `columns` of patches, less those of matrices."""
     fusion, inner = depth.fusion, depth.head_size
-    high, wide = fusion.sides(rows, columns)[0]
-    products = 9 * 4 * high * wide * fusion.size * (fusion.size // 2)
-    area = rows * columns * fusion.patch_size**2
+    high, wide = fusion.fused_sides(rows, columns)[0]
+    outputs = fusion.size // 2 + (fusion.size if depth.projected else 0)
+    products = 9 * 4 * high * wide * fusion.size * outputs
+    area = 16 * high * wide if fusion.doubling else rows * columns * fusion.patch_size**2
     products += area * (9 * (fusion.size // 2) * inner + inner)
     return _fusion.operations(fusion, hidden_size, rows, columns) + 2 * products
 

@@ -82,7 +82,7 @@ def operations_over_patches(head: HeadSpec, hidden_size: int, rows: int, columns
     """The operations for an image of `rows` and `columns` of patches, less those of matrices."""
     if isinstance(head.segments, FusedSegmentsSpec):
         fusion = head.segments.fusion
-        high, wide = fusion.sides(rows, columns)[0]
+        high, wide = fusion.fused_sides(rows, columns)[0]
         after = 2 * 4 * high * wide * fusion.size * (9 * fusion.size + head.labels)
         return _fusion.operations(fusion, hidden_size, rows, columns) + after
     assert isinstance(head.segments, PyramidSpec)

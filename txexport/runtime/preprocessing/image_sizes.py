@@ -7,6 +7,7 @@ from typing import Any
 
 from txexport.errors import UnsupportedError, shown
 
+LARGEST_DIVISOR = 2**12
 SMALLEST = 1e-5  # step of a scale that is found by bisection
 
 
@@ -182,6 +183,18 @@ def patched_of(options: Mapping[str, Any]) -> Patched:
             "expected numbers from 1"
         )
     return Patched(side, most)
+
+
+def divisor_of(options: Mapping[str, Any]) -> int:
+    """The number that edges become multiples of, 1 for none. Raises UnsupportedError for another value."""
+    divisor = options.get("size_divisor")
+    if divisor is None:
+        return 1
+    if type(divisor) is not int or not 1 <= divisor <= LARGEST_DIVISOR:
+        raise UnsupportedError(
+            f"image processor: size_divisor {shown(divisor)} is not supported; expected a number from 1"
+        )
+    return divisor
 
 
 def pixels_of(size: Size | None) -> int:

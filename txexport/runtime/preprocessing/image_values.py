@@ -51,3 +51,9 @@ def in_patches(rows: Sequence[np.ndarray], size: Patched) -> dict[str, np.ndarra
         patches[: high * wide] = squares.reshape(high * wide, -1)
     mask = np.arange(size.most) < shapes.prod(axis=1)[:, None]
     return {PIXEL_VALUES: values, PIXEL_ATTENTION_MASK: mask.astype(np.int64), SPATIAL_SHAPES: shapes}
+
+
+def centred(values: np.ndarray, multiple: int) -> np.ndarray:
+    """Values (3,H,W) with zeros around them, so that both edges are multiples; the odd one is behind."""
+    more = [-side % multiple for side in values.shape[1:]]
+    return np.pad(values, ((0, 0), *((one // 2, one - one // 2) for one in more)))

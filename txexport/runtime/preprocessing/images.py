@@ -31,12 +31,19 @@ from txexport.runtime.preprocessing.image_defaults import (
 from txexport.runtime.preprocessing.image_sizes import (
     Patched,
     Size,
+    divisor_of,
     edges,
     pixels_of,
     resized,
     size_for,
 )
-from txexport.runtime.preprocessing.image_values import center_crop, in_patches, padded, resized_values
+from txexport.runtime.preprocessing.image_values import (
+    center_crop,
+    centred,
+    in_patches,
+    padded,
+    resized_values,
+)
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 if TYPE_CHECKING:
@@ -84,8 +91,11 @@ class Images:
                 )
         # Detectors pad images of different sizes in a batch; here these are no batch.
         unsupported = ("pad_size", "use_square_size") if kind in BOUNDED else ("do_pad", "use_square_size")
+        # The number that DPT's edges are padded to multiples of, on both sides.
+        self.multiple = divisor_of(options) if kind == "DPTImageProcessor" and options["do_pad"] else 1
+        allowed = {"do_pad"} if kind == "DPTImageProcessor" else set()
         for name in () if kind in PADDED or kind in SQUARED else unsupported:
-            if options[name]:
+            if options[name] and name not in allowed:
                 raise UnsupportedError(
                     f"image processor: {name} is not supported; set it to {PLAIN.get(name)}"
                 )
@@ -209,6 +219,7 @@ class Images:
         if self.crop is not None:
             pixels = center_crop(pixels, *self.crop)
         values = self.levels[pixels, np.arange(3)].transpose(2, 0, 1)  # (3, H, W)
+        values = values if self.multiple == 1 else centred(values, self.multiple)
         return values if self.padded is None else padded(values, *self.padded)
 
     def _blurred(self, pixels: np.ndarray, height: int, width: int) -> np.ndarray:
