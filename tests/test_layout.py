@@ -290,7 +290,7 @@ SPECIALISED = {
         "without_first",
     },
     "group_norm.py": {"scaled_channels"},
-    "inputs/resnet.py": {"resnet_maps"},
+    "inputs/resnet.py": {"resnet_maps", "stage_maps"},
     "query_stack.py": {"first_queries", "of_every_row", "seen_places"},
     "mask_decoder.py": {"as_map", "grouped", "grouped_masks", "of_each", "of_each_prompted", "with_learned"},
     "mask_prompt.py": {"of_each_mask", "of_one_channel"},
@@ -303,6 +303,7 @@ SPECIALISED = {
 
 # Whole models, modules without parameters and base classes, which have no function of their own.
 WHOLE = {
+    "inputs/resnet.py": {"residual_layers"},
     "stack.py": {"stack"},
     "model.py": {"model"},
     **{f"heads/{head}.py": {"head", "no_head"} for head in HEADS},

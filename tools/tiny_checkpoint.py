@@ -501,6 +501,7 @@ DETR_MASKS = {
     "d_model": 32,
     "encoder_attention_heads": 8,
 }
+RESNET_MAPS = DETR_MASKS["backbone_config"]
 CLIP = {
     "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
     "vision_config": VIT | {"hidden_size": 60, "num_hidden_layers": 3},

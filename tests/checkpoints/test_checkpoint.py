@@ -352,6 +352,7 @@ UNSUPPORTED = [
     ("swin", {"architectures": ["SwinForMaskedImageModeling"]}, "it restores masked pixels"),
     ("maskformer", {"backbone_config": {"use_absolute_embeddings": True}}, "use_absolute_embeddings=True"),
     ("maskformer", {"backbone_config": {"depths": [1, 2], "num_heads": [2, 3]}}, "2 stages; expected 4"),
+    ("maskformer", {"backbone_config": {"model_type": "resnet"}}, "out_features of backbone_config is"),
     ("maskformer", {"backbone_config": {"model_type": "convnext"}}, "model_type='convnext' is not supported"),
     ("maskformer", {"decoder_config": {"auxiliary_loss": True}}, "auxiliary_loss=True is not supported"),
     ("maskformer", {"use_auxiliary_loss": True}, "use_auxiliary_loss=True is not supported"),

@@ -59,6 +59,13 @@ OTHERS: dict[str, Row] = {
         "depth_anything", "DepthAnythingForDepthEstimation", DEPTH, "metric", METRIC
     ),
     "detr, masks": Row("detr", "DetrForSegmentation", SEGMENT, "4 stages", tiny_checkpoint.DETR_MASKS),
+    "maskformer, residual": Row(
+        "maskformer",
+        "MaskFormerForInstanceSegmentation",
+        SEGMENT,
+        "residual network",
+        {"backbone_config": tiny_checkpoint.RESNET_MAPS},
+    ),
     "jina_bert": Row("jina_bert", "JinaBertModel", FEATURES),
     "jina_bert, normed": Row("jina_bert", "JinaBertModel", FEATURES, "normed queries", NORMED),
     "nomic_bert_moe": Row("nomic_bert_moe", "NomicBertModel", FEATURES),
@@ -667,6 +674,11 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         segment_queries.not_shifted,
         windows.shift_without_mask,
         common.drop_bias,
+    ),
+    ("maskformer, residual", None, "model"): (
+        queries.drop_residual,
+        queries.linear_residual,
+        segment_queries.without_finer_maps,
     ),
     ("mask2former", None, "model"): (
         segment_queries.whole_maps,

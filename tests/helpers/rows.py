@@ -444,6 +444,7 @@ NORMED_DEPTH = BATCH_NORMS | {"fusion_hidden_size": 8}  # of which most depths a
 PYRAMID = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
 CLASSIC = {"use_simple_decoder": False, "num_labels": 5}
 FEWER_SCALES = {"pool_scales": [2, 7], "use_auxiliary_head": False, "out_indices": [2, 3, 4, 5]}
+RESIDUAL = {"backbone_config": tiny_checkpoint.RESNET_MAPS}
 ONE_WIDTH = {"hidden_dim": 128, "pre_norm": True, "activation_function": "gelu", "decoder_layers": 3}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
@@ -626,6 +627,7 @@ OTHERS = [
     Row("maskformer", "MaskFormerForInstanceSegmentation", SEGMENT, "wide queries, no biases", WIDE_QUERIES),
     Row("vitpose", "VitPoseForPoseEstimation", POSE),
     Row("vitpose", "VitPoseForPoseEstimation", POSE, "classic decoder", CLASSIC),
+    Row("maskformer", "MaskFormerForInstanceSegmentation", SEGMENT, "residual network", RESIDUAL),
     Row("mask2former", "Mask2FormerForUniversalSegmentation", SEGMENT, "5 labels", LABELS),
     Row("mask2former", "Mask2FormerForUniversalSegmentation", SEGMENT, "one width, pre-norm", ONE_WIDTH),
     Row("sam", "SamModel", MASKS),

@@ -7,16 +7,18 @@ import pytest
 import torch
 import txgraphs.heads.object_masks
 import txgraphs.inputs.resnet
+import txgraphs.inputs.resnet_maps
 from helpers.twins import check, random
 from torch.utils.flop_counter import FlopCounterMode
 from transformers.models.detr import modeling_detr as original
 from txmodels.heads.object_masks import AttentionMaps, ObjectMasksHead, of_every_query, places_of_all_heads
 from txmodels.inputs.resnet import ResnetEmbedding
+from txmodels.inputs.resnet_maps import ResnetMapsEmbedding
 
 from txexport.errors import SpecError
-from txexport.parts import head_of
+from txexport.parts import head_of, input_of
 from txexport.parts.heads.object_masks import operations
-from txexport.spec import HeadKind, HeadSpec, ObjectMasksSpec, ResNetSpec
+from txexport.spec import HeadKind, HeadSpec, MapStackSpec, ObjectMasksSpec, ResNetMapsSpec, ResNetSpec
 from txexport.spec.enums import Activation
 
 B, W = 2, 32
@@ -129,6 +131,22 @@ class _Maps(torch.nn.Module):
 
 def _named(spec, place, pixel_values):
     return txgraphs.inputs.resnet.resnet_maps(spec, place / "network", pixel_values)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (33, 47)])
+@pytest.mark.parametrize("bottleneck", [True, False])
+def test_maps_of_all_stages(bottleneck, size):
+    """Without a projection; parameters and operations are those that PyTorch counts."""
+    spec = ResNetMapsSpec((1, 2, 1), (8, 12, 16), stem=4, bottleneck=bottleneck, image_size=size)
+    module, stack = ResnetMapsEmbedding(spec), MapStackSpec(spec)
+    assert shapes(module) == input_of(stack).parameters(spec)
+    function = partial(txgraphs.inputs.resnet_maps.resnet_maps_embedding, spec)
+    outputs = check(module, function, random(B, 3, *size))
+    pairs = zip(spec.network.grids, spec.sizes, strict=True)
+    assert [one.shape[1:] for one in outputs] == [(*grid, size) for grid, size in pairs]
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        module(torch.zeros(1, 3, *size))
+    assert input_of(stack).operations(spec) == counter.get_total_flops()
 
 
 def test_operations_are_those_that_pytorch_counts():

@@ -253,14 +253,14 @@ def _head_rules(head: HeadSpec) -> Rules:
     return rules
 
 
-def backbone_rules(embedding: ResNetSpec) -> Rules:
+def backbone_rules(embedding: ResNetSpec, model: str = MODEL) -> Rules:
     """The residual network, by transformers' names or by timm's."""
-    stem = f"{MODEL}.embedder.embedder", f"{MODEL}.conv1", f"{MODEL}.bn1"
+    stem = f"{model}.embedder.embedder", f"{model}.conv1", f"{model}.bn1"
     rules, number = _convolution_rules("stem", *stem), 0
     for stage, depth in enumerate(embedding.depths):
         for layer in range(depth):
-            library = f"{MODEL}.encoder.stages.{stage}.layers.{layer}"
-            timm = f"{MODEL}.layer{stage + 1}.{layer}"
+            library = f"{model}.encoder.stages.{stage}.layers.{layer}"
+            timm = f"{model}.layer{stage + 1}.{layer}"
             for part in range(3 if embedding.bottleneck else 2):
                 theirs = f"{library}.layer.{part}", f"{timm}.conv{part + 1}", f"{timm}.bn{part + 1}"
                 rules |= _convolution_rules(f"layers.{number}.parts.{part}", *theirs)

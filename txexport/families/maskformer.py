@@ -7,15 +7,17 @@ from typing import Any
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import UnsupportedError
 from txexport.families import detr, swin
-from txexport.families._config import Config, TensorNames
+from txexport.families._config import Config, TensorNames, shortened
 from txexport.spec import (
     EncoderSpec,
     GroupNormSpec,
     HeadKind,
     HeadSpec,
+    MapStackSpec,
     MasksSpec,
     NormSpec,
     PixelPyramidSpec,
+    ResNetMapsSpec,
     StagedStackSpec,
     StageSpec,
     WindowAttentionSpec,
@@ -30,6 +32,7 @@ REFUSED = {
 ALIASES = {"hidden_size": "mask_feature_size"}
 
 EPS = 1e-5  # of norms that read no epsilon
+SIDES = (512, 672)  # of an image, in reports
 STAGES = 4  # of the backbone
 GROUPS = 32  # of the norms of maps
 # A backbone whose values are not in config.json.
@@ -48,8 +51,15 @@ QUERIES = "model.transformer_module"
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     config.expect(use_auxiliary_loss=False)
-    stack = backbone(config, SWIN_BASE)
-    masks = _masks(config, tuple(stage.hidden_size for stage in stack.stages))
+    network = config.table("backbone_config")
+    stack: StagedStackSpec | MapStackSpec
+    if network.values.get("model_type") == "resnet":
+        stack = _resnet(config, network)
+        sizes = stack.embedding.sizes
+    else:
+        stack = backbone(config, SWIN_BASE)
+        sizes = tuple(stage.hidden_size for stage in stack.stages)
+    masks = _masks(config, sizes)
     head = HeadSpec(HeadKind.MASKS, tied=False, bias=True, labels=config.labels() + 1, masks=masks)
     return EncoderSpec(encoder=stack, head=head)
 
@@ -71,6 +81,21 @@ def backbone(config: Config, otherwise: Mapping[str, Any]) -> StagedStackSpec:
             f"{config.path}: backbone_config has {len(stages)} stages; expected {STAGES}, whose maps are read"
         )
     return StagedStackSpec(swin.patch_grid(network), stages)
+
+
+def _resnet(config: Config, network: Config) -> MapStackSpec:
+    """A residual network, all of whose maps are read."""
+    spec = detr.backbone(config, 1)
+    features = [f"stage{number}" for number in range(1, len(spec.sizes) + 1)]
+    if network.strings("out_features") != features:
+        raise UnsupportedError(
+            f"{config.path}: out_features of backbone_config is "
+            f"{shortened(network.values.get('out_features'))}, expected {shortened(features)}"
+        )
+    embedding = ResNetMapsSpec(
+        spec.depths, spec.sizes, spec.stem, spec.bottleneck, spec.eps, spec.channels, SIDES
+    )
+    return MapStackSpec(embedding)
 
 
 def _stage(stage: StageSpec) -> StageSpec:
@@ -102,9 +127,12 @@ def _masks(config: Config, sizes: tuple[int, ...]) -> MasksSpec:
 
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    assert isinstance(spec.encoder, StagedStackSpec)
     assert spec.head.masks is not None
-    rules: Rules = {
+    if isinstance(spec.encoder, MapStackSpec):
+        rules = detr.backbone_rules(spec.encoder.embedding.network, BACKBONE) | head_rules(spec.head.masks)
+        return Table(rules, NAMING, ("*.num_batches_tracked", "criterion.*"))
+    assert isinstance(spec.encoder, StagedStackSpec)
+    rules = {
         ours: f"{BACKBONE}.model.{theirs}"
         for ours, theirs in swin.stack_rules(spec.encoder).items()
         if isinstance(theirs, str)

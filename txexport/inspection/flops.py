@@ -162,7 +162,7 @@ def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
             part.num_heads * vectors * max(vectors, cells)
             for part, vectors, cells in query_layers(stack).values()
         ]
-    return NUMBER * batch * max(counts)
+    return NUMBER * batch * max(counts, default=0)
 
 
 def tokens(spec: StackSpec, length: int) -> int:

@@ -71,7 +71,9 @@ def count(spec: ModelSpec, stored: Container[str] | None = None) -> Parameters:
     rule = sum(12 * block.attention.hidden_size**2 for block in layers)
     for stack in spec.stacks.values():
         rule += sum(12 * stack.hidden_size**2 * part.num_layers for part, *_ in query_layers(stack).values())
-    return Parameters(components, total, inner, total - idle, effective, fixed, rule, inner / rule)
+    return Parameters(
+        components, total, inner, total - idle, effective, fixed, rule, inner / rule if rule else 0.0
+    )
 
 
 def learned(spec: ModelSpec, stored: Container[str] | None = None) -> dict[str, int]:

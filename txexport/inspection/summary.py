@@ -18,6 +18,7 @@ from txexport.spec import (
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    MapStackSpec,
     MaskedAttentionSpec,
     NormPlacement,
     PatchBiasAttentionSpec,
@@ -39,6 +40,8 @@ from txexport.spec import (
 
 def outline(spec: StackSpec) -> str:
     """Sizes, positions, norms and windows; " / " separates values that differ from layer to layer."""
+    if isinstance(spec, MapStackSpec):
+        return ", ".join(input_of(spec).summary(spec))
     if isinstance(spec, QueryStackSpec | ProposalStackSpec):
         return ", ".join(_of_queries(spec))
     blocks = spec.blocks

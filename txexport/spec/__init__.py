@@ -47,6 +47,7 @@ from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionS
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.map_neck import MapNeckSpec
+from txexport.spec.map_stack import MapStackSpec, ResNetMapsSpec
 from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
@@ -155,6 +156,7 @@ __all__ = [
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
     "MapNeckSpec",
+    "MapStackSpec",
     "MaskDecoderSpec",
     "MaskPromptSpec",
     "MaskedAttentionSpec",
@@ -193,6 +195,7 @@ __all__ = [
     "RelativeSpec",
     "RelativeVectorsSpec",
     "ResNetLevelsSpec",
+    "ResNetMapsSpec",
     "ResNetSpec",
     "RotarySpec",
     "RotatedInputAttentionSpec",

@@ -8,6 +8,7 @@ from txexport.spec.boxes import BoxesSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
+from txexport.spec.map_stack import MapStackSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.pose import PoseSpec
@@ -163,9 +164,11 @@ class EncoderSpec:
 
     def _check_maps(self, read: tuple[int, ...]) -> None:
         """Raise SpecError where the stack has no stages, or others than those whose maps are read."""
-        stages = self.encoder.stages if isinstance(self.encoder, StagedStackSpec) else ()
+        stack = self.encoder
+        stages = stack.stages if isinstance(stack, StagedStackSpec) else ()
         sizes = tuple(stage.hidden_size for stage in stages)
-        if not stages or sizes != read:
+        sizes = stack.embedding.sizes if isinstance(stack, MapStackSpec) else sizes
+        if sizes != read:
             raise SpecError(
                 f"EncoderSpec: masks of maps of {read} channels, but stages of {sizes}; expected one map for "
                 "each stage"

@@ -8,6 +8,7 @@ from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
+from txexport.spec.map_stack import MapStackSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
@@ -141,5 +142,5 @@ class TextStackSpec:
 
 
 # Stacks over an image or a sound.
-MediaStackSpec = SignalStackSpec | StagedStackSpec | QueryStackSpec | ProposalStackSpec
+MediaStackSpec = SignalStackSpec | StagedStackSpec | QueryStackSpec | ProposalStackSpec | MapStackSpec
 StackSpec = TextStackSpec | MediaStackSpec

@@ -62,7 +62,14 @@ def resnet_maps(spec: ResNetSpec, g: Body, pixel_values: ir.Value) -> tuple[ir.V
 
 def _maps(spec: ResNetSpec, g: Body, pixel_values: ir.Value) -> list[ir.Value]:
     """The last map, projected (B,R,C,W), and those of all stages but the last (B,size,r,c)."""
-    op, finer = g.op, []
+    op, (*finer, last) = g.op, stage_maps(spec, g, pixel_values)
+    projected = op.Conv(last, g.weight("project.weight"), g.weight("project.bias"), name="projected")
+    return [op.Transpose(projected, perm=[0, 2, 3, 1]), *finer]
+
+
+def stage_maps(spec: ResNetSpec, g: Body, pixel_values: ir.Value) -> list[ir.Value]:
+    """The maps of all stages (B,size,R,C), the finest first."""
+    op, maps = g.op, []
     stem = op.Relu(convolution_norm(spec.stem, 7, 2, spec.eps, g / "stem", pixel_values))
     x = op.MaxPool(stem, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], name="pooled")
     number, inputs = 0, spec.stem
@@ -72,9 +79,8 @@ def _maps(spec: ResNetSpec, g: Body, pixel_values: ir.Value) -> list[ir.Value]:
             projected = inputs != size or stride != 1
             x = residual_layer(spec, size, stride, projected, False, g / f"layers.{number}", x)
             number, inputs = number + 1, size
-        finer.append(x)
-    projected = op.Conv(x, g.weight("project.weight"), g.weight("project.bias"), name="projected")
-    return [op.Transpose(projected, perm=[0, 2, 3, 1]), *finer[:-1]]
+        maps.append(x)
+    return maps
 
 
 embedding = resnet_embedding

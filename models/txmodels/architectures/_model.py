@@ -7,6 +7,7 @@ from torch import Tensor
 
 from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
+    MapStackSpec,
     ModelSpec,
     ProposalStackSpec,
     QueryStackSpec,
@@ -16,6 +17,7 @@ from txexport.spec import (
 )
 from txmodels.decoder_stack import KeyValues
 from txmodels.encoder_stack import Encoder, SignalEncoder
+from txmodels.map_stack import MapEncoder
 from txmodels.proposal_stack import ProposalEncoder
 from txmodels.query_stack import QueryEncoder
 from txmodels.stack import Given
@@ -31,10 +33,12 @@ def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name:
 
 def encoder(
     spec: StackSpec, weighted: bool
-) -> Encoder | SignalEncoder | StagedEncoder | QueryEncoder | ProposalEncoder:
+) -> Encoder | SignalEncoder | StagedEncoder | QueryEncoder | ProposalEncoder | MapEncoder:
     """The module of a stack that reads its whole input at once."""
     if isinstance(spec, ProposalStackSpec):
         return ProposalEncoder(spec)
+    if isinstance(spec, MapStackSpec):
+        return MapEncoder(spec)
     if isinstance(spec, QueryStackSpec):
         return QueryEncoder(spec)
     if isinstance(spec, StagedStackSpec):

@@ -47,21 +47,26 @@ class ResidualLayer(nn.Module):
         return torch.relu(y + self.shortcut(x))
 
 
+def residual_layers(spec: ResNetSpec) -> list[ResidualLayer]:
+    """The layers of all stages."""
+    layers, inputs = [], spec.stem
+    for stage, (depth, size) in enumerate(zip(spec.depths, spec.sizes, strict=True)):
+        for layer in range(depth):
+            stride = 2 if stage and not layer else 1
+            layers.append(ResidualLayer(spec, inputs, size, stride, inputs != size or stride != 1))
+            inputs = size
+    return layers
+
+
 class ResnetEmbedding(nn.Module):
     """The last map of a residual network, projected (He et al. 2016, 4.1)."""
 
     def __init__(self, spec: ResNetSpec):
         super().__init__()
         self.stem = ConvolutionNorm(spec.channels, spec.stem, 7, 2, spec.eps)
-        layers, inputs = [], spec.stem
-        for stage, (depth, size) in enumerate(zip(spec.depths, spec.sizes, strict=True)):
-            for layer in range(depth):
-                stride = 2 if stage and not layer else 1
-                layers.append(ResidualLayer(spec, inputs, size, stride, inputs != size or stride != 1))
-                inputs = size
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(residual_layers(spec))
         self.ends = list(accumulate(spec.depths))[:-1]  # of stages but the last, in layers
-        self.project = nn.Conv2d(inputs, spec.hidden_size, 1)
+        self.project = nn.Conv2d(spec.sizes[-1], spec.hidden_size, 1)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """pixel_values (B,channels,height,width) -> x (B,R,C,W)."""

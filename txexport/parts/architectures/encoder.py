@@ -20,6 +20,7 @@ from txexport.spec import (
     DepthSpec,
     EncoderSpec,
     HeadKind,
+    MapStackSpec,
     PatchSpec,
     Pick,
     QueryStackSpec,
@@ -92,8 +93,13 @@ class Encoder:
             assert isinstance(spec.head.segments, SegmentsSpec)
             work = segments.operations(spec.head.segments, spec.head.labels, grids)
             return replace(readout, every=False, operations=work)
-        if spec.head.masks is not None and isinstance(stack, StagedStackSpec):
-            work = masks.operations(spec.head.masks, spec.head.labels, stack.grids(stack.embedding.grid))
+        if spec.head.masks is not None and isinstance(stack, StagedStackSpec | MapStackSpec):
+            grids = (
+                stack.embedding.network.grids
+                if isinstance(stack, MapStackSpec)
+                else stack.grids(stack.embedding.grid)
+            )
+            work = masks.operations(spec.head.masks, spec.head.labels, grids)
             return replace(readout, every=False, operations=work)
         if spec.head.masked_queries is not None and isinstance(stack, StagedStackSpec):
             grids = stack.grids(stack.embedding.grid)

@@ -78,7 +78,10 @@ class ResNet:
 
     def summary(self, stack: QueryStackSpec) -> list[str]:
         """The stages, and the pixels of a place."""
-        embedding = stack.embedding
+        return self.described(stack.embedding)
+
+    def described(self, embedding: ResNetSpec) -> list[str]:
+        """As `summary`."""
         kind = "bottleneck" if embedding.bottleneck else "basic"
         depths = " / ".join(map(str, embedding.depths))
         sizes = " / ".join(f"{size:,}" for size in embedding.sizes)

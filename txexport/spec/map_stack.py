@@ -1,0 +1,80 @@
+"""The maps of a residual network, without layers over them."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from txexport.spec.layer import BlockSpec
+from txexport.spec.norm import NormSpec
+from txexport.spec.resnet import ResNetSpec
+from txexport.spec.signal_embedding import PatchSpec
+
+
+@dataclass(frozen=True)
+class ResNetMapsSpec:
+    """The maps of all stages of a residual network, as ResNetSpec describes them, without a projection."""
+
+    depths: tuple[int, ...]
+    sizes: tuple[int, ...]
+    stem: int = 64
+    bottleneck: bool = True
+    eps: float = 1e-5
+    channels: int = 3
+    image_size: tuple[int, int] = (640, 640)
+
+    masked: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _ = self.network
+
+    @property
+    def network(self) -> ResNetSpec:
+        """The same network with a projection to as many channels as its last map has."""
+        sizes, image = self.sizes, self.image_size
+        width = sizes[-1] if sizes else 0
+        return ResNetSpec(
+            width, self.depths, sizes, self.stem, self.bottleneck, self.eps, self.channels, image
+        )
+
+    @property
+    def hidden_size(self) -> int:
+        """Channels of the last map."""
+        return self.sizes[-1]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the last map of an image of `image_size`."""
+        return self.network.grid
+
+    @property
+    def length(self) -> int:
+        """The number of places of the last map."""
+        return self.network.length
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of an image of `image_size`."""
+        return self.network.shape
+
+
+@dataclass(frozen=True)
+class MapStackSpec:
+    """An image's maps, all of which a head reads."""
+
+    embedding: ResNetMapsSpec
+
+    causal: ClassVar[bool] = False
+    has_cross_attention: ClassVar[bool] = False
+    limit: ClassVar[None] = None  # no tokens come in
+    masked: ClassVar[bool] = False
+    relative: ClassVar[None] = None
+    rotary: ClassVar[None] = None
+    patches: ClassVar[PatchSpec | None] = None
+    final_norm: ClassVar[NormSpec | None] = None
+    blocks: ClassVar[tuple[BlockSpec, ...]] = ()
+    layers: ClassVar[tuple[BlockSpec, ...]] = ()
+    num_layers: ClassVar[int] = 0
+
+    @property
+    def hidden_size(self) -> int:
+        """Channels of the last map."""
+        return self.embedding.hidden_size
