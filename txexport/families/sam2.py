@@ -1,7 +1,7 @@
 """SAM 2 of images (Ravi et al. 2024): Hiera, and SAM's decoder of masks over finer maps."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.errors import CheckpointError, UnsupportedError
+from txexport.errors import CheckpointError, SpecError, UnsupportedError
 from txexport.families import sam
 from txexport.families._config import Config, TensorNames, shortened
 from txexport.spec import (
@@ -69,6 +69,14 @@ OF_VIDEOS = (
 
 def spec(config: Config, task: str, names: TensorNames) -> PromptableSpec:
     """The architecture that config.json describes."""
+    try:
+        return _promptable(config)
+    except SpecError as error:
+        raise UnsupportedError(f"{config.path}: {error}") from None
+
+
+def _promptable(config: Config) -> PromptableSpec:
+    """The architecture. Raises SpecError where its parts contradict each other."""
     vision = config.table("vision_config").with_defaults(**VISION)
     prompts = config.table("prompt_encoder_config").with_defaults(image_size=1024, patch_size=16)
     side, patch = prompts.integer("image_size"), prompts.integer("patch_size")
