@@ -65,7 +65,7 @@ def backbone(config: Config, otherwise: Mapping[str, Any]) -> StagedStackSpec:
         network = network.with_defaults(model_type="swin")
         network.expect(model_type="swin")
     network.expect(use_absolute_embeddings=False)
-    stages = tuple(_stage(stage) for stage in swin.stages(network))
+    stages = tuple(stage(one) for one in swin.stages(network))
     if len(stages) != STAGES:
         raise UnsupportedError(
             f"{config.path}: backbone_config has {len(stages)} stages; expected {STAGES}, whose maps are read"
@@ -73,7 +73,7 @@ def backbone(config: Config, otherwise: Mapping[str, Any]) -> StagedStackSpec:
     return StagedStackSpec(swin.patch_grid(network), stages)
 
 
-def _stage(stage: StageSpec) -> StageSpec:
+def stage(stage: StageSpec) -> StageSpec:
     """A stage whose layers shift windows of a grid of any size."""
     blocks = []
     for block in stage.blocks:
