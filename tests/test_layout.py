@@ -282,6 +282,14 @@ SPECIALISED = {
     "architectures/decoder.py": {"decoder_models"},
     "architectures/open_vocabulary.py": {"open_vocabulary_models", "turned", "without_padding"},
     "architectures/encoder.py": {"encoder_models"},
+    "architectures/grounded.py": {
+        "by_level",
+        "flat_mask",
+        "for_rows",
+        "grounded_models",
+        "placed",
+        "text_numbers",
+    },
     "architectures/promptable.py": {
         "of_every_image",
         "promptable_models",
@@ -309,7 +317,10 @@ WHOLE = {
     **{f"heads/{head}.py": {"head", "no_head"} for head in HEADS},
     **{
         f"architectures/{one}.py": {f"{one}_model"}
-        for one in ("decoder", "dual_encoder", "encoder", "encoder_decoder", "open_vocabulary", "promptable")
+        for one in (
+            *("decoder", "dual_encoder", "encoder", "encoder_decoder", "grounded", "open_vocabulary"),
+            "promptable",
+        )
     },
 }
 # Single operators of ONNX.

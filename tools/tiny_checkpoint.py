@@ -490,6 +490,32 @@ RT_DETR = {
     "decoder_n_points": 3,
     "num_queries": 7,
 }
+GROUNDING_DINO = {
+    "backbone_config": {
+        "model_type": "swin",
+        "image_size": 64,
+        "patch_size": 4,
+        "embed_dim": 8,
+        "depths": [1, 2, 1, 2],
+        "num_heads": [1, 2, 2, 4],
+        "window_size": 3,
+        "mlp_ratio": 2.0,
+        "out_features": ["stage2", "stage3", "stage4"],
+    },
+    # With words enough for the ids at which phrases end.
+    "text_config": BERT | {"model_type": "bert", "vocab_size": 1040},
+    "d_model": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 8,
+    "encoder_ffn_dim": 40,
+    "decoder_ffn_dim": 24,
+    "encoder_n_points": 3,
+    "decoder_n_points": 2,
+    "num_queries": 7,
+    "max_text_len": 32,
+}
 # Of DetrForSegmentation, whose heads and channels are of numbers that norms divide.
 DETR_MASKS = {
     "backbone_config": DETR["backbone_config"]
@@ -690,6 +716,7 @@ FAMILIES = {
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),
     "owlvit": ("OwlViTForObjectDetection", OWLVIT),
+    "grounding-dino": ("GroundingDinoForObjectDetection", GROUNDING_DINO),
     "owlv2": ("Owlv2ForObjectDetection", OWLVIT),
     "clap": ("ClapModel", CLAP),
     "clip_text_model": ("CLIPTextModel", CLIP["text_config"]),

@@ -38,6 +38,33 @@ def wordpiece() -> PreTrainedTokenizerFast:
     )
 
 
+def phrases() -> PreTrainedTokenizerFast:
+    """As BERT's in lowercase, with its ids of special tokens and of the marks at which phrases end."""
+    special = {"[PAD]": 0, "[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103, ".": 1012, "?": 1029}
+    letters = [mark + letter for mark in ("", "##") for letter in "abcdefghijklmnopqrstuvwxyz0123456789"]
+    pieces = ["cat", "mat", "dog", "anna", "remote", "control", "##s", "##ing"]
+    free = (number for number in range(104, 1040) if number not in special.values())
+    vocabulary = special | dict(zip(dict.fromkeys([*pieces, *letters]), free, strict=False))
+    unused = (number for number in range(1040) if number not in set(vocabulary.values()))
+    vocabulary |= {f"[unused{number}]": number for number in unused}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    ends = [("[CLS]", special["[CLS]"]), ("[SEP]", special["[SEP]"])]
+    pair = "[CLS] $A [SEP] $B:1 [SEP]:1"
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", pair, ends)
+    tokenizer.decoder = decoders.WordPiece()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
+
+
 def byte_level() -> PreTrainedTokenizerFast:
     """As RoBERTa's: byte-level, a space belongs to the word after it, <s> A </s></s> B </s>."""
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]

@@ -148,12 +148,12 @@ def first_queries(weight, image):
 
 
 @cache
-def sine_positions(size: int, dtype: ir.DataType) -> OnnxFunction:
+def sine_positions(size: int, dtype: ir.DataType, temperature: float = TEMPERATURE) -> OnnxFunction:
     """Which places are of the image (B,R,C) -> sines and cosines of rows and columns (B,S,size).
 
     Rows and columns are counted from 1 within the image, as shares of 2 pi (Carion et al. 2020, A.4).
     """
-    periods = [TEMPERATURE ** (2 * step / size) for step in range(0, size // 2, 2)]
+    periods = [temperature ** (2 * step / size) for step in range(0, size // 2, 2)]
 
     @script(domain, default_opset=op)
     def sine_positions(real):

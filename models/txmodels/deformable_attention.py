@@ -20,24 +20,34 @@ class DeformableAttention(nn.Module):
         self.v = Linear(width, width)
         self.o = Linear(width, width)
 
-    def forward(self, x: Tensor, references: Tensor, image: Tensor, sizes: dict[str, Tensor]) -> Tensor:
+    def forward(
+        self, x: Tensor, references: Tensor, image: Tensor, sizes: dict[str, Tensor], **masks: Tensor
+    ) -> Tensor:
         """x (B,Q,W), boxes (B,Q,4) or points (B,Q,2), image (B,S,W) of all levels, their sizes -> y (B,Q,W).
 
-        A size is the rows and columns of a level.
+        A size is the rows and columns of a level. Of references of each level there are (B,Q,L,4) or
+        (B,Q,L,2). The mask `real` (B,S) is false for places whose values are zeros.
         """
         spec, heads = self.spec, self.spec.num_heads
         rows, points = x.shape[0] * heads, spec.levels * spec.points
+        if spec.by_level:
+            around = references.repeat_interleave(spec.points, dim=2)[:, :, None]  # (B, Q, 1, L*P, 4 or 2)
+        else:
+            around = references[:, :, None, None]  # (B, Q, 1, 1, 4 or 2)
         offsets = self.offsets(x).unflatten(2, (heads, points, 2))  # (B, Q, N, L*P, 2)
         if spec.boxes:
-            centre, extent = references[:, :, None, None].chunk(2, dim=4)  # (B, Q, 1, 1, 2)
+            centre, extent = around.chunk(2, dim=4)  # (B, Q, 1, 1, 2)
             locations = centre + offsets / spec.points * extent * spec.scale
         else:
             steps = torch.cat([size.flip(0).expand(spec.points, 2) for size in sizes.values()])  # (L*P, 2)
-            locations = references[:, :, None, None] + offsets / steps.to(x)
+            locations = around + offsets / steps.to(x)
         grid = (2 * locations - 1).transpose(1, 2).flatten(0, 1)  # (B*N, Q, L*P, 2)
         shares = self.shares(x).unflatten(2, (heads, points)).softmax(3)  # (B, Q, N, L*P)
         shares = shares.transpose(1, 2).reshape(rows, 1, -1, points)  # (B*N, 1, Q, L*P)
-        values = self.v(image).transpose(1, 2)  # (B, W, S)
+        values = self.v(image)
+        if "real" in masks:
+            values = values.masked_fill(~masks["real"][:, :, None], 0)
+        values = values.transpose(1, 2)  # (B, W, S)
         mixed, start = None, 0
         for level, size in enumerate(sizes.values()):
             height, width = size.tolist()

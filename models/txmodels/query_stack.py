@@ -137,7 +137,7 @@ def resized_mask(pixel_mask: Tensor, grid: Tensor) -> Tensor:
     return real
 
 
-def sine_positions(size: int, real: Tensor) -> Tensor:
+def sine_positions(size: int, real: Tensor, temperature: float = TEMPERATURE) -> Tensor:
     """Which places are of the image (B,R,C) -> sines and cosines of rows and columns (B,S,size).
 
     Rows and columns are counted from 1 within the image, as shares of 2 pi (Carion et al. 2020, A.4).
@@ -147,7 +147,7 @@ def sine_positions(size: int, real: Tensor) -> Tensor:
     down = rows / (rows[:, -1:] + EPS) * (2 * math.pi)
     across = columns / (columns[:, :, -1:] + EPS) * (2 * math.pi)
     steps = torch.arange(0, size // 2, 2, device=real.device).to(count)
-    periods = TEMPERATURE ** (2 * steps / size)
+    periods = temperature ** (2 * steps / size)
     parts = []
     for angles in (down, across):
         turns = angles[..., None] / periods  # (B, R, C, size / 4)

@@ -168,6 +168,12 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
         texts = padded((batch, size))
         texts["input_ids"][:, 0] = 9  # a text that begins with 0 is padding
         return {**texts, "pixel_values": images}
+    if row.model_type == "grounding-dino":
+        texts, mask = padded((batch, size)), np.ones((batch, 64, 48), np.int64)
+        texts["input_ids"][:, [0, 3]], mask[1, :, 33:] = 101, 0  # where phrases end; padding of an image
+        images = noise.standard_normal((batch, 3, 64, 48), np.float32)
+        types = {"token_type_ids": np.zeros_like(texts["input_ids"])}
+        return {**texts, **types, "pixel_values": images, "pixel_mask": mask}
     if row.model_type == "clap":
         bands = tiny_checkpoint.CLAP["audio_config"]["num_mel_bins"]
         sounds = noise.standard_normal((batch, 1, 101, bands), np.float32)

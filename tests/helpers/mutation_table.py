@@ -15,6 +15,7 @@ from helpers import mutations_of_families as family
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
+from helpers import mutations_of_phrases as phrases
 from helpers import mutations_of_poses as poses
 from helpers import mutations_of_proposals as proposals
 from helpers import mutations_of_pyramids as pyramids
@@ -720,6 +721,29 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         descriptions.without_shift,
         descriptions.scale_less_one,
         descriptions.products_for_cosines,
+    ),
+    ("grounding-dino", None, "model"): (
+        phrases.phrases_that_see_later_ones,
+        phrases.positions_of_the_text,
+        phrases.last_phrase_with_padding,
+        phrases.fusion_with_padding,
+        phrases.residuals_before_norms,
+        phrases.values_of_padding,
+        phrases.offsets_of_the_image,
+        phrases.offsets_of_rows_first,
+        phrases.exchanged_levels,
+        phrases.references_of_whole_maps,
+        phrases.first_boxes_of_one_size,
+        phrases.worst_places,
+        phrases.columns_first,
+        phrases.boxes_without_reference,
+        phrases.queries_without_text,
+        phrases.unnormed_boxes,
+        phrases.scores_of_padding,
+        phrases.other_turns,
+        proposals.aligned_corners,
+        proposals.repeated_borders,
+        windows.shift_without_mask,
     ),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (

@@ -426,6 +426,15 @@ BASIC_LEVELS = {
     "backbone_config": tiny_checkpoint.RT_DETR["backbone_config"] | {"layer_type": "basic"},
     "hidden_expansion": 1.0,
 }
+FIVE_LEVELS = {
+    "d_model": 128,
+    "num_feature_levels": 5,
+    "decoder_bbox_embed_share": False,
+    "backbone_config": {"out_features": ["stage3", "stage4"], "qkv_bias": False},
+    "text_config": {"type_vocab_size": 1},
+    "activation_function": "gelu",
+    "max_text_len": 48,
+}
 WIDE_QUERIES = {
     "backbone_config": {"image_size": [37, 58], "patch_size": 3, "qkv_bias": False, "layer_norm_eps": 1e-3},
     "decoder_config": {"d_model": 96, "decoder_attention_heads": 3, "activation_function": "gelu"},
@@ -660,6 +669,8 @@ OTHERS = [
     Row("clap", "ClapModel", MATCH_SOUND),
     Row("owlvit", "OwlViTForObjectDetection", FIND),
     Row("owlv2", "Owlv2ForObjectDetection", FIND),
+    Row("grounding-dino", "GroundingDinoForObjectDetection", FIND),
+    Row("grounding-dino", "GroundingDinoForObjectDetection", FIND, "five levels, boxes apart", FIVE_LEVELS),
     Row("clip", "CLIPModel", MATCH),
     Row("clip", "CLIPForImageClassification", LABEL, "5 labels", LABELS),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),

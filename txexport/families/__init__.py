@@ -98,6 +98,7 @@ HYPHENATED = {
     "roberta_prelayernorm": "roberta-prelayernorm",
     "speech_encoder_decoder": "speech-encoder-decoder",
     "unispeech_sat": "unispeech-sat",
+    "grounding_dino": "grounding-dino",
     "vision_encoder_decoder": "vision-encoder-decoder",
     "wav2vec2_bert": "wav2vec2-bert",
     "wav2vec2_conformer": "wav2vec2-conformer",

@@ -75,7 +75,7 @@ def backbone(config: Config, otherwise: Mapping[str, Any]) -> StagedStackSpec:
         network = network.with_defaults(model_type="swin")
         network.expect(model_type="swin")
     network.expect(use_absolute_embeddings=False)
-    stages = tuple(_stage(stage) for stage in swin.stages(network))
+    stages = tuple(stage(one) for one in swin.stages(network))
     if len(stages) != STAGES:
         raise UnsupportedError(
             f"{config.path}: backbone_config has {len(stages)} stages; expected {STAGES}, whose maps are read"
@@ -98,7 +98,7 @@ def _resnet(config: Config, network: Config) -> MapStackSpec:
     return MapStackSpec(embedding)
 
 
-def _stage(stage: StageSpec) -> StageSpec:
+def stage(stage: StageSpec) -> StageSpec:
     """A stage whose layers shift windows of a grid of any size."""
     blocks = []
     for block in stage.blocks:

@@ -11,6 +11,7 @@ from txexport.spec import (
     DecoderSpec,
     DualEncoderSpec,
     EncoderSpec,
+    GroundedSpec,
     MaskedAttentionSpec,
     ModelSpec,
     OpenVocabularySpec,
@@ -45,7 +46,7 @@ def reads_stages(spec: ModelSpec) -> bool:
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     """Raise UnsupportedError if a model's layers cannot return one of `outputs`."""
-    if isinstance(spec, PromptableSpec | OpenVocabularySpec):
+    if isinstance(spec, PromptableSpec | OpenVocabularySpec | GroundedSpec):
         if outputs:
             task = "mask-generation" if isinstance(spec, PromptableSpec) else "zero-shot-object-detection"
             raise UnsupportedError(f"outputs of every layer are not supported for {task}; leave them out")

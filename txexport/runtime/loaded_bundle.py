@@ -136,7 +136,8 @@ class LoadedBundle:
     @property
     def task(self) -> Task | None:
         """The row of its task; None for a task that this version does not know."""
-        return served_row(self.manifest.task, generates=self.manifest.cache is not None)
+        manifest = self.manifest
+        return served_row(manifest.task, manifest.cache is not None, manifest.spec.get("type", ""))
 
     @property
     def methods(self) -> tuple[str, ...]:

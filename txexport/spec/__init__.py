@@ -42,6 +42,7 @@ from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.grid_attention import GridAttentionSpec
+from txexport.spec.grounded import GroundedSpec
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
@@ -145,6 +146,7 @@ __all__ = [
     "FusionPyramidSpec",
     "GatedFramesSpec",
     "GridAttentionSpec",
+    "GroundedSpec",
     "GroupNormSpec",
     "HeadKind",
     "HeadSpec",

@@ -11,7 +11,8 @@ class DeformableAttentionSpec:
 
     A vector's reference is a box, or without `boxes` a point; each of `num_heads` heads reads places between
     the centres of pixels, at learned offsets from the point or the box's centre. An offset of `points` is
-    `scale` times the box's width or height; from a point, one of 1 is a place of a map.
+    `scale` times the box's width or height; from a point, one of 1 is a place of a map. With
+    `by_level`, there is a reference for each level.
     """
 
     hidden_size: int
@@ -20,6 +21,7 @@ class DeformableAttentionSpec:
     points: int
     scale: float = 0.5
     boxes: bool = True
+    by_level: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "levels", "points", "scale")

@@ -127,6 +127,7 @@ class Architecture(StrEnum):
     DUAL_ENCODER = "dual-encoder"
     PROMPTABLE = "promptable"
     OPEN_VOCABULARY = "open-vocabulary"
+    GROUNDED = "grounded"
 
 
 class Cache(StrEnum):

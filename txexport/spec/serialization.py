@@ -23,6 +23,7 @@ TYPES: dict[str, type] = {
     "dual_encoder": specs.DualEncoderSpec,
     "promptable": specs.PromptableSpec,
     "open_vocabulary": specs.OpenVocabularySpec,
+    "grounded": specs.GroundedSpec,
     "text": specs.TextStackSpec,
     "signal": specs.SignalStackSpec,
     "staged": specs.StagedStackSpec,

@@ -55,9 +55,14 @@ def row_of(task: str, architecture: Architecture) -> Task:
     return BY_ARCHITECTURE[task, architecture]
 
 
-def served_row(task: str, generates: bool) -> Task | None:
-    """The row of a task for models that generate tokens, or for others; None if there is none."""
-    return next((row for row in ROWS if row.name == task and row.caches == generates), None)
+def served_row(task: str, generates: bool, architecture: str = "") -> Task | None:
+    """The row of a task for models that generate tokens, or for others; None if there is none.
+
+    Of several rows it is that of the `architecture`, as a manifest's spec calls it, if that is known.
+    """
+    rows = [row for row in ROWS if row.name == task and row.caches == generates]
+    known = [row for row in rows if architecture.replace("_", "-") in row.architectures]
+    return next(iter(known or rows), None)
 
 
 def tasks_of_method(method: str) -> tuple[str, ...]:

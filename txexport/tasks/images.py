@@ -87,4 +87,11 @@ ROWS = (
         "AutoModelForZeroShotObjectDetection",
         ("find", "embed"),
     ),
+    Task(
+        "zero-shot-object-detection",
+        (Architecture.GROUNDED,),
+        HeadKind.NONE,
+        "AutoModelForZeroShotObjectDetection",
+        ("find",),
+    ),
 )

@@ -7,6 +7,7 @@ from txexport.spec import (
     DualEncoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
+    GroundedSpec,
     OpenVocabularySpec,
     PromptableSpec,
 )
@@ -15,6 +16,7 @@ from txgraphs.architectures.decoder import decoder_models
 from txgraphs.architectures.dual_encoder import dual_encoder_models
 from txgraphs.architectures.encoder import encoder_models
 from txgraphs.architectures.encoder_decoder import encoder_decoder_models
+from txgraphs.architectures.grounded import grounded_models
 from txgraphs.architectures.open_vocabulary import open_vocabulary_models
 from txgraphs.architectures.promptable import promptable_models
 
@@ -25,4 +27,5 @@ BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     DualEncoderSpec: dual_encoder_models,
     PromptableSpec: promptable_models,
     OpenVocabularySpec: open_vocabulary_models,
+    GroundedSpec: grounded_models,
 }

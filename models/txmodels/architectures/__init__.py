@@ -5,6 +5,7 @@ from txexport.spec import (
     DualEncoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
+    GroundedSpec,
     OpenVocabularySpec,
     PromptableSpec,
 )
@@ -12,6 +13,7 @@ from txmodels.architectures.decoder import DecoderModel
 from txmodels.architectures.dual_encoder import DualEncoderModel
 from txmodels.architectures.encoder import EncoderModel
 from txmodels.architectures.encoder_decoder import EncoderDecoderModel
+from txmodels.architectures.grounded import GroundedModel
 from txmodels.architectures.open_vocabulary import OpenVocabularyModel
 from txmodels.architectures.promptable import PromptableModel
 
@@ -22,4 +24,5 @@ ARCHITECTURES: dict[type, type] = {
     DualEncoderSpec: DualEncoderModel,
     PromptableSpec: PromptableModel,
     OpenVocabularySpec: OpenVocabularyModel,
+    GroundedSpec: GroundedModel,
 }

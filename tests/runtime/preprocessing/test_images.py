@@ -96,7 +96,8 @@ def test_settings(kind, name, tmp_path):
         with pytest.raises(UnsupportedError, match="expected longest_edge"):
             Images(tmp_path)
         return
-    edge = kind in ("YolosImageProcessor", "DetrImageProcessor") and name == "an edge"
+    of_two = "YolosImageProcessor", "DetrImageProcessor", "GroundingDinoImageProcessor"
+    edge = kind in of_two and name == "an edge"
     lone = name in ("an edge", "one number", "one number an edge")
     divided = kind.startswith("Mask") and (lone or name == "one number a square")
     if edge or divided or (kind == "RTDetrImageProcessor" and lone):

@@ -5,9 +5,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts import cache_names, roles
-from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, POSITION_IDS
+from txexport.contracts import ONE_PASS, Signature, cache_names, roles
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    ENCODER_ATTENTION_MASK,
+    INPUT_IDS,
+    PIXEL_VALUES,
+    POSITION_IDS,
+)
 from txexport.errors import InputError, shown
+from txexport.parts import signatures
 from txexport.parts.inputs import reads_tokens
 from txexport.runtime.batches import encode, inputs_of
 from txexport.runtime.bundle_files import BundleFiles
@@ -20,9 +27,16 @@ Batch: TypeAlias = dict[str, Feeds]  # inputs by the role of a graph, in running
 
 
 def check_reads(spec: ModelSpec, task: str) -> None:
-    """Raise InputError for a model that reads no texts."""
+    """Raise InputError for a model that reads no texts, or none without an image."""
     if not reads_tokens(next(iter(spec.stacks.values()))):
         raise InputError(f"texts need a model that reads texts; this one is for {task}")
+    if not spec.generates and any(map(_reads_both, signatures(spec, ONE_PASS).values())):
+        raise InputError(f"texts need a model that reads them without images; this one is for {task}")
+
+
+def _reads_both(graph: Signature) -> bool:
+    """Tell whether a graph reads texts and images."""
+    return {INPUT_IDS, PIXEL_VALUES} <= {port.name for port in graph.inputs}
 
 
 def rows_of(files: BundleFiles, items: Sequence[Item], stack: TextStackSpec) -> list[list[int]]:

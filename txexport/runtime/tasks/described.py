@@ -16,6 +16,7 @@ from txexport.runtime.tasks.detection import Detection, box_of, check_threshold,
 from txexport.runtime.tasks.feature_extraction import embed
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
 from txexport.runtime.tasks.labels import sigmoid
+from txexport.runtime.tasks.phrases import Phrases
 from txexport.support.arguments import check_count
 from txexport.support.progress import Progress, counting
 
@@ -36,8 +37,9 @@ def find(
 
     Each text has all objects that are likelier than `threshold`, so that one may be there under several
     texts. The model reads `template` with a text in place of {}, as in "a photo of {}". Boxes are as those
-    of `detect`. Raises InputError for an invalid image or threshold, for no texts, and for a template without
-    {}.
+    of `detect`. Grounding DINO reads all texts as phrases of one, in lowercase: an object is there once,
+    under the text whose token is likeliest. Raises InputError for an invalid image or threshold, for no
+    texts, for a template without {}, and for such a phrase with a full stop.
     """
     check_task(bundle, "find")
     check_count("batch_size", batch_size)
@@ -48,6 +50,9 @@ def find(
             f"{counted(len(labels), 'text')} and template {shown(template)}, expected texts, {{}} for each"
         )
     read = [template.replace("{}", label) for label in labels]
+    if roles.SIMILARITY not in bundle.sessions:
+        phrases = Phrases(bundle, labels, read, truncate)
+        return _by_phrases(phrases, images, threshold, batch_size, progress)
     vectors = embed(bundle, read, truncate=truncate, batch_tokens=batch_tokens)
     sources, tell = as_sources(images), counting(progress)
     results: list[list[Detection]] = []
@@ -59,6 +64,22 @@ def find(
             sides = _sides(image, bundle.files.images.squares)
             results.append(_objects(sides, sigmoid(logits), outputs[PRED_BOXES], labels, threshold))
         tell(first + len(batch), len(sources))
+    return results if several(images) else results[0]
+
+
+def _by_phrases(
+    phrases: Phrases,
+    images: "Source | Sequence[Source]",
+    threshold: float,
+    batch_size: int,
+    progress: Progress | None,
+) -> list[Detection] | list[list[Detection]]:
+    """The objects that a model finds which reads all texts as phrases of one."""
+    sources, tell = as_sources(images), counting(progress)
+    results: list[list[Detection]] = []
+    for first in range(0, len(sources), batch_size):
+        results += phrases.objects(sources[first : first + batch_size], threshold)
+        tell(len(results), len(sources))
     return results if several(images) else results[0]
 
 

@@ -1,6 +1,6 @@
 """Tasks of image models; I images, T texts, W width."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -134,9 +134,16 @@ def _run(
 
 
 def each_output(
-    bundle: LoadedBundle, sources: Sequence, role: str = roles.MODEL
+    bundle: LoadedBundle,
+    sources: Sequence,
+    role: str = roles.MODEL,
+    beside: Mapping[str, np.ndarray] | None = None,
+    infinite: Collection[str] = (),
 ) -> Iterator[tuple[Prepared, Mapping[str, np.ndarray]]]:
-    """Each image, and its row of the outputs; those of one size that follow one another run together."""
+    """Each image, and its row of the outputs; those of one size that follow one another run together.
+
+    `beside` are inputs (1,...) that each image is read with; outputs `infinite` may hold infinities.
+    """
     rows = [bundle.files.images.prepared(source) for source in sources]
     stride, start = bundle.stage(role).facts.image_stride, 0
     for height, width in {row.values.shape[1:] for row in rows} if stride else ():
@@ -150,7 +157,11 @@ def each_output(
         while end < len(rows) and rows[end].values.shape == shape:
             end += 1
         pixels = np.stack([row.values for row in rows[start:end]])  # (B, 3, H, W)
-        outputs = finite(bundle.sessions[role].run(_inputs(bundle, role, pixels)))
+        inputs = _inputs(bundle, role, pixels)
+        for name, value in (beside or {}).items():
+            inputs[name] = np.repeat(value, len(pixels), axis=0)
+        outputs = bundle.sessions[role].run(inputs)
+        finite({name: value for name, value in outputs.items() if name not in infinite})
         for row in range(start, end):
             yield rows[row], {name: value[row - start] for name, value in outputs.items()}
         start = end

@@ -8,11 +8,16 @@ from txexport.contracts.names import (
     IMAGE_EMBEDS,
     INPUT_IDS,
     LOGITS,
+    PIXEL_MASK,
     PIXEL_VALUES,
+    PRED_BOXES,
     TEXT_EMBEDS,
+    TOKEN_TYPE_IDS,
 )
 from txexport.parts.cases import DescribedCase
+from txexport.parts.grounded import GroundedCase
 from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.ranks import in_ranks
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.cases.sources import RolePairs
 from txexport.verification.references.originals import Arrays, Reference
@@ -39,6 +44,25 @@ def run_described(runner: GraphRunner, reference: Reference, case: DescribedCase
                     truth = np.broadcast_to(truth.reshape(-1, truth.shape[-1])[0], computed.shape)
                 pairs.setdefault((role, name), []).append((computed, truth))
     return [Outcome(name, pairs[role, name], graph=runner.file(role)) for role, name in pairs]
+
+
+def run_grounded(runner: GraphRunner, reference: Reference, case: GroundedCase) -> list[Outcome]:
+    """Scores of tokens and boxes of queries; the reference reads the same padded batch.
+
+    Where its scores of places leave their order open, it takes that of the graph.
+    """
+    every = {
+        INPUT_IDS: case.input_ids,
+        ATTENTION_MASK: case.attention_mask,
+        TOKEN_TYPE_IDS: case.token_type_ids,
+        PIXEL_VALUES: case.pixel_values,
+        PIXEL_MASK: case.pixel_mask,
+    }
+    inputs = {port.name: every[port.name] for port in runner.manifest.graphs[roles.MODEL].inputs}
+    result = runner.run(**inputs)
+    queries = result[PRED_BOXES].shape[1]
+    expected = in_ranks(lambda: reference.encode(inputs), result, queries)
+    return [Outcome(name, [(array, expected[name])]) for name, array in result.items()]
 
 
 def _results(runner: GraphRunner, texts: Arrays, pixels: np.ndarray) -> dict[str, Arrays]:

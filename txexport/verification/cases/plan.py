@@ -18,12 +18,13 @@ from txexport.parts.cases import (
     GreedyCase,
     PromptCase,
 )
+from txexport.parts.grounded import GroundedCase
 from txexport.parts.part import SignalCase, Skipped, View
 from txexport.spec import ModelSpec, StackSpec
 from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
-from txexport.verification.cases.descriptions import run_described
+from txexport.verification.cases.descriptions import run_described, run_grounded
 from txexport.verification.cases.prompts import run_prompts
 from txexport.verification.checks import PROCESSORS, Reach
 
@@ -54,6 +55,7 @@ QUICK = frozenset(
         "three ragged texts, two images",
         "three ragged texts, two sounds",
         "three ragged texts in two images",
+        "three texts in three images of several sizes",
         "three ragged rows padded with zeros",
         "sentences",
         "three of several sizes",
@@ -79,6 +81,7 @@ RUNS: dict[type, Callable[..., list[runs.Outcome]]] = {
     DualEncoderCase: runs.run_dual_encoder,
     PromptCase: run_prompts,
     DescribedCase: run_described,
+    GroundedCase: run_grounded,
     DecoderCase: runs.run_decoder,
 }
 
@@ -161,7 +164,7 @@ def _sizes(case: Any) -> dict[str, int]:
         return {"rows": len(case.signals)}
     if isinstance(case, PromptCase):
         return {"rows": len(case.pixel_values)}
-    if isinstance(case, EncoderCase | DualEncoderCase):
+    if isinstance(case, EncoderCase | DualEncoderCase | GroundedCase):
         rows, tokens = case.input_ids.shape
         return {"rows": rows, "tokens": tokens}
     if not isinstance(case, DecoderCase | GreedyCase):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from txmodels.architectures import DualEncoderModel, OpenVocabularyModel, PromptableModel
+from txmodels.architectures import DualEncoderModel, GroundedModel, OpenVocabularyModel, PromptableModel
 from txmodels.model import Transformer, model
 
 from txexport.contracts import cache_names, roles
@@ -90,6 +90,8 @@ class Trace:
             return self._tower(self.model, role, inputs)
         if isinstance(self.model, PromptableModel):
             return self.model.images(**inputs) if role == roles.IMAGE_ENCODER else self.model.masks(inputs)
+        if isinstance(self.model, GroundedModel):
+            return self.model.described(**inputs)
         if isinstance(self.model, OpenVocabularyModel):
             if role == roles.TEXT:
                 return self.model.texts(**inputs)

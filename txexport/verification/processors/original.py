@@ -19,7 +19,7 @@ from txexport.verification.checks import SkipError, TensorCheck
 
 def task_of(manifest: Manifest) -> Task | None:
     """The row of a bundle's task; None for an unknown task."""
-    return served_row(manifest.task, generates=manifest.cache is not None)
+    return served_row(manifest.task, manifest.cache is not None, manifest.spec.get("type", ""))
 
 
 def equal(what: str, count: int) -> TensorCheck:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from txmodels.architectures import DualEncoderModel, OpenVocabularyModel, PromptableModel
+from txmodels.architectures import DualEncoderModel, GroundedModel, OpenVocabularyModel, PromptableModel
 from txmodels.model import Transformer
 from txmodels.training.checkpoints import build
 
@@ -164,7 +164,7 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
         return model.compare(**inputs)
     if isinstance(model, PromptableModel):
         return model.prompted(**inputs)
-    if isinstance(model, OpenVocabularyModel):
+    if isinstance(model, OpenVocabularyModel | GroundedModel):
         return model.described(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 

@@ -36,6 +36,7 @@ from txexport.contracts.names import (
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.parts import architecture_of
+from txexport.spec import Architecture
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.dequantised import DequantisedCheckpoint
@@ -73,7 +74,7 @@ class Transformers:
         self.kv_heads = [block.masked.cache_shapes[0][0] for block in decoder.layers] if decoder else []
         self.new_cache = transformers.DynamicCache
         row = row_of(resolved.task, resolved.spec.architecture)
-        self.detects = "detect" in row.methods
+        self.detects = "detect" in row.methods or Architecture.GROUNDED in row.architectures
         name = resolved.original or row.judge(resolved.model_type)
         self.layer_outputs = {f"output_{kind}": True for kind in outputs}
         self.alignment = spec.alignment

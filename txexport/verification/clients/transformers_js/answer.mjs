@@ -35,10 +35,15 @@ export function answerer(library, onRejection) {
     return new Tensor(type, Float32Array.from(data), dims);
   }
 
+  // JSON has no infinities.
+  function number(value) {
+    return Number.isFinite(Number(value)) ? Number(value) : String(value);
+  }
+
   function sent(value) {
     if (typeof value === "bigint") return Number(value);
     if (value instanceof Tensor) {
-      return { tensor: { type: value.type, dims: value.dims, data: Array.from(value.data, Number) } };
+      return { tensor: { type: value.type, dims: value.dims, data: Array.from(value.data, number) } };
     }
     if (Array.isArray(value) || ArrayBuffer.isView(value)) return Array.from(value, sent);
     if (value === null || typeof value !== "object") return value;
