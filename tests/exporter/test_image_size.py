@@ -184,7 +184,7 @@ def test_families_of_any_size_are_those_whose_graphs_take_it(checkpoint_of):
     names = []
     for name in families.names():
         tasks = families.module(name).TASKS
-        if any("image" in task or task in ("object-detection", "depth-estimation") for task in tasks):
+        if any("image" in task or task.endswith(("object-detection", "depth-estimation")) for task in tasks):
             for stack in resolve(Checkpoint(checkpoint_of(name))).spec.stacks.values():
                 patches = stack.embedding
                 maps = isinstance(patches, PatchGridSpec | ResNetSpec | ResNetLevelsSpec)

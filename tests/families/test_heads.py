@@ -28,6 +28,7 @@ UNREAD = {
     ("rt_detr_v2", "feature-extraction"): "queries, which are no result of a task",
     ("dpt", "feature-extraction"): "vectors for maps, which no task gives",
     ("owlvit", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
+    ("grounding-dino", "feature-extraction"): "queries, which are no result of a task",
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("maskformer", "feature-extraction"): "queries, which are no result of a task",

@@ -122,7 +122,7 @@ def test_literature_shows_both_halves_of_every_component():
     paths = [path for part in ("", "inputs", "heads") for path in (folder / part).glob("*.py")]
     files = {str(path.relative_to(folder).with_suffix("")) for path in paths if path.stem[0] != "_"}
     stacks = {"stack", "encoder_stack", "decoder_stack", "staged_stack"}
-    composed = {"blocks", "heads/none", "heads/pick", "linear", "model", *stacks}
+    composed = {"blocks", "heads/none", "heads/pick", "linear", "map_stack", "model", *stacks}
     assert files - shown == composed
 
 

@@ -73,7 +73,7 @@ def test_integers_are_proved(family, cases, integers_of):
 
 @pytest.mark.slow
 def test_integers_that_change_ranks_are_proved(integers_of):
-    """The graphs are exact; the loss, which compares queries one by one, is told."""
+    """The graphs are exact; the loss, which compares queries one by one, is reported."""
     report = verify(integers_of(RANKED), cases="quick")
     assert {(case.name, case.graphs) for case in report.failed} == {(FORMAT_LOSS, kind) for kind in KINDS}
     tried = [case for case in report.cases if case.runtime is not None and case.skipped is None]
