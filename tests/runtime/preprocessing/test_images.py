@@ -130,7 +130,6 @@ def test_edges_are_multiples(side, keep, multiple, tmp_path):
         ({"keep_aspect_ratio": "yes"}, "expected a number from 1, and true or false"),
         ({"size": {"shortest_edge": 30}}, "expected height and width"),
         (CROP, "do_center_crop is not supported in DPTImageProcessor"),
-        ({"do_pad": True}, "do_pad is not supported"),
     ],
 )
 def test_settings_of_multiples_that_are_none(settings, message, tmp_path):
