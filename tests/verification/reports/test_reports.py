@@ -403,6 +403,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("owlvit", None),
         ("sam", None),
         ("detr", None),
+        ("grounding-dino", None),
         ("wav2vec2", None),
         ("wav2vec2-bert", None),
         ("speech_to_text", "static"),
