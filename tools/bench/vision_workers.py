@@ -20,6 +20,7 @@ TASKS = {
     "segformer": "semantic-segmentation",
     "detr": "object-detection",
     "rt_detr_v2": "object-detection",
+    "sam": "feature-extraction",
     "yolos": "object-detection",
     "depth_anything": "depth-estimation",
     "swin": "image-classification",
@@ -85,7 +86,12 @@ def _as_bundle(model) -> Run:
 def _as_sam(sessions, case: Case) -> list[int]:
     """SAM's encoder, or its decoder."""
     if case["kind"] == "prompts":
-        return largest(sessions["prompt_encoder_mask_decoder"].run(prompted(case))["pred_masks"])
+        decoder, inputs = sessions["prompt_encoder_mask_decoder"], prompted(case)
+        if "input_masks" in decoder.inputs:  # none is a prompt
+            sides = [4 * case["source"], 4 * case["wide"]]
+            inputs["input_masks"] = np.zeros((case["batch"], 1, *sides), np.float32)
+            inputs["has_input_masks"] = np.zeros((case["batch"], 1), np.int64)
+        return largest(decoder.run(inputs)["pred_masks"])
     return largest(sessions["vision_encoder"].run({"pixel_values": pixels(case)})["image_embeddings"])
 
 
