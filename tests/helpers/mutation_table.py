@@ -634,6 +634,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         proposals.shares_of_each_head,
         proposals.boxes_without_reference,
         proposals.worst_places,
+        proposals.exchanged_ranks,
         proposals.first_boxes_at_corners,
         proposals.first_boxes_of_one_size,
         proposals.rows_for_columns,

@@ -1,6 +1,6 @@
 """Mutations of queries that begin as places of an image: boxes, offsets, sampling, ranks, pyramid."""
 
-from helpers.graph_edits import become, function, named, node, set_attribute, set_constant
+from helpers.graph_edits import become, function, named, node, set_attribute, set_constant, through
 
 
 def _starting(model, name):
@@ -59,6 +59,14 @@ def boxes_without_reference(model):
 def worst_places(model):
     """The places that score lowest."""
     set_attribute(node(_starting(model, "proposals"), "TopK", 1), "largest", 0)
+
+
+def exchanged_ranks(model):
+    """Queries in the order of scores, but the first after the second."""
+    body = _starting(model, "proposals")
+    taken = node(body, "TopK", 1)
+    best, count = taken.output[1], 7
+    through(body, best, "Gather", [1, 0, *range(2, count)], axis=1)
 
 
 def first_boxes_at_corners(model):

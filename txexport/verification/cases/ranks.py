@@ -1,7 +1,8 @@
-"""Queries that take places of an image by rank: rounding may exchange those of nearly equal scores.
+"""Queries that are the top-scoring places of an image: rounding may exchange those of nearly equal scores.
 
-What a query becomes depends on its rank, so outputs of exchanged queries differ altogether. The reference
-computes again with the graph's order, where its own scores leave the order open.
+Exchanged queries have each other's outputs, or in Grounding DINO, whose queries are learned for each rank,
+other outputs altogether. The reference therefore runs again with the graph's order, as far as its own scores
+are equal within rounding.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,7 @@ def in_ranks(encode: Callable[[], Arrays], result: Arrays, queries: int) -> Arra
 
 
 def _wrong(result: Arrays, expected: Arrays, queries: int) -> np.ndarray:
-    """Which queries (B,Q) differ by more than rounding could excuse."""
+    """True for the queries (B,Q) that differ by more than rounding explains."""
     wrong = np.zeros((1, queries), bool)
     for name, array in result.items():
         truth = expected.get(name)
@@ -43,7 +44,8 @@ def _wrong(result: Arrays, expected: Arrays, queries: int) -> np.ndarray:
             continue
         with np.errstate(invalid="ignore", divide="ignore"):
             errors = np.where(array == truth, 0.0, np.abs(array - truth) / size(truth.astype(np.float64)))
-        wrong = wrong | (np.nan_to_num(errors, nan=np.inf) > MOST).any(axis=-1)
+        errors = errors.reshape(*errors.shape[:2], -1)  # (B, Q, n)
+        wrong = wrong | (np.nan_to_num(errors, nan=np.inf) > MOST).any(axis=2)
     return wrong
 
 
