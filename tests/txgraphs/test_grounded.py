@@ -108,7 +108,7 @@ def tokens():
 
 
 def real(*shape):
-    """Which places are of the image: less of the last row's."""
+    """A mask of the places of the image: fewer in the last row."""
     every = torch.ones(B, *shape, dtype=torch.bool)
     every[-1, -1] = False
     return every

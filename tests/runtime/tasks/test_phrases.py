@@ -98,7 +98,7 @@ def test_find_equals_the_processor(threshold, batch_size, model, processor, orig
 
 
 def test_labels_are_those_of_the_processor(model, processor, original, photographs):
-    """Where its tokens above a threshold are those of one text, beside full stops."""
+    """They agree if the tokens above a threshold are those of one text, beside full stops."""
     texts, count = ["cat", "dog", "mat"], 0
     for path in photographs:
         objects = model.find(path, texts, threshold=0.0)

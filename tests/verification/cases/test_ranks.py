@@ -71,7 +71,7 @@ def test_a_place_that_is_left_out():
 
 
 def test_a_wrong_order_stays_wrong():
-    """Where scores differ by more than rounding, and where a query is wrong for another reason."""
+    """Scores differ by more than rounding, or a query is wrong for another reason."""
     model = Ranked(scores((1, 5)))
     result = model.of(ranks((0, 2, 3)))
     assert np.array_equal(in_ranks(model.encode, result, QUERIES)["logits"], model.of(ranks())["logits"])
