@@ -13,6 +13,7 @@ AUDIO = "audio_model"
 SIMILARITY = "similarity_model"
 IMAGE_ENCODER = "vision_encoder"
 MASK_DECODER = "prompt_encoder_mask_decoder"
+EMBED_TOKENS = "embed_tokens"  # of a decoder that reads images too, for other clients
 ALIGNMENT = "alignment_model"  # the weights by which tokens get times in a sound
 
 # Other tools write the decoder of an encoder-decoder twice, without and with a past, or merge the two.

@@ -96,7 +96,7 @@ def _genai_settings(
     if encoder is not None:
         known = plan.native and _is_whisper(encoder)
         return _genai(decoder, generation, _whisper(encoder, decoder, plan)) if known else None
-    if not _keeps_one_size(decoder):
+    if not _keeps_one_size(decoder) or len(plan.spec.stacks) > 1:  # one that reads images among its tokens
         return None
     shared = any(one.role == roles.SHARED for one in plan.hub)
     file = _file(plan, roles.SHARED if shared else roles.MODEL)

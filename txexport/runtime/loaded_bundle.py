@@ -70,8 +70,14 @@ class LoadedBundle:
 
     @cached_property
     def step(self) -> Stage | None:
-        """The stage that runs at every step of generation; None if nothing is generated."""
-        return next((stage for stage in self.stages if stage.when == STEP), None)
+        """The stage that ends every step of generation; None if nothing is generated."""
+        return next((stage for stage in reversed(self.stages) if stage.when == STEP), None)
+
+    @cached_property
+    def image_token_id(self) -> int | None:
+        """The token in whose places images stand; None where tokens are read alone."""
+        ids = (stage.facts.image_token_id for stage in self.stages)
+        return next((token for token in ids if token is not None), None)
 
     @cached_property
     def once(self) -> list[Stage]:

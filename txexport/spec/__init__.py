@@ -6,6 +6,7 @@ independent of checkpoints, weights and graphs.
 
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
+from txexport.spec.connector import ConnectorSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
@@ -103,6 +104,7 @@ from txexport.spec.staged import (
 )
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.time_delay import TimeDelaySpec
+from txexport.spec.vision_language import VisionLanguageSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 from txexport.spec.waveform_stem import WaveformStemSpec
 from txexport.spec.window_attention import CosineSpec, WindowAttentionSpec
@@ -121,6 +123,7 @@ __all__ = [
     "BoxesSpec",
     "Cache",
     "ClassReadout",
+    "ConnectorSpec",
     "ConvolutionModuleSpec",
     "ConvolutionNorm",
     "ConvolutionSpec",
@@ -223,6 +226,7 @@ __all__ = [
     "TransformerXLAttentionSpec",
     "TwoWaySpec",
     "VectorSpec",
+    "VisionLanguageSpec",
     "WaveformSpec",
     "WaveformStemSpec",
     "WindowAttentionSpec",

@@ -24,6 +24,7 @@ TYPES: dict[str, type] = {
     "promptable": specs.PromptableSpec,
     "open_vocabulary": specs.OpenVocabularySpec,
     "grounded": specs.GroundedSpec,
+    "vision_language": specs.VisionLanguageSpec,
     "text": specs.TextStackSpec,
     "signal": specs.SignalStackSpec,
     "staged": specs.StagedStackSpec,

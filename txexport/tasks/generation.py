@@ -60,4 +60,13 @@ ROWS = (
         ("image_to_text", "generate"),
         CACHED,
     ),
+    Task(
+        "image-text-to-text",
+        (Architecture.VISION_LANGUAGE,),
+        HeadKind.CAUSAL_LM,
+        "AutoModelForImageTextToText",
+        ("generate",),
+        CACHED,
+        related=("stream", "chat"),
+    ),
 )

@@ -36,12 +36,13 @@ from txexport.contracts.names import (
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.parts import architecture_of
-from txexport.spec import Architecture
+from txexport.spec import Architecture, VisionLanguageSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.originals import (
     Arrays,
+    Pictures,
     Source,
     ids_of,
     in_order,
@@ -49,6 +50,7 @@ from txexport.verification.references.originals import (
     source_tensors,
     tensors,
 )
+from txexport.verification.references.pictured import pictured
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
 
@@ -67,7 +69,7 @@ class Transformers:
             raise UnsupportedError(
                 f"the reference 'transformers' is not installed; {install('verify')}"
             ) from None
-        spec = resolved.spec
+        spec = self.spec = resolved.spec
         self.centred = isinstance(checkpoint, DequantisedCheckpoint) and checkpoint.centred
         self.pooler = architecture_of(spec).vector_output(spec) is not None
         decoder = spec.stacks.get("decoder")
@@ -156,13 +158,15 @@ class Transformers:
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         ids = ids_of(tokens, source)
-        if source is None:
-            cached = {} if CACHES in self.lacks else self._empty_cache()
-            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
+        if source is None or isinstance(source, Pictures):
+            cached, images = {} if CACHES in self.lacks else self._empty_cache(), source_tensors(source)
+            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids), **images}
             outputs = self.model(**inputs, **cached, **self.layer_outputs)
             caches = _cache(transformers_loading.cache_of(outputs)) if cached else {}
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
-            return {LOGITS: outputs.logits[0].numpy(), **past, **_rows(outputs, self.layer_outputs)}
+            vectors = pictured(self.model, ids, images) if isinstance(self.spec, VisionLanguageSpec) else {}
+            rows = _rows(outputs, self.layer_outputs)
+            return {LOGITS: outputs.logits[0].numpy(), **past, **rows, **vectors}
         encoder_inputs, arguments = source_tensors(source), dict(self.layer_outputs)
         apart = getattr(self.model, "enc_to_dec_proj", None) is not None
         if apart or (self.alignment and not arguments):  # an encoder's weights would fill the memory

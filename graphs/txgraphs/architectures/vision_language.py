@@ -1,0 +1,61 @@
+"""A decoder that reads images among its tokens: a graph of images, and one of steps."""
+
+from functools import partial
+
+import onnx_ir as ir
+
+from txexport.contracts import cache_names, names, roles
+from txexport.spec import Cache, VisionLanguageSpec
+from txgraphs._graph import Graph
+from txgraphs.architectures._model import Build, Signatures, Values, named, pair_of
+from txgraphs.connector import connector
+from txgraphs.decoder_stack import decoder
+from txgraphs.encoder_stack import signal_encoder
+from txgraphs.heads.causal_lm import causal_lm_head
+from txgraphs.splice import spliced
+from txgraphs.stack import Given, embedded
+
+
+def vision_language_models(
+    spec: VisionLanguageSpec, cache: Cache, signatures: Signatures, new: Build
+) -> dict[str, Graph]:
+    """The twin of txmodels' VisionLanguageModel; for other clients, tokens have a graph of their own."""
+    graphs = {}
+    for role, signature in signatures.items():
+        graph = graphs[role] = new(role)
+        inputs = graph.declare(signature)
+        if role == roles.IMAGE_ENCODER:
+            graph.add_outputs(_images(spec, graph, inputs))
+        elif role == roles.EMBED_TOKENS:
+            x = embedded(spec.decoder, graph, "decoder", inputs, inputs[names.INPUT_IDS])  # no positions
+            graph.add_outputs({names.INPUTS_EMBEDS: x})
+        else:
+            _decode(spec, cache, graph, inputs)
+    return graphs
+
+
+def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
+    """pixel_values (I,channels,height,width) -> image_features (I,N,W)."""
+    x, _ = signal_encoder(spec.vision, graph, inputs, Given(), "vision")  # (I, S, W)
+    return {names.IMAGE_FEATURES: connector(spec.connector, graph / "connector", x)}
+
+
+def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values) -> None:
+    """Token ids (B,S) with image_features (N,W), or vectors in their place -> logits (B,L,V), present."""
+    past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
+    embed, picks = partial(_vectors, spec, graph, inputs), inputs.get(names.LOGITS_INDICES)
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, None, Given(), embed, picks)
+    word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
+    graph.add_outputs({names.LOGITS: causal_lm_head(spec.head, graph / "head", x, None, word)})
+    for layer, pair in enumerate(present):
+        graph.add_outputs(named(cache_names.present(layer), pair))
+
+
+def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, places: ir.Value) -> ir.Value:
+    """Positions (B,S) -> the vectors of new tokens (B,S,W), those of images among them."""
+    x = embedded(spec.decoder, graph, "decoder", inputs, places)
+    if names.IMAGE_FEATURES not in inputs:
+        return x
+    tokens = inputs[names.INPUT_IDS], inputs[names.IMAGE_FEATURES]
+    y: ir.Value = graph.call(spliced(spec.image_token_id), x, *tokens, name="spliced")
+    return y

@@ -1,0 +1,42 @@
+"""Images among the tokens of a decoder: their vectors beside the reference's, and prompts with them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from txexport.contracts import roles
+from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES
+from txexport.parts.cases import DecoderCase, GreedyCase
+from txexport.runtime.generation.media import Media
+from txexport.runtime.generation.pictures import media_of
+from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.sources import RolePairs
+from txexport.verification.references.originals import Arrays, Pictures
+
+
+def run_pictures(
+    runner: GraphRunner, case: DecoderCase, expected: Sequence[Arrays], pairs: RolePairs
+) -> list[np.ndarray]:
+    """The vectors (n,W) of each row's images, from one run over all; paired with the reference's."""
+    assert case.images is not None
+    counts = [len(images) for images in case.images]
+    pixels = np.concatenate([*case.images])
+    result = runner.run(roles.IMAGE_ENCODER, **{PIXEL_VALUES: pixels})[IMAGE_FEATURES]  # (I, N, W)
+    ends = np.cumsum(counts)
+    rows = np.split(result, ends[:-1])
+    for found, truth in zip(rows, expected, strict=True):
+        if len(found):
+            pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append((found, truth[IMAGE_FEATURES]))
+    return [row.reshape(-1, row.shape[2]) for row in rows]
+
+
+def pictures_of(case: DecoderCase | GreedyCase, row: int) -> Pictures | None:
+    """The images of a row as the reference reads them."""
+    return None if case.images is None else Pictures(case.images[row])
+
+
+def media(runner: GraphRunner, case: GreedyCase) -> list[Media]:
+    """The media of each prompt, as the runtime makes them of pixels."""
+    if case.images is None:
+        return []
+    return [media_of(runner.bundle, row, images) for row, images in zip(case.rows, case.images, strict=True)]
