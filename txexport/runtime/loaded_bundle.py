@@ -36,6 +36,7 @@ class LoadedBundle:
         self._later, self._opening = later, threading.Lock()
         self.files = BundleFiles(folder.absolute())  # some are read later, wherever the process is then
         self._sessions: dict[str, Session] | None = sessions
+        self.image_features: dict[bytes, np.ndarray] = {}  # of the last images in prompts, by digest
         self.last_image: tuple[bytes, Mapping[str, np.ndarray]] | None = None  # values, and outputs for them
 
     def __repr__(self) -> str:

@@ -67,12 +67,12 @@ def shared_length(length: int, first: Media, second: Media) -> int:
     return length
 
 
-def features_between(rows: Sequence[Media], starts: Sequence[int], stops: Sequence[int]) -> list[np.ndarray]:
-    """The vectors (n,W) of media in a part of each row, from `starts` to before `stops`, row by row."""
+def features_between(rows: Sequence[Media], starts: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
+    """The vectors (n,W) of media in a part of each row, `counts` tokens from `starts` on, row by row."""
     parts = []
-    for media, start, stop in zip(rows, starts, stops, strict=True):
+    for media, start, count in zip(rows, starts.tolist(), counts.tolist(), strict=True):
         for medium in media:
-            first, last = max(start, medium.position), min(stop, medium.end)
+            first, last = max(start, medium.position), min(start + count, medium.end)
             if first < last and medium.features is not None:
                 parts.append(medium.features[first - medium.position : last - medium.position])
     return parts

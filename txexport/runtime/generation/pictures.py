@@ -1,14 +1,17 @@
 """Images in prompts: the vectors of pixels, in the places of the tokens that stand for them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES
-from txexport.errors import InputError, counted
+from txexport.errors import BundleError, InputError, counted
 from txexport.runtime.generation.media import Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle
+
+MOST_IMAGES = 16  # whose vectors are kept
 
 
 def vectors_of_image(bundle: LoadedBundle) -> int:
@@ -18,23 +21,85 @@ def vectors_of_image(bundle: LoadedBundle) -> int:
     return size
 
 
-def media_of(bundle: LoadedBundle, token_ids: Sequence[int], pixels: Sequence[np.ndarray]) -> Media:
+def check_reads_images(bundle: LoadedBundle) -> None:
+    """Raise InputError for a bundle whose prompts have no images."""
+    if bundle.image_token_id is None:
+        raise InputError(f"images are given, and {bundle} reads text alone; leave them out")
+    if bundle.step is not None and IMAGE_FEATURES not in bundle.step.inputs:
+        raise InputError(
+            f"{bundle} has graphs for other clients alone, which txexport does not join; export it without "
+            "--only hub"
+        )
+
+
+def image_token(bundle: LoadedBundle) -> str:
+    """The text that stands for an image in prompts. Raises BundleError where the tokenizer has none."""
+    assert bundle.image_token_id is not None
+    token: str | None = bundle.files.text.tokenizer.id_to_token(bundle.image_token_id)
+    if token is None:
+        raise BundleError(f"{bundle.folder}: tokenizer.json has no token {bundle.image_token_id} for images")
+    return token
+
+
+def expanded(bundle: LoadedBundle, text: str, images: Sequence[object]) -> str:
+    """A prompt's text with as many tokens for each image as it has vectors.
+
+    Raises InputError unless the text has one token for each image.
+    """
+    if not images:
+        return text
+    check_reads_images(bundle)
+    token = image_token(bundle)
+    count = text.count(token)
+    if count != len(images):
+        raise InputError(
+            f"a prompt has {token} {counted(count, 'time')}, expected {len(images)}, one for each image"
+        )
+    return text.replace(token, token * vectors_of_image(bundle))
+
+
+def read_media(
+    bundle: LoadedBundle, rows: Sequence[Sequence[int] | np.ndarray], images: Sequence[Sequence[Any]]
+) -> list[Media]:
+    """The media of prompts, of the images of each; none at all where no prompt has any."""
+    if not any(images):
+        return []
+    check_reads_images(bundle)
+    return [
+        media_of(bundle, row, [*bundle.files.images.pixels(list(some))] if some else [])
+        for row, some in zip(rows, images, strict=True)
+    ]
+
+
+def media_of(
+    bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, pixels: Iterable[np.ndarray]
+) -> Media:
     """The media of a prompt, of the pixels (channels,height,width) of its images in order.
 
     Raises InputError unless the prompt has as many tokens for images as they have vectors.
     """
-    places = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id)
+    places, images = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*pixels]
     length = vectors_of_image(bundle)
-    if len(places) != length * len(pixels):
+    if len(places) != length * len(images):
         raise InputError(
-            f"a prompt has {counted(len(places), 'token')} for images, expected {length * len(pixels)} for "
-            f"{counted(len(pixels), 'image')}"
+            f"a prompt has {counted(len(places), 'token')} for images, expected {length * len(images)} for "
+            f"{counted(len(images), 'image')}"
         )
     media = []
-    for number, image in enumerate(pixels):
+    for number, image in enumerate(images):
         digest, first = digest_of(image), int(places[number * length])
         if places[(number + 1) * length - 1] != first + length - 1:
             raise InputError(f"the {length} tokens for image {number + 1} of a prompt are not in one piece")
-        result = bundle.sessions[roles.IMAGE_ENCODER].run({PIXEL_VALUES: image[None]})
-        media.append(Medium(first, length, digest, result[IMAGE_FEATURES][0]))
+        media.append(Medium(first, length, digest, _features(bundle, image, digest)))
     return tuple(media)
+
+
+def _features(bundle: LoadedBundle, pixels: np.ndarray, digest: bytes) -> np.ndarray:
+    """The vectors (N,W) of an image, which are kept for its next turns in a conversation."""
+    known = bundle.image_features
+    if digest not in known:
+        result = bundle.sessions[roles.IMAGE_ENCODER].run({PIXEL_VALUES: pixels[None]})
+        while len(known) >= MOST_IMAGES:
+            known.pop(next(iter(known)), None)
+        known[digest] = result[IMAGE_FEATURES][0]
+    return known[digest]

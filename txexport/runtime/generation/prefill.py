@@ -35,7 +35,7 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
         chunk = ids[:, start : start + CHUNK]
         here = np.clip(counts - start, 0, CHUNK)
         cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
-        new = features_between(media, lengths + start, lengths + start + here)
+        new = features_between(media, lengths + start, here)
         last = cache.step(chunk, here, new)
         logits = np.where((here > 0)[:, None], last, logits)
     cache.reserve(capacity)

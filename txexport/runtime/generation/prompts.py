@@ -1,27 +1,37 @@
 """Prompts to model inputs: token ids of texts, spectrograms of sounds, pixels of images."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
+from txexport.runtime.generation.pictures import check_reads_images, expanded
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.images import several
 from txexport.runtime.preprocessing.languages import in_language, language_token
+from txexport.runtime.preprocessing.message_images import without_images
+from txexport.runtime.preprocessing.special_tokens import special_tokens
 from txexport.runtime.preprocessing.text import as_texts, tokenizing
 
 Prompts: TypeAlias = str | Path | np.ndarray | Sequence
 
 
-def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
+def inputs_of(
+    bundle: LoadedBundle,
+    prompts: Prompts,
+    language: str | None = None,
+    images: Sequence[Sequence[Any]] = (),
+) -> tuple[list, bool]:
     """Model inputs for prompts, and whether there is a single prompt.
 
-    Rows of ids for texts, marked as `language`; spectrograms (M,F) for sounds; pixels (3,H,W) for images.
+    Rows of ids for texts, marked as `language`, with the tokens for the images of each; spectrograms (M,F)
+    for sounds; pixels (3,H,W) for images.
     """
     check_task(bundle, "generate")
     if bundle.prompt_kind == SOUND:
@@ -30,6 +40,8 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
     if bundle.prompt_kind == IMAGE:
         return list(bundle.files.images.pixels(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
+    if any(images):
+        texts = [expanded(bundle, one, some) for one, some in zip(texts, images, strict=True)]
     bundle.files.text_size.check(texts, _longest(bundle))
     encodings, single = text.encode(texts), isinstance(prompts, str)
     for prompt, encoding in zip(texts, encodings, strict=True):
@@ -42,14 +54,24 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
     return [encoding.ids for encoding in encodings], single
 
 
-def chat_input_ids(bundle: LoadedBundle, conversation: Conversation) -> list[list[int]]:
-    """A conversation as a row of ids; its special tokens are those that the chat template writes."""
+def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[list[int]], list[list[Any]]]:
+    """A conversation as a row of ids, and its images; its special tokens are those of the chat template.
+
+    Where images are read, the tokenizer adds those at the start, unless the template writes one, as
+    transformers' processors do.
+    """
     check_task(bundle, "generate")
-    text = chat.prompt(bundle.files.folder, conversation)
+    messages, images = without_images(conversation.messages)
+    if images:
+        check_reads_images(bundle)
+    text = chat.prompt(bundle.files.folder, replace(conversation, messages=messages))
+    begins = text.startswith(special_tokens(bundle.files.folder).get("bos_token") or "\0")
+    text = expanded(bundle, text, images)
     bundle.files.text_size.check([text], _longest(bundle))
+    adds = bundle.image_token_id is not None and not begins
     with tokenizing():  # encode_batch, since encode blocks all other threads
-        [encoding] = bundle.files.text.tokenizer.encode_batch([text], add_special_tokens=False)
-    return [encoding.ids]
+        [encoding] = bundle.files.text.tokenizer.encode_batch([text], add_special_tokens=adds)
+    return [encoding.ids], [images]
 
 
 def _longest(bundle: LoadedBundle) -> int | None:

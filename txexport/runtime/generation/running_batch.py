@@ -222,8 +222,7 @@ class _Reading:
         """Read the next chunk; returns whether it was the last."""
         chunk = max(1, PROMPT_TOKENS // len(self.counts))
         here = np.clip(self.counts - self.start, 0, chunk)
-        starts = np.full(len(here), self.start)
-        new = features_between(self.media, starts, starts + here)
+        new = features_between(self.media, np.full(len(here), self.start), here)
         last = self.cache.step(self.ids[:, self.start : self.start + chunk], here, new)
         self.logits = np.where((here > 0)[:, None], last, self.logits)
         self.start += chunk

@@ -1,17 +1,20 @@
 """Streaming: generated text in pieces that never split a character."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
-from txexport.runtime.generation.prompts import chat_input_ids, inputs_of, target_option
+from txexport.runtime.generation.pictures import read_media
+from txexport.runtime.generation.prompts import chat_inputs, inputs_of, target_option
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
+from txexport.runtime.preprocessing.message_images import listed
 from txexport.runtime.preprocessing.pieces import Pieces
 from txexport.runtime.tasks import image_to_text, speech_recognition
 
@@ -19,8 +22,10 @@ from txexport.runtime.tasks import image_to_text, speech_recognition
 def stream(bundle: LoadedBundle, prompt: str, **options: Any) -> Iterator[str]:
     """Stream the new text for one prompt in pieces that never split a character.
 
-    Arguments and errors as `stream_many`; errors are raised at the first piece.
+    Arguments and errors as `generate`; errors are raised at the first piece.
     """
+    if options.get("images") is not None:
+        options["images"] = [options["images"]]
     for _, piece in stream_many(bundle, [prompt], **options):
         yield piece
 
@@ -29,6 +34,7 @@ def stream_many(
     bundle: LoadedBundle,
     prompts: Sequence,
     *,
+    images: Sequence[Any] | None = None,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
     logits_processor: LogitsProcessor | None = None,
@@ -49,7 +55,10 @@ def stream_many(
         request = image_to_text.request(bundle, prompts, logits_processor=logits_processor, **options)
     else:
         options |= target_option(bundle, tgt_lang)
-        request = request_of(bundle, inputs_of(bundle, prompts, src_lang)[0], logits_processor, options)
+        pictures = [] if images is None else listed(images, prompts)
+        inputs, _ = inputs_of(bundle, prompts, src_lang, pictures)
+        request = request_of(bundle, inputs, logits_processor, options)
+        request = replace(request, media=read_media(bundle, inputs, pictures))
     yield from _pieces(request, batch_tokens)
 
 
@@ -66,8 +75,10 @@ def stream_chat(
 ) -> Iterator[str]:
     """Stream the answer to a conversation; arguments and errors as `chat`."""
     conversation = Conversation(messages, tools, chat_template, chat_template_kwargs, continue_final_message)
-    input_ids = chat_input_ids(bundle, conversation)
-    for _, piece in _pieces(request_of(bundle, input_ids, logits_processor, options), CACHE_TOKENS):
+    input_ids, images = chat_inputs(bundle, conversation)
+    request = request_of(bundle, input_ids, logits_processor, options)
+    request = replace(request, media=read_media(bundle, input_ids, images))
+    for _, piece in _pieces(request, CACHE_TOKENS):
         yield piece
 
 

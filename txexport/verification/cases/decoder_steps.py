@@ -72,6 +72,7 @@ class Steps:
     def vectors(self, new: list[list[int]]) -> np.ndarray:
         """The vectors (n,W) of images among the new tokens of each row, in their order."""
         images, token = self.runner.manifest.graphs[roles.IMAGE_ENCODER], self.runner.bundle.image_token_id
+        assert token is not None
         parts = [np.zeros((0, int(images.outputs[0].shape[2])), np.float32)]
         for row, tokens in enumerate(new if self.features is not None else ()):
             assert self.features is not None
