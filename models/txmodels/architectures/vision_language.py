@@ -21,7 +21,7 @@ class VisionLanguageModel(nn.Module):
     def __init__(self, spec: VisionLanguageSpec, cache: Cache, outputs: Collection[str] = ()):
         super().__init__()
         check_outputs(spec, outputs)
-        self.spec = spec
+        self.spec, self.outputs = spec, frozenset(outputs)
         self.vision = SignalEncoder(spec.vision)
         self.connector = Connector(spec.connector)
         self.decoder = Decoder(spec.decoder, cache)

@@ -31,7 +31,7 @@ from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.comparison.models import Graph, declared, dtype_of
-from txexport.verification.references.originals import Arrays, PaddedRow, Source
+from txexport.verification.references.originals import Arrays, PaddedRow, Pictures, Source
 
 ALONE, ENCODER, DECODER = map(roles.file, (roles.MODEL, roles.ENCODER, roles.DECODER))
 GRAPHS = f"*{roles.SUFFIX}"
@@ -201,6 +201,7 @@ class Bundled:
             aligned = alignment.weights(self.runner, [tokens], cross)
             result |= {name: array[0] for name, array in aligned.items()}
         counts = [len(tokens) - 1, 1] if len(tokens) > 1 else [1]
+        assert not isinstance(source, Pictures)
         sources = None if source is None else [source]
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)
         kind = StaticSteps if self.runner.manifest.cache == "static" else DynamicSteps
