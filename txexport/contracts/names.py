@@ -20,7 +20,7 @@ USE_CACHE_BRANCH = "use_cache_branch"  # (1): whether there is a past
 
 # Inputs of signals
 PIXEL_VALUES = "pixel_values"  # (B,channels,height,width)
-PIXEL_ATTENTION_MASK = "pixel_attention_mask"  # (B,P): 1 for a patch, 0 for padding
+PIXEL_ATTENTION_MASK = "pixel_attention_mask"  # (B,P): 1 for a patch, 0 for padding; of tiles (B,I,H,W)
 SPATIAL_SHAPES = "spatial_shapes"  # (B,2): rows and columns of an image's patches
 PIXEL_MASK = "pixel_mask"  # (B,height,width) of any size: 1 for a pixel of the image, 0 for padding
 INPUT_FEATURES = "input_features"  # (B,bands,frames), (B,frames,bands) with a mask, or (B,1,frames,bands)
@@ -90,6 +90,7 @@ MASK_BATCH_SIZE = "mask_batch_size"
 NUM_POINTS, NUM_BOXES = "num_points", "num_boxes"
 NUM_QUERIES = "num_queries"  # texts that are compared with an image
 NUM_PATCHES = "num_patches"
+NUM_IMAGES = "num_images"  # of a prompt, or its tiles
 NUM_FEATURES = "num_features"  # vectors of images among the new tokens
 HEIGHT, WIDTH = "height", "width"
 MASK_HEIGHT, MASK_WIDTH = "mask_height", "mask_width"

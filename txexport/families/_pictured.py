@@ -46,13 +46,17 @@ NAMING = Naming(
 
 
 def decoder(config: Config, names: TensorNames) -> tuple[ModuleType, DecoderSpec]:
-    """The decoder's family, and the decoder that text_config describes."""
+    """The decoder's family, and the decoder that text_config describes.
+
+    Its head is tied if config.json says so, not if text_config does, unless there is no other head.
+    """
     model_type = config.table("text_config").values.get("model_type", "llama")
     family = _known(config, "text_config", model_type, DECODERS)
     text = config.table("text_config").with_defaults(**DEFAULTS[model_type])
-    if text.values.get("tie_word_embeddings") is None:
-        text = text.replaced(tie_word_embeddings=config.flag("tie_word_embeddings", False))
-    text = text.renamed(getattr(family, "ALIASES", {}))
+    without_head = not any("lm_head." in name for name in names)
+    tied = config.flag("tie_word_embeddings", False)
+    tied = tied or (without_head and text.flag("tie_word_embeddings", False))
+    text = text.replaced(tie_word_embeddings=tied).renamed(getattr(family, "ALIASES", {}))
     text.check_supported(with_code=False)
     spec = family.spec(text, "text-generation", names)
     assert isinstance(spec, DecoderSpec)
@@ -95,24 +99,25 @@ def skipped(config: Config, stack: SignalStackSpec) -> int:
     return patches.tokens
 
 
-def decoder_rules(family: ModuleType, spec: DecoderSpec) -> tuple[Rules, tuple[str, ...]]:
+def decoder_rules(family: ModuleType, spec: DecoderSpec, prefix: str) -> tuple[Rules, tuple[str, ...]]:
     """Tensor names of the decoder and its head, and those that are left out."""
     table, rules = family.table(spec), Rules()
     for key, rule in table.rules.items():
         take = Take(rule) if isinstance(rule, str) else rule
-        head = key.startswith("head.")
-        also = tuple(name for one in take.also for name in (one, f"{TEXT}{one}"))
-        fallback = take.source if head else ""
-        rules[key] = replace(take, source=f"{TEXT}{take.source}", also=also, fallback=fallback)
-    return rules, tuple(f"{TEXT}{pattern}" for pattern in table.drop)
+        also = tuple(name for one in take.also for name in (one, f"{prefix}{one}"))
+        fallback = take.source if key.startswith("head.") else ""
+        rules[key] = replace(take, source=f"{prefix}{take.source}", also=also, fallback=fallback)
+    return rules, tuple(f"{prefix}{pattern}" for pattern in table.drop)
 
 
-def tower_rules(spec: SignalStackSpec) -> tuple[Rules, tuple[str, ...]]:
+def tower_rules(spec: SignalStackSpec, prefix: str) -> tuple[Rules, tuple[str, ...]]:
     """Tensor names of the image encoder, and those that are left out: layers behind its last, norm, pool."""
-    rules = clip.vision_rules("vision", TOWER)
-    later = tuple(f"{TOWER}encoder.layers.{layer}.*" for layer in range(spec.num_layers, MOST_LAYERS))
-    left_out = (f"{TOWER}post_layernorm.*", f"{TOWER}head.*", f"{TOWER}embeddings.position_ids")
-    return rules, (*later, *left_out)
+    rules = clip.vision_rules("vision", prefix)
+    later = tuple(f"{prefix}encoder.layers.{layer}.*" for layer in range(spec.num_layers, MOST_LAYERS))
+    left_out = (f"{prefix}head.*", f"{prefix}embeddings.position_ids")
+    if spec.final_norm is None:
+        return rules, (*later, *left_out, f"{prefix}post_layernorm.*")
+    return rules | {"vision.final_norm.*": f"{prefix}post_layernorm.*"}, left_out
 
 
 def _known(config: Config, side: str, model_type: str, families: Mapping[str, ModuleType]) -> ModuleType:

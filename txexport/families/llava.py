@@ -32,8 +32,8 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to the tensor names of transformers."""
     family, text = _pictured.decoder(config, names)
-    rules, drop = _pictured.decoder_rules(family, text)
-    images, later = _pictured.tower_rules(_pictured.tower(config))
+    rules, drop = _pictured.decoder_rules(family, text, _pictured.TEXT)
+    images, later = _pictured.tower_rules(_pictured.tower(config), _pictured.TOWER)
     rules |= images | CONNECTOR
     return Table(rules, NAMING, (*drop, *later))
 

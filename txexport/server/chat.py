@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from txexport.errors import shown
 from txexport.runtime.generation.options import read_option
-from txexport.runtime.generation.pictures import read_media
 from txexport.runtime.generation.prompts import chat_inputs
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
@@ -62,8 +61,7 @@ def _job_of(served: Served, body: Mapping[str, Any], limits: Limits) -> Generati
         tools,
         template_kwargs=body.get("chat_template_kwargs"),
     )
-    inputs, images = chat_inputs(served.model.bundle, conversation)
-    media = read_media(served.model.bundle, inputs, images)
+    inputs, media = chat_inputs(served.model.bundle, conversation)
     if body.get("top_logprobs") and not body.get("logprobs"):
         raise RefusedError("top_logprobs needs logprobs=true", param="top_logprobs")
     shape = _shape(body.get("response_format", {}))

@@ -16,7 +16,8 @@ from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 class VisionLanguageSpec:
     """An image encoder, a connector, and a decoder under a causal LM head (Liu et al. 2023, 4.1).
 
-    The connector's vectors of images, in their order, replace those of the tokens `image_token_id`.
+    The connector's vectors of images, in their order, replace those of the tokens `image_token_id`. Where
+    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask.
     """
 
     vision: SignalStackSpec
@@ -24,6 +25,7 @@ class VisionLanguageSpec:
     decoder: TextStackSpec
     head: HeadSpec
     image_token_id: int
+    tiled: bool = False
 
     architecture: ClassVar[Architecture] = Architecture.VISION_LANGUAGE
     alignment: ClassVar[None] = None

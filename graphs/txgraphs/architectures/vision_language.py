@@ -3,9 +3,11 @@
 from functools import partial
 
 import onnx_ir as ir
+from onnxscript import script
 
 from txexport.contracts import cache_names, names, roles
 from txexport.spec import Cache, VisionLanguageSpec
+from txgraphs import domain, op
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import Build, Signatures, Values, named, pair_of
 from txgraphs.connector import connector
@@ -35,9 +37,35 @@ def vision_language_models(
 
 
 def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
-    """pixel_values (I,channels,height,width) -> image_features (I,N,W)."""
-    x, _ = signal_encoder(spec.vision, graph, inputs, Given(), "vision")  # (I, S, W)
-    return {names.IMAGE_FEATURES: connector(spec.connector, graph / "connector", x)}
+    """pixel_values (I,channels,height,width) -> image_features (I,N,W).
+
+    For other clients, tiles (B,I,channels,height,width) with their pixels' mask (B,I,height,width).
+    """
+    mask, pixels = inputs.get(names.PIXEL_ATTENTION_MASK), inputs[names.PIXEL_VALUES]
+    if mask is not None:
+        pixels = graph.call(of_every_prompt, pixels)
+    x, _ = signal_encoder(spec.vision, graph, {names.PIXEL_VALUES: pixels}, Given(), "vision")  # (I, S, W)
+    features: ir.Value = connector(spec.connector, graph / "connector", x)
+    if mask is not None:
+        features = graph.call(without_padding, features, mask)
+    return {names.IMAGE_FEATURES: features}
+
+
+@script(domain, default_opset=op)
+def of_every_prompt(pixels):
+    """pixels (B,I,channels,height,width) -> (B*I,channels,height,width)."""
+    y = op.Reshape(pixels, op.Concat(op.Constant(value_ints=[-1]), op.Shape(pixels, start=2), axis=0))
+    return y
+
+
+@script(domain, default_opset=op)
+def without_padding(features, mask):
+    """features (B*I,N,W), mask (B,I,height,width) -> those of tiles with a pixel."""
+    count = op.Constant(value_ints=[-1])
+    rows = op.Reshape(op.Cast(mask, to=7), op.Concat(op.Shape(features, end=1), count, axis=0))
+    real = op.Cast(op.ReduceMax(rows, op.Constant(value_ints=[1]), keepdims=0), to=9)  # (B*I)
+    y = op.Compress(features, real, axis=0)
+    return y
 
 
 def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from txexport.contracts import cache_names, names, roles
-from txexport.contracts.contract import Contract, Port, Signature, floats
+from txexport.contracts.contract import BOOL, Contract, Port, Signature, floats
 from txexport.contracts.stage import ONCE, STEP, GraphFacts, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
@@ -43,6 +43,8 @@ class VisionLanguage:
         width, (before, after) = spec.decoder.hidden_size, contract.lengths
         pixels = input_of(spec.vision).ports(spec.vision, (IMAGES,))
         images = Signature(pixels, (floats(names.IMAGE_FEATURES, IMAGES, spec.connector.vectors, width),))
+        if spec.tiled and contract.hub:
+            images = replace(images, inputs=_by_prompt(pixels[0]))
         past = _cached.own(spec.decoder, cache_names.PAST, None, before)
         present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
         outputs = (*_cached.logits(spec.head, spec.decoder, contract.logits), *present)
@@ -147,6 +149,14 @@ class VisionLanguage:
     def text_case(self, spec: VisionLanguageSpec, batch: EncoderCase) -> EncoderCase:
         """The batch."""
         return batch
+
+
+def _by_prompt(pixels: Port) -> tuple[Port, ...]:
+    """The tiles of each prompt, and a mask of their pixels, which has none of a tile that is padding."""
+    _, channels, *sides = pixels.shape
+    prompts = names.BATCH_SIZE, names.NUM_IMAGES
+    mask = Port(names.PIXEL_ATTENTION_MASK, BOOL, [*prompts, *sides])
+    return floats(pixels.name, *prompts, channels, *sides), mask
 
 
 ARCHITECTURE = VisionLanguage()

@@ -10,6 +10,8 @@ from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES
 from txexport.errors import BundleError, InputError, counted
 from txexport.runtime.generation.media import Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.preprocessing.image_tiles import Tiled, Tiles
+from txexport.runtime.preprocessing.picture_texts import of_tiles
 
 MOST_IMAGES = 16  # whose vectors are kept
 
@@ -41,32 +43,39 @@ def image_token(bundle: LoadedBundle) -> str:
     return token
 
 
-def expanded(bundle: LoadedBundle, text: str, images: Sequence[object]) -> str:
+def tiles_of(bundle: LoadedBundle, images: Sequence[Any]) -> list[Tiles]:
+    """The images of a prompt as the bundle's processor reads them. Raises InputError for an invalid one."""
+    if images:
+        check_reads_images(bundle)
+    return [bundle.files.images.tiles(image) for image in images]
+
+
+def expanded(bundle: LoadedBundle, text: str, images: Sequence[Tiles]) -> str:
     """A prompt's text with as many tokens for each image as it has vectors.
 
     Raises InputError unless the text has one token for each image.
     """
     if not images:
         return text
-    check_reads_images(bundle)
-    token = image_token(bundle)
-    count = text.count(token)
-    if count != len(images):
+    token, count = image_token(bundle), vectors_of_image(bundle)
+    first, *parts = text.split(token)
+    if len(parts) != len(images):
         raise InputError(
-            f"a prompt has {token} {counted(count, 'time')}, expected {len(images)}, one for each image"
+            f"a prompt has {token} {counted(len(parts), 'time')}, expected {len(images)}, one for each image"
         )
-    return text.replace(token, token * vectors_of_image(bundle))
+    tiled = isinstance(bundle.files.images.size, Tiled)
+    texts = [of_tiles(token, count, one) if tiled else token * count for one in images]
+    return first + "".join(f"{one}{part}" for one, part in zip(texts, parts, strict=True))
 
 
 def read_media(
-    bundle: LoadedBundle, rows: Sequence[Sequence[int] | np.ndarray], images: Sequence[Sequence[Any]]
+    bundle: LoadedBundle, rows: Sequence[Sequence[int] | np.ndarray], images: Sequence[Sequence[Tiles]]
 ) -> list[Media]:
     """The media of prompts, of the images of each; none at all where no prompt has any."""
     if not any(images):
         return []
-    check_reads_images(bundle)
     return [
-        media_of(bundle, row, [*bundle.files.images.pixels(list(some))] if some else [])
+        media_of(bundle, row, [tile for one in some for tile in one.values])
         for row, some in zip(rows, images, strict=True)
     ]
 
@@ -74,7 +83,7 @@ def read_media(
 def media_of(
     bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, pixels: Iterable[np.ndarray]
 ) -> Media:
-    """The media of a prompt, of the pixels (channels,height,width) of its images in order.
+    """The media of a prompt, of the pixels (channels,height,width) of its images, or their tiles, in order.
 
     Raises InputError unless the prompt has as many tokens for images as they have vectors.
     """

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
-from txexport.runtime.generation.pictures import check_reads_images, expanded
+from txexport.runtime.generation.media import Media
+from txexport.runtime.generation.pictures import expanded, read_media, tiles_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.images import several
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.message_images import without_images
@@ -26,7 +28,7 @@ def inputs_of(
     bundle: LoadedBundle,
     prompts: Prompts,
     language: str | None = None,
-    images: Sequence[Sequence[Any]] = (),
+    images: Sequence[Sequence[Tiles]] = (),
 ) -> tuple[list, bool]:
     """Model inputs for prompts, and whether there is a single prompt.
 
@@ -54,24 +56,23 @@ def inputs_of(
     return [encoding.ids for encoding in encodings], single
 
 
-def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[list[int]], list[list[Any]]]:
-    """A conversation as a row of ids, and its images; its special tokens are those of the chat template.
+def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[list[int]], list[Media]]:
+    """A conversation as a row of ids, and its media; its special tokens are those of the chat template.
 
     Where images are read, the tokenizer adds those at the start, unless the template writes one, as
     transformers' processors do.
     """
     check_task(bundle, "generate")
     messages, images = without_images(conversation.messages)
-    if images:
-        check_reads_images(bundle)
+    tiles = tiles_of(bundle, images)
     text = chat.prompt(bundle.files.folder, replace(conversation, messages=messages))
     begins = text.startswith(special_tokens(bundle.files.folder).get("bos_token") or "\0")
-    text = expanded(bundle, text, images)
+    text = expanded(bundle, text, tiles)
     bundle.files.text_size.check([text], _longest(bundle))
     adds = bundle.image_token_id is not None and not begins
     with tokenizing():  # encode_batch, since encode blocks all other threads
         [encoding] = bundle.files.text.tokenizer.encode_batch([text], add_special_tokens=adds)
-    return [encoding.ids], [images]
+    return [encoding.ids], read_media(bundle, [encoding.ids], [tiles])
 
 
 def _longest(bundle: LoadedBundle) -> int | None:

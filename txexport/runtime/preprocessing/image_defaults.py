@@ -4,7 +4,7 @@ from typing import Any
 
 from txexport.runtime.preprocessing.image_sizes import Rounding
 
-BILINEAR, BICUBIC = 2, 3  # as Pillow numbers them
+LANCZOS, BILINEAR, BICUBIC = 1, 2, 3  # as Pillow numbers them
 
 PLAIN = {
     "do_convert_rgb": False,
@@ -121,6 +121,15 @@ OWLV2 = {
     "do_pad": True,
 }
 
+IDEFICS3 = {
+    "do_convert_rgb": True,
+    "size": {"longest_edge": 4 * 364},
+    "max_image_size": {"longest_edge": 364},
+    "do_image_splitting": True,
+    "resample": LANCZOS,
+    "do_pad": True,
+}
+
 # The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
@@ -151,6 +160,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SegformerImageProcessor": PLAIN | SEGFORMER,
     "OwlViTImageProcessor": PLAIN | OWLVIT,
     "Owlv2ImageProcessor": PLAIN | OWLV2,
+    "Idefics3ImageProcessor": PLAIN | IDEFICS3,
+    "SmolVLMImageProcessor": PLAIN | IDEFICS3,
 }
 # Processors with a longest edge, and how they round edges.
 BOUNDED = {
@@ -163,6 +174,8 @@ BOUNDED = {
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
+TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}  # processors that cut images into tiles
+OWN_PADDING = PADDED | SQUARED | TILED  # what do_pad means for each
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
@@ -187,6 +200,9 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 
 # The processor by model type, for files that name none.
 BY_MODEL = {
+    "idefics3": "Idefics3ImageProcessor",
+    "smolvlm": "SmolVLMImageProcessor",
+    "llava": "CLIPImageProcessor",
     "vit": "ViTImageProcessor",
     "vit_msn": "ViTImageProcessor",
     "vit_mae": "ViTImageProcessor",

@@ -21,6 +21,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     BY_MODEL,
     DEFAULTS,
     MASK_SIZES,
+    OWN_PADDING,
     PADDED,
     PLAIN,
     RESIZED_AS_VALUES,
@@ -37,10 +38,13 @@ from txexport.runtime.preprocessing.image_sizes import (
     resized,
     size_for,
 )
+from txexport.runtime.preprocessing.image_tiles import Tiled, Tiles, of_prompt, tiles
 from txexport.runtime.preprocessing.image_values import (
     center_crop,
     centred,
     in_patches,
+    levels_of,
+    normal_of,
     padded,
     resized_values,
 )
@@ -94,7 +98,7 @@ class Images:
         # The number that DPT's edges are padded to multiples of, on both sides.
         self.multiple = divisor_of(options) if kind == "DPTImageProcessor" and options["do_pad"] else 1
         allowed = {"do_pad"} if kind == "DPTImageProcessor" else set()
-        for name in () if kind in PADDED or kind in SQUARED else unsupported:
+        for name in () if kind in OWN_PADDING else unsupported:
             if options[name] and name not in allowed:
                 raise UnsupportedError(
                     f"image processor: {name} is not supported; set it to {PLAIN.get(name)}"
@@ -136,11 +140,11 @@ class Images:
         if self.blurs and not (options["do_rescale"] and self.resample):
             # The original would round to bytes, or resize without a blur.
             raise UnsupportedError(f"image processor: {kind} needs do_rescale, and a resample other than 0")
-        self.levels = _levels(options)
+        self.levels = levels_of(options)
         self.byte = float(np.abs(np.diff(self.levels, axis=0)).max()) if kind in WITHOUT_PILLOW else 0.0
         self.normal = None
         if self.blurs:
-            self.levels, self.normal = _levels(options | {"do_normalize": False}), _normal(options)
+            self.levels, self.normal = levels_of(options | {"do_normalize": False}), normal_of(options)
 
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
         """pixel_values (B,3,H,W) float32 of one image or several.
@@ -163,11 +167,25 @@ class Images:
         return np.ascontiguousarray(np.stack(rows))
 
     def inputs(self, images: "Source | Sequence[Source]") -> dict[str, np.ndarray]:
-        """The inputs of a graph by name: those of `pixels`, or patches with their mask and their shapes."""
-        if not isinstance(self.size, Patched):
+        """The inputs of a graph by name: those of `pixels`, or patches with their mask and their shapes.
+
+        Or the tiles of the images of a prompt, with their mask.
+        """
+        if not isinstance(self.size, Patched | Tiled):
             return {PIXEL_VALUES: self.pixels(images)}
         sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
+        if isinstance(self.size, Tiled):
+            return of_prompt([self.tiles(one) for one in sources])
         return in_patches([self._row(opened(one, self.on_white)) for one in sources], self.size)
+
+    def tiles(self, source: Any) -> Tiles:
+        """The tiles of an image in a prompt, one where the processor makes no more."""
+        image = opened(source, self.on_white)
+        if not isinstance(self.size, Tiled):
+            return Tiles(self._row(image)[None])
+        squares, rows, columns = tiles(image, self.size, self.resample)
+        values = self.levels[np.stack(squares), np.arange(3)]  # (n, H, W, 3)
+        return Tiles(values.transpose(0, 3, 1, 2), rows, columns)
 
     def prepared(self, source: "Source") -> Prepared:
         """One image, and its height and width before resizing. Raises InputError as `pixels`."""
@@ -252,35 +270,6 @@ def processor(settings: Mapping[str, Any], model_type: str) -> str:
     if kind not in DEFAULTS:
         raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
     return kind
-
-
-def _normal(options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The mean and deviation of each channel; None where values are not normalised."""
-    if not options["do_normalize"]:
-        return None
-    mean, deviation = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
-    return mean, deviation
-
-
-def _levels(options: dict[str, Any]) -> np.ndarray:
-    """The value of each byte in each channel, (256,3) float32, rounded where transformers rounds."""
-    levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
-    try:
-        with np.errstate(all="ignore"):  # the result is checked below
-            if options["do_rescale"]:
-                levels = levels * float(options["rescale_factor"])
-            levels = levels.astype(np.float32)
-            if options["do_normalize"]:
-                mean, std = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
-                levels = (levels - mean) / std  # (256, 3), or (256, 1) for single numbers
-        if not np.isfinite(levels).all():
-            raise ValueError
-        return np.broadcast_to(levels, (256, 3))
-    except (TypeError, ValueError, OverflowError):
-        message = ", ".join(
-            f"{name} {shown(options[name])}" for name in ("rescale_factor", "image_mean", "image_std")
-        )
-        raise BundleError(f"image processor: {message}; expected a number, and one or three each") from None
 
 
 def opened(source: "Source", on_white: bool = False) -> "Image":

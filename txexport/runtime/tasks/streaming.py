@@ -7,7 +7,7 @@ from typing import Any
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
-from txexport.runtime.generation.pictures import read_media
+from txexport.runtime.generation.pictures import read_media, tiles_of
 from txexport.runtime.generation.prompts import chat_inputs, inputs_of, target_option
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
@@ -55,10 +55,10 @@ def stream_many(
         request = image_to_text.request(bundle, prompts, logits_processor=logits_processor, **options)
     else:
         options |= target_option(bundle, tgt_lang)
-        pictures = [] if images is None else listed(images, prompts)
-        inputs, _ = inputs_of(bundle, prompts, src_lang, pictures)
+        tiles = [] if images is None else [tiles_of(bundle, some) for some in listed(images, prompts)]
+        inputs, _ = inputs_of(bundle, prompts, src_lang, tiles)
         request = request_of(bundle, inputs, logits_processor, options)
-        request = replace(request, media=read_media(bundle, inputs, pictures))
+        request = replace(request, media=read_media(bundle, inputs, tiles))
     yield from _pieces(request, batch_tokens)
 
 
@@ -75,9 +75,9 @@ def stream_chat(
 ) -> Iterator[str]:
     """Stream the answer to a conversation; arguments and errors as `chat`."""
     conversation = Conversation(messages, tools, chat_template, chat_template_kwargs, continue_final_message)
-    input_ids, images = chat_inputs(bundle, conversation)
+    input_ids, media = chat_inputs(bundle, conversation)
     request = request_of(bundle, input_ids, logits_processor, options)
-    request = replace(request, media=read_media(bundle, input_ids, images))
+    request = replace(request, media=media)
     for _, piece in _pieces(request, CACHE_TOKENS):
         yield piece
 

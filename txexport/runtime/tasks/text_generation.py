@@ -9,7 +9,8 @@ import numpy as np
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
-from txexport.runtime.generation.pictures import read_media
+from txexport.runtime.generation.media import Media
+from txexport.runtime.generation.pictures import read_media, tiles_of
 from txexport.runtime.generation.prompts import Prompts, chat_inputs, inputs_of, target_option
 from txexport.runtime.generation.requests import LogitsProcessor, check_place, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
@@ -72,10 +73,11 @@ def generate(
     if bundle.prompt_kind == IMAGE:
         refuse_languages(src_lang, tgt_lang)
         return image_to_text(bundle, prompts, **options)
-    pictures = [] if images is None else listed(images, prompts)
-    inputs, single = inputs_of(bundle, prompts, src_lang, pictures)
-    options |= target_option(bundle, tgt_lang) | {"images": pictures or None}
-    texts = bundle.files.text.decode(generate_ids(bundle, inputs, **options))
+    tiles = [] if images is None else [tiles_of(bundle, some) for some in listed(images, prompts)]
+    inputs, single = inputs_of(bundle, prompts, src_lang, tiles)
+    options |= target_option(bundle, tgt_lang)
+    results = _finished(bundle, inputs, read_media(bundle, inputs, tiles), **options)
+    texts = bundle.files.text.decode([result.tokens for result in results])
     copies = len(texts) // max(1, len(inputs))
     if copies > 1:
         grouped = [texts[at : at + copies] for at in range(0, len(texts), copies)]
@@ -115,8 +117,27 @@ def generate_with_scores(
     """
     check_flag("log_probs", log_probs)
     check_place(first_place)
+    tiles = [] if images is None else [tiles_of(bundle, some) for some in listed(images, input_ids)]
+    options |= {"logits_processor": logits_processor, "batch_tokens": batch_tokens, "progress": progress}
+    media = read_media(bundle, input_ids, tiles)
+    return _finished(bundle, input_ids, media, log_probs=log_probs, first_place=first_place, **options)
+
+
+def _finished(
+    bundle: LoadedBundle,
+    input_ids: Sequence[Sequence[int] | np.ndarray],
+    media: Sequence[Media],
+    *,
+    logits_processor: LogitsProcessor | None = None,
+    log_probs: bool = False,
+    batch_tokens: int = CACHE_TOKENS,
+    first_place: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> list[Generated]:
+    """The new tokens of rows with media."""
+    check_place(first_place)
     request = request_of(bundle, input_ids, logits_processor, options)
-    media = () if images is None else read_media(bundle, input_ids, listed(images, input_ids))
     request = replace(request, log_probs=log_probs, first_place=first_place, media=media)
     return scheduler.finished(request, batch_tokens, progress)
 
@@ -146,6 +167,6 @@ def chat(
     tools or a value that the template does not read.
     """
     conversation = Conversation(messages, tools, chat_template, chat_template_kwargs, continue_final_message)
-    input_ids, images = chat_inputs(bundle, conversation)
-    rows = generate_ids(bundle, input_ids, images=images, logits_processor=logits_processor, **options)
-    return bundle.files.text.decode(rows)[0]
+    input_ids, media = chat_inputs(bundle, conversation)
+    [result, *_] = _finished(bundle, input_ids, media, logits_processor=logits_processor, **options)
+    return bundle.files.text.decode([result.tokens])[0]

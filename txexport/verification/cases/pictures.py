@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES
+from txexport.contracts.names import IMAGE_FEATURES, PIXEL_ATTENTION_MASK, PIXEL_VALUES
 from txexport.parts.cases import DecoderCase, GreedyCase
 from txexport.runtime.generation.media import Media
 from txexport.runtime.generation.pictures import media_of
@@ -19,15 +19,28 @@ def run_pictures(
 ) -> list[np.ndarray]:
     """The vectors (n,W) of each row's images, from one run over all; paired with the reference's."""
     assert case.images is not None
-    counts = [len(images) for images in case.images]
-    pixels = np.concatenate([*case.images])
-    result = runner.run(roles.IMAGE_ENCODER, **{PIXEL_VALUES: pixels})[IMAGE_FEATURES]  # (I, N, W)
-    ends = np.cumsum(counts)
-    rows = np.split(result, ends[:-1])
+    counts = np.array([len(images) for images in case.images])
+    masked = any(
+        port.name == PIXEL_ATTENTION_MASK for port in runner.manifest.graphs[roles.IMAGE_ENCODER].inputs
+    )
+    feeds = _by_prompt(case.images, counts) if masked else {PIXEL_VALUES: np.concatenate([*case.images])}
+    result = runner.run(roles.IMAGE_ENCODER, **feeds)[IMAGE_FEATURES]  # (I, N, W)
+    rows = np.split(result, np.cumsum(counts)[:-1])
     for found, truth in zip(rows, expected, strict=True):
         if len(found):
             pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append((found, truth[IMAGE_FEATURES]))
     return [row.reshape(-1, row.shape[2]) for row in rows]
+
+
+def _by_prompt(images: Sequence[np.ndarray], counts: np.ndarray) -> Arrays:
+    """The images of each row, padded with zeros to the most, and the mask of their pixels."""
+    shape = images[0].shape[1:]
+    pixels = np.zeros((len(images), counts.max(), *shape), np.float32)
+    for row, some in enumerate(images):
+        pixels[row, : len(some)] = some
+    real = np.arange(counts.max()) < counts[:, None]
+    mask = np.broadcast_to(real[:, :, None, None], (*real.shape, *shape[1:])).copy()
+    return {PIXEL_VALUES: pixels, PIXEL_ATTENTION_MASK: mask}
 
 
 def pictures_of(case: DecoderCase | GreedyCase, row: int) -> Pictures | None:

@@ -50,7 +50,7 @@ from txexport.verification.references.originals import (
     source_tensors,
     tensors,
 )
-from txexport.verification.references.pictured import pictured
+from txexport.verification.references.pictured import by_prompt, pictured
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
 
@@ -159,7 +159,8 @@ class Transformers:
         """See Reference."""
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
-            cached, images = {} if CACHES in self.lacks else self._empty_cache(), source_tensors(source)
+            cached = {} if CACHES in self.lacks else self._empty_cache()
+            images = by_prompt(source_tensors(source), getattr(self.spec, "tiled", False))
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids), **images}
             outputs = self.model(**inputs, **cached, **self.layer_outputs)
             caches = _cache(transformers_loading.cache_of(outputs)) if cached else {}

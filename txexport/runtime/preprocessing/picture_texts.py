@@ -1,0 +1,18 @@
+"""The text that stands for an image in a prompt, as transformers' processors write it."""
+
+from txexport.runtime.preprocessing.image_tiles import Tiles
+
+BORDER, WHOLE = "<fake_token_around_image>", "<global-img>"
+
+
+def of_tiles(token: str, count: int, tiles: Tiles) -> str:
+    """Idefics3's text for an image: `count` tokens for each tile, with its row and column before them."""
+    vectors = token * count
+    whole = f"{BORDER}{WHOLE}{vectors}{BORDER}"
+    if not tiles.rows:
+        return whole
+    lines = [
+        "".join(f"{BORDER}<row_{row}_col_{column}>{vectors}" for column in range(1, tiles.columns + 1))
+        for row in range(1, tiles.rows + 1)
+    ]
+    return "".join(f"{line}\n" for line in lines) + f"\n{whole}"
