@@ -220,6 +220,12 @@ class Manifest:
         """The first stage that reads token ids."""
         return next(stage for stage in self.running_order if stage.ids_source == TOKENS)
 
+    @property
+    def image_token_id(self) -> int | None:
+        """The token in whose places images stand; None where tokens are read alone."""
+        ids = (stage.facts.image_token_id for stage in self.running_order)
+        return next((token for token in ids if token is not None), None)
+
     def max_length(self, stage: Stage) -> int | None:
         """The longest sequence of a stage, in tokens; None is no limit."""
         return None if stage.facts.limit is None else self.limits[stage.facts.limit]

@@ -74,11 +74,10 @@ class LoadedBundle:
         """The stage that ends every step of generation; None if nothing is generated."""
         return next((stage for stage in reversed(self.stages) if stage.when == STEP), None)
 
-    @cached_property
+    @property
     def image_token_id(self) -> int | None:
         """The token in whose places images stand; None where tokens are read alone."""
-        ids = (stage.facts.image_token_id for stage in self.stages)
-        return next((token for token in ids if token is not None), None)
+        return self.manifest.image_token_id
 
     @cached_property
     def once(self) -> list[Stage]:

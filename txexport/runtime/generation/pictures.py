@@ -7,11 +7,12 @@ import numpy as np
 
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES
-from txexport.errors import BundleError, InputError, counted
+from txexport.errors import InputError, counted
 from txexport.runtime.generation.media import Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle
-from txexport.runtime.preprocessing.image_tiles import Tiled, Tiles
-from txexport.runtime.preprocessing.picture_texts import of_tiles
+from txexport.runtime.preprocessing.image_tiles import Tiles
+from txexport.runtime.preprocessing.message_images import PromptImages, listed
+from txexport.runtime.preprocessing.picture_prompts import PicturePrompts
 
 MOST_IMAGES = 16  # whose vectors are kept
 
@@ -34,38 +35,19 @@ def check_reads_images(bundle: LoadedBundle) -> None:
         )
 
 
-def image_token(bundle: LoadedBundle) -> str:
-    """The text that stands for an image in prompts. Raises BundleError where the tokenizer has none."""
+def prompts_of(bundle: LoadedBundle) -> PicturePrompts:
+    """How images stand in a bundle's prompts. Raises InputError where they do not."""
+    check_reads_images(bundle)
     assert bundle.image_token_id is not None
-    token: str | None = bundle.files.text.tokenizer.id_to_token(bundle.image_token_id)
-    if token is None:
-        raise BundleError(f"{bundle.folder}: tokenizer.json has no token {bundle.image_token_id} for images")
-    return token
+    return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle))
 
 
-def tiles_of(bundle: LoadedBundle, images: Sequence[Any]) -> list[Tiles]:
-    """The images of a prompt as the bundle's processor reads them. Raises InputError for an invalid one."""
-    if images:
-        check_reads_images(bundle)
-    return [bundle.files.images.tiles(image) for image in images]
-
-
-def expanded(bundle: LoadedBundle, text: str, images: Sequence[Tiles]) -> str:
-    """A prompt's text with as many tokens for each image as it has vectors.
-
-    Raises InputError unless the text has one token for each image.
-    """
-    if not images:
-        return text
-    token, count = image_token(bundle), vectors_of_image(bundle)
-    first, *parts = text.split(token)
-    if len(parts) != len(images):
-        raise InputError(
-            f"a prompt has {token} {counted(len(parts), 'time')}, expected {len(images)}, one for each image"
-        )
-    tiled = isinstance(bundle.files.images.size, Tiled)
-    texts = [of_tiles(token, count, one) if tiled else token * count for one in images]
-    return first + "".join(f"{one}{part}" for one, part in zip(texts, parts, strict=True))
+def tiles_of(bundle: LoadedBundle, images: PromptImages | None, prompts: Any) -> list[list[Tiles]]:
+    """The images of each prompt as the bundle reads them; none at all without images. Errors as `listed`."""
+    if images is None:
+        return []
+    entries = listed(images, prompts)
+    return [prompts_of(bundle).tiles(some) if some else [] for some in entries]
 
 
 def read_media(

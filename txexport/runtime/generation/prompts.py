@@ -1,7 +1,6 @@
 """Prompts to model inputs: token ids of texts, spectrograms of sounds, pixels of images."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -10,7 +9,7 @@ import numpy as np
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
 from txexport.runtime.generation.media import Media
-from txexport.runtime.generation.pictures import expanded, read_media, tiles_of
+from txexport.runtime.generation.pictures import prompts_of, read_media
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
@@ -18,7 +17,6 @@ from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.images import several
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.message_images import without_images
-from txexport.runtime.preprocessing.special_tokens import special_tokens
 from txexport.runtime.preprocessing.text import as_texts, tokenizing
 
 Prompts: TypeAlias = str | Path | np.ndarray | Sequence
@@ -43,7 +41,8 @@ def inputs_of(
         return list(bundle.files.images.pixels(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
     if any(images):
-        texts = [expanded(bundle, one, some) for one, some in zip(texts, images, strict=True)]
+        pictured = prompts_of(bundle)
+        texts = [pictured.expanded(one, some) for one, some in zip(texts, images, strict=True)]
     bundle.files.text_size.check(texts, _longest(bundle))
     encodings, single = text.encode(texts), isinstance(prompts, str)
     for prompt, encoding in zip(texts, encodings, strict=True):
@@ -63,13 +62,13 @@ def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[
     transformers' processors do.
     """
     check_task(bundle, "generate")
-    messages, images = without_images(conversation.messages)
-    tiles = tiles_of(bundle, images)
-    text = chat.prompt(bundle.files.folder, replace(conversation, messages=messages))
-    begins = text.startswith(special_tokens(bundle.files.folder).get("bos_token") or "\0")
-    text = expanded(bundle, text, tiles)
+    _, images = without_images(conversation.messages)
+    text, tiles, adds = (
+        (chat.prompt(bundle.files.folder, conversation), [], False)
+        if bundle.image_token_id is None and not images
+        else prompts_of(bundle).chat(conversation)
+    )
     bundle.files.text_size.check([text], _longest(bundle))
-    adds = bundle.image_token_id is not None and not begins
     with tokenizing():  # encode_batch, since encode blocks all other threads
         [encoding] = bundle.files.text.tokenizer.encode_batch([text], add_special_tokens=adds)
     return [encoding.ids], read_media(bundle, [encoding.ids], [tiles])

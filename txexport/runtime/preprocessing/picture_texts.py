@@ -5,9 +5,8 @@ from txexport.runtime.preprocessing.image_tiles import Tiles
 BORDER, WHOLE = "<fake_token_around_image>", "<global-img>"
 
 
-def of_tiles(token: str, count: int, tiles: Tiles) -> str:
-    """Idefics3's text for an image: `count` tokens for each tile, with its row and column before them."""
-    vectors = token * count
+def of_tiles(vectors: str, tiles: Tiles) -> str:
+    """Idefics3's text for an image: the tokens of each tile's `vectors`, its row and column before them."""
     whole = f"{BORDER}{WHOLE}{vectors}{BORDER}"
     if not tiles.rows:
         return whole

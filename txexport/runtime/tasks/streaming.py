@@ -14,7 +14,6 @@ from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
-from txexport.runtime.preprocessing.message_images import listed
 from txexport.runtime.preprocessing.pieces import Pieces
 from txexport.runtime.tasks import image_to_text, speech_recognition
 
@@ -55,7 +54,7 @@ def stream_many(
         request = image_to_text.request(bundle, prompts, logits_processor=logits_processor, **options)
     else:
         options |= target_option(bundle, tgt_lang)
-        tiles = [] if images is None else [tiles_of(bundle, some) for some in listed(images, prompts)]
+        tiles = tiles_of(bundle, images, prompts)
         inputs, _ = inputs_of(bundle, prompts, src_lang, tiles)
         request = request_of(bundle, inputs, logits_processor, options)
         request = replace(request, media=read_media(bundle, inputs, tiles))

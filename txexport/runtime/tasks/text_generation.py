@@ -18,7 +18,7 @@ from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
-from txexport.runtime.preprocessing.message_images import PromptImages, listed
+from txexport.runtime.preprocessing.message_images import PromptImages
 from txexport.runtime.tasks import speech_recognition
 from txexport.runtime.tasks.image_to_text import image_to_text
 from txexport.support.arguments import check_flag
@@ -73,7 +73,7 @@ def generate(
     if bundle.prompt_kind == IMAGE:
         refuse_languages(src_lang, tgt_lang)
         return image_to_text(bundle, prompts, **options)
-    tiles = [] if images is None else [tiles_of(bundle, some) for some in listed(images, prompts)]
+    tiles = tiles_of(bundle, images, prompts)
     inputs, single = inputs_of(bundle, prompts, src_lang, tiles)
     options |= target_option(bundle, tgt_lang)
     results = _finished(bundle, inputs, read_media(bundle, inputs, tiles), **options)
@@ -117,7 +117,7 @@ def generate_with_scores(
     """
     check_flag("log_probs", log_probs)
     check_place(first_place)
-    tiles = [] if images is None else [tiles_of(bundle, some) for some in listed(images, input_ids)]
+    tiles = tiles_of(bundle, images, input_ids)
     options |= {"logits_processor": logits_processor, "batch_tokens": batch_tokens, "progress": progress}
     media = read_media(bundle, input_ids, tiles)
     return _finished(bundle, input_ids, media, log_probs=log_probs, first_place=first_place, **options)
