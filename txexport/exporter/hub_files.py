@@ -63,7 +63,8 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
     inner = contents.get(PROCESSOR, {})
     processor = inner.get("image_processor", inner.get("feature_extractor"))
     if PREPROCESSOR not in own and isinstance(processor, dict):
-        files[PREPROCESSOR] = processor
+        joins = any(one.role == roles.EMBED_TOKENS for one in plan.hub) and "processor_class" in inner
+        files[PREPROCESSOR] = processor | ({"processor_class": inner["processor_class"]} if joins else {})
     if TOKENIZER in own and TOKENIZER_CONFIG not in own:
         files[TOKENIZER_CONFIG] = {}  # transformers.js requires it
     texts = {name: _text(content) for name, content in files.items()}
