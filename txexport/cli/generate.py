@@ -154,6 +154,21 @@ def image_to_text(answers: Answers, texts: tuple[str, ...], file: Path | None, *
     show_texts("image", answers.ask(inputs.lines(texts, file), "image_to_text", **chosen), answers)
 
 
+@click.command()
+@options.bundle
+@options.texts("IMAGES")
+@click.option("--question", default="Describe the image.", show_default=True, help="About each image.")
+@max_new_tokens
+@num_beams
+@options.batch_tokens(8192)
+@options.answers(options.GENERATED)
+def ask_image(
+    answers: Answers, texts: tuple[str, ...], file: Path | None, question: str, **chosen: Any
+) -> None:
+    """Answer a question about each of the image files IMAGES."""
+    show_texts("image", answers.ask(inputs.lines(texts, file), "ask_image", question, **chosen), answers)
+
+
 def show_texts(kind: str, windows: Iterator[list[Answered]], answers: Answers, sequences: int = 1) -> None:
     """Print texts as lines of JSON; or plain, each below its input if there are several."""
     several = False

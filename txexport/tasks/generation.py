@@ -17,6 +17,7 @@ METHODS = (
         timed_type=TRANSCRIPT,
     ),
     Method("image_to_text", ("image",), "generated", "string", first_place=True),
+    Method("ask_image", ("image",), "answered", "string", first_place=True),
 )
 ROWS = (
     Task(
@@ -65,7 +66,7 @@ ROWS = (
         (Architecture.VISION_LANGUAGE,),
         HeadKind.CAUSAL_LM,
         "AutoModelForImageTextToText",
-        ("generate",),
+        ("generate", "ask_image"),
         CACHED,
         related=("stream", "chat"),
     ),

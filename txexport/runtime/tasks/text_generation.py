@@ -76,7 +76,7 @@ def generate(
     tiles = tiles_of(bundle, images, prompts)
     inputs, single = inputs_of(bundle, prompts, src_lang, tiles)
     options |= target_option(bundle, tgt_lang)
-    results = _finished(bundle, inputs, read_media(bundle, inputs, tiles), **options)
+    results = finished(bundle, inputs, read_media(bundle, inputs, tiles), **options)
     texts = bundle.files.text.decode([result.tokens for result in results])
     copies = len(texts) // max(1, len(inputs))
     if copies > 1:
@@ -120,10 +120,10 @@ def generate_with_scores(
     tiles = tiles_of(bundle, images, input_ids)
     options |= {"logits_processor": logits_processor, "batch_tokens": batch_tokens, "progress": progress}
     media = read_media(bundle, input_ids, tiles)
-    return _finished(bundle, input_ids, media, log_probs=log_probs, first_place=first_place, **options)
+    return finished(bundle, input_ids, media, log_probs=log_probs, first_place=first_place, **options)
 
 
-def _finished(
+def finished(
     bundle: LoadedBundle,
     input_ids: Sequence[Sequence[int] | np.ndarray],
     media: Sequence[Media],
@@ -168,5 +168,5 @@ def chat(
     """
     conversation = Conversation(messages, tools, chat_template, chat_template_kwargs, continue_final_message)
     input_ids, media = chat_inputs(bundle, conversation)
-    [result, *_] = _finished(bundle, input_ids, media, logits_processor=logits_processor, **options)
+    [result, *_] = finished(bundle, input_ids, media, logits_processor=logits_processor, **options)
     return bundle.files.text.decode([result.tokens])[0]
