@@ -7,11 +7,20 @@ from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Rules, Take
 from txexport.errors import UnsupportedError
-from txexport.families import clip, clip_vision_model, llama, mistral, qwen2, siglip, siglip_vision_model
+from txexport.families import (
+    clip,
+    clip_vision_model,
+    llama,
+    mistral,
+    qwen2,
+    qwen3,
+    siglip,
+    siglip_vision_model,
+)
 from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, PatchSpec, SignalStackSpec
 
-DECODERS: Mapping[str, ModuleType] = {"llama": llama, "mistral": mistral, "qwen2": qwen2}
+DECODERS: Mapping[str, ModuleType] = {"llama": llama, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3}
 TOWERS: Mapping[str, ModuleType] = {
     "clip_vision_model": clip_vision_model,
     "siglip_vision_model": siglip_vision_model,
@@ -36,6 +45,14 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "num_key_value_heads": 32,
         "max_position_embeddings": 32768,
     },
+    "qwen3": LLAMA
+    | {
+        "vocab_size": 151936,
+        "intermediate_size": 22016,
+        "num_key_value_heads": 32,
+        "max_position_embeddings": 32768,
+        "head_dim": 128,
+    },
 }
 MOST_LAYERS = 256  # of an image encoder
 TEXT, TOWER = "language_model.", "vision_tower."
@@ -45,12 +62,12 @@ NAMING = Naming(
 )
 
 
-def decoder(config: Config, names: TensorNames) -> tuple[ModuleType, DecoderSpec]:
-    """The decoder's family, and the decoder that text_config describes.
+def decoder(config: Config, names: TensorNames, usual: str = "llama") -> tuple[ModuleType, DecoderSpec]:
+    """The decoder's family, `usual` where text_config names none, and the decoder that it describes.
 
     Its head is tied if config.json says so, not if text_config does, unless there is no other head.
     """
-    model_type = config.table("text_config").values.get("model_type", "llama")
+    model_type = config.table("text_config").values.get("model_type", usual)
     family = _known(config, "text_config", model_type, DECODERS)
     text = config.table("text_config").with_defaults(**DEFAULTS[model_type])
     without_head = not any("lm_head." in name for name in names)
@@ -64,10 +81,7 @@ def decoder(config: Config, names: TensorNames) -> tuple[ModuleType, DecoderSpec
 
 
 def tower(config: Config) -> SignalStackSpec:
-    """The layers of vision_config up to those of vision_feature_layer, without a norm behind them.
-
-    Raises UnsupportedError for several layers, whose vectors are joined.
-    """
+    """The layers of vision_config up to those of vision_feature_layer, without a norm behind them."""
     vision = config.table("vision_config")
     model_type = vision.values.get("model_type", "clip_vision_model")
     family = _known(config, "vision_config", model_type, TOWERS)
@@ -75,7 +89,15 @@ def tower(config: Config) -> SignalStackSpec:
         stack = siglip.vision_stack(siglip.vision_config(vision))
     else:
         stack = clip.vision_stack(vision)
-    layer = config.values.get("vision_feature_layer", -2)
+    return up_to(config, stack, -2)
+
+
+def up_to(config: Config, stack: SignalStackSpec, usual: int) -> SignalStackSpec:
+    """The layers of an image encoder up to those of vision_feature_layer, by default `usual`, without a norm.
+
+    Raises UnsupportedError for several layers, whose vectors are joined.
+    """
+    layer = config.values.get("vision_feature_layer", usual)
     if type(layer) is not int or not -stack.num_layers - 1 <= layer <= stack.num_layers:
         raise UnsupportedError(
             f"{config.path}: vision_feature_layer is {layer!r}; expected one layer of {stack.num_layers}"

@@ -130,6 +130,14 @@ IDEFICS3 = {
     "do_pad": True,
 }
 
+GOT_OCR2 = CLIP | {
+    "size": {"height": 384, "width": 384},
+    "do_center_crop": False,
+    "crop_to_patches": False,
+    "min_patches": 1,
+    "max_patches": 12,
+}
+
 # The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
@@ -162,6 +170,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Owlv2ImageProcessor": PLAIN | OWLV2,
     "Idefics3ImageProcessor": PLAIN | IDEFICS3,
     "SmolVLMImageProcessor": PLAIN | IDEFICS3,
+    "GotOcr2ImageProcessor": PLAIN | GOT_OCR2,
 }
 # Processors with a longest edge, and how they round edges.
 BOUNDED = {
@@ -200,6 +209,7 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 
 # The processor by model type, for files that name none.
 BY_MODEL = {
+    "internvl": "GotOcr2ImageProcessor",
     "idefics3": "Idefics3ImageProcessor",
     "smolvlm": "SmolVLMImageProcessor",
     "llava": "CLIPImageProcessor",

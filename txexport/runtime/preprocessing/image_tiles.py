@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MOST_PIXELS = 4096  # of an edge
+MOST_TILES = 64
 RESIZED = 2**24  # pixels of what an image is resized to
 
 
@@ -26,6 +27,20 @@ class Tiled:
 
     side: int
     longest: int | None
+    splits: bool
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """The height and width of tiles, and the least and most that the image's canvas has.
+
+    In a prompt an image is cut into tiles; the processor alone cuts it if it `splits` images.
+    """
+
+    height: int
+    width: int
+    least: int
+    most: int
     splits: bool
 
 
@@ -45,6 +60,26 @@ def tiled_of(options: Mapping[str, Any]) -> Tiled:
     if not isinstance(splits, bool):
         raise UnsupportedError(f"image processor: do_image_splitting {shown(splits)} is not supported")
     return Tiled(side, longest if options["do_resize"] else None, splits)
+
+
+def canvas_of(options: Mapping[str, Any]) -> Canvas:
+    """The canvas in a processor's settings. Raises UnsupportedError for other values."""
+    size, least, most = (options[name] for name in ("size", "min_patches", "max_patches"))
+    sides = [size.get(name) for name in ("height", "width")] if isinstance(size, Mapping) else [None]
+    if any(type(side) is not int or not 1 <= side <= MOST_PIXELS for side in sides):
+        raise UnsupportedError(
+            f"image processor: size {shown(size)} is not supported; expected a height and a width of at most "
+            f"{MOST_PIXELS:,}"
+        )
+    if type(least) is not int or type(most) is not int or not 1 <= least <= most <= MOST_TILES:
+        raise UnsupportedError(
+            f"image processor: {shown(least)} to {shown(most)} tiles are not supported; expected 1 to "
+            f"{MOST_TILES}"
+        )
+    if not isinstance(options["crop_to_patches"], bool) or not options["do_resize"]:
+        raise UnsupportedError("image processor: crop_to_patches must be true or false, and do_resize true")
+    height, width = sides
+    return Canvas(height, width, least, most, options["crop_to_patches"])
 
 
 def _edge(name: str, size: Any) -> int:
@@ -73,6 +108,29 @@ def tiles(image: "Image", size: Tiled, resample: int) -> tuple[list[np.ndarray],
     pixels = np.asarray(image).reshape(rows, size.side, columns, size.side, 3).transpose(0, 2, 1, 3, 4)
     whole = np.asarray(_resized(image, size.side, size.side, resample))
     return [*pixels.reshape(-1, size.side, size.side, 3), whole], rows, columns
+
+
+def on_canvas(image: "Image", size: Canvas, resample: int) -> list[np.ndarray]:
+    """The tiles (H,W,3) uint8 of the canvas nearest in shape, row by row, and the whole behind several."""
+    columns, rows = _grid(image.height, image.width, size)
+    pixels = np.asarray(_resized(image, rows * size.height, columns * size.width, resample))
+    squares = pixels.reshape(rows, size.height, columns, size.width, 3).transpose(0, 2, 1, 3, 4)
+    whole = [] if rows * columns == 1 else [np.asarray(_resized(image, size.height, size.width, resample))]
+    return [*squares.reshape(-1, size.height, size.width, 3), *whole]
+
+
+def _grid(height: int, width: int, size: Canvas) -> tuple[int, int]:
+    """Columns and rows of the canvas nearest in shape; of equal ones, the largest below twice the image."""
+    counts = range(1, size.most + 1)
+    grids = [(across, down) for across in counts for down in counts]
+    grids = [one for one in grids if size.least <= one[0] * one[1] <= size.most]
+    best, nearest = (1, 1), math.inf
+    for across, down in sorted(grids, key=lambda one: one[0] * one[1]):
+        difference = abs(width / height - across / down)
+        roomy = width * height > 0.5 * size.height * size.width * across * down
+        if difference < nearest or (difference == nearest and roomy):
+            best, nearest = (across, down), difference
+    return best
 
 
 def of_prompt(images: Sequence[Tiles]) -> dict[str, np.ndarray]:

@@ -38,7 +38,7 @@ from txexport.runtime.preprocessing.image_sizes import (
     resized,
     size_for,
 )
-from txexport.runtime.preprocessing.image_tiles import Tiled, Tiles, of_prompt, tiles
+from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles, of_prompt, on_canvas, tiles
 from txexport.runtime.preprocessing.image_values import (
     center_crop,
     centred,
@@ -171,19 +171,26 @@ class Images:
 
         Or the tiles of the images of a prompt, with their mask.
         """
-        if not isinstance(self.size, Patched | Tiled):
+        cut = isinstance(self.size, Patched | Tiled) or (isinstance(self.size, Canvas) and self.size.splits)
+        if not cut:
             return {PIXEL_VALUES: self.pixels(images)}
         sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
+        if isinstance(self.size, Canvas):
+            return {PIXEL_VALUES: np.concatenate([self.tiles(one).values for one in sources])}
         if isinstance(self.size, Tiled):
             return of_prompt([self.tiles(one) for one in sources])
+        assert isinstance(self.size, Patched)
         return in_patches([self._row(opened(one, self.on_white)) for one in sources], self.size)
 
     def tiles(self, source: Any) -> Tiles:
         """The tiles of an image in a prompt, one where the processor makes no more."""
-        image = opened(source, self.on_white)
-        if not isinstance(self.size, Tiled):
+        image, rows, columns = opened(source, self.on_white), 0, 0
+        if isinstance(self.size, Canvas):
+            squares = on_canvas(image, self.size, self.resample)
+        elif isinstance(self.size, Tiled):
+            squares, rows, columns = tiles(image, self.size, self.resample)
+        else:
             return Tiles(self._row(image)[None])
-        squares, rows, columns = tiles(image, self.size, self.resample)
         values = self.levels[np.stack(squares), np.arange(3)]  # (n, H, W, 3)
         return Tiles(values.transpose(0, 3, 1, 2), rows, columns)
 

@@ -8,9 +8,9 @@ from txexport.errors import BundleError, InputError, counted
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
-from txexport.runtime.preprocessing.image_tiles import Tiled, Tiles
+from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
 from txexport.runtime.preprocessing.message_images import without_images
-from txexport.runtime.preprocessing.picture_texts import of_tiles
+from txexport.runtime.preprocessing.picture_texts import of_canvas, of_tiles
 from txexport.runtime.preprocessing.special_tokens import special_tokens
 
 
@@ -47,10 +47,15 @@ class PicturePrompts:
         if len(parts) != len(images):
             times = counted(len(parts), "time")
             raise InputError(f"a prompt has {self.token} {times}, expected {len(images)}, one for each image")
-        tiled = isinstance(self.files.images.size, Tiled)
-        vectors = self.token * self.vectors
-        texts = [of_tiles(vectors, one) if tiled else vectors for one in images]
+        texts = [self._text(one) for one in images]
         return first + "".join(f"{one}{part}" for one, part in zip(texts, parts, strict=True))
+
+    def _text(self, tiles: Tiles) -> str:
+        """The text that stands for an image."""
+        size, vectors = self.files.images.size, self.token * self.vectors
+        if isinstance(size, Canvas):
+            return of_canvas(vectors, tiles)
+        return of_tiles(vectors, tiles) if isinstance(size, Tiled) else vectors
 
     def chat(self, conversation: Conversation) -> tuple[str, list[Tiles], bool]:
         """The text of a conversation, its images, and whether the tokenizer adds tokens at its start.

@@ -2,6 +2,7 @@
 
 from txexport.runtime.preprocessing.image_tiles import Tiles
 
+START, END = "<img>", "</img>"
 BORDER, WHOLE = "<fake_token_around_image>", "<global-img>"
 
 
@@ -15,3 +16,8 @@ def of_tiles(vectors: str, tiles: Tiles) -> str:
         for row in range(1, tiles.rows + 1)
     ]
     return "".join(f"{line}\n" for line in lines) + f"\n{whole}"
+
+
+def of_canvas(vectors: str, tiles: Tiles) -> str:
+    """InternVL's text for an image: the tokens of the `vectors` of all its tiles, between two others."""
+    return f"{START}{vectors * len(tiles.values)}{END}"
