@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -65,8 +65,8 @@ def tiled_of(options: Mapping[str, Any]) -> Tiled:
 def canvas_of(options: Mapping[str, Any]) -> Canvas:
     """The canvas in a processor's settings. Raises UnsupportedError for other values."""
     size, least, most = (options[name] for name in ("size", "min_patches", "max_patches"))
-    sides = [size.get(name) for name in ("height", "width")] if isinstance(size, Mapping) else [None]
-    if any(type(side) is not int or not 1 <= side <= MOST_PIXELS for side in sides):
+    height, width = (size.get("height"), size.get("width")) if isinstance(size, Mapping) else (None, None)
+    if not (_is_side(height) and _is_side(width)):
         raise UnsupportedError(
             f"image processor: size {shown(size)} is not supported; expected a height and a width of at most "
             f"{MOST_PIXELS:,}"
@@ -78,13 +78,16 @@ def canvas_of(options: Mapping[str, Any]) -> Canvas:
         )
     if not isinstance(options["crop_to_patches"], bool) or not options["do_resize"]:
         raise UnsupportedError("image processor: crop_to_patches must be true or false, and do_resize true")
-    height, width = sides
     return Canvas(height, width, least, most, options["crop_to_patches"])
+
+
+def _is_side(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 1 <= value <= MOST_PIXELS
 
 
 def _edge(name: str, size: Any) -> int:
     edge = size.get("longest_edge") if isinstance(size, Mapping) else None
-    if type(edge) is not int or not 1 <= edge <= MOST_PIXELS:
+    if not _is_side(edge):
         raise UnsupportedError(
             f"image processor: {name} {shown(size)} is not supported; expected a longest_edge of at most "
             f"{MOST_PIXELS:,}"
