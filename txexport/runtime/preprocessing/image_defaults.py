@@ -130,6 +130,14 @@ IDEFICS3 = {
     "do_pad": True,
 }
 
+DONUT = {
+    "do_convert_rgb": False,
+    "size": {"height": 2560, "width": 1920},
+    "resample": BILINEAR,
+    "do_thumbnail": True,
+    "do_align_long_axis": False,
+    "do_pad": True,
+}
 GOT_OCR2 = CLIP | {
     "size": {"height": 384, "width": 384},
     "do_center_crop": False,
@@ -171,6 +179,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Idefics3ImageProcessor": PLAIN | IDEFICS3,
     "SmolVLMImageProcessor": PLAIN | IDEFICS3,
     "GotOcr2ImageProcessor": PLAIN | GOT_OCR2,
+    "DonutImageProcessor": PLAIN | DONUT,
 }
 # Processors with a longest edge, and how they round edges.
 BOUNDED = {
@@ -184,7 +193,7 @@ BOUNDED = {
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}  # processors that cut images into tiles
-OWN_PADDING = PADDED | SQUARED | TILED  # what do_pad means for each
+OWN_PADDING = PADDED | SQUARED | TILED | {"DonutImageProcessor"}  # what do_pad means for each
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
@@ -209,6 +218,7 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 
 # The processor by model type, for files that name none.
 BY_MODEL = {
+    "donut-swin": "DonutImageProcessor",
     "internvl": "GotOcr2ImageProcessor",
     "idefics3": "Idefics3ImageProcessor",
     "smolvlm": "SmolVLMImageProcessor",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from txexport.errors import UnsupportedError, shown
+from txexport.runtime.preprocessing.image_frames import Framed, framed_of
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, canvas_of, tiled_of
 
 LARGEST_DIVISOR = 2**12
@@ -76,7 +77,7 @@ class Patched:
 
 # Height and width; the shorter edge; both within bounds; both as multiples; the longer edge; as
 # the image, rounded down; as many patches as there may be; tiles.
-Size = tuple[int, int] | int | Bounded | Multiples | Longest | Floored | Patched | Tiled | Canvas
+Size = tuple[int, int] | int | Bounded | Multiples | Longest | Floored | Patched | Tiled | Canvas | Framed
 
 
 def size_for(
@@ -89,6 +90,8 @@ def size_for(
     """
     if "max_image_size" in defaults:
         return tiled_of(options)
+    if "do_thumbnail" in defaults:
+        return framed_of(options)
     if "crop_to_patches" in defaults:
         return canvas_of(options)
     if "max_num_patches" in defaults:
@@ -216,6 +219,8 @@ def pixels_of(size: Size | None) -> int:
         return size.most * size.side**2
     if isinstance(size, Canvas):
         return size.height * size.width * size.most
+    if isinstance(size, Framed):
+        return size.height * size.width
     if isinstance(size, Tiled):
         return max(size.side, size.longest or 0) ** 2
     height, width = (size, size) if isinstance(size, int) else size or (1, 1)
@@ -253,7 +258,7 @@ def resized(height: int, width: int, size: Size) -> tuple[int, int]:
         return _patched(height, width, size)
     if isinstance(size, Floored):
         return height - height % size.multiple, width - width % size.multiple
-    if isinstance(size, Canvas):
+    if isinstance(size, Canvas | Framed):
         return size.height, size.width
     assert isinstance(size, int)
     long = int(size * max(height, width) / min(height, width))

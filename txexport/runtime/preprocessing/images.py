@@ -29,6 +29,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     WITHOUT_CROP,
     WITHOUT_PILLOW,
 )
+from txexport.runtime.preprocessing.image_frames import Framed, framed
 from txexport.runtime.preprocessing.image_sizes import (
     Patched,
     Size,
@@ -108,7 +109,7 @@ class Images:
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
         self.size: Size | None = None
-        if options["do_resize"]:
+        if options["do_resize"] or "do_thumbnail" in options:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
@@ -222,6 +223,8 @@ class Images:
 
     def _row(self, image: "Image") -> np.ndarray:
         """The values (3,H,W) of an RGB image."""
+        if isinstance(self.size, Framed):
+            return self.levels[framed(image, self.size, self.resample), np.arange(3)].transpose(2, 0, 1)
         if self.size is not None:
             width, height = image.size
             high, wide = resized(height, width, self.size)

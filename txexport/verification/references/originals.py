@@ -227,3 +227,13 @@ def in_order(model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
     pixels, side = inputs[PIXEL_VALUES], model.config.patch_size
     patches = (pixels.shape[2] // side) * (pixels.shape[3] // side)
     return torch.arange(patches, dtype=torch.float32).expand(len(pixels), patches)
+
+
+def kept_windows(model: torch.nn.Module) -> list[tuple[Any, int, int]]:
+    """Swin's layers with the size and the shift of their windows.
+
+    A layer that has read a small image is not shifted for any later one. What an image gives must not depend
+    on those before it, so both are restored for each batch.
+    """
+    layers: list[Any] = [one for one in model.modules() if hasattr(one, "set_shift_and_window_size")]
+    return [(layer, layer.window_size, layer.shift_size) for layer in layers]

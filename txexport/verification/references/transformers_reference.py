@@ -46,6 +46,7 @@ from txexport.verification.references.originals import (
     Source,
     ids_of,
     in_order,
+    kept_windows,
     part_of,
     source_tensors,
     tensors,
@@ -219,16 +220,6 @@ def _loads(checkpoint: InLanguage) -> bool:
     return base.in_safetensors and base.as_published and checkpoint.adapter_file.suffix == ".safetensors"
 
 
-def kept_windows(model: torch.nn.Module) -> list[tuple[Any, int, int]]:
-    """Swin's layers with the size and the shift of their windows.
-
-    A layer that has read a small image is not shifted for any later one. What an image gives must not depend
-    on those before it, so both are restored for each batch.
-    """
-    layers: list[Any] = [one for one in model.modules() if hasattr(one, "set_shift_and_window_size")]
-    return [(layer, layer.window_size, layer.shift_size) for layer in layers]
-
-
 def _rows(outputs: Any, arguments: Collection[str]) -> Arrays:
     """The outputs of layers for one row, without the batch axis; `arguments` asked the library for them."""
     return {name: value[0].numpy() for name, value in _of_layers(outputs, arguments).items()}
@@ -313,7 +304,8 @@ def _plain_config(checkpoint: Checkpoint, resolved: Resolved, attention: str | N
 def _cache(cache, part: str | None = None) -> dict[str, Tensor]:
     """A transformers cache, of version 4 or 5, as (B,K,T,H) by output name."""
     if hasattr(cache, "layers"):
-        pairs = [(layer.keys, layer.values) for layer in cache.layers]
+        # MBart's config counts the layers of an encoder that a decoder alone has not.
+        pairs = [(layer.keys, layer.values) for layer in cache.layers if layer.keys is not None]
     else:
         pairs = list(zip(cache.key_cache, cache.value_cache, strict=True))
     return {
