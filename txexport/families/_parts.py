@@ -209,6 +209,15 @@ def _within(side: str, part: EncoderSpec | DecoderSpec, rules: Rules) -> Rules:
     return result
 
 
+def decoder_rules(family: ModuleType, spec: EncoderSpec, rules: Rules, prefix: str) -> Rules:
+    """Tensor names of a decoder with cross-attention, whose tensors have that prefix."""
+    both = _within("decoder", spec, rules) | _cross_rules(family, rules)
+    return {
+        key: _renamed(_take(rule), lambda name: name.replace("decoder.", prefix, 1))
+        for key, rule in both.items()
+    }
+
+
 def _cross_rules(family: ModuleType, rules: Rules) -> Rules:
     """Tensor names of a decoder's cross-attention."""
     if family is gpt2:

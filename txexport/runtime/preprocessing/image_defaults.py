@@ -180,6 +180,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SmolVLMImageProcessor": PLAIN | IDEFICS3,
     "GotOcr2ImageProcessor": PLAIN | GOT_OCR2,
     "DonutImageProcessor": PLAIN | DONUT,
+    "BlipImageProcessor": PLAIN
+    | {name: CLIP[name] for name in ("image_mean", "image_std", "resample", "do_convert_rgb")}
+    | {"size": {"height": 384, "width": 384}},
 }
 # Processors with a longest edge, and how they round edges.
 BOUNDED = {
@@ -218,6 +221,7 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 
 # The processor by model type, for files that name none.
 BY_MODEL = {
+    "blip": "BlipImageProcessor",
     "donut-swin": "DonutImageProcessor",
     "internvl": "GotOcr2ImageProcessor",
     "idefics3": "Idefics3ImageProcessor",

@@ -39,6 +39,7 @@ from txexport.parts import architecture_of
 from txexport.spec import Architecture, VisionLanguageSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
+from txexport.verification.references.captioned import captioned
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.originals import (
     Arrays,
@@ -176,7 +177,10 @@ class Transformers:
             encoder_inputs = {"encoder_outputs": self.model.get_encoder()(**encoder_inputs)} | masks
         if self.alignment:
             arguments[f"output_{ATTENTIONS}"] = True
-        outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **arguments)
+        if hasattr(self.model, "text_decoder"):
+            outputs = captioned(self.model, *encoder_inputs.values(), ids)
+        else:
+            outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **arguments)
         cache, encoded = transformers_loading.cache_of(outputs), outputs.encoder_last_hidden_state
         result = {
             LOGITS: outputs.logits,
