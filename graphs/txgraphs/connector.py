@@ -21,6 +21,9 @@ def connector(spec: ConnectorSpec, g: Body, x: ir.Value) -> ir.Value:
         x = op.Slice(x, first, op.Shape(x, start=1, end=2), axis)
     if spec.merged > 1:
         x = neighbours(spec.grid, spec.merged, g, x)  # (B, N, merged*merged*W)
+    if spec.pooled:
+        each = op.Reshape(x, op.Constant(value_ints=[0, 0, spec.merged**2, -1]))
+        x = op.ReduceMean(each, op.Constant(value_ints=[2]), keepdims=0)  # (B, N, W)
     if spec.norm is not None:
         x = norm(spec.norm, g / "norm", x)
     if spec.intermediate_size is None or spec.activation is None:

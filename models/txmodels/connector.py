@@ -27,6 +27,8 @@ class Connector(nn.Module):
         x = x[:, self.spec.skipped :]
         if self.spec.merged > 1:
             x = neighbours(self.spec.grid, self.spec.merged, x)  # (B, N, merged*merged*W)
+        if self.spec.pooled:
+            x = x.unflatten(2, (self.spec.merged**2, -1)).mean(2)  # (B, N, W)
         if self.norm is not None:
             x = self.norm(x)
         if self.spec.intermediate_size is None:

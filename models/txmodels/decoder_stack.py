@@ -6,6 +6,7 @@ from torch import Tensor
 from txexport.contracts import names
 from txexport.spec import Cache, TextStackSpec
 from txmodels.block import DecoderBlock
+from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask
 from txmodels.mask import cache_mask, causal_mask, filled_then, padding_mask, single_token
 from txmodels.position import asked_positions, positions
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
@@ -33,6 +34,7 @@ class Decoder(Stack):
         given: Given | None = None,
         logits_indices: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
@@ -43,15 +45,16 @@ class Decoder(Stack):
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
         what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
+        New tokens of one of the `groups` (B,S), -1 for none, attend to each other.
         """
         given = given or Given()
         if self.static:
             assert cache_lengths is not None
             places, masks = self._over_slots(
-                input_ids, past[0][0], cache_lengths, logits_indices, position_ids
+                input_ids, past[0][0], cache_lengths, logits_indices, position_ids, groups
             )
         else:
-            places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids)
+            places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids, groups)
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
@@ -60,7 +63,7 @@ class Decoder(Stack):
         if x is None:
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present, single, filled = [], single_token(input_ids), None
-        if cache_lengths is not None and not self.weighted:
+        if cache_lengths is not None and not self.weighted and groups is None:
             filled = filled_then(input_ids, cache_lengths)
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             context = layer_context(block, {}, masks[i], rotations, {})
@@ -89,6 +92,7 @@ class Decoder(Stack):
         cache_lengths: Tensor,
         logits_indices: Tensor | None,
         position_ids: Tensor | None,
+        groups: Tensor | None,
     ) -> tuple[Tensor, list[Masks]]:
         """Positions of new tokens (B,S), and of each layer by window the mask over its slots (B,1,S,C).
 
@@ -96,20 +100,36 @@ class Decoder(Stack):
         """
         slots = positions(input_ids, cache_lengths)  # (B, S)
         places = slots if position_ids is None else position_ids
-        masks = self._slot_masks(slots, past_k)
+        together = () if groups is None else (groups, groups, cache_lengths)
+        masks = self._slot_masks(slots, past_k, *together)
         if logits_indices is not None:
-            masks[-1] = self._slot_masks(asked_positions(logits_indices, cache_lengths), past_k)[-1]
+            asked = asked_positions(logits_indices, cache_lengths)
+            if groups is not None:
+                together = groups.gather(1, logits_indices), groups, cache_lengths
+            masks[-1] = self._slot_masks(asked, past_k, *together)[-1]
         return places, masks
 
-    def _slot_masks(self, places: Tensor, past_k: Tensor) -> list[Masks]:
-        """Of each layer by window the mask (B,1,S,C) of queries at `places` (B,S)."""
+    def _slot_masks(self, places: Tensor, past_k: Tensor, *together: Tensor) -> list[Masks]:
+        """Of each layer by window the mask (B,1,S,C) of queries at `places` (B,S).
+
+        With groups, `together` are those of the queries, of the new tokens, and the latter's first slots.
+        """
         slots = torch.arange(past_k.shape[2], device=places.device)[None]  # (1, C)
-        windows = {attention.window for attention in self.masked_attentions()}
-        masks: Masks = {window: cache_mask(window, places, past_k) for window in windows}
+        masks: Masks = {}
+        for window in {attention.window for attention in self.masked_attentions()}:
+            if together:
+                masks[window] = grouped_cache_mask(window, places, past_k, *together)
+            else:
+                masks[window] = cache_mask(window, places, past_k)
         return self.biased_masks(masks, places, slots)
 
     def _over_past(
-        self, input_ids: Tensor, past_k: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None
+        self,
+        input_ids: Tensor,
+        past_k: Tensor,
+        attention_mask: Tensor | None,
+        position_ids: Tensor | None,
+        groups: Tensor | None,
     ) -> tuple[Tensor, list[Masks]]:
         """Positions of new tokens (B,S), and of each layer by window the mask over all of them (B,1,S,T)."""
         length = past_k.shape[2]  # P
@@ -120,7 +140,10 @@ class Decoder(Stack):
         order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
         masks: Masks = {}
         for window in {attention.window for attention in self.masked_attentions()}:
-            masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+            if groups is None:
+                masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+            else:
+                masks[window] = grouped_causal_mask(window, attention_mask, order, groups)
         return position_ids, self.biased_masks(masks, position_ids, order)
 
 

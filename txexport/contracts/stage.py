@@ -61,7 +61,7 @@ class GraphFacts:
     its own. Heights and widths of images are multiples of `image_stride`, unless that is 0. A sound has
     `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
     layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images stand in
-    the places of tokens `image_token_id`.
+    the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step.
     """
 
     vocab_size: int = 0
@@ -78,6 +78,7 @@ class GraphFacts:
     layer_stride: int = 0
     filter_width: int = 0
     image_token_id: int | None = None
+    mutual_images: bool = False
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,8 @@ def _generation_settings(
     family = families.module(plan.model_type)
     if not hasattr(family, "generation_settings"):
         return {}
-    settings = bundle.read_json(own[GENERATION]) if isinstance(own.get(GENERATION), Path) else {}
+    path = own.get(GENERATION)
+    settings = bundle.read_json(path) if isinstance(path, Path) else {}
     return {GENERATION: json.dumps(settings | family.generation_settings(checkpoint.config)).encode()}
 
 

@@ -10,6 +10,7 @@ from txexport.errors import UnsupportedError
 from txexport.families import (
     clip,
     clip_vision_model,
+    gemma3_text,
     llama,
     mistral,
     qwen2,
@@ -20,7 +21,13 @@ from txexport.families import (
 from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, PatchSpec, SignalStackSpec
 
-DECODERS: Mapping[str, ModuleType] = {"llama": llama, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3}
+DECODERS: Mapping[str, ModuleType] = {
+    "llama": llama,
+    "mistral": mistral,
+    "qwen2": qwen2,
+    "qwen3": qwen3,
+    "gemma3_text": gemma3_text,
+}
 TOWERS: Mapping[str, ModuleType] = {
     "clip_vision_model": clip_vision_model,
     "siglip_vision_model": siglip_vision_model,
@@ -52,6 +59,16 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "num_key_value_heads": 32,
         "max_position_embeddings": 32768,
         "head_dim": 128,
+    },
+    "gemma3_text": {
+        "vocab_size": 262208,
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 131072,
     },
 }
 MOST_LAYERS = 256  # of an image encoder

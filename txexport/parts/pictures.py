@@ -19,7 +19,8 @@ NEW_TOKENS = 8
 def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterator[DecoderCase | Skipped]:
     """Rows with none, one and two images: in one pass, in chunks that end within an image, before steps.
 
-    `left` adds rows that are padded on the left. A case that is longer than the decoder's limit is skipped.
+    Where the tokens of an image attend to each other, a chunk has all of them. `left` adds rows that are
+    padded on the left. A case that is longer than the decoder's limit is skipped.
     """
     random = np.random.default_rng(seed)
     rows, images = _rows(spec, random, RAGGED)
@@ -27,9 +28,10 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
     one = np.ones((STEPS, len(rows)), np.int64)
     whole = np.vstack([lengths - STEPS, one])
     chunk = max(2, spec.connector.vectors // 2 + 1)
+    chunks = _pieces(spec, RAGGED) if spec.mutual else _chunks(lengths, chunk)
     cases = [
         DecoderCase("three rows of one, no and two images, then steps", rows, whole, images=images),
-        DecoderCase("three rows of images in chunks", rows, _chunks(lengths, chunk), images=images),
+        DecoderCase("three rows of images in chunks", rows, chunks, images=images),
     ]
     if left:
         cases.append(DecoderCase("three rows of images, left padding", rows, whole, left=True, images=images))
@@ -78,6 +80,13 @@ def _rows(
         shape = spec.vision.embedding.shape
         images.append(np.stack([*map(np.asarray, several)]) if several else np.zeros((0, *shape), np.float32))
     return rows, images
+
+
+def _pieces(spec: VisionLanguageSpec, layouts: Sequence[Sequence[int]]) -> np.ndarray:
+    """The tokens of each row in each step: those of an image, or those between two."""
+    most = max(map(len, layouts))
+    sizes = [[spec.connector.vectors if count == IMAGE else count for count in one] for one in layouts]
+    return np.array([[*one, *[0] * (most - len(one))] for one in sizes]).T
 
 
 def _chunks(lengths: np.ndarray, size: int) -> np.ndarray:

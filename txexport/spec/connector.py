@@ -12,9 +12,9 @@ class ConnectorSpec:
     """The projection of an image's vectors to a decoder's width (Liu et al. 2023, 4.1).
 
     The first `skipped` vectors are left out. Those of `merged` by `merged` neighbours on the `grid` become
-    one, row by row (Shi et al. 2016, 2.2), and pass an optional norm. There are two layers with an
-    `activation` between them, the first of `intermediate_size` numbers, or one layer without them; `bias` is
-    that of each.
+    one, row by row (Shi et al. 2016, 2.2), or if they are `pooled` their mean, and pass an optional norm.
+    There are two layers with an `activation` between them, the first of `intermediate_size` numbers, or one
+    layer without them; `bias` is that of each.
     """
 
     hidden_size: int
@@ -26,6 +26,7 @@ class ConnectorSpec:
     skipped: int = 0
     merged: int = 1
     norm: NormSpec | None = None
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "size", "merged")
@@ -45,7 +46,7 @@ class ConnectorSpec:
     @property
     def wide(self) -> int:
         """The numbers of a vector before it is projected."""
-        return self.hidden_size * self.merged**2
+        return self.hidden_size * (1 if self.pooled else self.merged**2)
 
     @property
     def vectors(self) -> int:

@@ -17,7 +17,9 @@ class VisionLanguageSpec:
     """An image encoder, a connector, and a decoder under a causal LM head (Liu et al. 2023, 4.1).
 
     The connector's vectors of images, in their order, replace those of the tokens `image_token_id`. Where
-    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask.
+    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. The
+    tokens of an image are `mutual` where they attend to each other (Gemma Team 2025, 2.1): all of them are
+    then read in one step, and there are no graphs for other clients, which do not tell them from others.
     """
 
     vision: SignalStackSpec
@@ -26,6 +28,7 @@ class VisionLanguageSpec:
     head: HeadSpec
     image_token_id: int
     tiled: bool = False
+    mutual: bool = False
 
     architecture: ClassVar[Architecture] = Architecture.VISION_LANGUAGE
     alignment: ClassVar[None] = None

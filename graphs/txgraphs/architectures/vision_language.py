@@ -13,6 +13,7 @@ from txgraphs.architectures._model import Build, Signatures, Values, named, pair
 from txgraphs.connector import connector
 from txgraphs.decoder_stack import decoder
 from txgraphs.encoder_stack import signal_encoder
+from txgraphs.group_mask import image_groups
 from txgraphs.heads.causal_lm import causal_lm_head
 from txgraphs.splice import spliced
 from txgraphs.stack import Given, embedded
@@ -72,7 +73,11 @@ def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values
     """Token ids (B,S) with image_features (N,W), or vectors in their place -> logits (B,L,V), present."""
     past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
     embed, picks = partial(_vectors, spec, graph, inputs), inputs.get(names.LOGITS_INDICES)
-    x, present = decoder(spec.decoder, cache, graph, inputs, past, None, Given(), embed, picks)
+    groups = None
+    if spec.mutual:
+        ids = inputs[names.INPUT_IDS]
+        groups = graph.call(image_groups(spec.image_token_id), ids, name="groups")  # (B, S)
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, None, Given(), embed, picks, groups)
     word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
     graph.add_outputs({names.LOGITS: causal_lm_head(spec.head, graph / "head", x, None, word)})
     for layer, pair in enumerate(present):

@@ -52,6 +52,8 @@ class VisionLanguage:
             features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, width)
             step = Signature((*contract.step, features, *past), outputs)
             return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
+        if spec.mutual:
+            return {}
         ids, *others = contract.step
         vectors = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
         return {
@@ -73,6 +75,7 @@ class VisionLanguage:
             input_of(spec.decoder).facts(spec.decoder.embedding),
             limit="decoder",
             image_token_id=spec.image_token_id,
+            mutual_images=spec.mutual,
         )
         images = input_of(spec.vision).facts(spec.vision.embedding)
         earlier = {

@@ -31,9 +31,10 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     counts = np.array([len(prompt) for prompt in prompts]) - lengths
     logits = np.zeros((len(ids), request.vocab_size), np.float32)
     media = [request.media_of(row) for row in range(len(prompts))]
-    for start in range(0, ids.shape[1], CHUNK):
-        chunk = ids[:, start : start + CHUNK]
-        here = np.clip(counts - start, 0, CHUNK)
+    size = chunk_of(request, CHUNK, ids.shape[1])
+    for start in range(0, ids.shape[1], size):
+        chunk = ids[:, start : start + size]
+        here = np.clip(counts - start, 0, size)
         cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
         new = features_between(media, lengths + start, here)
         last = cache.step(chunk, here, new)
@@ -42,6 +43,13 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     if not request.config.remove_invalid_values:
         check_finite(logits)
     return cache, logits
+
+
+def chunk_of(request: GenerationRequest, size: int, longest: int) -> int:
+    """The tokens of a step of prefill: all of the longest prompt where an image must be read in one step."""
+    stage = request.bundle.step
+    whole = stage is not None and stage.facts.mutual_images and any(request.media)
+    return max(1, longest) if whole else size
 
 
 def check_finite(logits: np.ndarray) -> None:

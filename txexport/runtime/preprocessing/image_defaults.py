@@ -180,6 +180,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SmolVLMImageProcessor": PLAIN | IDEFICS3,
     "GotOcr2ImageProcessor": PLAIN | GOT_OCR2,
     "DonutImageProcessor": PLAIN | DONUT,
+    "Gemma3ImageProcessor": PLAIN | SIGLIP | {"resample": BILINEAR, "do_pan_and_scan": False},
     "BlipImageProcessor": PLAIN
     | {name: CLIP[name] for name in ("image_mean", "image_std", "resample", "do_convert_rgb")}
     | {"size": {"height": 384, "width": 384}},
@@ -221,6 +222,7 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 
 # The processor by model type, for files that name none.
 BY_MODEL = {
+    "gemma3": "Gemma3ImageProcessor",
     "blip": "BlipImageProcessor",
     "donut-swin": "DonutImageProcessor",
     "internvl": "GotOcr2ImageProcessor",

@@ -88,6 +88,8 @@ def size_for(
     It is that of the `longest` edge alone, or with a `rounding` both edges have bounds. Raises
     UnsupportedError for another size.
     """
+    if options.get("do_pan_and_scan"):
+        raise UnsupportedError("image processor: do_pan_and_scan is not supported; set it to false")
     if "max_image_size" in defaults:
         return tiled_of(options)
     if "do_thumbnail" in defaults:

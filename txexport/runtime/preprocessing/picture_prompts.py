@@ -10,7 +10,7 @@ from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
 from txexport.runtime.preprocessing.message_images import without_images
-from txexport.runtime.preprocessing.picture_texts import of_canvas, of_tiles
+from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_tiles
 from txexport.runtime.preprocessing.special_tokens import special_tokens
 
 
@@ -32,6 +32,16 @@ class PicturePrompts:
             )
         return token
 
+    @property
+    def _begins(self) -> bool:
+        """True for Gemma 3, in whose prompts an image is the token that begins one."""
+        return bool(self.files.config.get("model_type") == "gemma3")
+
+    @property
+    def mark(self) -> str:
+        """The text of an image in prompts before they are expanded."""
+        return BEGIN if self._begins else self.token
+
     def tiles(self, images: Sequence[Any]) -> list[Tiles]:
         """The images of a prompt as the processor reads them. Raises InputError for an invalid one."""
         return [self.files.images.tiles(image) for image in images]
@@ -43,7 +53,7 @@ class PicturePrompts:
         """
         if not images:
             return text
-        first, *parts = text.split(self.token)
+        first, *parts = text.split(self.mark)
         if len(parts) != len(images):
             times = counted(len(parts), "time")
             raise InputError(f"a prompt has {self.token} {times}, expected {len(images)}, one for each image")
@@ -53,6 +63,8 @@ class PicturePrompts:
     def _text(self, tiles: Tiles) -> str:
         """The text that stands for an image."""
         size, vectors = self.files.images.size, self.token * self.vectors
+        if self._begins:
+            return of_gemma(vectors)
         if isinstance(size, Canvas):
             return of_canvas(vectors, tiles)
         return of_tiles(vectors, tiles) if isinstance(size, Tiled) else vectors

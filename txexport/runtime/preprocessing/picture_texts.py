@@ -3,6 +3,7 @@
 from txexport.runtime.preprocessing.image_tiles import Tiles
 
 START, END = "<img>", "</img>"
+BEGIN, FINISH = "<start_of_image>", "<end_of_image>"
 BORDER, WHOLE = "<fake_token_around_image>", "<global-img>"
 
 
@@ -21,3 +22,8 @@ def of_tiles(vectors: str, tiles: Tiles) -> str:
 def of_canvas(vectors: str, tiles: Tiles) -> str:
     """InternVL's text for an image: the tokens of the `vectors` of all its tiles, between two others."""
     return f"{START}{vectors * len(tiles.values)}{END}"
+
+
+def of_gemma(vectors: str) -> str:
+    """Gemma 3's text for an image: its tokens between two others, as a paragraph."""
+    return f"\n\n{BEGIN}{vectors}{FINISH}\n\n"

@@ -35,7 +35,7 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     rows = [*_rows()][: 3 if quick else None]
     with original("AutoProcessor", checkpoint, manifest.model_type, backend="pil") as theirs:
         for number, images in enumerate(rows):
-            text = "".join(f"word {ours.token} and " for _ in images) + "more"
+            text = "".join(f"word {ours.mark} and " for _ in images) + "more"
             tiles = ours.tiles(images)
             ids = ours.files.text.encode([ours.expanded(text, tiles)])[0].ids
             expected = theirs(text=text, images=images or None, return_tensors="np")

@@ -6,13 +6,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from txexport.contracts.names import IMAGE_FEATURES, INPUTS_EMBEDS, PIXEL_VALUES
+from txexport.contracts.names import IMAGE_FEATURES, INPUTS_EMBEDS, PIXEL_VALUES, TOKEN_TYPE_IDS
+from txexport.spec import ModelSpec, VisionLanguageSpec
 from txexport.verification.references.originals import Arrays
 
 
-def by_prompt(images: Mapping[str, Tensor], tiled: bool) -> dict[str, Tensor]:
-    """The images of a prompt as the original reads them: of a `tiled` one with an axis of prompts."""
+def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
+    """The images of a prompt as the original reads them: tiles with an axis of prompts."""
+    tiled = isinstance(spec, VisionLanguageSpec) and spec.tiled
     return {name: value[None] if tiled else value for name, value in images.items()}
+
+
+def kinds(input_ids: Tensor, spec: ModelSpec) -> dict[str, Tensor]:
+    """The types of tokens by which an original tells those of images, where they attend to each other."""
+    if not isinstance(spec, VisionLanguageSpec) or not spec.mutual:
+        return {}
+    return {TOKEN_TYPE_IDS: (input_ids == spec.image_token_id).long()}
 
 
 def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor]) -> Arrays:

@@ -52,7 +52,7 @@ from txexport.verification.references.originals import (
     source_tensors,
     tensors,
 )
-from txexport.verification.references.pictured import by_prompt, pictured
+from txexport.verification.references.pictured import by_prompt, kinds, pictured
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
 
@@ -162,8 +162,8 @@ class Transformers:
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
             cached = {} if CACHES in self.lacks else self._empty_cache()
-            images = by_prompt(source_tensors(source), getattr(self.spec, "tiled", False))
-            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids), **images}
+            images = by_prompt(source_tensors(source), self.spec)
+            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images | kinds(ids, self.spec)
             outputs = self.model(**inputs, **cached, **self.layer_outputs)
             caches = _cache(transformers_loading.cache_of(outputs)) if cached else {}
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
@@ -178,7 +178,7 @@ class Transformers:
         if self.alignment:
             arguments[f"output_{ATTENTIONS}"] = True
         if hasattr(self.model, "text_decoder"):
-            outputs = captioned(self.model, *encoder_inputs.values(), ids)
+            outputs = captioned(self.model, encoder_inputs, ids)
         else:
             outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **arguments)
         cache, encoded = transformers_loading.cache_of(outputs), outputs.encoder_last_hidden_state
