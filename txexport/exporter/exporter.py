@@ -149,7 +149,7 @@ def _checked_options(
     check_outputs(resolved.spec, options.outputs)
     if options.only == "hub" and not for_others(resolved.spec, options.client):
         raise UnsupportedError(
-            f"there are no graphs of {resolved.model_type} for other clients, which do not tell the tokens of "
+            f"there are no graphs of {resolved.model_type} for other clients, which do not tell tokens of "
             "an image from others, as it needs; leave out --only hub"
         )
     if options.client == roles.GENAI:
