@@ -6,6 +6,7 @@ independent of checkpoints, weights and graphs.
 
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
+from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
@@ -121,6 +122,7 @@ __all__ = [
     "BoxesSpec",
     "Cache",
     "ClassReadout",
+    "ConvNextSpec",
     "ConvolutionModuleSpec",
     "ConvolutionNorm",
     "ConvolutionSpec",

@@ -19,6 +19,7 @@ from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
 from txexport.spec.staged import StagedStackSpec
 
+VECTORS = (HeadKind.NONE, HeadKind.LAST_MAP)  # heads that leave hidden states as they are
 SUMMED = (HeadKind.SEQUENCE, HeadKind.TOKENS, HeadKind.SPEAKER)  # heads that read a sum of layers
 
 
@@ -69,6 +70,11 @@ class EncoderSpec:
                 f"EncoderSpec: layer_sum is True under a head of kind '{self.head.kind}' over "
                 f"{type(self.encoder.embedding).__name__}, distilled={self.distilled}; the sum is of an "
                 f"image's or a sound's layers, for one head of kind {', '.join(SUMMED)}: expected False"
+            )
+        if self.head.kind == HeadKind.LAST_MAP and not isinstance(self.encoder, MapStackSpec):
+            raise SpecError(
+                f"EncoderSpec: a head of kind '{self.head.kind}' over {type(self.encoder).__name__}; "
+                "expected MapStackSpec, which has maps"
             )
         own = self.encoder.embedding.registers if isinstance(self.encoder.embedding, PatchSpec) else 0
         if self.head.pick == Pick.FIRST_AND_MEAN and self.head.registers != own:
@@ -187,7 +193,7 @@ class EncoderSpec:
 
     def _check_vector(self, vector: VectorSpec) -> None:
         """Raise SpecError where it stands beside more than hidden states, or does not fit them."""
-        if self.pooler or self.head.kind != HeadKind.NONE:
+        if self.pooler or self.head.kind not in VECTORS:
             raise SpecError(
                 f"EncoderSpec: a vector with pooler={self.pooler} and a head of kind '{self.head.kind}'; it "
                 f"stands beside hidden states alone: expected False and '{HeadKind.NONE}'"

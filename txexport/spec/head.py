@@ -18,7 +18,7 @@ from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.stack import TextStackSpec
 from txexport.spec.time_delay import TimeDelaySpec
 
-UNLABELLED = (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM, HeadKind.DEPTH)
+UNLABELLED = (HeadKind.NONE, HeadKind.LAST_MAP, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM, HeadKind.DEPTH)
 OF_KINDS = {  # fields that one kind of head has
     "time_delay": HeadKind.SPEAKER,
     "boxes": HeadKind.BOXES,
@@ -114,7 +114,7 @@ class HeadSpec:
                 f"HeadSpec: a norm of {self.norm.size} without the dense layer before it; "
                 "expected an activation too, or norm=None"
             )
-        if self.kind == HeadKind.NONE and self.activation is not None:
+        if self.kind in (HeadKind.NONE, HeadKind.LAST_MAP) and self.activation is not None:
             raise SpecError(
                 f"HeadSpec: a head of kind '{self.kind}' has no dense layer; "
                 f"activation is '{self.activation}', expected None"

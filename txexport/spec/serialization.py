@@ -35,6 +35,7 @@ TYPES: dict[str, type] = {
     "naflex": specs.NaflexSpec,
     "resnet": specs.ResNetSpec,
     "resnet_maps": specs.ResNetMapsSpec,
+    "convnext": specs.ConvNextSpec,
     "resnet_levels": specs.ResNetLevelsSpec,
     "patch_grid": specs.PatchGridSpec,
     "log_mel": specs.LogMelSpec,

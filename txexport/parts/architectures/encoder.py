@@ -95,7 +95,7 @@ class Encoder:
             return replace(readout, every=False, operations=work)
         if spec.head.masks is not None and isinstance(stack, StagedStackSpec | MapStackSpec):
             grids = (
-                stack.embedding.network.grids
+                stack.embedding.grids
                 if isinstance(stack, MapStackSpec)
                 else stack.grids(stack.embedding.grid)
             )
