@@ -529,6 +529,13 @@ DETR_MASKS = {
 }
 RESNET_MAPS = DETR_MASKS["backbone_config"]
 RESNET = {"embedding_size": 6, "hidden_sizes": [8, 12, 20], "depths": [1, 2, 1]}
+HIERA = {
+    "image_size": [64, 64],
+    "embed_dim": 12,
+    "depths": [1, 2, 3, 2],
+    "num_heads": [1, 2, 3, 4],
+    "mlp_ratio": 2.0,
+}
 CONVNEXT = {"hidden_sizes": [10, 14, 18], "depths": [1, 2, 1], "num_stages": 3, "image_size": 48}
 CLIP = {
     "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
@@ -698,6 +705,7 @@ FAMILIES = {
     "vitpose": ("VitPoseForPoseEstimation", VITPOSE),
     "glpn": ("GLPNForDepthEstimation", SEGFORMER),
     "resnet": ("ResNetModel", RESNET),
+    "hiera": ("HieraModel", HIERA),
     "convnext": ("ConvNextModel", CONVNEXT),
     "convnextv2": ("ConvNextV2Model", CONVNEXT),
     "sam": ("SamModel", SAM),

@@ -140,7 +140,7 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
         return {"pixel_values": images}
     if row.model_type == "vitpose":
         return {"pixel_values": noise.standard_normal((batch, 3, 48, 36), np.float32)}
-    if row.model_type == "glpn":
+    if row.model_type in ("glpn", "hiera"):
         return {"pixel_values": noise.standard_normal((batch, 3, 64, 96), np.float32)}
     if row.model_type in ("swin", "swinv2", "segformer", "maskformer", "mask2former", *CONVOLUTIONS):
         return {"pixel_values": noise.standard_normal((batch, 3, 47, 40), np.float32)}

@@ -522,6 +522,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         queries.drop_residual,
         queries.linear_residual,
     ),
+    ("hiera", None, "model"): (
+        hiera.means_of_squares,
+        hiera.unscaled_pooled_scores,
+        hiera.unscaled_scores_everywhere,
+        hiera.residual_before_the_norm,
+        windows.windows_turned,
+    ),
     ("convnext", None, "model"): (
         convolutions.convolved_one_place_later,
         convolutions.unscaled_layer,

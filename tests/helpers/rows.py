@@ -454,7 +454,13 @@ PYRAMID = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
 CLASSIC = {"use_simple_decoder": False, "num_labels": 5}
 FEWER_SCALES = {"pool_scales": [2, 7], "use_auxiliary_head": False, "out_indices": [2, 3, 4, 5]}
 BASIC_LAYERS = LABELS | {"layer_type": "basic", "hidden_sizes": [6, 9, 11]}
-UNSCALED = {"layer_scale_init_value": 0.0, "image_size": [48, 65], "patch_size": 3, "hidden_act": "gelu_new"}
+SMALL_IMAGES = LABELS | {"image_size": [32, 32], "masked_unit_attention": [True, False, True, True]}
+UNSCALED_LAYERS = {
+    "layer_scale_init_value": 0.0,
+    "image_size": [48, 65],
+    "patch_size": 3,
+    "hidden_act": "gelu_new",
+}
 RESIDUAL = {"backbone_config": tiny_checkpoint.RESNET_MAPS}
 ONE_WIDTH = {"hidden_dim": 128, "pre_norm": True, "activation_function": "gelu", "decoder_layers": 3}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
@@ -633,8 +639,10 @@ OTHERS = [
     ),
     Row("resnet", "ResNetModel", SEE),
     Row("resnet", "ResNetForImageClassification", LABEL, "5 labels, basic layers", BASIC_LAYERS),
+    Row("hiera", "HieraModel", SEE),
+    Row("hiera", "HieraForImageClassification", LABEL, "5 labels, small images", SMALL_IMAGES),
     Row("convnext", "ConvNextModel", SEE),
-    Row("convnext", "ConvNextModel", SEE, "no scales, oblong", UNSCALED),
+    Row("convnext", "ConvNextModel", SEE, "no scales, oblong", UNSCALED_LAYERS),
     Row("convnext", "ConvNextForImageClassification", LABEL, "5 labels", LABELS),
     Row("convnextv2", "ConvNextV2Model", SEE),
     Row("convnextv2", "ConvNextV2ForImageClassification", LABEL, "5 labels", LABELS),

@@ -19,6 +19,7 @@ from txexport.spec import (
     OpenVocabularySpec,
     PositionedAttentionSpec,
     PromptableSpec,
+    QueryPoolingSpec,
     RoundedAlibiSpec,
     SpectrogramGridSpec,
     StackSpec,
@@ -70,6 +71,11 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
             isinstance(stack.embedding, SpectrogramGridSpec)
             or any(stage.norm or stage.map_norm for stage in stack.stages)
         )
+        if isinstance(stack, StagedStackSpec) and isinstance(stack.stages[0].merging, QueryPoolingSpec):
+            raise UnsupportedError(
+                f"outputs {names.HIDDEN_STATES}: the original returns them of the {name} in the order of its "
+                "windows; leave them out"
+            )
         if maps or isinstance(stack, MapStackSpec):
             raise UnsupportedError(
                 f"outputs {names.HIDDEN_STATES}: the original returns maps, not vectors, of the {name}; "

@@ -24,6 +24,11 @@ CLASSIFIERS = {
         "ConvNextImageProcessorPil",
         {"size": {"shortest_edge": 96}},
     ),
+    "hiera": (
+        "HieraForImageClassification",
+        "BitImageProcessorPil",
+        {"size": {"shortest_edge": 73}, "crop_size": {"height": 64, "width": 64}},
+    ),
     "convnext": (
         "ConvNextForImageClassification",
         "ConvNextImageProcessorPil",

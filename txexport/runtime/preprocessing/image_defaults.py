@@ -224,6 +224,7 @@ BY_MODEL = {
     "glpn": "GLPNImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "dpt": "DPTImageProcessor",
+    "hiera": "BitImageProcessor",
     "swin": "ViTImageProcessor",
     "swinv2": "ViTImageProcessor",
     "chinese_clip": "ChineseCLIPImageProcessor",
