@@ -529,6 +529,18 @@ DETR_MASKS = {
 }
 RESNET_MAPS = DETR_MASKS["backbone_config"]
 RESNET = {"embedding_size": 6, "hidden_sizes": [8, 12, 20], "depths": [1, 2, 1]}
+FOUR_STAGES = ["stage1", "stage2", "stage3", "stage4"]
+UPERNET = {
+    "backbone_config": {
+        "model_type": "convnext",
+        "hidden_sizes": [8, 10, 12, 14],
+        "depths": [1, 1, 2, 1],
+        "image_size": 64,
+        "out_features": FOUR_STAGES,
+    },
+    "hidden_size": 9,
+    "auxiliary_channels": 6,
+}
 HIERA = {
     "image_size": [64, 64],
     "embed_dim": 12,
@@ -706,6 +718,7 @@ FAMILIES = {
     "glpn": ("GLPNForDepthEstimation", SEGFORMER),
     "resnet": ("ResNetModel", RESNET),
     "hiera": ("HieraModel", HIERA),
+    "upernet": ("UperNetForSemanticSegmentation", UPERNET),
     "convnext": ("ConvNextModel", CONVNEXT),
     "convnextv2": ("ConvNextV2Model", CONVNEXT),
     "sam": ("SamModel", SAM),

@@ -350,6 +350,8 @@ UNSUPPORTED = [
     ("swin", {"window_size": 5}, "have a grid of 4 by 4 in stage 2, less than window_size 5"),
     ("swin", {"use_absolute_embeddings": True}, "expected a square of whole patches"),
     ("swin", {"architectures": ["SwinForMaskedImageModeling"]}, "it restores masked pixels"),
+    ("upernet", {"backbone_config": {"model_type": "dinov2"}}, "a backbone of model_type 'dinov2' is not"),
+    ("upernet", {"backbone_config": {"out_features": ["stage4"]}}, "out_features of backbone_config is"),
     ("hiera", {"num_query_pool": 2}, "num_query_pool=2 is not supported; expected 3"),
     ("hiera", {"masked_unit_size": [16, 16]}, "masked_unit_size=[16, 16] is not supported; expected [8, 8]"),
     ("hiera", {"patch_padding": [2, 2]}, "patch_padding=[2, 2] is not supported; expected [3, 3]"),

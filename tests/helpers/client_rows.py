@@ -36,7 +36,7 @@ SEQ2SEQ = ("t5", "bart", "marian")
 DECODERS = ("gpt2", "llama", "qwen2")
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 TOKENIZERS = {"bert": tiny_tokenizers.wordpiece, "clip": tiny_tokenizers.clip}
-CONVOLUTIONS = ("resnet", "convnext", "convnextv2")
+CONVOLUTIONS = ("resnet", "convnext", "convnextv2", "upernet")
 WAVEFORMS = (
     "wav2vec2",
     "wavlm",

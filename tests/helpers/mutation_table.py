@@ -529,6 +529,16 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         hiera.residual_before_the_norm,
         windows.windows_turned,
     ),
+    ("upernet", None, "model"): (
+        pyramids.sums_for_means,
+        pyramids.drop_top,
+        pyramids.levels_in_reverse,
+        pyramids.outputs_before_addition,
+        pyramids.linear_level,
+        convolutions.unnormed_maps,
+        segments.nearest_places,
+        segments.larger_epsilon,
+    ),
     ("convnext", None, "model"): (
         convolutions.convolved_one_place_later,
         convolutions.unscaled_layer,

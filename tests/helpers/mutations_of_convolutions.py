@@ -74,3 +74,10 @@ def responses_without_residual(model):
     """Channels by their responses alone."""
     added = node(function(model, "response_norm"), "Add", -1)
     become(added, "Identity", added.input[0])
+
+
+def unnormed_maps(model):
+    """The finest map as the next stage reads it, without the norm for the head."""
+    body = _starting(model, "convnext_embedding")
+    normed = node(body, "norm", 1)  # behind that of the patches
+    become(normed, "Identity", normed.input[0])

@@ -44,7 +44,7 @@ def reads_stages(spec: ModelSpec) -> bool:
     if not isinstance(spec, EncoderSpec):
         return False
     head = spec.head
-    if head.kind == HeadKind.LAST_MAP:
+    if head.kind == HeadKind.LAST_MAP or head.map_pyramid is not None:
         return True
     return any((head.stages, head.masks, head.object_masks, head.masked_queries))
 

@@ -90,7 +90,7 @@ from txexport.spec.relative_position import (
 from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
-from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
+from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
@@ -160,6 +160,7 @@ __all__ = [
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
     "MapNeckSpec",
+    "MapPyramidSpec",
     "MapStackSpec",
     "MaskDecoderSpec",
     "MaskPromptSpec",

@@ -23,8 +23,9 @@ class ConvNextSpec:
     is left of an image, or of a map, beside whole squares is not read. A layer convolves squares of 7 by 7
     places, each channel alone; a norm and a network follow, whose output is added. If `scaled`, a learned
     vector multiplies that output. If `responses`, the network's inner channels are normalised by their
-    responses to the whole map (Woo et al. 2023, 3.2). Images may have any size from one place of the last map
-    on; `image_size` is that of reports and cases.
+    responses to the whole map (Woo et al. 2023, 3.2). With `map_norms`, a map is normalised for the head that
+    reads it, and not for the next stage. Images may have any size from one place of the last map on;
+    `image_size` is that of reports and cases.
     """
 
     depths: tuple[int, ...]
@@ -35,6 +36,7 @@ class ConvNextSpec:
     responses: bool = False
     channels: int = 3
     image_size: tuple[int, int] = (224, 224)
+    map_norms: bool = False
 
     masked: ClassVar[bool] = False
 

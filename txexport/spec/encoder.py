@@ -102,6 +102,8 @@ class EncoderSpec:
             self._check_boxes(self.head.boxes)
         if self.head.masks is not None:
             self._check_maps(self.head.masks.pyramid.sizes)
+        if self.head.map_pyramid is not None:
+            self._check_maps(self.head.map_pyramid.sizes)
         if self.head.masked_queries is not None:
             self._check_maps(self.head.masked_queries.pyramid.sizes)
         if self.head.object_masks is not None:

@@ -14,7 +14,7 @@ from txexport.spec.masks import MasksSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.pose import PoseSpec
-from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
+from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.stack import TextStackSpec
 from txexport.spec.time_delay import TimeDelaySpec
 
@@ -67,7 +67,7 @@ class HeadSpec:
     time_delay: TimeDelaySpec | None = None
     boxes: BoxesSpec | None = None
     depth: DepthSpec | StagedDepthSpec | None = None
-    segments: SegmentsSpec | FusedSegmentsSpec | PyramidSpec | None = None
+    segments: SegmentsSpec | FusedSegmentsSpec | PyramidSpec | MapPyramidSpec | None = None
     pose: PoseSpec | None = None
     masks: MasksSpec | None = None
     object_masks: ObjectMasksSpec | None = None
@@ -202,6 +202,11 @@ class HeadSpec:
         """The channels of the maps of all stages, which it reads; () in a head that reads none."""
         read = self.depth or self.segments
         return read.sizes if isinstance(read, StagedDepthSpec | SegmentsSpec) else ()
+
+    @property
+    def map_pyramid(self) -> MapPyramidSpec | None:
+        """The pyramid of the maps of all stages that it reads, if it reads one."""
+        return self.segments if isinstance(self.segments, MapPyramidSpec) else None
 
     @property
     def scores_sequence(self) -> bool:

@@ -80,6 +80,7 @@ TYPES: dict[str, type] = {
     "stage_segments": specs.SegmentsSpec,
     "fused_segments": specs.FusedSegmentsSpec,
     "pyramid": specs.PyramidSpec,
+    "map_pyramid": specs.MapPyramidSpec,
 }
 NAMES = {kind: name for name, kind in TYPES.items()}
 

@@ -73,7 +73,7 @@ def convnext_embedding(spec: ConvNextSpec, g: Body, pixel_values: ir.Value) -> t
         for _ in range(depth):
             x = convnext_layer(spec, size, g / f"layers.{layer}", x)
             layer += 1
-        maps.append(x)
+        maps.append(norm(spec.norm(size), g / f"map_norms.{stage}", x) if spec.map_norms else x)
     return tuple(maps)
 
 

@@ -73,6 +73,8 @@ class ConvnextEmbedding(nn.Module):
         self.project = nn.Conv2d(spec.channels, spec.sizes[0], spec.patch_size, spec.patch_size)
         self.norm = Norm(spec.norm(spec.sizes[0]))
         self.mergings = nn.ModuleList(ConvnextMerging(spec, *pair) for pair in pairwise(spec.sizes))
+        normed = spec.sizes if spec.map_norms else ()
+        self.map_norms = nn.ModuleList(Norm(spec.norm(size)) for size in normed)
         self.layers = nn.ModuleList(ConvnextLayer(spec, size) for size in layers(spec))
 
     def forward(self, pixel_values: Tensor) -> tuple[Tensor, ...]:
@@ -84,7 +86,7 @@ class ConvnextEmbedding(nn.Module):
                 x = self.mergings[stage - 1](x)
             for _ in range(depth):
                 x = next(layers)(x)
-            maps.append(x)
+            maps.append(self.map_norms[stage](x) if self.map_norms else x)
         return tuple(maps)
 
 

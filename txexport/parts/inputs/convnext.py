@@ -48,6 +48,8 @@ class ConvNext:
         for number, (inputs, outputs) in enumerate(pairwise(sizes)):
             shapes |= under(f"mergings.{number}.norm", norm(embedding.norm(inputs)))
             shapes |= under(f"mergings.{number}.project", convolution(inputs, outputs, MERGED))
+        for number, size in enumerate(sizes if embedding.map_norms else ()):
+            shapes |= under(f"map_norms.{number}", norm(embedding.norm(size)))
         for number, size in enumerate(layers(embedding)):
             shapes |= under(f"layers.{number}", _layer(embedding, size))
         return shapes

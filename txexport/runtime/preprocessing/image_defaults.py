@@ -216,6 +216,7 @@ BY_MODEL = {
     "sam2": "Sam2ImageProcessor",
     "sam2_video": "Sam2ImageProcessor",
     "segformer": "SegformerImageProcessor",
+    "upernet": "SegformerImageProcessor",
     "resnet": "ConvNextImageProcessor",
     "convnext": "ConvNextImageProcessor",
     "convnextv2": "ConvNextImageProcessor",
