@@ -6,6 +6,7 @@ independent of checkpoints, weights and graphs.
 
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
+from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
@@ -89,7 +90,7 @@ from txexport.spec.relative_position import (
 from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
-from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
+from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
@@ -121,6 +122,7 @@ __all__ = [
     "BoxesSpec",
     "Cache",
     "ClassReadout",
+    "ConvNextSpec",
     "ConvolutionModuleSpec",
     "ConvolutionNorm",
     "ConvolutionSpec",
@@ -158,6 +160,7 @@ __all__ = [
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
     "MapNeckSpec",
+    "MapPyramidSpec",
     "MapStackSpec",
     "MaskDecoderSpec",
     "MaskPromptSpec",

@@ -64,6 +64,12 @@ MASKFORMER = {
     "image_std": [0.229, 0.224, 0.225],
     "pad_size": None,
 }
+CONVNEXT = {
+    "size": {"shortest_edge": 384},
+    "resample": BICUBIC,
+    "default_to_square": False,
+    "crop_pct": 224 / 256,
+}
 DPT = {
     "size": {"height": 384, "width": 384},
     "resample": BICUBIC,
@@ -149,6 +155,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SamImageProcessor": PLAIN | SAM,
     "Sam2ImageProcessor": PLAIN | SAM2,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
+    "ConvNextImageProcessor": PLAIN | CONVNEXT,
     "OwlViTImageProcessor": PLAIN | OWLVIT,
     "Owlv2ImageProcessor": PLAIN | OWLV2,
 }
@@ -209,11 +216,16 @@ BY_MODEL = {
     "sam2": "Sam2ImageProcessor",
     "sam2_video": "Sam2ImageProcessor",
     "segformer": "SegformerImageProcessor",
+    "upernet": "SegformerImageProcessor",
+    "resnet": "ConvNextImageProcessor",
+    "convnext": "ConvNextImageProcessor",
+    "convnextv2": "ConvNextImageProcessor",
     "vitpose": "VitPoseImageProcessor",
     "siglip2": "Siglip2ImageProcessor",
     "glpn": "GLPNImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "dpt": "DPTImageProcessor",
+    "hiera": "BitImageProcessor",
     "swin": "ViTImageProcessor",
     "swinv2": "ViTImageProcessor",
     "chinese_clip": "ChineseCLIPImageProcessor",

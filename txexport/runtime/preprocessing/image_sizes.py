@@ -8,6 +8,7 @@ from typing import Any
 from txexport.errors import UnsupportedError, shown
 
 LARGEST_DIVISOR = 2**12
+WARPED = 384  # the least edge of a square to which images are resized without a crop
 SMALLEST = 1e-5  # step of a scale that is found by bisection
 
 
@@ -172,6 +173,29 @@ def floored_of(options: Mapping[str, Any]) -> Floored:
             f"image processor: size_divisor {shown(multiple)} is not supported; expected a number from 1"
         )
     return Floored(multiple)
+
+
+def share_kept(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The size and the crop in the settings of a processor with crop_pct, as other processors have them.
+
+    A square of fewer than WARPED pixels a side is cut out of an image whose shorter edge is longer by that
+    share; to a larger one, images are resized in both directions. Raises UnsupportedError for other values.
+    """
+    if not options["do_resize"]:
+        return {}
+    edge, share = edges("size", options["size"], options["default_to_square"]), options["crop_pct"]
+    if options["do_center_crop"] or not isinstance(edge, int):
+        raise UnsupportedError(
+            f"image processor: size {shown(options['size'])} with do_center_crop "
+            f"{options['do_center_crop']} is not supported beside crop_pct; expected shortest_edge and False"
+        )
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise UnsupportedError(
+            f"image processor: crop_pct {shown(share)} is not supported; expected a number above 0, up to 1"
+        )
+    if edge >= WARPED:
+        return {"size": {"height": edge, "width": edge}}
+    return {"size": {"shortest_edge": int(edge / share)}, "do_center_crop": True, "crop_size": edge}
 
 
 def patched_of(options: Mapping[str, Any]) -> Patched:

@@ -1,6 +1,7 @@
 """Values of images, resized, cut or padded; H is a height, W a width."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -57,3 +58,11 @@ def centred(values: np.ndarray, multiple: int) -> np.ndarray:
     """Values (3,H,W) with zeros around them, so that both edges are multiples; the odd one is behind."""
     more = [-side % multiple for side in values.shape[1:]]
     return np.pad(values, ((0, 0), *((one // 2, one - one // 2) for one in more)))
+
+
+def mean_and_deviation(options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The mean and deviation of each channel; None where values are not normalised."""
+    if not options["do_normalize"]:
+        return None
+    mean, deviation = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
+    return mean, deviation

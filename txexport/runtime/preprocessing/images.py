@@ -35,12 +35,14 @@ from txexport.runtime.preprocessing.image_sizes import (
     edges,
     pixels_of,
     resized,
+    share_kept,
     size_for,
 )
 from txexport.runtime.preprocessing.image_values import (
     center_crop,
     centred,
     in_patches,
+    mean_and_deviation,
     padded,
     resized_values,
 )
@@ -84,6 +86,7 @@ class Images:
         overrides = {name: value for name, value in settings.items() if value is not None}
         kind = processor(settings, str(read_json(folder / "config.json", missing={}).get("model_type")))
         options = DEFAULTS[kind] | overrides
+        options |= share_kept(options) if "crop_pct" in DEFAULTS[kind] else {}
         for name in PLAIN:
             if isinstance(PLAIN[name], bool) and not isinstance(options[name], bool):
                 raise BundleError(
@@ -140,7 +143,7 @@ class Images:
         self.byte = float(np.abs(np.diff(self.levels, axis=0)).max()) if kind in WITHOUT_PILLOW else 0.0
         self.normal = None
         if self.blurs:
-            self.levels, self.normal = _levels(options | {"do_normalize": False}), _normal(options)
+            self.levels, self.normal = _levels(options | {"do_normalize": False}), mean_and_deviation(options)
 
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
         """pixel_values (B,3,H,W) float32 of one image or several.
@@ -252,14 +255,6 @@ def processor(settings: Mapping[str, Any], model_type: str) -> str:
     if kind not in DEFAULTS:
         raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
     return kind
-
-
-def _normal(options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The mean and deviation of each channel; None where values are not normalised."""
-    if not options["do_normalize"]:
-        return None
-    mean, deviation = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
-    return mean, deviation
 
 
 def _levels(options: dict[str, Any]) -> np.ndarray:

@@ -135,6 +135,8 @@ class Transformers:
             named = {name: value for name, value in named.items() if name not in SHUFFLING}
         if not self.pooler:
             named.pop(POOLER_OUTPUT, None)  # of a layer that the checkpoint lacks and the library initialises
+        elif POOLER_OUTPUT in named:  # ResNet's has a row and a column beside its channels
+            named[POOLER_OUTPUT] = named[POOLER_OUTPUT].flatten(1)
         if PRED_MASKS in named and LOGITS not in named:
             return prompted(self.model, renamed)
         if self.detects:
