@@ -241,6 +241,7 @@ def test_every_file_has_its_twin():
 HEADS = (
     "boxes",
     "depth",
+    "last_map",
     "masked_lm",
     "masked_queries",
     "masks",

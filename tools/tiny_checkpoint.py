@@ -528,6 +528,27 @@ DETR_MASKS = {
     "encoder_attention_heads": 8,
 }
 RESNET_MAPS = DETR_MASKS["backbone_config"]
+RESNET = {"embedding_size": 6, "hidden_sizes": [8, 12, 20], "depths": [1, 2, 1]}
+FOUR_STAGES = ["stage1", "stage2", "stage3", "stage4"]
+UPERNET = {
+    "backbone_config": {
+        "model_type": "convnext",
+        "hidden_sizes": [8, 10, 12, 14],
+        "depths": [1, 1, 2, 1],
+        "image_size": 64,
+        "out_features": FOUR_STAGES,
+    },
+    "hidden_size": 9,
+    "auxiliary_channels": 6,
+}
+HIERA = {
+    "image_size": [64, 64],
+    "embed_dim": 12,
+    "depths": [1, 2, 3, 2],
+    "num_heads": [1, 2, 3, 4],
+    "mlp_ratio": 2.0,
+}
+CONVNEXT = {"hidden_sizes": [10, 14, 18], "depths": [1, 2, 1], "num_stages": 3, "image_size": 48}
 CLIP = {
     "text_config": BERT | {"eos_token_id": 310, "bos_token_id": 0},
     "vision_config": VIT | {"hidden_size": 60, "num_hidden_layers": 3},
@@ -695,6 +716,11 @@ FAMILIES = {
     "segformer": ("SegformerForSemanticSegmentation", SEGFORMER),
     "vitpose": ("VitPoseForPoseEstimation", VITPOSE),
     "glpn": ("GLPNForDepthEstimation", SEGFORMER),
+    "resnet": ("ResNetModel", RESNET),
+    "hiera": ("HieraModel", HIERA),
+    "upernet": ("UperNetForSemanticSegmentation", UPERNET),
+    "convnext": ("ConvNextModel", CONVNEXT),
+    "convnextv2": ("ConvNextV2Model", CONVNEXT),
     "sam": ("SamModel", SAM),
     "sam2": ("Sam2Model", SAM2),
     "sam2_video": ("Sam2VideoModel", SAM2_VIDEO),
@@ -742,7 +768,8 @@ FAMILIES = {
 # would amplify float32's rounding errors in both.
 # Batch norms keep the small numbers of narrow convolutions small: with weights as others have, what the maps
 # of RT-DETR tell one another would be lost in rounding.
-WIDE = ("rt_detr", "rt_detr_v2")
+# Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
+WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2")
 NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "nemotron")
 
 

@@ -1,11 +1,11 @@
-"""A pyramid of maps of several layers, added from coarse to fine; R rows and C columns of patches."""
+"""A pyramid of maps of layers or stages, added from coarse to fine; R rows and C columns of patches."""
 
 from functools import cache
 
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import Activation, PyramidSpec
+from txexport.spec import Activation, MapPyramidSpec, PyramidSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.activation import activation
@@ -31,8 +31,21 @@ def pyramid(spec: PyramidSpec, g: Body, states: dict[str, ir.Value], grid: ir.Va
 
     states (B,S,W), grid (2): R and C -> joint (B,W,4R,4C).
     """
+    return _joined(spec, g, _rescaled(spec, g, states, grid))
+
+
+@component("joint")
+def map_pyramid(spec: MapPyramidSpec, g: Body, maps: dict[str, ir.Value]) -> ir.Value:
+    """The joint map of a pyramid of maps, the finest first (Xiao et al. 2018, 3.1).
+
+    maps (B,size,r,c) -> joint (B,W,R,C), of the places of the first one.
+    """
+    return _joined(spec, g, [*maps.values()])
+
+
+def _joined(spec: PyramidSpec | MapPyramidSpec, g: Body, maps: list[ir.Value]) -> ir.Value:
+    """maps (B,size,r,c) -> joint (B,W,R,C), of the places of the first one."""
     op = g.op
-    maps = _rescaled(spec, g, states, grid)
     sizes, last = [op.Shape(one, start=2) for one in maps], len(maps) - 1
     levels = [_normed(spec, 1, g, f"laterals.{level}", maps[level]) for level in range(last)]
     levels.append(_pooled(spec, g, maps[last], sizes[last]))
@@ -65,16 +78,16 @@ def _doubled(g: Body, part: str, x: ir.Value) -> ir.Value:
     return y
 
 
-def _normed(spec: PyramidSpec, kernel: int, g: Body, part: str, x: ir.Value) -> ir.Value:
+def _normed(spec: PyramidSpec | MapPyramidSpec, kernel: int, g: Body, part: str, x: ir.Value) -> ir.Value:
     """x (B,inputs,r,c) -> (B,W,r,c): a convolution, a batch norm and a ReLU."""
     y: ir.Value = g.op.Relu(convolution_norm(spec.norm.size, kernel, 1, spec.norm.eps, g / part, x))
     return y
 
 
-def _pooled(spec: PyramidSpec, g: Body, x: ir.Value, size: ir.Value) -> ir.Value:
+def _pooled(spec: PyramidSpec | MapPyramidSpec, g: Body, x: ir.Value, size: ir.Value) -> ir.Value:
     """A map and its means over squares of several scales (Zhao et al. 2017, 3.2).
 
-    x (B,W,r,c), size (2): r and c -> (B,W,r,c).
+    x (B,size,r,c), size (2): r and c -> (B,W,r,c).
     """
     parts = [x]
     for number, scale in enumerate(spec.scales):

@@ -8,6 +8,7 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import QueryPoolingSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs.attention import merge, split
 from txgraphs.feedforward import feed_forward
 from txgraphs.linear import linear
 from txgraphs.norm import norm
@@ -21,6 +22,8 @@ def pooled_attention(spec: QueryPoolingSpec, g: Body, x: ir.Value) -> ir.Value:
 
     x (B,R,C,W) -> y (B,R/stride,C/stride,size); N heads of H numbers in each of M windows.
     """
+    if spec.everywhere:
+        return _everywhere(spec, g, x)
     op, window, heads = g.op, spec.window, (spec.num_heads, spec.head_dim)
     inner = window // spec.stride
     padded = g.call(whole_windows(window), x)  # (B, R', C', W)
@@ -38,6 +41,17 @@ def pooled_attention(spec: QueryPoolingSpec, g: Body, x: ir.Value) -> ir.Value:
     start, axes = op.Constant(value_ints=[0, 0]), op.Constant(value_ints=[1, 2])
     size = op.Div(op.Shape(x, start=1, end=3), op.Constant(value_ints=[spec.stride]))
     return linear(True, g / "o", op.Slice(grid, start, size, axes, name="cut"))
+
+
+def _everywhere(spec: QueryPoolingSpec, g: Body, x: ir.Value) -> ir.Value:
+    """As `pooled_attention`, of one window: the grid."""
+    op, heads = g.op, g.op.Constant(value_ints=[0, -1, spec.num_heads, spec.head_dim])
+    pooled = g.call(largest(spec.stride), linear(True, g / "q", x), name="pooled")
+    parts = pooled, linear(True, g / "k", x), linear(True, g / "v", x)
+    q, k, v = (g.call(split, part, heads) for part in parts)  # (B, N, T, H)
+    mixed = g.call(merge, g.call(plain_mix, q, k, v, scale=spec.head_dim**-0.5))
+    y = op.Reshape(linear(True, g / "o", mixed), op.Shape(pooled))  # (B, R/stride, C/stride, size)
+    return y
 
 
 @component("y")

@@ -1,4 +1,4 @@
-"""The maps of a residual network, without layers over them."""
+"""The maps of a network of convolutions, without layers over them."""
 
 from torch import Tensor, nn
 
@@ -9,7 +9,7 @@ from txmodels.staged_stack import flat_grid
 
 
 class MapEncoder(nn.Module):
-    """An image's maps, for a head that reads all of them."""
+    """An image's maps, for a head that reads all of them, or the last one."""
 
     def __init__(self, spec: MapStackSpec):
         super().__init__()

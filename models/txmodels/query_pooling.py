@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.spec import QueryPoolingSpec
+from txmodels.attention import merge, split
 from txmodels.feedforward import FeedForward
 from txmodels.linear import Linear
 from txmodels.norm import Norm
@@ -23,6 +24,8 @@ class PooledAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,R,C,W) -> y (B,R/stride,C/stride,size); N heads of H numbers in each of M windows."""
+        if self.spec.everywhere:
+            return self._everywhere(x)
         window, stride, heads = self.spec.window, self.spec.stride, self.spec.num_heads
         padded = whole_windows(window, x)  # (B, R', C', W)
         pooled = largest(stride, self.q(padded))  # (B, R'/stride, C'/stride, size)
@@ -31,6 +34,14 @@ class PooledAttention(nn.Module):
         mixed = F.scaled_dot_product_attention(q, k, v)
         grid = window_grid(window // stride, mixed.unflatten(0, (x.shape[0], -1)), pooled)
         y: Tensor = self.o(grid[:, : x.shape[1] // stride, : x.shape[2] // stride])
+        return y
+
+    def _everywhere(self, x: Tensor) -> Tensor:
+        """As `forward`, of one window: the grid."""
+        pooled = largest(self.spec.stride, self.q(x))  # (B, R/stride, C/stride, size)
+        parts = pooled, self.k(x), self.v(x)
+        q, k, v = (split(part.flatten(1, 2), self.spec.num_heads) for part in parts)  # (B, N, T, H)
+        y: Tensor = self.o(merge(F.scaled_dot_product_attention(q, k, v))).unflatten(1, pooled.shape[1:3])
         return y
 
 

@@ -128,6 +128,7 @@ PROCESSORS = [
         {"size": {"shortest_edge": 256}, "crop_size": CROP},
         {"edge": 439, "crop": 384},
     ),
+    ("convnext", "ConvNextImageProcessor", {"size": {"shortest_edge": 224}}, {"edge": 384}),
 ]
 PICTURE = np.random.default_rng(0).integers(0, 256, (500, 700, 3)).astype(np.uint8)
 
@@ -168,6 +169,15 @@ def test_a_picture_is_classified_as_the_original_does_at_that_size(checkpoint_of
     assert {one["label"]: one["score"] for one in found} == pytest.approx(
         {model.config.id2label[i]: shares[i].item() for i in range(5)}, abs=1e-6
     )
+
+
+def test_a_processor_of_squares_makes_no_oblong(checkpoint_of, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(checkpoint_of("convnext"), source)
+    settings = {"image_processor_type": "ConvNextImageProcessor"}
+    (source / "preprocessor_config.json").write_text(json.dumps(settings))
+    with pytest.raises(UnsupportedError, match=r"image_size is \(20, 30\), but this image processor makes"):
+        export(source, tmp_path / "out", image_size=(20, 30))
 
 
 @pytest.mark.parametrize("model_type", ANY_SIZE)

@@ -31,6 +31,7 @@ UNREAD = {
     ("grounding-dino", "feature-extraction"): "queries, which are no result of a task",
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
+    ("hiera", "pretraining"): "masked pixels, which training alone restores",
     ("maskformer", "feature-extraction"): "queries, which are no result of a task",
     ("glpn", "feature-extraction"): "maps, not vectors",
     ("mask2former", "feature-extraction"): "queries, which are no result of a task",

@@ -122,6 +122,21 @@ def test_sparse_attention_has_no_weights(checkpoint_of, tmp_path):
     assert verify(tmp_path / "out", cases="quick").ok
 
 
+@pytest.mark.parametrize(
+    ("model_type", "reason"),
+    [
+        *(
+            (name, "the original returns maps, not vectors, of the encoder")
+            for name in ("resnet", "convnext")
+        ),
+        ("hiera", "the original returns them of the encoder in the order of its windows"),
+    ],
+)
+def test_states_of_another_order_are_not_returned(model_type, reason, checkpoint_of, tmp_path):
+    with pytest.raises(UnsupportedError, match=reason):
+        export(checkpoint_of(model_type), tmp_path / "out", outputs=["hidden_states"])
+
+
 def test_weights_of_texts_too_short_for_blocks_are_those_of_full_attention(checkpoint_of, tmp_path):
     """The original with block-sparse attention returns no weights."""
     blocks = {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1}

@@ -36,6 +36,7 @@ SEQ2SEQ = ("t5", "bart", "marian")
 DECODERS = ("gpt2", "llama", "qwen2")
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 TOKENIZERS = {"bert": tiny_tokenizers.wordpiece, "clip": tiny_tokenizers.clip}
+CONVOLUTIONS = ("resnet", "convnext", "convnextv2", "upernet")
 WAVEFORMS = (
     "wav2vec2",
     "wavlm",
@@ -139,9 +140,9 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
         return {"pixel_values": images}
     if row.model_type == "vitpose":
         return {"pixel_values": noise.standard_normal((batch, 3, 48, 36), np.float32)}
-    if row.model_type == "glpn":
+    if row.model_type in ("glpn", "hiera"):
         return {"pixel_values": noise.standard_normal((batch, 3, 64, 96), np.float32)}
-    if row.model_type in ("swin", "swinv2", "segformer", "maskformer", "mask2former"):
+    if row.model_type in ("swin", "swinv2", "segformer", "maskformer", "mask2former", *CONVOLUTIONS):
         return {"pixel_values": noise.standard_normal((batch, 3, 47, 40), np.float32)}
     if row.task == DESCRIBE:
         return {"pixel_values": images, "decoder_input_ids": ids_of((batch, 5))}

@@ -8,6 +8,7 @@ import tiny_checkpoint
 from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
+from helpers import mutations_of_convolutions as convolutions
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_descriptions as descriptions
 from helpers import mutations_of_distances as distances
@@ -513,6 +514,44 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         depth.fused_one_layer_later,
         depth.half_pixels,
         common.drop_bias,
+    ),
+    ("resnet", None, "model"): (
+        convolutions.mean_before_stages,
+        convolutions.linear_parts,
+        convolutions.turned_map,
+        queries.drop_residual,
+        queries.linear_residual,
+    ),
+    ("hiera", None, "model"): (
+        hiera.means_of_squares,
+        hiera.unscaled_pooled_scores,
+        hiera.unscaled_scores_everywhere,
+        hiera.residual_before_the_norm,
+        windows.windows_turned,
+    ),
+    ("upernet", None, "model"): (
+        pyramids.sums_for_means,
+        pyramids.drop_top,
+        pyramids.levels_in_reverse,
+        pyramids.outputs_before_addition,
+        pyramids.linear_level,
+        convolutions.unnormed_maps,
+        segments.nearest_places,
+        segments.larger_epsilon,
+    ),
+    ("convnext", None, "model"): (
+        convolutions.convolved_one_place_later,
+        convolutions.unscaled_layer,
+        convolutions.drop_layer_residual,
+        convolutions.unnormed_layer,
+        convolutions.merged_rounded_up,
+        convolutions.merged_without_norm,
+        convolutions.turned_map,
+    ),
+    ("convnextv2", None, "model"): (
+        convolutions.responses_of_columns,
+        convolutions.absolute_responses,
+        convolutions.responses_without_residual,
     ),
     ("glpn", None, "model"): (
         depth.shares_exchanged,

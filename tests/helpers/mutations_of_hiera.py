@@ -1,4 +1,4 @@
-"""Mutations of SAM 2: pooled queries, positions of windows, the neck of maps, and the decoder over it."""
+"""Mutations of Hiera and SAM 2: pooled queries, positions of windows, the neck of maps, and its decoder."""
 
 from helpers.graph_edits import become, constant, function, node, set_attribute, set_constant, through
 
@@ -18,6 +18,13 @@ def means_of_squares(model):
 def unscaled_pooled_scores(model):
     """Attention of pooled queries whose scores are not divided by the root of the head size."""
     set_attribute(node(_starting(model, "pooled_attention"), "plain_mix"), "scale", 1.0)
+
+
+def unscaled_scores_everywhere(model):
+    """The same, where a query attends to all of a grid."""
+    bodies = [one for one in model.functions if one.name.startswith("pooled_attention")]
+    body = next(one for one in bodies if not any(part.op_type == "window_rows" for part in one.node))
+    set_attribute(node(body, "plain_mix"), "scale", 1.0)
 
 
 def residual_before_the_norm(model):

@@ -9,6 +9,11 @@ from helpers.graph_edits import (
 )
 
 
+def _joining(model):
+    """The function that joins levels."""
+    return next(one for one in model.functions if one.name in ("pyramid", "map_pyramid"))
+
+
 def maximum_for_mean(model):
     """The coarsest map of means, not of the largest values."""
     pooled = node(function(model, "pyramid"), "MaxPool")
@@ -45,26 +50,26 @@ def finest_without_activation(model):
 
 def drop_top(model):
     """Levels to which the coarsest is not added."""
-    added = node(function(model, "pyramid"), "Add")
+    added = node(_joining(model), "Add")
     become(added, "Identity", added.input[0])
 
 
 def levels_in_reverse(model):
     """The finest and the coarsest level exchanged before the joint convolution."""
-    joined = node(function(model, "pyramid"), "Concat", -1)
+    joined = node(_joining(model), "Concat", -1)
     joined.input[:] = [*joined.input][::-1]
 
 
 def outputs_before_addition(model):
     """The finest output of a level to which the coarser ones are not added."""
-    body = function(model, "pyramid")
+    body = _joining(model)
     finest = node(body, "Add", -1)
     become(finest, "Identity", finest.input[0])
 
 
 def linear_level(model):
     """A lateral map without its ReLU."""
-    act = node(function(model, "pyramid"), "Relu")
+    act = node(_joining(model), "Relu")
     become(act, "Identity", act.input[0])
 
 

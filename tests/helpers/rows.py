@@ -453,6 +453,23 @@ NORMED_DEPTH = BATCH_NORMS | {"fusion_hidden_size": 8}  # of which most depths a
 PYRAMID = LABELS | {"num_hidden_layers": 5, "out_indices": [1, 2, 4, 5]}
 CLASSIC = {"use_simple_decoder": False, "num_labels": 5}
 FEWER_SCALES = {"pool_scales": [2, 7], "use_auxiliary_head": False, "out_indices": [2, 3, 4, 5]}
+BASIC_LAYERS = LABELS | {"layer_type": "basic", "hidden_sizes": [6, 9, 11]}
+OVER_SWIN = {
+    "backbone_config": tiny_checkpoint.MASKFORMER["backbone_config"]
+    | {"out_features": tiny_checkpoint.FOUR_STAGES},
+    **{"num_labels": 5, "pool_scales": [2, 7], "use_auxiliary_head": False},
+}
+OVER_RESNET = LABELS | {"backbone_config": tiny_checkpoint.RESNET_MAPS}
+OVER_CONVNEXT_V2 = LABELS | {
+    "backbone_config": tiny_checkpoint.UPERNET["backbone_config"] | {"model_type": "convnextv2"}
+}
+SMALL_IMAGES = LABELS | {"image_size": [32, 32], "masked_unit_attention": [True, False, True, True]}
+UNSCALED_LAYERS = {
+    "layer_scale_init_value": 0.0,
+    "image_size": [48, 65],
+    "patch_size": 3,
+    "hidden_act": "gelu_new",
+}
 RESIDUAL = {"backbone_config": tiny_checkpoint.RESNET_MAPS}
 ONE_WIDTH = {"hidden_dim": 128, "pre_norm": True, "activation_function": "gelu", "decoder_layers": 3}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
@@ -629,6 +646,19 @@ OTHERS = [
         "5 labels, batch norms",
         LABELS | BATCH_NORMS | {"use_auxiliary_head": False},
     ),
+    Row("resnet", "ResNetModel", SEE),
+    Row("resnet", "ResNetForImageClassification", LABEL, "5 labels, basic layers", BASIC_LAYERS),
+    Row("upernet", "UperNetForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
+    Row("upernet", "UperNetForSemanticSegmentation", SEGMENT, "over Swin, other scales", OVER_SWIN),
+    Row("upernet", "UperNetForSemanticSegmentation", SEGMENT, "over a residual network", OVER_RESNET),
+    Row("upernet", "UperNetForSemanticSegmentation", SEGMENT, "over ConvNeXt V2", OVER_CONVNEXT_V2),
+    Row("hiera", "HieraModel", SEE),
+    Row("hiera", "HieraForImageClassification", LABEL, "5 labels, small images", SMALL_IMAGES),
+    Row("convnext", "ConvNextModel", SEE),
+    Row("convnext", "ConvNextModel", SEE, "no scales, oblong", UNSCALED_LAYERS),
+    Row("convnext", "ConvNextForImageClassification", LABEL, "5 labels", LABELS),
+    Row("convnextv2", "ConvNextV2Model", SEE),
+    Row("convnextv2", "ConvNextV2ForImageClassification", LABEL, "5 labels", LABELS),
     Row("glpn", "GLPNForDepthEstimation", DEPTH),
     Row("segformer", "SegformerForSemanticSegmentation", SEGMENT, "5 labels", LABELS),
     Row("segformer", "SegformerForImageClassification", LABEL, "5 labels", LABELS),

@@ -117,6 +117,9 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
         ("dpt", "depth-estimation"),
         ("segformer", "image-segmentation"),
         ("glpn", "depth-estimation"),
+        ("resnet", "image-feature-extraction"),
+        ("convnext", "image-feature-extraction"),
+        ("convnextv2", "image-classification"),
         ("vitpose", "pose-estimation"),
         ("dpt", "image-segmentation"),
         ("beit", "image-segmentation"),
@@ -131,7 +134,7 @@ def test_operations_of_an_encoder_are_those_that_pytorch_counts(name):
     ],
 )
 def test_operations_over_a_signal_are_those_that_pytorch_counts(model_type, task, checkpoint_of):
-    labelled = ("dinov2", "segformer", "audio-spectrogram-transformer", "beit")
+    labelled = ("dinov2", "convnextv2", "segformer", "audio-spectrogram-transformer", "beit")
     labels = dict.fromkeys((*labelled, *(["dpt"] if task == "image-segmentation" else [])), "5 labels")
     sums = {"whisper": "sum of all layers"} if task == "audio-classification" else {}
     odd = {"wav2vec2": "biases, odd kernel, relu"}  # of even ones PyTorch counts a vector that is dropped

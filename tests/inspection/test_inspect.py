@@ -44,8 +44,9 @@ ELSEWHERE |= {"data2vec-audio": -48}
 ELSEWHERE |= dict.fromkeys(("detr", "table-transformer"), 3145)  # a backbone that training leaves
 # Batch norms that training leaves and statistics of the others, less scores of earlier layers and of noise.
 ELSEWHERE |= dict.fromkeys(("rt_detr", "rt_detr_v2"), 968 - 2 * (16 * 2 + 2) - 3 * 16)
+ELSEWHERE |= {"upernet": 216 - 674}  # means and variances, less an auxiliary head
 ELSEWHERE |= {"vit_mae": 48 * 26}  # positions that are not learned
-ELSEWHERE |= {"glpn": 2 * 2 * (18 + 9)}  # means and variances of batch norms
+ELSEWHERE |= {"glpn": 2 * 2 * (18 + 9), "resnet": 248}  # means and variances of batch norms
 # Frequencies that training leaves, and memories of other images.
 ELSEWHERE |= {"sam2": 2 * 8, "sam2_video": 2 * 8 - 171_321}
 ELSEWHERE |= {"segformer": 2 * 18}  # the mean and the variance of a batch norm

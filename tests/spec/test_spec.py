@@ -23,6 +23,7 @@ from txexport.spec import (
     BatchNormSpec,
     BlockSpec,
     ClassReadout,
+    ConvNextSpec,
     ConvolutionModuleSpec,
     ConvolutionNorm,
     ConvolutionSpec,
@@ -46,6 +47,7 @@ from txexport.spec import (
     LengthAdapterSpec,
     LocalAttentionSpec,
     LogMelSpec,
+    MapPyramidSpec,
     ModelSpec,
     NaflexSpec,
     NormKind,
@@ -461,6 +463,14 @@ CONTRADICTIONS = {
     "FeatureFusionSpec: norm is 7 wide": lambda: FeatureFusionSpec(MAPS, 6, 5, norm=BatchNormSpec(7, 1e-5)),
     "the fused map has 1 channel": lambda: DepthSpec(FeatureFusionSpec(MAPS, 1, 5), 5),
     "DepthSpec: max_depth is 0": lambda: DepthSpec(FUSION, 5, max_depth=0.0),
+    "expected two or more maps": lambda: MapPyramidSpec((5,), (1,), BatchNormSpec(4, 1e-5)),
+    "MapPyramidSpec: sizes are": lambda: MapPyramidSpec((5, 6), (), BatchNormSpec(4, 1e-5)),
+    "ConvNextSpec: depths": lambda: ConvNextSpec((1, 2), (3,)),
+    "expected as many of both, from 1": lambda: ConvNextSpec((), ()),
+    "expected at least 8 pixels": lambda: ConvNextSpec((1, 1), (3, 4), image_size=(7, 9)),
+    "a head of kind 'last_map' over SignalStackSpec": lambda: EncoderSpec(
+        VISION, HeadSpec(HeadKind.LAST_MAP)
+    ),
     "StagedDepthSpec: sizes are": lambda: StagedDepthSpec((5, 0), 6, 1e-5),
     "more, and 2 or more": lambda: StagedDepthSpec((5, 6), 1, 1e-5),
     "but 0 stages have norms of": lambda: EncoderSpec(

@@ -66,6 +66,18 @@ def test_pooled_attention(grid):
     check(PooledAttention(POOLING), function, random(B, *grid, W))
 
 
+@pytest.mark.parametrize("grid", [(2, 2), (6, 10)])
+def test_pooled_attention_everywhere(grid):
+    """Of a grid of any size; operations are those of the grid that the spec names."""
+    spec = replace(POOLING, window=6, everywhere=True)
+    module = QueryPooling(spec).requires_grad_(False)
+    check(module, partial(txgraphs.query_pooling.query_pooling, spec), random(B, *grid, W))
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        module(random(1, 6, 6, W))
+    matrices = sum(value.numel() for value in module.parameters() if value.ndim == 2)
+    assert 9 * (2 * matrices + spec.operations) == counter.get_total_flops()
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_largest(stride):
     check(partial(largest, stride), txgraphs.query_pooling.largest(stride), random(B, 6, 12, W))

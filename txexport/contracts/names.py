@@ -40,7 +40,7 @@ INPUT_MASKS = "input_masks"  # (B,Q,4R,4C): logits of a mask for each group of p
 HAS_MASKS = "has_input_masks"  # (B,Q): 1 where there is such a mask, 0 where its numbers are not read
 
 # Outputs
-LAST_HIDDEN_STATE = "last_hidden_state"  # (B,S,W)
+LAST_HIDDEN_STATE = "last_hidden_state"  # (B,S,W), or of a map (B,W,R,C)
 POOLER_OUTPUT = "pooler_output"  # (B,W)
 LOGITS = "logits"
 START_LOGITS = "start_logits"  # (B,S)
@@ -96,6 +96,7 @@ HEIGHT, WIDTH = "height", "width"
 MASK_HEIGHT, MASK_WIDTH = "mask_height", "mask_width"
 DEPTH_HEIGHT, DEPTH_WIDTH = "depth_height", "depth_width"
 HEATMAP_HEIGHT, HEATMAP_WIDTH = "heatmap_height", "heatmap_width"
+MAP_HEIGHT, MAP_WIDTH = "map_height", "map_width"
 LOGITS_HEIGHT, LOGITS_WIDTH = "logits_height", "logits_width"
 NUM_SAMPLES = "num_samples"
 NUM_FRAMES = "num_frames"

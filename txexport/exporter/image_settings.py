@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from txexport.bundle import read_json
-from txexport.errors import BundleError, CheckpointError
-from txexport.runtime.preprocessing.images import DEFAULTS, edges, processor
+from txexport.errors import BundleError, CheckpointError, UnsupportedError, shown
+from txexport.runtime.preprocessing.image_defaults import DEFAULTS, processor
+from txexport.runtime.preprocessing.image_sizes import edges
 from txexport.runtime.preprocessing.preprocessor import ALONE, TOGETHER
 
 IMAGES = "image_processor"
@@ -40,6 +41,12 @@ def _resized(settings: Mapping[str, Any], size: tuple[int, int], model_type: str
     settings_given = {name: value for name, value in settings.items() if value is not None}
     asked = DEFAULTS[processor(settings, model_type)] | settings_given
     target = dict(zip(("height", "width"), size, strict=True))
+    if "crop_pct" in asked:
+        if size[0] != size[1]:
+            raise UnsupportedError(
+                f"image_size is {shown(size)}, but this image processor makes squares; expected one number"
+            )
+        return {"size": {"shortest_edge": size[0]}}
     if not asked["do_center_crop"]:
         return {"size": target}
     crop = edges("crop_size", asked["crop_size"], True)

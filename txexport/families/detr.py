@@ -126,33 +126,39 @@ def layers(config: Config, part: str) -> QueryLayersSpec:
 
 def backbone(config: Config, width: int) -> ResNetSpec:
     """The residual network, of transformers or of timm."""
-    resnet = config.table("backbone_config")
+    network = config.table("backbone_config")
     if timm_backbone(config) is not None:
-        resnet = resnet.replaced(**_of_timm(config))
-    resnet = resnet.with_defaults(model_type="resnet", **RESNET)
-    resnet.expect(
+        network = network.replaced(**_of_timm(config))
+    network = network.with_defaults(model_type="resnet", num_channels=config.integer("num_channels", 3))
+    spec, last = resnet(network, width), f"stage{len(network.values['depths'])}"
+    features = network.strings("out_features")
+    if features and features[-1] != last:
+        raise UnsupportedError(
+            f"{config.path}: out_features {shortened(features)} is not supported; expected '{last}' last"
+        )
+    return spec
+
+
+def resnet(config: Config, width: int) -> ResNetSpec:
+    """The residual network that a configuration of transformers' own describes, projected to `width`."""
+    config = config.with_defaults(**RESNET)
+    config.expect(
         model_type="resnet",
         hidden_act="relu",
         downsample_in_first_stage=False,
         downsample_in_bottleneck=False,
     )
-    kind = resnet.text("layer_type")
+    kind = config.text("layer_type")
     if kind not in (BOTTLENECK, BASIC):
         raise UnsupportedError(
             f"{config.path}: layer_type {shortened(kind)} is not supported; expected '{BOTTLENECK}' or "
             f"'{BASIC}'"
         )
-    depths, sizes = resnet.integers("depths"), resnet.integers("hidden_sizes")
+    depths, sizes = config.integers("depths"), config.integers("hidden_sizes")
     if len(depths) != len(sizes) or len(depths) > 8 or sum(depths) > config.room.count:
         raise CheckpointError(
-            f"{config.path}: backbone_config has depths {shortened(depths)} and hidden_sizes "
-            f"{shortened(sizes)}; expected as many of both, and as many layers as there are tensors for"
-        )
-    last = f"stage{len(depths)}"
-    features = resnet.strings("out_features")
-    if features and features[-1] != last:
-        raise UnsupportedError(
-            f"{config.path}: out_features {shortened(features)} is not supported; expected '{last}' last"
+            f"{config.path}: depths {shortened(depths)} and hidden_sizes {shortened(sizes)}; expected as "
+            "many of both, and as many layers as there are tensors for"
         )
     stride = STEM_STRIDE * 2 ** (len(depths) - 1)
     sides = (800, 1066) if stride == 32 else (2 * stride, 3 * stride)
@@ -160,7 +166,7 @@ def backbone(config: Config, width: int) -> ResNetSpec:
         width,
         tuple(depths),
         tuple(sizes),
-        resnet.integer("embedding_size"),
+        config.integer("embedding_size"),
         kind == BOTTLENECK,
         EPS,
         config.integer("num_channels", 3),

@@ -129,6 +129,7 @@ def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
     assert spec.head.masks is not None
     if isinstance(spec.encoder, MapStackSpec):
+        assert isinstance(spec.encoder.embedding, ResNetMapsSpec)
         rules = detr.backbone_rules(spec.encoder.embedding.network, BACKBONE) | head_rules(spec.head.masks)
         return Table(rules, NAMING, ("*.num_batches_tracked", "criterion.*"))
     assert isinstance(spec.encoder, StagedStackSpec)

@@ -12,11 +12,14 @@ from txexport.spec import (
     DualEncoderSpec,
     EncoderSpec,
     GroundedSpec,
+    HeadKind,
+    MapStackSpec,
     MaskedAttentionSpec,
     ModelSpec,
     OpenVocabularySpec,
     PositionedAttentionSpec,
     PromptableSpec,
+    QueryPoolingSpec,
     RoundedAlibiSpec,
     SpectrogramGridSpec,
     StackSpec,
@@ -42,6 +45,8 @@ def reads_stages(spec: ModelSpec) -> bool:
     if not isinstance(spec, EncoderSpec):
         return False
     head = spec.head
+    if head.kind == HeadKind.LAST_MAP or head.map_pyramid is not None:
+        return True
     return any((head.stages, head.masks, head.object_masks, head.masked_queries))
 
 
@@ -64,10 +69,16 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
             f"the others {spec.stack.hidden_size}; ask for {names.ATTENTIONS} alone"
         )
     for name, stack in spec.stacks.items() if names.HIDDEN_STATES in outputs else ():
-        if isinstance(stack, StagedStackSpec) and (
+        maps = isinstance(stack, StagedStackSpec) and (
             isinstance(stack.embedding, SpectrogramGridSpec)
             or any(stage.norm or stage.map_norm for stage in stack.stages)
-        ):
+        )
+        if isinstance(stack, StagedStackSpec) and isinstance(stack.stages[0].merging, QueryPoolingSpec):
+            raise UnsupportedError(
+                f"outputs {names.HIDDEN_STATES}: the original returns them of the {name} in the order of its "
+                "windows; leave them out"
+            )
+        if maps or isinstance(stack, MapStackSpec):
             raise UnsupportedError(
                 f"outputs {names.HIDDEN_STATES}: the original returns maps, not vectors, of the {name}; "
                 "leave them out"

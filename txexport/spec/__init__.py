@@ -7,6 +7,7 @@ independent of checkpoints, weights and graphs.
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.connector import ConnectorSpec
+from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
@@ -90,7 +91,7 @@ from txexport.spec.relative_position import (
 from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
-from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
+from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
@@ -124,6 +125,7 @@ __all__ = [
     "Cache",
     "ClassReadout",
     "ConnectorSpec",
+    "ConvNextSpec",
     "ConvolutionModuleSpec",
     "ConvolutionNorm",
     "ConvolutionSpec",
@@ -161,6 +163,7 @@ __all__ = [
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
     "MapNeckSpec",
+    "MapPyramidSpec",
     "MapStackSpec",
     "MaskDecoderSpec",
     "MaskPromptSpec",

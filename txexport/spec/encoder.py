@@ -19,6 +19,7 @@ from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
 from txexport.spec.staged import StagedStackSpec
 
+VECTORS = (HeadKind.NONE, HeadKind.LAST_MAP)  # heads that leave hidden states as they are
 SUMMED = (HeadKind.SEQUENCE, HeadKind.TOKENS, HeadKind.SPEAKER)  # heads that read a sum of layers
 
 
@@ -70,6 +71,11 @@ class EncoderSpec:
                 f"{type(self.encoder.embedding).__name__}, distilled={self.distilled}; the sum is of an "
                 f"image's or a sound's layers, for one head of kind {', '.join(SUMMED)}: expected False"
             )
+        if self.head.kind == HeadKind.LAST_MAP and not isinstance(self.encoder, MapStackSpec):
+            raise SpecError(
+                f"EncoderSpec: a head of kind '{self.head.kind}' over {type(self.encoder).__name__}; "
+                "expected MapStackSpec, which has maps"
+            )
         own = self.encoder.embedding.registers if isinstance(self.encoder.embedding, PatchSpec) else 0
         if self.head.pick == Pick.FIRST_AND_MEAN and self.head.registers != own:
             raise SpecError(
@@ -96,6 +102,8 @@ class EncoderSpec:
             self._check_boxes(self.head.boxes)
         if self.head.masks is not None:
             self._check_maps(self.head.masks.pyramid.sizes)
+        if self.head.map_pyramid is not None:
+            self._check_maps(self.head.map_pyramid.sizes)
         if self.head.masked_queries is not None:
             self._check_maps(self.head.masked_queries.pyramid.sizes)
         if self.head.object_masks is not None:
@@ -187,7 +195,7 @@ class EncoderSpec:
 
     def _check_vector(self, vector: VectorSpec) -> None:
         """Raise SpecError where it stands beside more than hidden states, or does not fit them."""
-        if self.pooler or self.head.kind != HeadKind.NONE:
+        if self.pooler or self.head.kind not in VECTORS:
             raise SpecError(
                 f"EncoderSpec: a vector with pooler={self.pooler} and a head of kind '{self.head.kind}'; it "
                 f"stands beside hidden states alone: expected False and '{HeadKind.NONE}'"

@@ -68,6 +68,7 @@ class HeadKind(StrEnum):
     """The output of a head."""
 
     NONE = "none"  # hidden states
+    LAST_MAP = "last_map"  # the last map of a network of convolutions
     MASKED_LM = "masked_lm"  # every token: vocabulary
     CAUSAL_LM = "causal_lm"  # the tokens asked for: vocabulary
     SEQUENCE = "sequence"  # one vector of the sequence: labels

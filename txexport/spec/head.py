@@ -14,11 +14,11 @@ from txexport.spec.masks import MasksSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.pose import PoseSpec
-from txexport.spec.segments import FusedSegmentsSpec, PyramidSpec, SegmentsSpec
+from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.stack import TextStackSpec
 from txexport.spec.time_delay import TimeDelaySpec
 
-UNLABELLED = (HeadKind.NONE, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM, HeadKind.DEPTH)
+UNLABELLED = (HeadKind.NONE, HeadKind.LAST_MAP, HeadKind.MASKED_LM, HeadKind.CAUSAL_LM, HeadKind.DEPTH)
 OF_KINDS = {  # fields that one kind of head has
     "time_delay": HeadKind.SPEAKER,
     "boxes": HeadKind.BOXES,
@@ -67,7 +67,7 @@ class HeadSpec:
     time_delay: TimeDelaySpec | None = None
     boxes: BoxesSpec | None = None
     depth: DepthSpec | StagedDepthSpec | None = None
-    segments: SegmentsSpec | FusedSegmentsSpec | PyramidSpec | None = None
+    segments: SegmentsSpec | FusedSegmentsSpec | PyramidSpec | MapPyramidSpec | None = None
     pose: PoseSpec | None = None
     masks: MasksSpec | None = None
     object_masks: ObjectMasksSpec | None = None
@@ -114,7 +114,7 @@ class HeadSpec:
                 f"HeadSpec: a norm of {self.norm.size} without the dense layer before it; "
                 "expected an activation too, or norm=None"
             )
-        if self.kind == HeadKind.NONE and self.activation is not None:
+        if self.kind in (HeadKind.NONE, HeadKind.LAST_MAP) and self.activation is not None:
             raise SpecError(
                 f"HeadSpec: a head of kind '{self.kind}' has no dense layer; "
                 f"activation is '{self.activation}', expected None"
@@ -202,6 +202,11 @@ class HeadSpec:
         """The channels of the maps of all stages, which it reads; () in a head that reads none."""
         read = self.depth or self.segments
         return read.sizes if isinstance(read, StagedDepthSpec | SegmentsSpec) else ()
+
+    @property
+    def map_pyramid(self) -> MapPyramidSpec | None:
+        """The pyramid of the maps of all stages that it reads, if it reads one."""
+        return self.segments if isinstance(self.segments, MapPyramidSpec) else None
 
     @property
     def scores_sequence(self) -> bool:

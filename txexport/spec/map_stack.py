@@ -1,8 +1,9 @@
-"""The maps of a residual network, without layers over them."""
+"""The maps of a network of convolutions, without layers over them."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.resnet import ResNetSpec
@@ -46,6 +47,16 @@ class ResNetMapsSpec:
         return self.network.grid
 
     @property
+    def stride(self) -> int:
+        """The pixels of a place of the last map, in each direction."""
+        return self.network.stride
+
+    @property
+    def grids(self) -> list[tuple[int, int]]:
+        """Rows and columns of the map of each stage of an image of `image_size`, the finest first."""
+        return self.network.grids
+
+    @property
     def length(self) -> int:
         """The number of places of the last map."""
         return self.network.length
@@ -58,9 +69,9 @@ class ResNetMapsSpec:
 
 @dataclass(frozen=True)
 class MapStackSpec:
-    """An image's maps, all of which a head reads."""
+    """An image's maps, for a head that reads all of them, or the last one."""
 
-    embedding: ResNetMapsSpec
+    embedding: ResNetMapsSpec | ConvNextSpec
 
     causal: ClassVar[bool] = False
     has_cross_attention: ClassVar[bool] = False

@@ -11,8 +11,9 @@ from txexport.spec.norm import NormSpec
 class QueryPoolingSpec:
     """A layer whose queries are the maxima of squares (Fan et al. 2021, 3.1; Ryali et al. 2023).
 
-    Vectors attend within windows of `window` by `window`, padded by zeros at the bottom and on the right; of
-    every square of `stride` by `stride` one query is left. The residual is pooled alike, from a projection of
+    Vectors attend within windows of `window` by `window`, padded by zeros at the bottom and on the right, or
+    `everywhere` in a grid, which is that large for an image of the size of training; of every square of
+    `stride` by `stride` one query is left. The residual is pooled alike, from a projection of
     the normed input to the new width, that of `feed_forward`. `norm` precedes attention; the norm before the
     feed-forward network has the same epsilon.
     """
@@ -23,6 +24,7 @@ class QueryPoolingSpec:
     norm: NormSpec
     feed_forward: FeedForwardSpec
     stride: int = 2
+    everywhere: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "num_heads", "head_dim", "window", "stride")

@@ -76,4 +76,25 @@ class PyramidSpec:
         return [(int(rows * factor), int(columns * factor)) for factor in PYRAMID]
 
 
+@dataclass(frozen=True)
+class MapPyramidSpec:
+    """Scores of labels from a pyramid of the maps of all stages (Xiao et al. 2018, 3.1).
+
+    Maps of `sizes` channels are projected to as many as `norm` has, which follows each convolution before a
+    ReLU. The coarsest is pooled to squares of `scales` places (Zhao et al. 2017, 3.2), and from it to the
+    finest the maps are added. The scores are interpolated to the pixels of the image.
+    """
+
+    sizes: tuple[int, ...]
+    scales: tuple[int, ...]
+    norm: BatchNormSpec
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) < 2 or not self.scales or min(*self.sizes, *self.scales) < 1:
+            raise SpecError(
+                f"MapPyramidSpec: sizes are {self.sizes} and scales {self.scales}; expected two or more maps "
+                "and one or more scales, of 1 or more"
+            )
+
+
 PYRAMID = (4, 2, 1, 0.5)  # of the sides of a grid of patches

@@ -36,6 +36,7 @@ TYPES: dict[str, type] = {
     "naflex": specs.NaflexSpec,
     "resnet": specs.ResNetSpec,
     "resnet_maps": specs.ResNetMapsSpec,
+    "convnext": specs.ConvNextSpec,
     "resnet_levels": specs.ResNetLevelsSpec,
     "patch_grid": specs.PatchGridSpec,
     "log_mel": specs.LogMelSpec,
@@ -80,6 +81,7 @@ TYPES: dict[str, type] = {
     "stage_segments": specs.SegmentsSpec,
     "fused_segments": specs.FusedSegmentsSpec,
     "pyramid": specs.PyramidSpec,
+    "map_pyramid": specs.MapPyramidSpec,
 }
 NAMES = {kind: name for name, kind in TYPES.items()}
 

@@ -24,7 +24,14 @@ METHODS = (
     Method("find", ("image",), "objects", OBJECTS),
 )
 ROWS = (
-    Task("image-feature-extraction", (Architecture.ENCODER,), HeadKind.NONE, "AutoModel", ("embed_image",)),
+    Task(
+        "image-feature-extraction",
+        (Architecture.ENCODER,),
+        HeadKind.NONE,
+        "AutoModel",
+        ("embed_image",),
+        other_heads=(HeadKind.LAST_MAP,),
+    ),
     Task(
         "image-classification",
         (Architecture.ENCODER,),

@@ -39,7 +39,10 @@ def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new:
             add_layers(graph, layers)
             return {roles.MODEL: graph}
         if layers.maps is not None:
+            if spec.head.map_pyramid is not None:
+                layers.maps[names.PIXEL_VALUES] = inputs[names.PIXEL_VALUES]
             graph.add_outputs(map_outputs(spec.head, graph / "head", x, layers.maps))
+            _vector(spec, graph, x, None, None)
             return {roles.MODEL: graph}
         if layers.states is not None:
             x = layer_sum(graph / "layer_sum", layers.states)
@@ -94,8 +97,15 @@ def _head_outputs(spec: EncoderSpec, graph: Graph, x: ir.Value, inputs: Values) 
     graph.add_outputs(_distilled(spec, graph, x, outputs[names.LOGITS]) if spec.distilled else outputs)
     if spec.pooler:
         graph.add_outputs({names.POOLER_OUTPUT: pooler(graph / "pooler", x)})
+    _vector(spec, graph, x, *tokens)
+
+
+def _vector(
+    spec: EncoderSpec, graph: Graph, x: ir.Value, input_ids: ir.Value | None, attention_mask: ir.Value | None
+) -> None:
+    """Add the vector beside hidden states x (B,S,W), if there is one."""
     if spec.vector is not None:
-        vector = sequence_vector(spec.vector, graph / "vector", x, *tokens)
+        vector = sequence_vector(spec.vector, graph / "vector", x, input_ids, attention_mask)
         graph.add_outputs({vector_name(spec): vector})
 
 

@@ -3,7 +3,7 @@
 import onnx_ir as ir
 
 from txexport.contracts import names
-from txexport.spec import FusedSegmentsSpec, HeadSpec, PyramidSpec, SegmentsSpec
+from txexport.spec import FusedSegmentsSpec, HeadSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txgraphs._component import Body, component
 from txgraphs._nodes import Place
 from txgraphs.batch_norm import batch_norm
@@ -12,7 +12,7 @@ from txgraphs.convolution_norm import convolution_norm
 from txgraphs.feature_fusion import convolution, corner_aligned, feature_maps
 from txgraphs.heads._grid import patch_counts
 from txgraphs.linear import linear
-from txgraphs.pyramid import pyramid
+from txgraphs.pyramid import map_pyramid, pyramid
 
 
 @component("logits")
@@ -39,7 +39,9 @@ def segments_head(spec: HeadSpec, g: Body, maps: dict[str, ir.Value]) -> ir.Valu
 def outputs_of_maps(
     spec: HeadSpec, place: Place, x: ir.Value, maps: dict[str, ir.Value]
 ) -> dict[str, ir.Value]:
-    """The graph's output: logits (B,labels,R,C)."""
+    """The graph's output: logits (B,labels,R,C), of the finest map's places or of the image's pixels."""
+    if spec.map_pyramid is not None:
+        return {names.LOGITS: map_pyramid_head(spec.map_pyramid, place, maps)}
     return {names.LOGITS: segments_head(spec, place, maps)}
 
 
@@ -69,4 +71,17 @@ def pyramid_head(spec: PyramidSpec, g: Body, states: dict[str, ir.Value], pixel_
     """
     joint = pyramid(spec, g / "pyramid", states, patch_counts(spec.patch_size, g, pixel_values))
     logits = convolution(g, "scores", joint)
+    return logits
+
+
+@component("logits")
+def map_pyramid_head(spec: MapPyramidSpec, g: Body, maps: dict[str, ir.Value]) -> ir.Value:
+    """Scores of the labels of every pixel, from a pyramid of maps (Xiao et al. 2018, 3.1).
+
+    maps (B,R,C,size), and last the pixels (B,channels,H,W) -> logits (B,labels,H,W).
+    """
+    *stages, pixels = maps.values()
+    channels = {str(number): g.op.Transpose(x, perm=[0, 3, 1, 2]) for number, x in enumerate(stages)}
+    joint = map_pyramid(spec, g / "pyramid", channels)
+    logits = g.call(bilinear, convolution(g, "scores", joint), g.op.Shape(pixels, start=2))
     return logits

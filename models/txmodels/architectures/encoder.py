@@ -65,8 +65,10 @@ class EncoderModel(nn.Module):
             states = self._read_by_head(self.spec.head.neck.layers, layers.states or {}, x)
             return {self._dense(): self.head(states, signal)} | layers.values
         if layers.maps is not None:
+            if self.spec.head.map_pyramid is not None:
+                layers.maps[names.PIXEL_VALUES] = signal
             outputs: dict[str, Tensor] = self.head.outputs_of_maps(x, layers.maps)
-            return outputs
+            return outputs | self._vector(x, None, None)
         if layers.states is not None:
             x = self.layer_sum(layers.states)
             mask = None if mask is None else mask[:, : x.shape[1]]  # also of a squeezed stack's fewer vectors
@@ -99,9 +101,15 @@ class EncoderModel(nn.Module):
             return {names.LOGITS: logits, names.CLS_LOGITS: first, names.DISTILLATION_LOGITS: second}
         if self.spec.pooler:
             outputs[names.POOLER_OUTPUT] = self.pooler(x)
-        if self.spec.vector is not None:
-            outputs[vector_name(self.spec)] = self.vector(x, *tokens)
-        return outputs
+        return outputs | self._vector(x, *tokens)
+
+    def _vector(
+        self, x: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
+    ) -> dict[str, Tensor]:
+        """Hidden states x (B,S,W) -> the vector beside them, if there is one."""
+        if self.spec.vector is None:
+            return {}
+        return {vector_name(self.spec): self.vector(x, input_ids, attention_mask)}
 
 
 def _flat(ids: Tensor | None) -> Tensor | None:

@@ -4,14 +4,14 @@ import torch
 from torch import Tensor, nn
 
 from txexport.contracts import names
-from txexport.spec import FusedSegmentsSpec, HeadSpec, PyramidSpec, SegmentsSpec
+from txexport.spec import FusedSegmentsSpec, HeadSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txmodels.batch_norm import BatchNorm
 from txmodels.bilinear import bilinear
 from txmodels.convolution_norm import ConvolutionNorm
 from txmodels.feature_fusion import FeatureMaps, corner_aligned
 from txmodels.heads._grid import patch_counts
 from txmodels.linear import Linear
-from txmodels.pyramid import Pyramid
+from txmodels.pyramid import MapPyramid, Pyramid
 
 
 class SegmentsHead(nn.Module):
@@ -83,9 +83,33 @@ class PyramidHead(nn.Module):
         return logits
 
 
-def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> SegmentsHead | FusedSegmentsHead | PyramidHead:
+class MapPyramidHead(nn.Module):
+    """Scores of the labels of every pixel, from a pyramid of maps (Xiao et al. 2018, 3.1)."""
+
+    def __init__(self, spec: MapPyramidSpec, labels: int):
+        super().__init__()
+        self.pyramid = MapPyramid(spec)
+        self.scores = nn.Conv2d(spec.norm.size, labels, 1)
+
+    def forward(self, maps: dict[str, Tensor]) -> Tensor:
+        """maps (B,R,C,size), and last the pixels (B,channels,H,W) -> logits (B,labels,H,W)."""
+        *stages, pixels = maps.values()
+        joint = self.pyramid(*(x.permute(0, 3, 1, 2) for x in stages))
+        logits = bilinear(self.scores(joint), torch.tensor(pixels.shape[2:], device="cpu"))
+        return logits
+
+    def outputs_of_maps(self, x: Tensor, maps: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The graph's output: logits (B,labels,H,W)."""
+        return {names.LOGITS: self(maps)}
+
+
+def head(
+    spec: HeadSpec, hidden_size: int, vocab_size: int
+) -> SegmentsHead | FusedSegmentsHead | PyramidHead | MapPyramidHead:
     """The head of a model's spec."""
     match spec.segments:
+        case MapPyramidSpec() as pyramid_of_maps:
+            return MapPyramidHead(pyramid_of_maps, spec.labels)
         case FusedSegmentsSpec() as fused:
             return FusedSegmentsHead(fused, hidden_size, spec.labels)
         case PyramidSpec() as pyramid:

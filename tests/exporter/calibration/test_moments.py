@@ -26,6 +26,7 @@ TEXTS = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(6)] + ["y
 PAIRS = [("the cat sat", "on the mat"), ("who", "the dog did, on the rug"), ("a", "b")]
 SOUNDS_AND_IMAGES = ("whisper", "vit", "deit", "dinov2", "dinov2_with_registers")
 SOUNDS_AND_IMAGES += "swin", "swinv2", "yolos", "depth_anything", "dpt", "segformer", "maskformer", "sam"
+SOUNDS_AND_IMAGES += "resnet", "convnext", "convnextv2", "hiera", "upernet"
 SOUNDS_AND_IMAGES += "mask2former", "sam2", "sam2_video", "glpn", "vit_msn", "ijepa", "vit_mae", "vitpose"
 SOUNDS_AND_IMAGES += "detr", "table-transformer", "rt_detr", "rt_detr_v2", "beit", "data2vec-vision"
 SOUNDS_AND_IMAGES += ("grounding-dino",)  # whose texts are read with an image

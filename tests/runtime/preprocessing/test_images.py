@@ -96,6 +96,10 @@ def test_settings(kind, name, tmp_path):
         with pytest.raises(UnsupportedError, match="expected longest_edge"):
             Images(tmp_path)
         return
+    if kind == "ConvNextImageProcessor" and name in ("wide", "an edge", "one number a square"):
+        with pytest.raises(UnsupportedError, match="expected shortest_edge and False"):
+            Images(tmp_path)
+        return
     of_two = "YolosImageProcessor", "DetrImageProcessor", "GroundingDinoImageProcessor"
     edge = kind in of_two and name == "an edge"
     lone = name in ("an edge", "one number", "one number an edge")
@@ -135,6 +139,22 @@ def test_edges_are_multiples(side, keep, multiple, tmp_path):
 def test_settings_of_multiples_that_are_none(settings, message, tmp_path):
     write(tmp_path, image_processor_type="DPTImageProcessor", **settings)
     with pytest.raises(UnsupportedError, match=message):
+        Images(tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.875, 0.95, 1.0, 0.3])
+@pytest.mark.parametrize("edge", [30, 224, 383, 384, 400])
+def test_a_share_of_the_shorter_edge_is_cut_out(edge, share, tmp_path):
+    """Squares from 384 pixels on are no crop: the image is resized in both directions."""
+    processor = judge("ConvNextImageProcessor", tmp_path, size={"shortest_edge": edge}, crop_pct=share)
+    for size in [(37, 53), (53, 37), (225, 301), (300, 199), (384, 384)]:
+        assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+
+
+@pytest.mark.parametrize("share", [0, -1, 1.5, True, "most"])
+def test_a_share_that_is_none(share, tmp_path):
+    write(tmp_path, image_processor_type="ConvNextImageProcessor", crop_pct=share)
+    with pytest.raises(UnsupportedError, match=r"crop_pct .* is not supported; expected a number above 0"):
         Images(tmp_path)
 
 

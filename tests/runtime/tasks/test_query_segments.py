@@ -13,7 +13,8 @@ from PIL import Image
 
 import txexport
 from txexport.errors import InputError
-from txexport.runtime.preprocessing.image_sizes import Bounded, Rounding, resized
+from txexport.runtime.preprocessing.image_scaling import resized
+from txexport.runtime.preprocessing.image_sizes import Bounded, Rounding
 from txexport.runtime.tasks.query_segments import Rules, instances, label_scores, nearest, panoptic
 
 SIZES = [(53, 37), (37, 53), (64, 64), (96, 33), (33, 96), (101, 100), (160, 48), (31, 150), (7, 9), (53, 37)]

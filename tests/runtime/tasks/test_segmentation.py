@@ -44,6 +44,13 @@ SEGMENTERS = {
         "Beit",
         {"size": {"height": 30, "width": 30}, "do_reduce_labels": True},
     ),
+    "pyramid of ConvNeXt": (
+        "upernet",
+        "UperNet",
+        {},
+        "Segformer",
+        {"size": {"height": 41, "width": 97}, "do_reduce_labels": True},
+    ),
     "pyramid of data2vec": (
         "data2vec-vision",
         "Data2VecVision",

@@ -22,6 +22,13 @@ ROWS = {
     "beit": ("BeitImageProcessorPil", {}, IMAGE_PROCESSOR, {"image_mean": [0.5, 0.5, 0.51]}),
     "dpt": ("DPTImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 2}),
     "glpn": ("GLPNImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 31}),
+    "resnet": ("ConvNextImageProcessorPil", {}, IMAGE_PROCESSOR, {"size": {"shortest_edge": 383}}),
+    "convnext": (
+        "ConvNextImageProcessorPil",
+        {"size": {"shortest_edge": 48}},
+        IMAGE_PROCESSOR,
+        {"crop_pct": 0.8},
+    ),
     "segformer": ("SegformerImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
     "maskformer": ("MaskFormerImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 8}),
     "mask2former": ("Mask2FormerImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 8}),

@@ -93,13 +93,15 @@ class Encoder:
             assert isinstance(spec.head.segments, SegmentsSpec)
             work = segments.operations(spec.head.segments, spec.head.labels, grids)
             return replace(readout, every=False, operations=work)
-        if spec.head.masks is not None and isinstance(stack, StagedStackSpec | MapStackSpec):
+        pyramid, labels = spec.head.map_pyramid, spec.head.labels
+        if (spec.head.masks or pyramid) and isinstance(stack, StagedStackSpec | MapStackSpec):
             grids = (
-                stack.embedding.network.grids
+                stack.embedding.grids
                 if isinstance(stack, MapStackSpec)
                 else stack.grids(stack.embedding.grid)
             )
-            work = masks.operations(spec.head.masks, spec.head.labels, grids)
+            work = 0 if pyramid is None else segments.operations_over_maps(pyramid, labels, grids)
+            work += 0 if spec.head.masks is None else masks.operations(spec.head.masks, labels, grids)
             return replace(readout, every=False, operations=work)
         if spec.head.masked_queries is not None and isinstance(stack, StagedStackSpec):
             grids = stack.grids(stack.embedding.grid)

@@ -4,7 +4,7 @@ from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.parts.heads import _fusion
 from txexport.parts.part import Shape
-from txexport.spec import FusedSegmentsSpec, HeadKind, HeadSpec, PyramidSpec, SegmentsSpec
+from txexport.spec import FusedSegmentsSpec, HeadKind, HeadSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.shapes import Shapes, batch_norm, convolution, convolution_norm, linear, under
 
 
@@ -16,8 +16,11 @@ class Segments:
     per_sequence = False
 
     def ports(self, head: HeadSpec, hidden: Shape, vocab_size: int) -> tuple[Port, ...]:
-        """logits (B,labels,height,width), of the places of the finest map."""
-        return (floats(names.LOGITS, hidden[0], head.labels, names.LOGITS_HEIGHT, names.LOGITS_WIDTH),)
+        """logits (B,labels,height,width), of the places of the finest map, or of the image's pixels."""
+        sides = names.LOGITS_HEIGHT, names.LOGITS_WIDTH
+        if head.map_pyramid is not None:
+            sides = names.HEIGHT, names.WIDTH
+        return (floats(names.LOGITS, hidden[0], head.labels, *sides),)
 
     def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
         """The maps of states, the layers that join maps, and the projection to the scores."""
@@ -27,6 +30,8 @@ class Segments:
                 shapes |= under("convolve", convolution_norm(width, width, 3))
             case PyramidSpec() as pyramid:
                 shapes, width = under("pyramid", _pyramid(pyramid, hidden_size)), hidden_size
+            case MapPyramidSpec() as pyramid:
+                shapes, width = under("pyramid", _map_pyramid(pyramid)), pyramid.norm.size
             case SegmentsSpec() as segments:
                 shapes, width = _of_stages(segments), segments.hidden_size
             case None:
@@ -62,6 +67,32 @@ def _pyramid(pyramid: PyramidSpec, width: int) -> Shapes:
         for number in range(levels - 1):
             shapes |= under(f"{part}.{number}", convolution_norm(width, width, kernel))
     return shapes | under("joint", convolution_norm(levels * width, width, 3))
+
+
+def _map_pyramid(pyramid: MapPyramidSpec) -> Shapes:
+    """The convolutions of the pyramid."""
+    (*finer, last), width, shapes = pyramid.sizes, pyramid.norm.size, Shapes()
+    for number in range(len(pyramid.scales)):
+        shapes |= under(f"pools.{number}", convolution_norm(last, width, 1))
+    shapes |= under("pooled", convolution_norm(last + len(pyramid.scales) * width, width, 3))
+    for number, size in enumerate(finer):
+        shapes |= under(f"laterals.{number}", convolution_norm(size, width, 1))
+    for number in range(len(finer)):
+        shapes |= under(f"outputs.{number}", convolution_norm(width, width, 3))
+    return shapes | under("joint", convolution_norm(len(pyramid.sizes) * width, width, 3))
+
+
+def operations_over_maps(pyramid: MapPyramidSpec, labels: int, grids: list[tuple[int, int]]) -> int:
+    """The operations for maps of `grids`, rows and columns."""
+    (*finer, last), width = pyramid.sizes, pyramid.norm.size
+    counts, (high, wide) = [rows * columns for rows, columns in grids], grids[-1]
+    products = sum(scale**2 * last * width for scale in pyramid.scales)
+    products += sum(last * scale * high * (wide + scale) for scale in pyramid.scales)
+    products += 9 * counts[-1] * (last + len(pyramid.scales) * width) * width
+    products += sum(
+        count * (size + 9 * width) * width for count, size in zip(counts[:-1], finer, strict=True)
+    )
+    return 2 * (products + counts[0] * width * (9 * len(counts) * width + labels))
 
 
 def operations(segments: SegmentsSpec, labels: int, grids: list[tuple[int, int]]) -> int:

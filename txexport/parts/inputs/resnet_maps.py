@@ -55,6 +55,7 @@ class ResNetMaps:
 
     def summary(self, stack: MapStackSpec) -> list[str]:
         """The stages, and the pixels of a place."""
+        assert isinstance(stack.embedding, ResNetMapsSpec)
         return RESNET.described(stack.embedding.network)
 
     def rows(self, stack: MapStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
@@ -63,7 +64,7 @@ class ResNetMaps:
 
     def cases(self, stack: MapStackSpec, vectors: int) -> Iterator[SignalCase]:
         """Batches of images of several sizes."""
-        random, stride = np.random.default_rng(0), stack.embedding.network.stride
+        random, stride = np.random.default_rng(0), stack.embedding.stride
         for name, rows, height, width in (
             ("one", 1, 2 * stride, 3 * stride),
             ("two of one place", 2, stride, stride),

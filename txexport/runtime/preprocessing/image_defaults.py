@@ -1,7 +1,9 @@
 """The defaults of image processors, as transformers has them."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from txexport.errors import BundleError, UnsupportedError
 from txexport.runtime.preprocessing.image_sizes import Rounding
 
 LANCZOS, BILINEAR, BICUBIC = 1, 2, 3  # as Pillow numbers them
@@ -63,6 +65,12 @@ MASKFORMER = {
     "image_mean": [0.485, 0.456, 0.406],
     "image_std": [0.229, 0.224, 0.225],
     "pad_size": None,
+}
+CONVNEXT = {
+    "size": {"shortest_edge": 384},
+    "resample": BICUBIC,
+    "default_to_square": False,
+    "crop_pct": 224 / 256,
 }
 DPT = {
     "size": {"height": 384, "width": 384},
@@ -174,6 +182,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SamImageProcessor": PLAIN | SAM,
     "Sam2ImageProcessor": PLAIN | SAM2,
     "SegformerImageProcessor": PLAIN | SEGFORMER,
+    "ConvNextImageProcessor": PLAIN | CONVNEXT,
     "OwlViTImageProcessor": PLAIN | OWLVIT,
     "Owlv2ImageProcessor": PLAIN | OWLV2,
     "Idefics3ImageProcessor": PLAIN | IDEFICS3,
@@ -251,11 +260,16 @@ BY_MODEL = {
     "sam2": "Sam2ImageProcessor",
     "sam2_video": "Sam2ImageProcessor",
     "segformer": "SegformerImageProcessor",
+    "upernet": "SegformerImageProcessor",
+    "resnet": "ConvNextImageProcessor",
+    "convnext": "ConvNextImageProcessor",
+    "convnextv2": "ConvNextImageProcessor",
     "vitpose": "VitPoseImageProcessor",
     "siglip2": "Siglip2ImageProcessor",
     "glpn": "GLPNImageProcessor",
     "depth_anything": "DPTImageProcessor",
     "dpt": "DPTImageProcessor",
+    "hiera": "BitImageProcessor",
     "swin": "ViTImageProcessor",
     "swinv2": "ViTImageProcessor",
     "chinese_clip": "ChineseCLIPImageProcessor",
@@ -266,3 +280,21 @@ BY_MODEL = {
     "siglip": "SiglipImageProcessor",
     "siglip_vision_model": "SiglipImageProcessor",
 }
+
+
+def processor(settings: Mapping[str, Any], model_type: str) -> str:
+    """The image processor that `settings` name, in the new form or the old one, or the model type's default.
+
+    Raises BundleError where nothing names one, UnsupportedError for one that is not in DEFAULTS.
+    """
+    name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
+    name = name or BY_MODEL.get(model_type)
+    if name is None:
+        raise BundleError(
+            "image processor: image_processor_type is missing in preprocessor_config.json, so nothing says "
+            f"which it is; expected {', '.join(DEFAULTS)}"
+        )
+    kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
+    if kind not in DEFAULTS:
+        raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
+    return kind

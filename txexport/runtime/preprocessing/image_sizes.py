@@ -1,6 +1,5 @@
 """Sizes that image processors resize to, in pixels."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +9,7 @@ from txexport.runtime.preprocessing.image_frames import Framed, framed_of
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, canvas_of, tiled_of
 
 LARGEST_DIVISOR = 2**12
+WARPED = 384  # the least edge of a square to which images are resized without a crop
 SMALLEST = 1e-5  # step of a scale that is found by bisection
 
 
@@ -184,6 +184,29 @@ def floored_of(options: Mapping[str, Any]) -> Floored:
     return Floored(multiple)
 
 
+def share_kept(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The size and the crop in the settings of a processor with crop_pct, as other processors have them.
+
+    A square of fewer than WARPED pixels a side is cut out of an image whose shorter edge is longer by that
+    share; to a larger one, images are resized in both directions. Raises UnsupportedError for other values.
+    """
+    if not options["do_resize"]:
+        return {}
+    edge, share = edges("size", options["size"], options["default_to_square"]), options["crop_pct"]
+    if options["do_center_crop"] or not isinstance(edge, int):
+        raise UnsupportedError(
+            f"image processor: size {shown(options['size'])} with do_center_crop "
+            f"{options['do_center_crop']} is not supported beside crop_pct; expected shortest_edge and False"
+        )
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise UnsupportedError(
+            f"image processor: crop_pct {shown(share)} is not supported; expected a number above 0, up to 1"
+        )
+    if edge >= WARPED:
+        return {"size": {"height": edge, "width": edge}}
+    return {"size": {"shortest_edge": int(edge / share)}, "do_center_crop": True, "crop_size": edge}
+
+
 def patched_of(options: Mapping[str, Any]) -> Patched:
     """The patches in a processor's settings. Raises UnsupportedError for other values."""
     side, most = options["patch_size"], options["max_num_patches"]
@@ -243,73 +266,3 @@ def edges(name: str, value: Any, square: bool) -> tuple[int, int] | int:
         return value["shortest_edge"]
     expected = "height and width, or shortest_edge"
     raise UnsupportedError(f"image processor: {name} {shown(value)} is not supported; expected {expected}")
-
-
-def resized(height: int, width: int, size: Size) -> tuple[int, int]:
-    """Height and width after resizing; for the shorter edge alone, at the same aspect, rounded down."""
-    if isinstance(size, tuple):
-        return size
-    if isinstance(size, Bounded):
-        return _bounded(height, width, size)
-    if isinstance(size, Multiples):
-        return _multiples(height, width, size)
-    if isinstance(size, Longest):
-        scale = size.edge / max(height, width)
-        return int(height * scale + 0.5), int(width * scale + 0.5)
-    if isinstance(size, Patched):
-        return _patched(height, width, size)
-    if isinstance(size, Floored):
-        return height - height % size.multiple, width - width % size.multiple
-    if isinstance(size, Canvas | Framed):
-        return size.height, size.width
-    assert isinstance(size, int)
-    long = int(size * max(height, width) / min(height, width))
-    return (long, size) if width <= height else (size, long)
-
-
-def _patched(height: int, width: int, size: Patched) -> tuple[int, int]:
-    """Height and width of whole patches, by the largest scale at which there are not too many.
-
-    The scale is found by bisection, as in transformers, to the last bit.
-    """
-
-    def edges_at(scale: float) -> tuple[int, int]:
-        high, wide = (math.ceil(side * scale / size.side) * size.side for side in (height, width))
-        return max(size.side, high), max(size.side, wide)
-
-    least, most = SMALLEST / 10, 100.0
-    while most - least >= SMALLEST:
-        scale = (least + most) / 2
-        high, wide = edges_at(scale)
-        if (high / size.side) * (wide / size.side) <= size.most:
-            least = scale
-        else:
-            most = scale
-    return edges_at(least)
-
-
-def _bounded(height: int, width: int, size: Bounded) -> tuple[int, int]:
-    """Height and width by the shorter edge, or less where the longer one would exceed its bound."""
-    short, long = float(min(height, width)), float(max(height, width))
-    exact: float = size.shortest
-    if long / short * size.shortest > size.longest:
-        exact = size.longest * short / long
-    edge = round(exact)
-    if size.rounding.narrow and width <= height and width == edge:
-        high, wide = height, width
-    elif width < height:
-        high, wide = int(exact * height / width), edge
-    elif height == edge:
-        high, wide = height, width
-    else:
-        high, wide = edge, int(exact * width / height)
-    return size.rounding.of(high, wide)
-
-
-def _multiples(height: int, width: int, size: Multiples) -> tuple[int, int]:
-    """Height and width, each rounded to the nearest multiple, of two as near to the even one."""
-    high, wide = size.height / height, size.width / width
-    if size.keep_aspect:
-        high = wide = wide if abs(1 - wide) < abs(1 - high) else high
-    rows, columns = round(high * height / size.multiple), round(wide * width / size.multiple)
-    return rows * size.multiple, columns * size.multiple

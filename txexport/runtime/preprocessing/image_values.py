@@ -1,6 +1,6 @@
 """Values of images, resized, cut or padded; H is a height, W a width."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def centred(values: np.ndarray, multiple: int) -> np.ndarray:
     return np.pad(values, ((0, 0), *((one // 2, one - one // 2) for one in more)))
 
 
-def normal_of(options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
+def mean_and_deviation(options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
     """The mean and deviation of each channel; None where values are not normalised."""
     if not options["do_normalize"]:
         return None

@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,7 +18,6 @@ from txexport.runtime.preprocessing.boxes import boxes_of, centre_and_scale, cut
 from txexport.runtime.preprocessing.image_defaults import (
     BOUNDED,
     BOXED,
-    BY_MODEL,
     DEFAULTS,
     MASK_SIZES,
     OWN_PADDING,
@@ -28,15 +27,17 @@ from txexport.runtime.preprocessing.image_defaults import (
     SQUARED,
     WITHOUT_CROP,
     WITHOUT_PILLOW,
+    processor,
 )
 from txexport.runtime.preprocessing.image_frames import Framed, framed
+from txexport.runtime.preprocessing.image_scaling import resized
 from txexport.runtime.preprocessing.image_sizes import (
     Patched,
     Size,
     divisor_of,
     edges,
     pixels_of,
-    resized,
+    share_kept,
     size_for,
 )
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles, of_prompt, on_canvas, tiles
@@ -45,7 +46,7 @@ from txexport.runtime.preprocessing.image_values import (
     centred,
     in_patches,
     levels_of,
-    normal_of,
+    mean_and_deviation,
     padded,
     resized_values,
 )
@@ -89,6 +90,7 @@ class Images:
         overrides = {name: value for name, value in settings.items() if value is not None}
         kind = processor(settings, str(read_json(folder / "config.json", missing={}).get("model_type")))
         options = DEFAULTS[kind] | overrides
+        options |= share_kept(options) if "crop_pct" in DEFAULTS[kind] else {}
         for name in PLAIN:
             if isinstance(PLAIN[name], bool) and not isinstance(options[name], bool):
                 raise BundleError(
@@ -145,7 +147,10 @@ class Images:
         self.byte = float(np.abs(np.diff(self.levels, axis=0)).max()) if kind in WITHOUT_PILLOW else 0.0
         self.normal = None
         if self.blurs:
-            self.levels, self.normal = levels_of(options | {"do_normalize": False}), normal_of(options)
+            self.levels, self.normal = (
+                levels_of(options | {"do_normalize": False}),
+                mean_and_deviation(options),
+            )
 
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
         """pixel_values (B,3,H,W) float32 of one image or several.
@@ -262,24 +267,6 @@ class Images:
 def several(images: object) -> bool:
     """Return whether `images` is a list rather than a single image."""
     return isinstance(images, Sequence) and not isinstance(images, str | bytes)
-
-
-def processor(settings: Mapping[str, Any], model_type: str) -> str:
-    """The image processor that `settings` name, in the new form or the old one, or the model type's default.
-
-    Raises BundleError where nothing names one, UnsupportedError for one that is not in DEFAULTS.
-    """
-    name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
-    name = name or BY_MODEL.get(model_type)
-    if name is None:
-        raise BundleError(
-            "image processor: image_processor_type is missing in preprocessor_config.json, so nothing says "
-            f"which it is; expected {', '.join(DEFAULTS)}"
-        )
-    kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
-    if kind not in DEFAULTS:
-        raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
-    return kind
 
 
 def opened(source: "Source", on_white: bool = False) -> "Image":

@@ -63,8 +63,8 @@ def embed_image(
     For a model with an image encoder and a text encoder, these are the L2-normalised vectors that `match`
     compares with those of `embed`. For an image encoder, `pooling` chooses the vector of the first token
     ("cls", the default), the mean of the patches ("mean") or the output of the checkpoint's pooler ("pooler",
-    the default for one encoder of CLIP); `normalize` L2-normalises them. Raises InputError for another
-    pooling.
+    the default for one encoder of CLIP, and for networks of convolutions, which have no first token);
+    `normalize` L2-normalises them. Raises InputError for another pooling.
     """
     check_task(bundle, "embed_image")
     check_flag("normalize", normalize)
@@ -76,11 +76,18 @@ def embed_image(
     output = IMAGE_EMBEDS if towers else own_vector(bundle)
     pooling = pooling or ("cls" if output is None else "pooler")
     way = (lambda outputs: outputs[IMAGE_EMBEDS]) if towers else ways[pooling]
-    width = bundle.sessions[role].width(output if output and pooling == "pooler" else LAST_HIDDEN_STATE)
+    read = output if pooling == "pooler" or _gives_map(bundle) else None
+    width = bundle.sessions[role].width(read or LAST_HIDDEN_STATE)
     batches = [way(outputs) for outputs in _run(bundle, role, sources, batch_size, progress)]
     vectors = np.concatenate([np.empty((0, width), np.float32), *batches])
     vectors = unit(vectors) if normalize else vectors
     return vectors if several(images) else vectors[0]
+
+
+def _gives_map(bundle: LoadedBundle) -> bool:
+    """True where hidden states are a map (B,W,R,C), as those of a network of convolutions are."""
+    hidden = bundle.sessions[roles.MODEL].outputs.get(LAST_HIDDEN_STATE)
+    return hidden is not None and len(hidden.shape) == 4
 
 
 def _ways(bundle: LoadedBundle) -> dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]:
@@ -90,6 +97,8 @@ def _ways(bundle: LoadedBundle) -> dict[str, Callable[[Mapping[str, np.ndarray]]
         "cls": lambda outputs: outputs[LAST_HIDDEN_STATE][:, 0],
         "mean": lambda outputs: outputs[LAST_HIDDEN_STATE][:, prefix:].mean(axis=1),
     }
+    if _gives_map(bundle):
+        ways = {"mean": lambda outputs: outputs[LAST_HIDDEN_STATE].mean(axis=(2, 3))}
     pooled = own_vector(bundle) or POOLER_OUTPUT
     if pooled in bundle.sessions[roles.MODEL].outputs:
         ways["pooler"] = lambda outputs: outputs[pooled]

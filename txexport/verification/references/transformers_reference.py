@@ -139,6 +139,8 @@ class Transformers:
             named = {name: value for name, value in named.items() if name not in SHUFFLING}
         if not self.pooler:
             named.pop(POOLER_OUTPUT, None)  # of a layer that the checkpoint lacks and the library initialises
+        elif POOLER_OUTPUT in named:  # ResNet's has a row and a column beside its channels
+            named[POOLER_OUTPUT] = named[POOLER_OUTPUT].flatten(1)
         if PRED_MASKS in named and LOGITS not in named:
             return prompted(self.model, renamed)
         if self.detects:
@@ -308,8 +310,7 @@ def _plain_config(checkpoint: Checkpoint, resolved: Resolved, attention: str | N
 def _cache(cache, part: str | None = None) -> dict[str, Tensor]:
     """A transformers cache, of version 4 or 5, as (B,K,T,H) by output name."""
     if hasattr(cache, "layers"):
-        # MBart's config counts the layers of an encoder that a decoder alone has not.
-        pairs = [(layer.keys, layer.values) for layer in cache.layers if layer.keys is not None]
+        pairs = [(one.keys, one.values) for one in cache.layers if one.keys is not None]  # MBart has more
     else:
         pairs = list(zip(cache.key_cache, cache.value_cache, strict=True))
     return {
