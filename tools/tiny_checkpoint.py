@@ -561,6 +561,12 @@ SIGLIP2 = {
     "vision_config": {key: value for key, value in CLIP["vision_config"].items() if key != "image_size"}
     | {"num_patches": 25},
 }
+# With room for the vectors of two images.
+LLAVA = {
+    "vision_config": VIT | {"model_type": "clip_vision_model", "hidden_size": 60, "num_hidden_layers": 3},
+    "text_config": LLAMA | {"model_type": "llama", "max_position_embeddings": 80},
+    "image_token_id": 310,
+}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -751,6 +757,7 @@ FAMILIES = {
     "siglip2": ("Siglip2Model", SIGLIP2),
     "siglip_text_model": ("SiglipTextModel", SIGLIP["text_config"]),
     "siglip_vision_model": ("SiglipVisionModel", SIGLIP["vision_config"]),
+    "llava": ("LlavaForConditionalGeneration", LLAVA),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",

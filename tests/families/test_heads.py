@@ -29,6 +29,7 @@ UNREAD = {
     ("dpt", "feature-extraction"): "vectors for maps, which no task gives",
     ("owlvit", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("grounding-dino", "feature-extraction"): "queries, which are no result of a task",
+    ("llava", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("hiera", "pretraining"): "masked pixels, which training alone restores",

@@ -13,6 +13,7 @@ import transformers
 
 from helpers.rows import (
     CLASSIFY,
+    CONVERSE,
     DESCRIBE,
     FEATURES,
     FILL,
@@ -252,13 +253,25 @@ def assert_steps(
 
 
 def generate_inputs(row: Row) -> dict[str, np.ndarray]:
-    """A batch for `generate`: decoder prompts are left-padded."""
+    """A batch for `generate`: decoder prompts are left-padded. Of images among tokens, a single prompt."""
+    if row.task == CONVERSE:
+        return pictured_prompt()
     if row.task == HEAR:
         read = ("input_", "attention_mask")
         return {name: array for name, array in forward_inputs(row).items() if name.startswith(read)}
     if row.task == DESCRIBE:
         return {"pixel_values": forward_inputs(row)["pixel_values"]}
     return padded((len(LENGTHS), max(LENGTHS)), left=row.task == GENERATE)
+
+
+def pictured_prompt() -> dict[str, np.ndarray]:
+    """A prompt with two images, for the sizes of LLaVA's usual row."""
+    vision, token = (tiny_checkpoint.LLAVA[name] for name in ("vision_config", "image_token_id"))
+    one = [token] * (vision["image_size"] // vision["patch_size"]) ** 2
+    ids = np.array([[7, 8, *one, 9, *one, 10, 11]])
+    shape = 2, 3, vision["image_size"], vision["image_size"]
+    images = np.random.default_rng(1).standard_normal(shape, np.float32)
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids), "pixel_values": images}
 
 
 def generate_settings(row: Row, beams: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_phrases as phrases
+from helpers import mutations_of_pictures as pictures
 from helpers import mutations_of_poses as poses
 from helpers import mutations_of_proposals as proposals
 from helpers import mutations_of_pyramids as pyramids
@@ -785,6 +786,22 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         proposals.repeated_borders,
         windows.shift_without_mask,
     ),
+    ("llava", "static", "vision_encoder"): (
+        pictures.last_vector_skipped,
+        pictures.patches_in_reverse,
+        pictures.linear_connector,
+        pictures.one_layer_earlier,
+        pictures.images_exchanged,
+    ),
+    ("llava", "static", "model"): (
+        pictures.features_one_place_later,
+        pictures.features_in_reverse,
+        pictures.each_row_from_the_first,
+        pictures.features_added,
+        pictures.another_image_token,
+        pictures.zeros_without_images,
+    ),
+    ("llava", "dynamic", "model"): (pictures.each_row_from_the_first,),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

@@ -11,6 +11,7 @@ from helpers.encoder_rows import BARTS, BERTS, TOWERS, WITHOUT_LIBRARY
 from helpers.row import (
     ANSWER,
     CLASSIFY,
+    CONVERSE,
     DEPTH,
     DESCRIBE,
     DETECT,
@@ -474,6 +475,20 @@ RESIDUAL = {"backbone_config": tiny_checkpoint.RESNET_MAPS}
 ONE_WIDTH = {"hidden_dim": 128, "pre_norm": True, "activation_function": "gelu", "decoder_layers": 3}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
+SIGLIP_AND_MISTRAL = {
+    "vision_config": {"model_type": "siglip_vision_model", "hidden_act": "gelu_pytorch_tanh"},
+    "text_config": {"model_type": "mistral", "sliding_window": 5},
+    "vision_feature_select_strategy": "full",
+    "vision_feature_layer": -1,
+    "projector_hidden_act": "relu",
+    "multimodal_projector_bias": False,
+}
+TIED_QWEN2 = {
+    "vision_config": {"image_size": 24},
+    "text_config": {"model_type": "qwen2", "num_hidden_layers": 3, **TIED},
+    "vision_feature_layer": 1,
+    "image_token_id": 7,
+}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
 
 BIASED = {"conv_bias": True, "num_conv_pos_embeddings": 5, "feat_extract_activation": "relu"}
@@ -703,6 +718,9 @@ OTHERS = [
     Row("grounding-dino", "GroundingDinoForObjectDetection", FIND, "five levels, boxes apart", FIVE_LEVELS),
     Row("clip", "CLIPModel", MATCH),
     Row("clip", "CLIPForImageClassification", LABEL, "5 labels", LABELS),
+    Row("llava", "LlavaForConditionalGeneration", CONVERSE),
+    Row("llava", "LlavaForConditionalGeneration", CONVERSE, "SigLIP, Mistral", SIGLIP_AND_MISTRAL),
+    Row("llava", "LlavaForConditionalGeneration", CONVERSE, "tied Qwen 2, one layer", TIED_QWEN2),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),
 ]
 

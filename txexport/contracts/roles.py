@@ -53,7 +53,7 @@ def file(role: str, dtype: str = "") -> str:
 
 def of_client(graphs: Iterable[str], client: str | None) -> list[str]:
     """The ecosystem's graphs that a client opens, if they are laid out for one."""
-    merged = DECODER_MERGED in graphs
+    merged = DECODER_MERGED in graphs and EMBED_TOKENS not in graphs  # where it has no others beside it
     steps = {WEB: {DECODER, DECODER_WITH_PAST}, TRITON: {DECODER_MERGED}, OPENVINO: {DECODER_MERGED}}
     left = steps.get(client or "", set()) if merged else set()
     return [role for role in graphs if role not in left]

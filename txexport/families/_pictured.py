@@ -71,6 +71,15 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "max_position_embeddings": 131072,
     },
 }
+# An image encoder where config.json describes none.
+CLIP_336 = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "image_size": 336,
+    "patch_size": 14,
+}
 MOST_LAYERS = 256  # of an image encoder
 TEXT, TOWER = "language_model.", "vision_tower."
 NAMING = Naming(
@@ -99,7 +108,7 @@ def decoder(config: Config, names: TensorNames, usual: str = "llama") -> tuple[M
 
 def tower(config: Config) -> SignalStackSpec:
     """The layers of vision_config up to those of vision_feature_layer, without a norm behind them."""
-    vision = config.table("vision_config")
+    vision = config.with_defaults(vision_config=CLIP_336).table("vision_config")
     model_type = vision.values.get("model_type", "clip_vision_model")
     family = _known(config, "vision_config", model_type, TOWERS)
     if family is siglip_vision_model:

@@ -296,15 +296,8 @@ def beam_case(prompts: GreedyCase, vocab_size: int) -> "GreedyCase | Skipped":
     beams = min(BEAMS, vocab_size**new_tokens)
     if beams == 1:
         return Skipped(name, "a vocabulary of one token makes no two beams")
-    return replace(
-        prompts,
-        name=name,
-        rows=prompts.rows[:2],
-        new_tokens=new_tokens,
-        beams=beams,
-        beam_search=True,
-        images=prompts.images and prompts.images[:2],
-    )
+    both = replace(prompts, name=name, rows=prompts.rows[:2], new_tokens=new_tokens, beams=beams)
+    return replace(both, beam_search=True, images=prompts.images and prompts.images[:2])
 
 
 def tokens_for_experts(stack: StackSpec) -> int:

@@ -26,15 +26,17 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
     rows, images = _rows(spec, random, RAGGED)
     lengths = np.array([len(row) for row in rows])
     one = np.ones((STEPS, len(rows)), np.int64)
-    whole = np.vstack([lengths - STEPS, one])
+    stepwise = np.vstack([lengths - STEPS, one])
     chunk = max(2, spec.connector.vectors // 2 + 1)
     chunks = _pieces(spec, RAGGED) if spec.mutual else _chunks(lengths, chunk)
     cases = [
-        DecoderCase("three rows of one, no and two images, then steps", rows, whole, images=images),
+        DecoderCase("three rows of one, no and two images, then steps", rows, stepwise, images=images),
         DecoderCase("three rows of images in chunks", rows, chunks, images=images),
     ]
     if left:
-        cases.append(DecoderCase("three rows of images, left padding", rows, whole, left=True, images=images))
+        cases.append(
+            DecoderCase("three rows of images, left padding", rows, stepwise, left=True, images=images)
+        )
     for name, layouts in (
         ("an image alone", ((IMAGE,),)),
         ("two images side by side", ((IMAGE, IMAGE, 1), (1, IMAGE, IMAGE))),
@@ -43,6 +45,8 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
         rows, images = _rows(spec, random, layouts)
         steps = np.array([[len(row) for row in rows]])
         cases.append(DecoderCase(name, rows, steps, images=images))
+    [row], _ = _rows(spec, random, ((IMAGE, 2),))
+    cases.append(DecoderCase("a token of images without an image", [row[-3:]], np.array([[3]])))
     for case in cases:
         longest = max(map(len, case.rows))
         if spec.decoder.limit is not None and longest > spec.decoder.limit:

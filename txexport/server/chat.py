@@ -42,8 +42,10 @@ FIELDS: dict[str, Schema] = {
 async def chat_completions(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
-    body = await read_json(request, FIELDS, limits.most_text)
-    served = find(request.app.state.served, body["model"])
+    every = request.app.state.served
+    images = any(one.model.bundle.image_token_id is not None for one in every.values())
+    body = await read_json(request, FIELDS, limits.max_body if images else limits.most_text)
+    served = find(every, body["model"])
     if served.generation is None or served.model.bundle.is_encoder_decoder:
         raise RefusedError(f"{served.name} does not chat; it is for {', '.join(served.methods)}")
     job = await work(request, _job_of, served, body, limits)
@@ -56,11 +58,9 @@ def _job_of(served: Served, body: Mapping[str, Any], limits: Limits) -> Generati
     """The job of a request. Raises RefusedError, and InputError for messages that the template rejects."""
     tools = body.get("tools") if body.get("tool_choice") != "none" else None
     reads_images = served.model.bundle.image_token_id is not None
-    conversation = Conversation(
-        [_plain(one, reads_images) for one in body["messages"]],
-        tools,
-        template_kwargs=body.get("chat_template_kwargs"),
-    )
+    messages = [_plain(one, reads_images) for one in body["messages"]]
+    _check_texts({**body, "messages": messages}, limits)
+    conversation = Conversation(messages, tools, template_kwargs=body.get("chat_template_kwargs"))
     inputs, media = chat_inputs(served.model.bundle, conversation)
     if body.get("top_logprobs") and not body.get("logprobs"):
         raise RefusedError("top_logprobs needs logprobs=true", param="top_logprobs")
@@ -69,6 +69,17 @@ def _job_of(served: Served, body: Mapping[str, Any], limits: Limits) -> Generati
     new_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
     job = job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
     return replace(job, request=replace(job.request, media=media))
+
+
+def _check_texts(body: Mapping[str, Any], limits: Limits) -> None:
+    """Raise RefusedError if a request without its images is larger than one without any may be."""
+    size = len(json.dumps(body, ensure_ascii=False, default=lambda image: None))
+    if size > limits.most_text:
+        raise RefusedError(
+            f"the request has {size:,} characters without its images, and this server reads "
+            f"{limits.most_text:,}; send fewer",
+            413,
+        )
 
 
 def _shape(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +108,7 @@ def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
-def _plain(message: Mapping[str, Any], reads_images: bool) -> dict[str, Any]:
+def _plain(message: Mapping[str, Any], reads_images: bool = False) -> dict[str, Any]:
     """A message as templates expect it: its content as text, the arguments of its calls as objects.
 
     OpenAI's clients send arguments as JSON text, which a template would write as a quoted string. Content

@@ -84,11 +84,13 @@ def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values
         graph.add_outputs(named(cache_names.present(layer), pair))
 
 
-def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, places: ir.Value) -> ir.Value:
-    """Positions (B,S) -> the vectors of new tokens (B,S,W), those of images among them."""
-    x = embedded(spec.decoder, graph, "decoder", inputs, places)
-    if names.IMAGE_FEATURES not in inputs:
-        return x
-    tokens = inputs[names.INPUT_IDS], inputs[names.IMAGE_FEATURES]
-    y: ir.Value = graph.call(spliced(spec.image_token_id), x, *tokens, name="spliced")
+def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, _positions: ir.Value) -> ir.Value:
+    """The vectors of new tokens (B,S,W), which have no positions, those of images among them."""
+    if names.INPUTS_EMBEDS in inputs:
+        return inputs[names.INPUTS_EMBEDS]
+    ids = inputs[names.INPUT_IDS]
+    x = embedded(spec.decoder, graph, "decoder", inputs, ids)
+    y: ir.Value = graph.call(
+        spliced(spec.image_token_id), x, ids, inputs[names.IMAGE_FEATURES], name="spliced"
+    )
     return y

@@ -19,7 +19,7 @@ from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.bundle_writing import write_float32
 from txexport.exporter.calibrating import matrices_of
 from txexport.exporter.calibration import Reading, check_reads, moments, sha256_of
-from txexport.spec import DualEncoderSpec, OpenVocabularySpec
+from txexport.spec import DualEncoderSpec, OpenVocabularySpec, VisionLanguageSpec
 from txexport.verification.references.originals import Twin
 
 TEXTS = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(6)] + ["yes", "no", "maybe"]
@@ -95,7 +95,8 @@ class Read:
             assert feeds[roles.DECODER][ENCODER_ATTENTION_MASK].all()
             twin.decode(tokens, feeds[roles.ENCODER][INPUT_IDS].tolist())
         elif self.resolved.spec.generates:
-            twin.decode(feeds[roles.MODEL][INPUT_IDS].tolist(), None)
+            [tokens] = [one[INPUT_IDS].tolist() for one in feeds.values() if INPUT_IDS in one]
+            twin.decode(tokens, None)
         elif roles.TEXT in feeds:
             text = {name: torch.from_numpy(array)[None] for name, array in feeds[roles.TEXT].items()}
             twin.model.texts(**text)
@@ -110,11 +111,11 @@ def test_every_product_s_inputs_are_found(what, checkpoint_of, tmp_path):
     read = Read(checkpoint_of(what), task, TEXTS, tmp_path / "float32")
     found, expected = read.found(), read.expected()
     assert found.keys() == expected.keys() != set()
-    towers = isinstance(read.resolved.spec, DualEncoderSpec | OpenVocabularySpec)
+    towers = isinstance(read.resolved.spec, DualEncoderSpec | OpenVocabularySpec | VisionLanguageSpec)
     reached = {
         name
         for name in read.keys
-        if not (towers and name.startswith(("vision", "audio", "objects", "descriptions")))
+        if not (towers and name.startswith(("vision", "connector", "audio", "objects", "descriptions")))
     }
     assert found.keys() == reached
     for name, (numbers, rows) in found.items():

@@ -114,8 +114,8 @@ class StaticCache:
     ) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
         feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
-        whole = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
-        logits = self.bound(whole | features_of(self.session, features))
+        tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
+        logits = self.bound(tensors | features_of(self.session, features))
         self.lengths = self.lengths + counts
         return logits[LOGITS].numpy()  # (B, L, V)
 

@@ -1,5 +1,6 @@
 """Images in prompts: the vectors of pixels, in the places of the tokens that stand for them."""
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,12 +10,13 @@ from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES
 from txexport.errors import InputError, counted
 from txexport.runtime.generation.media import Media, Medium, digest_of
-from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts
 
 MOST_IMAGES = 16  # whose vectors are kept
+CHANGES = threading.Lock()
 
 
 def vectors_of_image(bundle: LoadedBundle) -> int:
@@ -28,15 +30,10 @@ def check_reads_images(bundle: LoadedBundle) -> None:
     """Raise InputError for a bundle whose prompts have no images."""
     if bundle.image_token_id is None:
         raise InputError(f"images are given, and {bundle} reads text alone; leave them out")
-    if bundle.step is not None and IMAGE_FEATURES not in bundle.step.inputs:
-        raise InputError(
-            f"{bundle} has graphs for other clients alone, which txexport does not join; export it without "
-            "--only hub"
-        )
 
 
 def prompts_of(bundle: LoadedBundle) -> PicturePrompts:
-    """How images stand in a bundle's prompts. Raises InputError where they do not."""
+    """The form of images in a bundle's prompts. Raises InputError where there are none."""
     check_reads_images(bundle)
     assert bundle.image_token_id is not None
     return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle))
@@ -53,9 +50,13 @@ def tiles_of(bundle: LoadedBundle, images: PromptImages | None, prompts: Any) ->
 def read_media(
     bundle: LoadedBundle, rows: Sequence[Sequence[int] | np.ndarray], images: Sequence[Sequence[Tiles]]
 ) -> list[Media]:
-    """The media of prompts, of the images of each; none at all where no prompt has any."""
+    """The media of prompts, of the images of each; none at all where no prompt has any.
+
+    Raises InputError for a prompt that is too long, before any image is encoded.
+    """
     if not any(images):
         return []
+    check_length(max(map(len, rows)), bundle.max_length(bundle.reader))
     return [
         media_of(bundle, row, [tile for one in some for tile in one.values])
         for row, some in zip(rows, images, strict=True)
@@ -69,17 +70,17 @@ def media_of(
 
     Raises InputError unless the prompt has as many tokens for images as they have vectors.
     """
-    places, images = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*pixels]
+    indices, images = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*pixels]
     length = vectors_of_image(bundle)
-    if len(places) != length * len(images):
+    if len(indices) != length * len(images):
         raise InputError(
-            f"a prompt has {counted(len(places), 'token')} for images, expected {length * len(images)} for "
+            f"a prompt has {counted(len(indices), 'token')} for images, expected {length * len(images)} for "
             f"{counted(len(images), 'image')}"
         )
     media = []
     for number, image in enumerate(images):
-        digest, first = digest_of(image), int(places[number * length])
-        if places[(number + 1) * length - 1] != first + length - 1:
+        digest, first = digest_of(image), int(indices[number * length])
+        if indices[(number + 1) * length - 1] != first + length - 1:
             raise InputError(f"the {length} tokens for image {number + 1} of a prompt are not in one piece")
         media.append(Medium(first, length, digest, _features(bundle, image, digest)))
     return tuple(media)
@@ -88,9 +89,11 @@ def media_of(
 def _features(bundle: LoadedBundle, pixels: np.ndarray, digest: bytes) -> np.ndarray:
     """The vectors (N,W) of an image, which are kept for its next turns in a conversation."""
     known = bundle.image_features
-    if digest not in known:
-        result = bundle.sessions[roles.IMAGE_ENCODER].run({PIXEL_VALUES: pixels[None]})
-        while len(known) >= MOST_IMAGES:
-            known.pop(next(iter(known)), None)
-        known[digest] = result[IMAGE_FEATURES][0]
-    return known[digest]
+    vectors = known.get(digest)
+    if vectors is None:
+        [vectors] = bundle.sessions[roles.IMAGE_ENCODER].run({PIXEL_VALUES: pixels[None]})[IMAGE_FEATURES]
+        with CHANGES:  # requests of a server run side by side
+            while len(known) >= MOST_IMAGES:
+                del known[next(iter(known))]
+            known[digest] = vectors
+    return vectors

@@ -109,8 +109,8 @@ def tiles(image: "Image", size: Tiled, resample: int) -> tuple[list[np.ndarray],
     if max(rows, columns) == 1:
         return [np.asarray(image)], 0, 0
     pixels = np.asarray(image).reshape(rows, size.side, columns, size.side, 3).transpose(0, 2, 1, 3, 4)
-    whole = np.asarray(_resized(image, size.side, size.side, resample))
-    return [*pixels.reshape(-1, size.side, size.side, 3), whole], rows, columns
+    overview = np.asarray(_resized(image, size.side, size.side, resample))
+    return [*pixels.reshape(-1, size.side, size.side, 3), overview], rows, columns
 
 
 def on_canvas(image: "Image", size: Canvas, resample: int) -> list[np.ndarray]:

@@ -9,14 +9,14 @@ BORDER, WHOLE = "<fake_token_around_image>", "<global-img>"
 
 def of_tiles(vectors: str, tiles: Tiles) -> str:
     """Idefics3's text for an image: the tokens of each tile's `vectors`, its row and column before them."""
-    whole = f"{BORDER}{WHOLE}{vectors}{BORDER}"
+    overview = f"{BORDER}{WHOLE}{vectors}{BORDER}"
     if not tiles.rows:
-        return whole
+        return overview
     lines = [
         "".join(f"{BORDER}<row_{row}_col_{column}>{vectors}" for column in range(1, tiles.columns + 1))
         for row in range(1, tiles.rows + 1)
     ]
-    return "".join(f"{line}\n" for line in lines) + f"\n{whole}"
+    return "".join(f"{line}\n" for line in lines) + f"\n{overview}"
 
 
 def of_canvas(vectors: str, tiles: Tiles) -> str:

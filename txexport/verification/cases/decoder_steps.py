@@ -218,7 +218,8 @@ class EmbeddedSteps(DynamicSteps):
         ids, vectors = feeds.pop(INPUT_IDS), feeds.pop(IMAGE_FEATURES)
         self.embedded = self.runner.run(roles.EMBED_TOKENS, **{INPUT_IDS: ids})[INPUTS_EMBEDS]
         embeds = self.embedded.copy()
-        embeds[ids == self.runner.bundle.image_token_id] = vectors
+        if self.features is not None:
+            embeds[ids == self.runner.bundle.image_token_id] = vectors
         return super().advance(feeds | {INPUTS_EMBEDS: embeds})
 
     def embeds(self, row: int) -> dict[str, np.ndarray]:

@@ -26,9 +26,10 @@ def run_pictures(
     feeds = _by_prompt(case.images, counts) if masked else {PIXEL_VALUES: np.concatenate([*case.images])}
     result = runner.run(roles.IMAGE_ENCODER, **feeds)[IMAGE_FEATURES]  # (I, N, W)
     rows = np.split(result, np.cumsum(counts)[:-1])
-    for found, truth in zip(rows, expected, strict=True):
-        if len(found):
-            pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append((found, truth[IMAGE_FEATURES]))
+    for vectors, truth in zip(rows, expected, strict=True):
+        if len(vectors):
+            both = vectors, truth[IMAGE_FEATURES]
+            pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append(both)
     return [row.reshape(-1, row.shape[2]) for row in rows]
 
 

@@ -63,6 +63,7 @@ QUICK = frozenset(
         "two images, a point and a box each",
         "two images, points and a mask each",
         "three rows of images in chunks",
+        "a token of images without an image",
         "greedy, images",
     }
 )

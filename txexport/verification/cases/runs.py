@@ -220,9 +220,9 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
                     part = truth[LOGITS][done : done + len(logits)]
                     pairs.setdefault((steps.ran, LOGITS), []).append((logits, part))
             for row, truth in enumerate(expected):
-                for name, found in steps.embeds(row).items() if counts[row] else ():
+                for name, embeds in steps.embeds(row).items() if counts[row] else ():
                     part = truth[name][taken[row] : taken[row] + counts[row]]
-                    pairs.setdefault((roles.EMBED_TOKENS, name), []).append((found, part))
+                    pairs.setdefault((roles.EMBED_TOKENS, name), []).append((embeds, part))
                 for name, found in steps.layers(row).items() if counts[row] else ():
                     part = layers.of_step(name, truth, taken[row], found, steps.filled(row))
                     pairs.setdefault((steps.ran, name), []).append((found, part))

@@ -14,7 +14,7 @@ import numpy as np
 from txexport.bundle import read_json
 from txexport.bundle.manifest import Graphs, Manifest
 from txexport.contracts import Port, roles
-from txexport.contracts.names import ATTENTION_MASK, INPUT_BOXES, INPUT_IDS, LOGITS
+from txexport.contracts.names import ATTENTION_MASK, INPUT_BOXES, INPUT_IDS, LOGITS, PIXEL_VALUES
 from txexport.errors import InputError, UnsupportedError
 from txexport.parts.cases import DecoderCase, GreedyCase, PromptCase, Sources
 from txexport.parts.part import SignalCase
@@ -187,6 +187,7 @@ def _decoded(
     masked = encoder is not None and ATTENTION_MASK in [port.name for port in encoder.inputs]
     # Alone too are sounds of several lengths, but where the reference reads them as one batch.
     single = alone or (masked and case.batch is None and not _tokens(case.sources))
+    single = single or case.images is not None  # so that each row has images, or none
     batches = [[i] for i in range(len(case.rows))] if single else [[*range(len(case.rows))]]
     for batch in batches:
         rows = [case.rows[i] for i in batch]
@@ -194,6 +195,8 @@ def _decoded(
         inputs = _inputs(rows, sources, alone) if case.batch is None else _padded(rows, case.batch)
         if masked and single and sources and isinstance(sources[0], np.ndarray):
             inputs[ATTENTION_MASK] = np.ones((1, len(sources[0])), np.int64)
+        if case.images is not None and len(case.images[batch[0]]):
+            inputs[PIXEL_VALUES] = case.images[batch[0]]
         logits = forward(inputs)[LOGITS]
         for found, row, i in zip(logits, rows, batch, strict=True):
             expected = reference.decode(row, source_of(case, i))[LOGITS]

@@ -24,11 +24,14 @@ def kinds(input_ids: Tensor, spec: ModelSpec) -> dict[str, Tensor]:
     return {TOKEN_TYPE_IDS: (input_ids == spec.image_token_id).long()}
 
 
-def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor]) -> Arrays:
-    """The vectors of tokens (S,W), and those (I,N,W) that stand for images, if there are any."""
+def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **arguments: bool) -> Arrays:
+    """The vectors of tokens (S,W), and those (I,N,W) that stand for images, if there are any.
+
+    `arguments` are further ones of the original's image encoder.
+    """
     result = {INPUTS_EMBEDS: model.get_input_embeddings()(input_ids)[0].numpy()}
     if images:
-        vectors = torch.cat([*model.get_image_features(**images).pooler_output])  # (I*N, W)
+        vectors = torch.cat([*model.get_image_features(**images, **arguments).pooler_output])  # (I*N, W)
         pixels = images[PIXEL_VALUES]
         result[IMAGE_FEATURES] = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1)).numpy()
     return result

@@ -84,17 +84,14 @@ class Transformers:
         self.alignment = spec.alignment
         self.arguments: dict[str, bool] = dict(self.layer_outputs)
         if isinstance(checkpoint, Resized) and checkpoint.interpolated:
-            checkpoint, self.arguments = (
-                checkpoint.whole,
-                self.layer_outputs | {"interpolate_pos_encoding": True},
-            )
+            self.arguments = self.layer_outputs | {"interpolate_pos_encoding": True}
+            checkpoint = checkpoint.whole
         language: dict[str, Any] = {}
         if isinstance(checkpoint, InLanguage) and _loads(checkpoint):
             language = {"target_lang": checkpoint.language, "ignore_mismatched_sizes": True}
             checkpoint = checkpoint.base
-        config = _plain_config(
-            checkpoint, resolved, "eager" if ATTENTIONS in outputs or self.alignment else None
-        )
+        attention = "eager" if ATTENTIONS in outputs or self.alignment else None
+        config = _plain_config(checkpoint, resolved, attention)
         family = families.module(resolved.model_type)
         respelt = resolved.translated is not None or resolved.spelt_out is not None
         renamed = getattr(family, "LIBRARY_NAMES", {}) if respelt else {}
@@ -166,10 +163,12 @@ class Transformers:
             cached = {} if CACHES in self.lacks else self._empty_cache()
             images = by_prompt(source_tensors(source), self.spec)
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images | kinds(ids, self.spec)
-            outputs = self.model(**inputs, **cached, **self.layer_outputs)
+            named = self.arguments if images else self.layer_outputs
+            outputs = self.model(**inputs, **cached, **named)
             caches = _cache(transformers_loading.cache_of(outputs)) if cached else {}
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
-            vectors = pictured(self.model, ids, images) if isinstance(self.spec, VisionLanguageSpec) else {}
+            reads_images = isinstance(self.spec, VisionLanguageSpec)
+            vectors = pictured(self.model, ids, images, **named) if reads_images else {}
             rows = _rows(outputs, self.layer_outputs)
             return {LOGITS: outputs.logits[0].numpy(), **past, **rows, **vectors}
         encoder_inputs, arguments = source_tensors(source), dict(self.layer_outputs)
