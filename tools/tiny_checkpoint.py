@@ -490,6 +490,16 @@ RT_DETR = {
     "decoder_n_points": 3,
     "num_queries": 7,
 }
+DEFORMABLE_DETR = DETR | {
+    "backbone_config": DETR["backbone_config"] | {"out_features": ["stage2", "stage3"]},
+    "d_model": 64,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 8,
+    "encoder_n_points": 3,
+    "decoder_n_points": 2,
+    "num_feature_levels": 4,
+    "two_stage_num_proposals": 7,
+}
 GROUNDING_DINO = {
     "backbone_config": {
         "model_type": "swin",
@@ -733,6 +743,7 @@ FAMILIES = {
     "mask2former": ("Mask2FormerForUniversalSegmentation", MASK2FORMER),
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
+    "deformable_detr": ("DeformableDetrForObjectDetection", DEFORMABLE_DETR),
     "rt_detr": ("RTDetrForObjectDetection", RT_DETR),
     "rt_detr_v2": (
         "RTDetrV2ForObjectDetection",

@@ -9,6 +9,7 @@ from txexport.spec import (
     AttentionSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
+    DeformableStackSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -42,7 +43,7 @@ def outline(spec: StackSpec) -> str:
     """Sizes, positions, norms and windows; " / " separates values that differ from layer to layer."""
     if isinstance(spec, MapStackSpec):
         return ", ".join(input_of(spec).summary(spec))
-    if isinstance(spec, QueryStackSpec | ProposalStackSpec):
+    if isinstance(spec, QueryStackSpec | ProposalStackSpec | DeformableStackSpec):
         return ", ".join(_of_queries(spec))
     blocks = spec.blocks
     parts = [
@@ -58,11 +59,15 @@ def outline(spec: StackSpec) -> str:
     return ", ".join(parts)
 
 
-def _of_queries(spec: QueryStackSpec | ProposalStackSpec) -> list[str]:
+def _of_queries(spec: QueryStackSpec | ProposalStackSpec | DeformableStackSpec) -> list[str]:
     """Layers over places and over queries, and the image that they read."""
     queries, texts, deformable = f"{spec.queries:,} queries", [], []
     if isinstance(spec, QueryStackSpec):
         cells = objects = spec.block
+    elif isinstance(spec, DeformableStackSpec):
+        cells = objects = spec.block
+        points = f"{spec.cell_points} and {spec.object_points} points in each of {spec.levels} maps"
+        deformable = [f"deformable attention to {points}"]
     else:
         cells, objects = spec.cell_block, spec.object_block
         points = f"{spec.attention.points} points in each of {spec.attention.levels} maps"

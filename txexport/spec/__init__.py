@@ -10,6 +10,7 @@ from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
+from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
@@ -49,7 +50,7 @@ from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionS
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.map_neck import MapNeckSpec
-from txexport.spec.map_stack import MapStackSpec, ResNetMapsSpec
+from txexport.spec.map_stack import MapStackSpec, MaskedMapsSpec, ResNetMapsSpec
 from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
@@ -132,6 +133,7 @@ __all__ = [
     "DecoderSpec",
     "DeformableAttentionSpec",
     "DeformablePyramidSpec",
+    "DeformableStackSpec",
     "DepthSpec",
     "DisentangledAttentionSpec",
     "DualEncoderSpec",
@@ -165,6 +167,7 @@ __all__ = [
     "MaskDecoderSpec",
     "MaskPromptSpec",
     "MaskedAttentionSpec",
+    "MaskedMapsSpec",
     "MaskedQueriesSpec",
     "MasksSpec",
     "MediaStackSpec",

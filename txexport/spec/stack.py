@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from txexport.errors import SpecError
 from txexport.spec.attention import AttentionSpec
+from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.layer import BlockSpec
@@ -142,5 +143,12 @@ class TextStackSpec:
 
 
 # Stacks over an image or a sound.
-MediaStackSpec = SignalStackSpec | StagedStackSpec | QueryStackSpec | ProposalStackSpec | MapStackSpec
+MediaStackSpec = (
+    SignalStackSpec
+    | StagedStackSpec
+    | QueryStackSpec
+    | ProposalStackSpec
+    | DeformableStackSpec
+    | MapStackSpec
+)
 StackSpec = TextStackSpec | MediaStackSpec

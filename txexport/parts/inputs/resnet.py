@@ -26,11 +26,7 @@ class ResNet:
 
     def ports(self, stack: QueryStackSpec, rows: Shape) -> tuple[Port, ...]:
         """pixel_values and pixel_mask, which need not have the same height and width."""
-        channels = stack.embedding.channels
-        return (
-            floats(names.PIXEL_VALUES, rows[0], channels, names.HEIGHT, names.WIDTH),
-            ints(names.PIXEL_MASK, rows[0], names.MASK_HEIGHT, names.MASK_WIDTH),
-        )
+        return masked_ports(stack.embedding.channels, rows)
 
     def length(self, embedding: ResNetSpec, tokens: int | str) -> int | str:
         """One vector for each query."""
@@ -96,24 +92,36 @@ class ResNet:
 
     def cases(self, stack: QueryStackSpec, vectors: int) -> Iterator[SignalCase]:
         """Batches of images of several sizes, with padding at the bottom and on the right, and without."""
-        random, stride = np.random.default_rng(0), stack.embedding.stride
-        channels = stack.embedding.channels
+        return masked_cases(stack.embedding.channels, stack.embedding.stride)
 
-        def case(name: str, rows: int, height: int, width: int, *real: tuple[int, int]) -> SignalCase:
-            pixels = random.standard_normal((rows, channels, height, width), np.float32)
-            mask = np.ones((rows, height, width), np.int64)
-            for row, (high, wide) in enumerate(real):
-                mask[row, high:], mask[row, :, wide:] = 0, 0
-            return SignalCase(name, pixels * mask[:, None].astype(np.float32), mask)
 
-        yield case("one", 1, 2 * stride, 3 * stride)
-        yield case("one of odd sides", 1, 2 * stride + 1, stride + 7)
-        ragged = [(3 * stride, 2 * stride), (2 * stride - 3, 4 * stride), (stride + 1, stride + 9)]
-        yield case("three of several sizes", 3, 3 * stride, 4 * stride, *ragged)
-        small = case("two, with a mask of another size", 2, 3 * stride, 5 * stride)
-        yield SignalCase(small.name, small.signals, np.ones((2, 64, 64), np.int64))
-        sides = [(stride * (1 + row % 3), stride * (1 + row % 2)) for row in range(MOST)]
-        yield case("nine of several sizes", MOST, 3 * stride, 2 * stride, *sides)
+def masked_ports(channels: int, rows: Shape) -> tuple[Port, ...]:
+    """pixel_values and pixel_mask, which need not have the same height and width."""
+    return (
+        floats(names.PIXEL_VALUES, rows[0], channels, names.HEIGHT, names.WIDTH),
+        ints(names.PIXEL_MASK, rows[0], names.MASK_HEIGHT, names.MASK_WIDTH),
+    )
+
+
+def masked_cases(channels: int, stride: int) -> Iterator[SignalCase]:
+    """Batches of images of several sizes, with padding at the bottom and on the right, and without."""
+    random = np.random.default_rng(0)
+
+    def case(name: str, rows: int, height: int, width: int, *real: tuple[int, int]) -> SignalCase:
+        pixels = random.standard_normal((rows, channels, height, width), np.float32)
+        mask = np.ones((rows, height, width), np.int64)
+        for row, (high, wide) in enumerate(real):
+            mask[row, high:], mask[row, :, wide:] = 0, 0
+        return SignalCase(name, pixels * mask[:, None].astype(np.float32), mask)
+
+    yield case("one", 1, 2 * stride, 3 * stride)
+    yield case("one of odd sides", 1, 2 * stride + 1, stride + 7)
+    ragged = [(3 * stride, 2 * stride), (2 * stride - 3, 4 * stride), (stride + 1, stride + 9)]
+    yield case("three of several sizes", 3, 3 * stride, 4 * stride, *ragged)
+    small = case("two, with a mask of another size", 2, 3 * stride, 5 * stride)
+    yield SignalCase(small.name, small.signals, np.ones((2, 64, 64), np.int64))
+    sides = [(stride * (1 + row % 3), stride * (1 + row % 2)) for row in range(MOST)]
+    yield case("nine of several sizes", MOST, 3 * stride, 2 * stride, *sides)
 
 
 def layers(embedding: ResNetSpec) -> list[tuple[int, int, int]]:

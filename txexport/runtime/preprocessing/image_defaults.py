@@ -145,6 +145,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "YolosImageProcessor": PLAIN | YOLOS,
     "DetrImageProcessor": PLAIN | YOLOS,
     "GroundingDinoImageProcessor": PLAIN | YOLOS,
+    "DeformableDetrImageProcessor": PLAIN | YOLOS,
     "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
     "MaskFormerImageProcessor": PLAIN | MASKFORMER,
@@ -164,6 +165,7 @@ BOUNDED = {
     "YolosImageProcessor": Rounding(16, narrow=False),
     "DetrImageProcessor": Rounding(),
     "GroundingDinoImageProcessor": Rounding(),
+    "DeformableDetrImageProcessor": Rounding(),
     "RTDetrImageProcessor": Rounding(),
     "MaskFormerImageProcessor": Rounding(up=True),
     "Mask2FormerImageProcessor": Rounding(up=True),
@@ -173,6 +175,8 @@ PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
+# Processors that keep this number of pairs of an object and a label; others as many as queries.
+MOST_PAIRS = {"DeformableDetrImageProcessor": 100}
 PATCHED = {"Siglip2ImageProcessor"}  # processors that cut images into patches
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
@@ -184,6 +188,7 @@ WITHOUT_CROP = {
     "YolosImageProcessor",
     "DetrImageProcessor",
     "GroundingDinoImageProcessor",
+    "DeformableDetrImageProcessor",
     "RTDetrImageProcessor",
     "SegformerImageProcessor",
     "Owlv2ImageProcessor",
@@ -208,6 +213,7 @@ BY_MODEL = {
     "detr": "DetrImageProcessor",
     "table-transformer": "DetrImageProcessor",
     "grounding-dino": "GroundingDinoImageProcessor",
+    "deformable_detr": "DeformableDetrImageProcessor",
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",
     "maskformer": "MaskFormerImageProcessor",
