@@ -743,6 +743,7 @@ FAMILIES = {
     "mask2former": ("Mask2FormerForUniversalSegmentation", MASK2FORMER),
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
+    "conditional_detr": ("ConditionalDetrForObjectDetection", DETR),
     "deformable_detr": ("DeformableDetrForObjectDetection", DEFORMABLE_DETR),
     "rt_detr": ("RTDetrForObjectDetection", RT_DETR),
     "rt_detr_v2": (
@@ -778,9 +779,9 @@ FAMILIES = {
 # T5's attention does not scale its scores, and Gemma multiplies by 1 + weight in its norms: wide weights
 # would amplify float32's rounding errors in both.
 # Batch norms keep the small numbers of narrow convolutions small: with weights as others have, what the maps
-# of RT-DETR tell one another would be lost in rounding.
+# of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
-WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2")
+WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
 NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "nemotron")
 
 

@@ -44,6 +44,7 @@ SIZES = {name: tiny_checkpoint.DETR_MASKS[name] for name in ("d_model", "encoder
 MODEL_TYPES = {
     "DetrForObjectDetection": "detr",
     "DetrForSegmentation": "detr",
+    "ConditionalDetrForObjectDetection": "conditional_detr",
     "DeformableDetrForObjectDetection": "deformable_detr",
 }
 

@@ -729,6 +729,18 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         points.offsets_from_corners,
         proposals.aligned_corners,
     ),
+    ("conditional_detr", None, "model"): (
+        points.scale_of_contents,
+        points.sines_without_factors,
+        points.columns_first,
+        points.contents_without_positions,
+        points.keys_without_positions,
+        proposals.boxes_without_reference,
+        queries.ignore_padding,
+        queries.padding_is_counted,
+        queries.counted_from_zero,
+        queries.linear_residual,
+    ),
     ("segformer", None, "model"): (
         segments.keys_one_vector_earlier,
         segments.unscaled_scores,

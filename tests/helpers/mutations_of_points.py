@@ -1,7 +1,9 @@
 """Mutations of queries that read points of maps: their centres, halves, sides, levels and ranks."""
 
 from helpers.graph_edits import (
+    attribute,
     become,
+    constant,
     constant_value,
     function,
     named,
@@ -88,6 +90,38 @@ def offsets_from_corners(model):
     centre, extent = [one for one in body.node if one.op_type == "Slice"][:2]
     moved = next(one for one in body.node if one.op_type == "Add" and centre.output[0] in one.input)
     moved.input[list(moved.input).index(centre.output[0])] = extent.output[0]
+
+
+def scale_of_contents(model):
+    """Scores of contents and positions with the scale of contents alone."""
+    body = _starting(model, "conditional_attention")
+    mixed = next(one for one in body.node if one.op_type == "own_mix")
+    set_attribute(mixed, "scale", attribute(mixed, "scale") * 2**0.5)
+
+
+def sines_without_factors(model):
+    """Sines of points that queries do not scale."""
+    scaled = node(_starting(model, "scaled_sines"), "Mul")
+    become(scaled, "Identity", scaled.input[0])
+
+
+def columns_first(model):
+    """Sines of points with columns before rows."""
+    set_constant(constant(_starting(model, "point_sines"), [1, 0]), [0, 1])
+
+
+def contents_without_positions(model):
+    """Contents of the first layer's attention to the map without positions."""
+    every = [one for one in model.functions if one.name.startswith("conditional_attention")]
+    body = next(one for one in every if any(part.op_type == "Add" for part in one.node))
+    for added in [one for one in body.node if one.op_type == "Add"]:
+        become(added, "Identity", added.input[0])
+
+
+def keys_without_positions(model):
+    """Attention of queries to one another whose keys have no positions."""
+    added = node(_starting(model, "mutual_attention"), "Add", 1)
+    become(added, "Identity", added.input[0])
 
 
 def boxes_at_corners(model):

@@ -697,6 +697,8 @@ OTHERS = [
     Row("detr", "DetrForSegmentation", SEGMENT, "4 stages", tiny_checkpoint.DETR_MASKS),
     Row("detr", "DetrForSegmentation", SEGMENT, "basic layers", BASIC_MASKS),
     Row("table-transformer", "TableTransformerForObjectDetection", DETECT),
+    Row("conditional_detr", "ConditionalDetrForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("conditional_detr", "ConditionalDetrForObjectDetection", DETECT, "basic layers", BASIC),
     Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "5 labels", LABELS),
     Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "refined", {"with_box_refine": True}),
     Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "proposed boxes", PROPOSED_BOXES),

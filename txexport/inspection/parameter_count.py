@@ -109,7 +109,7 @@ def component(spec: ModelSpec, name: str) -> str:
         return "norms" if "norm" in rest else "convolution"
     if part in ("proposals", "boxes"):
         return "norms" if rest[0].endswith("norm") else "head"
-    if part in ("queries", "query_position", "level_embed"):
+    if part in ("queries", "query_position", "query_scale", "level_embed"):
         return "embedding"
     if part in ("final_norm", "norms", "map_norms", "layers_norm", "query_norm"):
         return "norms"

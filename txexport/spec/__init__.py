@@ -6,6 +6,7 @@ independent of checkpoints, weights and graphs.
 
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
+from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
@@ -123,6 +124,7 @@ __all__ = [
     "BoxesSpec",
     "Cache",
     "ClassReadout",
+    "ConditionalStackSpec",
     "ConvNextSpec",
     "ConvolutionModuleSpec",
     "ConvolutionNorm",

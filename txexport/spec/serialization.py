@@ -29,6 +29,7 @@ TYPES: dict[str, type] = {
     "staged": specs.StagedStackSpec,
     "queries": specs.QueryStackSpec,
     "proposals": specs.ProposalStackSpec,
+    "conditional": specs.ConditionalStackSpec,
     "deformable": specs.DeformableStackSpec,
     "maps": specs.MapStackSpec,
     "tokens": specs.EmbeddingSpec,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from txexport.errors import SpecError
 from txexport.spec.attention import AttentionSpec
+from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
@@ -149,6 +150,7 @@ MediaStackSpec = (
     | QueryStackSpec
     | ProposalStackSpec
     | DeformableStackSpec
+    | ConditionalStackSpec
     | MapStackSpec
 )
 StackSpec = TextStackSpec | MediaStackSpec

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
+    ConditionalStackSpec,
     DeformableStackSpec,
     MapStackSpec,
     ModelSpec,
@@ -16,6 +17,7 @@ from txexport.spec import (
     StagedStackSpec,
     TextStackSpec,
 )
+from txmodels.conditional_stack import ConditionalEncoder
 from txmodels.decoder_stack import KeyValues
 from txmodels.deformable_stack import DeformableEncoder
 from txmodels.encoder_stack import Encoder, SignalEncoder
@@ -36,13 +38,22 @@ def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name:
 def encoder(
     spec: StackSpec, weighted: bool
 ) -> (
-    Encoder | SignalEncoder | StagedEncoder | QueryEncoder | ProposalEncoder | DeformableEncoder | MapEncoder
+    Encoder
+    | SignalEncoder
+    | StagedEncoder
+    | QueryEncoder
+    | ProposalEncoder
+    | DeformableEncoder
+    | ConditionalEncoder
+    | MapEncoder
 ):
     """The module of a stack that reads its whole input at once."""
     if isinstance(spec, ProposalStackSpec):
         return ProposalEncoder(spec)
     if isinstance(spec, DeformableStackSpec):
         return DeformableEncoder(spec)
+    if isinstance(spec, ConditionalStackSpec):
+        return ConditionalEncoder(spec)
     if isinstance(spec, MapStackSpec):
         return MapEncoder(spec)
     if isinstance(spec, QueryStackSpec):

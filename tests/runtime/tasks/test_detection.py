@@ -49,12 +49,14 @@ KINDS = {
     "yolos": ("YolosForObjectDetection", transformers.YolosImageProcessorPil),
     "detr": ("DetrForObjectDetection", transformers.DetrImageProcessorPil),
     "table-transformer": ("TableTransformerForObjectDetection", transformers.DetrImageProcessorPil),
+    "conditional_detr": ("ConditionalDetrForObjectDetection", transformers.ConditionalDetrImageProcessorPil),
     "deformable_detr": ("DeformableDetrForObjectDetection", transformers.DeformableDetrImageProcessorPil),
     "rt_detr": ("RTDetrForObjectDetection", transformers.RTDetrImageProcessorPil),
     "rt_detr_v2": ("RTDetrV2ForObjectDetection", transformers.RTDetrImageProcessorPil),
 }
 
-MORE = {"deformable_detr": {"num_queries": 30}}  # more pairs of a query and a label than the original keeps
+# With more pairs of a query and a label than the original keeps.
+MORE = {"deformable_detr": {"num_queries": 30}}
 
 
 @pytest.fixture(scope="module", params=KINDS)

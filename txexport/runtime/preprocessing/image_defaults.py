@@ -146,6 +146,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "DetrImageProcessor": PLAIN | YOLOS,
     "GroundingDinoImageProcessor": PLAIN | YOLOS,
     "DeformableDetrImageProcessor": PLAIN | YOLOS,
+    "ConditionalDetrImageProcessor": PLAIN | YOLOS,
     "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
     "MaskFormerImageProcessor": PLAIN | MASKFORMER,
@@ -166,6 +167,7 @@ BOUNDED = {
     "DetrImageProcessor": Rounding(),
     "GroundingDinoImageProcessor": Rounding(),
     "DeformableDetrImageProcessor": Rounding(),
+    "ConditionalDetrImageProcessor": Rounding(),
     "RTDetrImageProcessor": Rounding(),
     "MaskFormerImageProcessor": Rounding(up=True),
     "Mask2FormerImageProcessor": Rounding(up=True),
@@ -176,7 +178,7 @@ BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out an
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
 # Processors that keep this number of pairs of an object and a label; others as many as queries.
-MOST_PAIRS = {"DeformableDetrImageProcessor": 100}
+MOST_PAIRS = {"DeformableDetrImageProcessor": 100, "ConditionalDetrImageProcessor": 100}
 PATCHED = {"Siglip2ImageProcessor"}  # processors that cut images into patches
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
@@ -189,6 +191,7 @@ WITHOUT_CROP = {
     "DetrImageProcessor",
     "GroundingDinoImageProcessor",
     "DeformableDetrImageProcessor",
+    "ConditionalDetrImageProcessor",
     "RTDetrImageProcessor",
     "SegformerImageProcessor",
     "Owlv2ImageProcessor",
@@ -214,6 +217,7 @@ BY_MODEL = {
     "table-transformer": "DetrImageProcessor",
     "grounding-dino": "GroundingDinoImageProcessor",
     "deformable_detr": "DeformableDetrImageProcessor",
+    "conditional_detr": "ConditionalDetrImageProcessor",
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",
     "maskformer": "MaskFormerImageProcessor",
