@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from txexport.spec.convnext import ConvNextSpec
 from txexport.errors import SpecError
+from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.resnet import ResNetSpec
