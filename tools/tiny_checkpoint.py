@@ -490,6 +490,16 @@ RT_DETR = {
     "decoder_n_points": 3,
     "num_queries": 7,
 }
+DEFORMABLE_DETR = DETR | {
+    "backbone_config": DETR["backbone_config"] | {"out_features": ["stage2", "stage3"]},
+    "d_model": 64,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 8,
+    "encoder_n_points": 3,
+    "decoder_n_points": 2,
+    "num_feature_levels": 4,
+    "two_stage_num_proposals": 7,
+}
 GROUNDING_DINO = {
     "backbone_config": {
         "model_type": "swin",
@@ -739,6 +749,8 @@ FAMILIES = {
     "mask2former": ("Mask2FormerForUniversalSegmentation", MASK2FORMER),
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
+    "conditional_detr": ("ConditionalDetrForObjectDetection", DETR),
+    "deformable_detr": ("DeformableDetrForObjectDetection", DEFORMABLE_DETR),
     "rt_detr": ("RTDetrForObjectDetection", RT_DETR),
     "rt_detr_v2": (
         "RTDetrV2ForObjectDetection",
@@ -774,9 +786,9 @@ FAMILIES = {
 # T5's attention does not scale its scores, and Gemma multiplies by 1 + weight in its norms: wide weights
 # would amplify float32's rounding errors in both.
 # Batch norms keep the small numbers of narrow convolutions small: with weights as others have, what the maps
-# of RT-DETR tell one another would be lost in rounding.
+# of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
-WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2")
+WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
 NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "nemotron")
 
 

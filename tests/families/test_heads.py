@@ -24,6 +24,8 @@ UNREAD = {
     ("plbart", "text-classification"): WRAPPED,
     ("detr", "feature-extraction"): "queries, which are no result of a task",
     ("table-transformer", "feature-extraction"): "queries, which are no result of a task",
+    ("conditional_detr", "feature-extraction"): "queries, which are no result of a task",
+    ("deformable_detr", "feature-extraction"): "queries, which are no result of a task",
     ("rt_detr", "feature-extraction"): "queries, which are no result of a task",
     ("rt_detr_v2", "feature-extraction"): "queries, which are no result of a task",
     ("dpt", "feature-extraction"): "vectors for maps, which no task gives",

@@ -427,6 +427,12 @@ BASIC_LEVELS = {
     "backbone_config": tiny_checkpoint.RT_DETR["backbone_config"] | {"layer_type": "basic"},
     "hidden_expansion": 1.0,
 }
+LAST_MAP = {
+    "num_feature_levels": 1,
+    "backbone_config": tiny_checkpoint.DETR["backbone_config"],
+    "activation_function": "gelu",
+}
+PROPOSED_BOXES = {"with_box_refine": True, "two_stage": True, "num_feature_levels": 3}
 FIVE_LEVELS = {
     "d_model": 128,
     "num_feature_levels": 5,
@@ -706,6 +712,12 @@ OTHERS = [
     Row("detr", "DetrForSegmentation", SEGMENT, "4 stages", tiny_checkpoint.DETR_MASKS),
     Row("detr", "DetrForSegmentation", SEGMENT, "basic layers", BASIC_MASKS),
     Row("table-transformer", "TableTransformerForObjectDetection", DETECT),
+    Row("conditional_detr", "ConditionalDetrForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("conditional_detr", "ConditionalDetrForObjectDetection", DETECT, "basic layers", BASIC),
+    Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "refined", {"with_box_refine": True}),
+    Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "proposed boxes", PROPOSED_BOXES),
+    Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "the last map", LAST_MAP),
     Row("rt_detr", "RTDetrForObjectDetection", DETECT, "5 labels", LABELS),
     Row("rt_detr", "RTDetrForObjectDetection", DETECT, "basic layers", BASIC_LEVELS),
     Row("rt_detr_v2", "RTDetrV2ForObjectDetection", DETECT),

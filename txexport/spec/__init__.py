@@ -6,11 +6,13 @@ independent of checkpoints, weights and graphs.
 
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
+from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.connector import ConnectorSpec
 from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
+from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
@@ -50,7 +52,7 @@ from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionS
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.map_neck import MapNeckSpec
-from txexport.spec.map_stack import MapStackSpec, ResNetMapsSpec
+from txexport.spec.map_stack import MapStackSpec, MaskedMapsSpec, ResNetMapsSpec
 from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
@@ -124,6 +126,7 @@ __all__ = [
     "BoxesSpec",
     "Cache",
     "ClassReadout",
+    "ConditionalStackSpec",
     "ConnectorSpec",
     "ConvNextSpec",
     "ConvolutionModuleSpec",
@@ -135,6 +138,7 @@ __all__ = [
     "DecoderSpec",
     "DeformableAttentionSpec",
     "DeformablePyramidSpec",
+    "DeformableStackSpec",
     "DepthSpec",
     "DisentangledAttentionSpec",
     "DualEncoderSpec",
@@ -168,6 +172,7 @@ __all__ = [
     "MaskDecoderSpec",
     "MaskPromptSpec",
     "MaskedAttentionSpec",
+    "MaskedMapsSpec",
     "MaskedQueriesSpec",
     "MasksSpec",
     "MediaStackSpec",

@@ -29,6 +29,7 @@ SOUNDS_AND_IMAGES += "swin", "swinv2", "yolos", "depth_anything", "dpt", "segfor
 SOUNDS_AND_IMAGES += "resnet", "convnext", "convnextv2", "hiera", "upernet"
 SOUNDS_AND_IMAGES += "mask2former", "sam2", "sam2_video", "glpn", "vit_msn", "ijepa", "vit_mae", "vitpose"
 SOUNDS_AND_IMAGES += "detr", "table-transformer", "rt_detr", "rt_detr_v2", "beit", "data2vec-vision"
+SOUNDS_AND_IMAGES += "deformable_detr", "conditional_detr"
 SOUNDS_AND_IMAGES += ("grounding-dino",)  # whose texts are read with an image
 SOUNDS_AND_IMAGES += "dinov3_vit", "clip_vision_model", "siglip_vision_model", "vision-encoder-decoder"
 SOUNDS_AND_IMAGES += "audio-spectrogram-transformer", "wav2vec2"

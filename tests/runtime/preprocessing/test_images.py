@@ -100,7 +100,8 @@ def test_settings(kind, name, tmp_path):
         with pytest.raises(UnsupportedError, match="expected shortest_edge and False"):
             Images(tmp_path)
         return
-    of_two = "YolosImageProcessor", "DetrImageProcessor", "GroundingDinoImageProcessor"
+    of_two = ("YolosImageProcessor", "DetrImageProcessor", "GroundingDinoImageProcessor")
+    of_two += ("DeformableDetrImageProcessor", "ConditionalDetrImageProcessor")
     edge = kind in of_two and name == "an edge"
     lone = name in ("an edge", "one number", "one number an edge")
     divided = kind.startswith("Mask") and (lone or name == "one number a square")

@@ -172,6 +172,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "YolosImageProcessor": PLAIN | YOLOS,
     "DetrImageProcessor": PLAIN | YOLOS,
     "GroundingDinoImageProcessor": PLAIN | YOLOS,
+    "DeformableDetrImageProcessor": PLAIN | YOLOS,
+    "ConditionalDetrImageProcessor": PLAIN | YOLOS,
     "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
     "MaskFormerImageProcessor": PLAIN | MASKFORMER,
@@ -199,6 +201,8 @@ BOUNDED = {
     "YolosImageProcessor": Rounding(16, narrow=False),
     "DetrImageProcessor": Rounding(),
     "GroundingDinoImageProcessor": Rounding(),
+    "DeformableDetrImageProcessor": Rounding(),
+    "ConditionalDetrImageProcessor": Rounding(),
     "RTDetrImageProcessor": Rounding(),
     "MaskFormerImageProcessor": Rounding(up=True),
     "Mask2FormerImageProcessor": Rounding(up=True),
@@ -210,6 +214,8 @@ OWN_PADDING = PADDED | SQUARED | TILED | {"DonutImageProcessor"}  # what do_pad 
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
+# Processors that keep this number of pairs of an object and a label; others as many as queries.
+MOST_PAIRS = {"DeformableDetrImageProcessor": 100, "ConditionalDetrImageProcessor": 100}
 PATCHED = {"Siglip2ImageProcessor"}  # processors that cut images into patches
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
@@ -221,6 +227,8 @@ WITHOUT_CROP = {
     "YolosImageProcessor",
     "DetrImageProcessor",
     "GroundingDinoImageProcessor",
+    "DeformableDetrImageProcessor",
+    "ConditionalDetrImageProcessor",
     "RTDetrImageProcessor",
     "SegformerImageProcessor",
     "Owlv2ImageProcessor",
@@ -252,6 +260,8 @@ BY_MODEL = {
     "detr": "DetrImageProcessor",
     "table-transformer": "DetrImageProcessor",
     "grounding-dino": "GroundingDinoImageProcessor",
+    "deformable_detr": "DeformableDetrImageProcessor",
+    "conditional_detr": "ConditionalDetrImageProcessor",
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",
     "maskformer": "MaskFormerImageProcessor",

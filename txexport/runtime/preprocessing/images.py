@@ -19,7 +19,6 @@ from txexport.runtime.preprocessing.image_defaults import (
     BOUNDED,
     BOXED,
     DEFAULTS,
-    MASK_SIZES,
     OWN_PADDING,
     PADDED,
     PLAIN,
@@ -127,8 +126,7 @@ class Images:
         self.boxed: tuple[int, int] | None = None
         if kind in BOXED:
             self.boxed, self.unit = boxes_of(options)
-        # Masks are interpolated to `mask_size` before they are read.
-        self.resizes_values, self.mask_size = kind in RESIZED_AS_VALUES, MASK_SIZES.get(kind)
+        self.kind, self.resizes_values = kind, kind in RESIZED_AS_VALUES
         if crop is not None and (self.resizes_values or kind == "DPTImageProcessor"):
             raise UnsupportedError(f"image processor: do_center_crop is not supported in {kind}")
         for name, size in (("size", self.size), ("crop_size", crop), ("pad_size", self.padded)):
