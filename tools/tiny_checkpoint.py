@@ -577,6 +577,25 @@ LLAVA = {
     "text_config": LLAMA | {"model_type": "llama", "max_position_embeddings": 80},
     "image_token_id": 310,
 }
+TILE = VIT | {"image_size": 24}  # four by four patches
+WRITER = LLAMA | {"model_type": "llama", "max_position_embeddings": 80}
+IDEFICS3 = {"vision_config": TILE, "text_config": WRITER, "image_token_id": 310, "scale_factor": 2}
+INTERNVL = {
+    "vision_config": TILE | {"image_size": [24, 24], "patch_size": [6, 6], "attention_bias": True},
+    "text_config": WRITER | {"model_type": "qwen2"},
+    "image_token_id": 310,
+    "tie_word_embeddings": False,
+}
+GEMMA3_WITH_IMAGES = {
+    "vision_config": TILE | {"model_type": "siglip_vision_model", "vision_use_head": False},
+    "text_config": GEMMA3 | {"model_type": "gemma3_text", "max_position_embeddings": 80},
+    "image_token_index": 310,
+    "mm_tokens_per_image": 4,
+}
+BLIP = {
+    "vision_config": VIT,
+    "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
+}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -770,6 +789,12 @@ FAMILIES = {
     "siglip_text_model": ("SiglipTextModel", SIGLIP["text_config"]),
     "siglip_vision_model": ("SiglipVisionModel", SIGLIP["vision_config"]),
     "llava": ("LlavaForConditionalGeneration", LLAVA),
+    "idefics3": ("Idefics3ForConditionalGeneration", IDEFICS3),
+    "smolvlm": ("SmolVLMForConditionalGeneration", IDEFICS3),
+    "internvl": ("InternVLForConditionalGeneration", INTERNVL),
+    "gemma3": ("Gemma3ForConditionalGeneration", GEMMA3_WITH_IMAGES),
+    "blip": ("BlipForConditionalGeneration", BLIP),
+    "donut-swin": ("DonutSwinModel", SWIN),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",
@@ -789,7 +814,7 @@ FAMILIES = {
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
 WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
-NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "nemotron")
+NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "nemotron")
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):

@@ -495,6 +495,23 @@ TIED_QWEN2 = {
     "vision_feature_layer": 1,
     "image_token_id": 7,
 }
+ONE_VECTOR = {"scale_factor": 4, **TIED}
+NORMED_QUERIES = {
+    "vision_config": {"use_qk_norm": True, "attention_bias": False},
+    "text_config": {"model_type": "qwen3", "head_dim": 8},
+    "downsample_ratio": 0.25,
+    "projector_hidden_act": "relu",
+    **TIED,
+}
+EVERY_PATCH = {"mm_tokens_per_image": 16, "tie_word_embeddings": False}
+NARROWER = {
+    "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
+    "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
+}
+DONUT = {
+    "encoder": tiny_checkpoint.SWIN | {"model_type": "donut-swin"},
+    "decoder": tiny_checkpoint.SPEECH["decoder"] | {"scale_embedding": True},
+}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
 
 BIASED = {"conv_bias": True, "num_conv_pos_embeddings": 5, "feat_extract_activation": "relu"}
@@ -733,6 +750,17 @@ OTHERS = [
     Row("llava", "LlavaForConditionalGeneration", CONVERSE),
     Row("llava", "LlavaForConditionalGeneration", CONVERSE, "SigLIP, Mistral", SIGLIP_AND_MISTRAL),
     Row("llava", "LlavaForConditionalGeneration", CONVERSE, "tied Qwen 2, one layer", TIED_QWEN2),
+    Row("idefics3", "Idefics3ForConditionalGeneration", CONVERSE),
+    Row("idefics3", "Idefics3ForConditionalGeneration", CONVERSE, "tied, a vector a tile", ONE_VECTOR),
+    Row("smolvlm", "SmolVLMForConditionalGeneration", CONVERSE),
+    Row("internvl", "InternVLForConditionalGeneration", CONVERSE),
+    Row("internvl", "InternVLForConditionalGeneration", CONVERSE, "normed queries, Qwen 3", NORMED_QUERIES),
+    Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE),
+    Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE, "every patch, untied", EVERY_PATCH),
+    Row("blip", "BlipForConditionalGeneration", DESCRIBE),
+    Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER),
+    Row("donut-swin", "DonutSwinModel", SEE),
+    Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "Donut", DONUT),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),
 ]
 
