@@ -23,7 +23,8 @@ def connector(spec: ConnectorSpec, g: Body, x: ir.Value) -> ir.Value:
         x = neighbours(spec.grid, spec.merged, g, x)  # (B, N, merged*merged*W)
     if spec.pooled:
         each = op.Reshape(x, op.Constant(value_ints=[0, 0, spec.merged**2, -1]))
-        x = op.ReduceMean(each, op.Constant(value_ints=[2]), keepdims=0)  # (B, N, W)
+        total = op.ReduceSum(each, op.Constant(value_ints=[2]), keepdims=0)  # (B, N, W)
+        x = op.Div(total, op.Constant(value_float=float(spec.merged**2)))
     if spec.norm is not None:
         x = norm(spec.norm, g / "norm", x)
     if spec.intermediate_size is None or spec.activation is None:

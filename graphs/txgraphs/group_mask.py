@@ -30,8 +30,8 @@ def image_groups(image_token_id: int) -> OnnxFunction:
 
 
 @script(domain, default_opset=op)
-def of_one_group(asked, groups, new):
-    """asked (B,S), groups (B,N), new (B,T) -> whether a query and the new token of that number are of one.
+def of_one_group(queries, groups, new):
+    """queries (B,S), groups (B,N), new (B,T) -> whether a query and the new token of that number are of one.
 
     A key whose number is none of N is no new token.
     """
@@ -40,15 +40,15 @@ def of_one_group(asked, groups, new):
     inside = op.And(op.GreaterOrEqual(new, zero), op.Less(new, count))
     numbers = op.Min(op.Max(new, zero), count - op.Constant(value_int=1))
     of_keys = op.Where(inside, op.GatherElements(groups, numbers, axis=1), minus)  # (B, T)
-    queries = op.Unsqueeze(asked, op.Constant(value_ints=[2]))  # (B, S, 1)
-    equal = op.Equal(queries, op.Unsqueeze(of_keys, op.Constant(value_ints=[1])))
-    same = op.And(equal, op.GreaterOrEqual(queries, zero))  # (B, S, T)
+    each = op.Unsqueeze(queries, op.Constant(value_ints=[2]))  # (B, S, 1)
+    equal = op.Equal(each, op.Unsqueeze(of_keys, op.Constant(value_ints=[1])))
+    same = op.And(equal, op.GreaterOrEqual(each, zero))  # (B, S, T)
     return same
 
 
 @cache
 def grouped_cache_mask(window: int | None) -> OnnxFunction:
-    """As `cache_mask`, and queries of the groups `asked` (B,S) see all new tokens of their own.
+    """As `cache_mask`, and queries of the groups `queries` (B,S) see all new tokens of their own.
 
     groups (B,N) are those of the new tokens, whose first slots are cache_lengths (B). A window hides earlier
     tokens alone.
@@ -56,14 +56,14 @@ def grouped_cache_mask(window: int | None) -> OnnxFunction:
     windowed, reach = window is not None, window or 0
 
     @script(domain, default_opset=op)
-    def grouped_cache_mask(places, past_k, asked, groups, cache_lengths):
+    def grouped_cache_mask(positions, past_k, queries, groups, cache_lengths):
         zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
         slots = op.Range(zero, op.Squeeze(op.Shape(past_k, start=2, end=3)), one)  # (C)
-        own = op.Unsqueeze(places, op.Constant(value_ints=[2]))  # (B, S, 1)
+        query = op.Unsqueeze(positions, op.Constant(value_ints=[2]))  # (B, S, 1)
         new = slots - op.Unsqueeze(cache_lengths, op.Constant(value_ints=[1]))  # (B, C)
-        seen = op.Or(op.LessOrEqual(slots, own), of_one_group(asked, groups, new))  # (B, S, C)
+        seen = op.Or(op.LessOrEqual(slots, query), of_one_group(queries, groups, new))  # (B, S, C)
         if windowed:
-            seen = op.And(seen, op.Less(own - slots, op.Constant(value_int=reach)))
+            seen = op.And(seen, op.Less(query - slots, op.Constant(value_int=reach)))
         mask = op.Unsqueeze(seen, op.Constant(value_ints=[1]))  # (B, 1, S, C)
         return mask
 
@@ -82,8 +82,8 @@ def grouped_causal_mask(window: int | None) -> OnnxFunction:
         width, length = op.Shape(attention_mask, start=1, end=2), op.Shape(groups, start=1, end=2)
         first = width - length
         keys = op.Range(zero, op.Squeeze(width), step)  # (T)
-        own = op.Range(zero, op.Squeeze(length), step) + first  # (S)
-        past = op.LessOrEqual(keys, op.Unsqueeze(own, one))  # (S, T)
+        query = op.Range(zero, op.Squeeze(length), step) + first  # (S)
+        past = op.LessOrEqual(keys, op.Unsqueeze(query, one))  # (S, T)
         rows = op.Concat(op.Shape(groups, start=0, end=1), width, axis=0)
         new = op.Expand(keys - first, rows)  # (B, T)
         real = op.Unsqueeze(op.Cast(attention_mask, to=9), one)  # (B, 1, T)

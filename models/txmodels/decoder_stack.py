@@ -6,7 +6,7 @@ from torch import Tensor
 from txexport.contracts import names
 from txexport.spec import Cache, TextStackSpec
 from txmodels.block import DecoderBlock
-from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask
+from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups
 from txmodels.mask import cache_mask, causal_mask, filled_then, padding_mask, single_token
 from txmodels.position import asked_positions, positions
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
@@ -17,9 +17,11 @@ KeyValues = list[tuple[Tensor, Tensor]]
 class Decoder(Stack):
     """A stack that reads new tokens over a cache of past ones."""
 
-    def __init__(self, spec: TextStackSpec, cache: Cache, weighted: bool = False):
+    def __init__(
+        self, spec: TextStackSpec, cache: Cache, weighted: bool = False, mutual_id: int | None = None
+    ):
         super().__init__(spec, (DecoderBlock(block, cache, weighted) for block in spec.layers))
-        self.static, self.weighted = cache == Cache.STATIC, weighted
+        self.static, self.weighted, self.mutual_id = cache == Cache.STATIC, weighted, mutual_id
 
     def forward(
         self,
@@ -34,7 +36,6 @@ class Decoder(Stack):
         given: Given | None = None,
         logits_indices: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        groups: Tensor | None = None,
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
@@ -45,9 +46,11 @@ class Decoder(Stack):
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
         what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
-        New tokens of one of the `groups` (B,S), -1 for none, attend to each other.
+        Adjacent new tokens of the id `mutual_id` attend to each other.
         """
-        given = given or Given()
+        given, groups = given or Given(), None
+        if self.mutual_id is not None:
+            groups = image_groups(self.mutual_id, input_ids)  # (B, S)
         if self.static:
             assert cache_lengths is not None
             places, masks = self._over_slots(
@@ -103,10 +106,10 @@ class Decoder(Stack):
         together = () if groups is None else (groups, groups, cache_lengths)
         masks = self._slot_masks(slots, past_k, *together)
         if logits_indices is not None:
-            asked = asked_positions(logits_indices, cache_lengths)
+            scored = asked_positions(logits_indices, cache_lengths)
             if groups is not None:
                 together = groups.gather(1, logits_indices), groups, cache_lengths
-            masks[-1] = self._slot_masks(asked, past_k, *together)[-1]
+            masks[-1] = self._slot_masks(scored, past_k, *together)[-1]
         return places, masks
 
     def _slot_masks(self, places: Tensor, past_k: Tensor, *together: Tensor) -> list[Masks]:

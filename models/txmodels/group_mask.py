@@ -17,19 +17,24 @@ def image_groups(image_token_id: int, input_ids: Tensor) -> Tensor:
 
 
 def grouped_cache_mask(
-    window: int | None, places: Tensor, past_k: Tensor, asked: Tensor, groups: Tensor, cache_lengths: Tensor
+    window: int | None,
+    positions: Tensor,
+    past_k: Tensor,
+    queries: Tensor,
+    groups: Tensor,
+    cache_lengths: Tensor,
 ) -> Tensor:
-    """As `cache_mask`, and queries of the groups `asked` (B,S) attend to all new tokens of their own.
+    """As `cache_mask`, and queries of the groups `queries` (B,S) attend to all new tokens of their own.
 
     groups (B,N) are those of the new tokens, whose first slots are cache_lengths (B). A window hides earlier
     tokens alone.
     """
     slots = torch.arange(past_k.shape[2], device=past_k.device)  # (C)
-    own = places[:, :, None]  # (B, S, 1)
+    query = positions[:, :, None]  # (B, S, 1)
     new = slots - cache_lengths[:, None]  # (B, C)
-    seen = (slots <= own) | _same(asked, groups, new)  # (B, S, C)
+    seen = (slots <= query) | of_one_group(queries, groups, new)  # (B, S, C)
     if window is not None:
-        seen = seen & (own - slots < window)
+        seen = seen & (query - slots < window)
     mask = seen[:, None]  # (B, 1, S, C)
     return mask
 
@@ -41,7 +46,7 @@ def grouped_causal_mask(window: int | None, attention_mask: Tensor, order: Tenso
     first = width - length
     past = keys <= torch.arange(length, device=keys.device)[:, None] + first  # (S, T)
     new = (keys - first).expand(groups.shape[0], -1)  # (B, T)
-    seen = (past | _same(groups, groups, new)) & attention_mask.bool()[:, None]  # (B, S, T)
+    seen = (past | of_one_group(groups, groups, new)) & attention_mask.bool()[:, None]  # (B, S, T)
     if window is not None:
         distance = order[:, first:, None] - order[:, None, :]  # (B, S, T)
         seen = seen & (distance < window)
@@ -49,12 +54,12 @@ def grouped_causal_mask(window: int | None, attention_mask: Tensor, order: Tenso
     return mask
 
 
-def _same(asked: Tensor, groups: Tensor, new: Tensor) -> Tensor:
-    """asked (B,S), groups (B,N), new (B,T) -> whether a query and the new token of that number are of one.
+def of_one_group(queries: Tensor, groups: Tensor, new: Tensor) -> Tensor:
+    """queries (B,S), groups (B,N), new (B,T) -> whether a query and the new token of that number are of one.
 
     A key whose number is none of N is no new token.
     """
     inside = (new >= 0) & (new < groups.shape[1])
     of_keys = torch.where(inside, groups.gather(1, new.clamp(0, groups.shape[1] - 1)), -1)  # (B, T)
-    same = (asked[:, :, None] == of_keys[:, None, :]) & (asked[:, :, None] >= 0)  # (B, S, T)
+    same = (queries[:, :, None] == of_keys[:, None, :]) & (queries[:, :, None] >= 0)  # (B, S, T)
     return same

@@ -509,7 +509,7 @@ NARROWER = {
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
 }
 DONUT = {
-    "encoder": tiny_checkpoint.SWIN | {"model_type": "donut-swin"},
+    "encoder": tiny_checkpoint.SWIN | {"model_type": "donut-swin", "num_attention_heads": [2, 3, 4]},
     "decoder": tiny_checkpoint.SPEECH["decoder"] | {"scale_embedding": True},
 }
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}

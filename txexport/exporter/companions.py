@@ -51,13 +51,13 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
 
 
 def _generation_settings(
-    own: Mapping[str, Path | bytes], plan: BundlePlan, checkpoint: Checkpoint
+    files: Mapping[str, Path | bytes], plan: BundlePlan, checkpoint: Checkpoint
 ) -> dict[str, bytes]:
     """The generation_config.json of a family whose original generates with ids of its own; else nothing."""
     family = families.module(plan.model_type)
     if not hasattr(family, "generation_settings"):
         return {}
-    path = own.get(GENERATION)
+    path = files.get(GENERATION)
     settings = bundle.read_json(path) if isinstance(path, Path) else {}
     return {GENERATION: json.dumps(settings | family.generation_settings(checkpoint.config)).encode()}
 

@@ -80,11 +80,11 @@ def text(config: Config, names: TensorNames) -> EncoderSpec:
 
 def generation_settings(values: Mapping[str, Any]) -> dict[str, int]:
     """The ids with which the original begins, ends and pads a caption, whatever its other settings are."""
-    own = values.get("text_config") or {}
+    settings = values.get("text_config") or {}
     return {
-        "decoder_start_token_id": own.get("bos_token_id", START),
-        "eos_token_id": own.get("sep_token_id", END),
-        "pad_token_id": own.get("pad_token_id", PADDING),
+        "decoder_start_token_id": settings.get("bos_token_id", START),
+        "eos_token_id": settings.get("sep_token_id", END),
+        "pad_token_id": settings.get("pad_token_id", PADDING),
     }
 
 

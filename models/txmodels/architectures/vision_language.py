@@ -11,7 +11,6 @@ from txmodels.architectures._model import empty_past
 from txmodels.connector import Connector
 from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.encoder_stack import SignalEncoder
-from txmodels.group_mask import image_groups
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.splice import spliced
 
@@ -25,7 +24,8 @@ class VisionLanguageModel(nn.Module):
         self.spec, self.outputs = spec, frozenset(outputs)
         self.vision = SignalEncoder(spec.vision)
         self.connector = Connector(spec.connector)
-        self.decoder = Decoder(spec.decoder, cache)
+        mutual_id = spec.image_token_id if spec.mutual else None
+        self.decoder = Decoder(spec.decoder, cache, mutual_id=mutual_id)
         self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
 
     def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
@@ -57,8 +57,6 @@ class VisionLanguageModel(nn.Module):
         x = self.tokens(input_ids)
         if image_features is not None:
             x = spliced(self.spec.image_token_id, x, input_ids, image_features)
-        if self.spec.mutual:
-            inputs["groups"] = image_groups(self.spec.image_token_id, input_ids)
         last, rest = (logits_indices, None) if self.decoder.static else (None, logits_indices)
         x, present = self.decoder(input_ids, past, inputs_embeds=x, logits_indices=last, **inputs)
         return self.head(x, rest, self.decoder.token_embedding), present, {}

@@ -48,8 +48,8 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
 def chunk_of(request: GenerationRequest, size: int, longest: int) -> int:
     """The tokens of a step of prefill: all of the longest prompt where an image must be read in one step."""
     stage = request.bundle.step
-    whole = stage is not None and stage.facts.mutual_images and any(request.media)
-    return max(1, longest) if whole else size
+    at_once = stage is not None and stage.facts.mutual_images and any(request.media)
+    return max(1, longest) if at_once else size
 
 
 def check_finite(logits: np.ndarray) -> None:

@@ -114,12 +114,12 @@ def tiles(image: "Image", size: Tiled, resample: int) -> tuple[list[np.ndarray],
 
 
 def on_canvas(image: "Image", size: Canvas, resample: int) -> list[np.ndarray]:
-    """The tiles (H,W,3) uint8 of the canvas nearest in shape, row by row, and the whole behind several."""
+    """The tiles (H,W,3) uint8 of the canvas nearest in shape, row by row, and all of it behind several."""
     columns, rows = _grid(image.height, image.width, size)
     pixels = np.asarray(_resized(image, rows * size.height, columns * size.width, resample))
     squares = pixels.reshape(rows, size.height, columns, size.width, 3).transpose(0, 2, 1, 3, 4)
-    whole = [] if rows * columns == 1 else [np.asarray(_resized(image, size.height, size.width, resample))]
-    return [*squares.reshape(-1, size.height, size.width, 3), *whole]
+    overview = [] if rows * columns == 1 else [np.asarray(_resized(image, size.height, size.width, resample))]
+    return [*squares.reshape(-1, size.height, size.width, 3), *overview]
 
 
 def _grid(height: int, width: int, size: Canvas) -> tuple[int, int]:
