@@ -858,6 +858,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         pictures.zeros_without_images,
     ),
     ("llava", "dynamic", "model"): (pictures.each_row_from_the_first,),
+    ("idefics3", "static", "vision_encoder"): (pictures.columns_for_rows_of_squares,),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

@@ -2,7 +2,7 @@
 
 from onnx import helper
 
-from helpers.graph_edits import become, constant, function, named, node, set_constant, through
+from helpers.graph_edits import become, constant, function, named, node, set_attribute, set_constant, through
 
 
 def _skip(model, first, end, step=1):
@@ -83,3 +83,8 @@ def zeros_without_images(model):
     """Zeros for a token of images where there is no image."""
     taken = node(function(model, "spliced"), "And")
     become(taken, "Identity", taken.input[0])
+
+
+def columns_for_rows_of_squares(model):
+    """Neighbours of a square column by column."""
+    set_attribute(node(function(model, "connector"), "Transpose"), "perm", [0, 1, 3, 4, 2, 5])

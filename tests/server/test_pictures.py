@@ -95,7 +95,7 @@ WRONG = [
         "expected text or image_url",
     ),
     (user(IMAGES[0], "<image>"), "a prompt has <image> 2 times, expected 1"),
-    (user(*[picture(2, 2)] * 30), "an input of 529 tokens is longer than the model's 400"),
+    (user(*[picture(2, 2)] * 30), "an input of 528 tokens is longer than the model's 400"),
 ]
 
 
