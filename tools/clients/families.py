@@ -110,7 +110,7 @@ def _generated(name: str, client: Any, row: Row, checkpoint: Path, folder: Path)
     ids = torch.arange(7, 14)[None].numpy()
     inputs = {"input_ids": ids, "attention_mask": ids * 0 + 1}
     if row.task == CONVERSE:
-        inputs = pictured_prompt()
+        inputs = pictured_prompt(row)
     expected = sequences(row, checkpoint, inputs, SETTINGS).tolist()[0]
     if isinstance(client, transformers_js.Client):
         [architecture, *_] = json.loads((folder / "config.json").read_text())["architectures"]

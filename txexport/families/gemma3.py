@@ -16,7 +16,11 @@ from txexport.spec import (
 TASKS = {"image-text-to-text": ("Gemma3ForConditionalGeneration",)}
 
 NAMING = _pictured.NAMING
-ALIASES = {"image_token_id": "image_token_index"}
+ALIASES = {
+    "image_token_id": "image_token_index",
+    "boi_token_id": "boi_token_index",
+    "eoi_token_id": "eoi_token_index",
+}
 TEXT = "gemma3_text"
 
 

@@ -14,7 +14,7 @@ from txexport.bundle.manifest import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.contracts.names import ENCODER_ATTENTION_MASK, INPUT_IDS
-from txexport.errors import InputError
+from txexport.errors import InputError, UnsupportedError
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.bundle_writing import write_float32
 from txexport.exporter.calibrating import matrices_of
@@ -26,6 +26,7 @@ TEXTS = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(6)] + ["y
 PAIRS = [("the cat sat", "on the mat"), ("who", "the dog did, on the rug"), ("a", "b")]
 SOUNDS_AND_IMAGES = ("whisper", "vit", "deit", "dinov2", "dinov2_with_registers")
 SOUNDS_AND_IMAGES += "swin", "swinv2", "yolos", "depth_anything", "dpt", "segformer", "maskformer", "sam"
+SOUNDS_AND_IMAGES += "blip", "donut-swin"
 SOUNDS_AND_IMAGES += "resnet", "convnext", "convnextv2", "hiera", "upernet"
 SOUNDS_AND_IMAGES += "mask2former", "sam2", "sam2_video", "glpn", "vit_msn", "ijepa", "vit_mae", "vitpose"
 SOUNDS_AND_IMAGES += "detr", "table-transformer", "rt_detr", "rt_detr_v2", "beit", "data2vec-vision"
@@ -43,7 +44,7 @@ HEADS = [
     Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5}),
     Row("falcon", "FalconForCausalLM", GENERATE, "new", {"new_decoder_architecture": True}),
 ]
-FAMILIES = [name for name in tiny_checkpoint.FAMILIES if name not in SOUNDS_AND_IMAGES]
+FAMILIES = [name for name in tiny_checkpoint.FAMILIES if name not in (*SOUNDS_AND_IMAGES, "gemma3")]
 
 
 class Read:
@@ -171,6 +172,12 @@ def test_what_reads_no_texts_is_told(what, checkpoint_of):
     what_it_reads = "(texts|them without images)"
     message = f"^texts need a model that reads {what_it_reads}; this one is for {resolved.task}$"
     with pytest.raises(InputError, match=message):
+        check_reads(resolved.spec, resolved.task)
+
+
+def test_attention_within_an_image_is_not_calibrated(checkpoint_of):
+    resolved = families.resolve(Checkpoint(checkpoint_of("gemma3")))
+    with pytest.raises(UnsupportedError, match=r"^no graph reads calibration texts where tokens of an im"):
         check_reads(resolved.spec, resolved.task)
 
 

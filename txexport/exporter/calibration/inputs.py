@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts import ONE_PASS, Signature, cache_names, roles
+from txexport.contracts import ECOSYSTEM, ONE_PASS, Signature, cache_names, roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
@@ -13,7 +13,7 @@ from txexport.contracts.names import (
     PIXEL_VALUES,
     POSITION_IDS,
 )
-from txexport.errors import InputError, shown
+from txexport.errors import InputError, UnsupportedError, shown
 from txexport.parts import signatures
 from txexport.parts.inputs import reads_tokens
 from txexport.runtime.batches import encode, inputs_of
@@ -27,11 +27,18 @@ Batch: TypeAlias = dict[str, Feeds]  # inputs by the role of a graph, in running
 
 
 def check_reads(spec: ModelSpec, task: str) -> None:
-    """Raise InputError for a model that reads no texts, or none without an image."""
+    """Raise InputError for a model that reads no texts, or none without an image.
+
+    Raises UnsupportedError for one without graphs for other tools, which are the ones that read texts here.
+    """
     if not reads_tokens(reader_of(spec)):
         raise InputError(f"texts need a model that reads texts; this one is for {task}")
     if not spec.generates and any(map(_reads_both, signatures(spec, ONE_PASS).values())):
         raise InputError(f"texts need a model that reads them without images; this one is for {task}")
+    if not signatures(spec, ECOSYSTEM):
+        raise UnsupportedError(
+            "no graph reads calibration texts where tokens of an image attend to each other"
+        )
 
 
 def reader_of(spec: ModelSpec) -> StackSpec:

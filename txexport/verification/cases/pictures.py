@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from txexport.bundle.manifest import GraphFile
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_FEATURES, PIXEL_ATTENTION_MASK, PIXEL_VALUES
 from txexport.parts.cases import DecoderCase, GreedyCase
@@ -20,10 +21,7 @@ def run_pictures(
     """The vectors (n,W) of each row's images, from one run over all; paired with the reference's."""
     assert case.images is not None
     counts = np.array([len(images) for images in case.images])
-    masked = any(
-        port.name == PIXEL_ATTENTION_MASK for port in runner.manifest.graphs[roles.IMAGE_ENCODER].inputs
-    )
-    feeds = _by_prompt(case.images, counts) if masked else {PIXEL_VALUES: np.concatenate([*case.images])}
+    feeds = pixels_of(runner.manifest.graphs[roles.IMAGE_ENCODER], case.images)
     result = runner.run(roles.IMAGE_ENCODER, **feeds)[IMAGE_FEATURES]  # (I, N, W)
     rows = np.split(result, np.cumsum(counts)[:-1])
     for vectors, truth in zip(rows, expected, strict=True):
@@ -33,8 +31,14 @@ def run_pictures(
     return [row.reshape(-1, row.shape[2]) for row in rows]
 
 
-def _by_prompt(images: Sequence[np.ndarray], counts: np.ndarray) -> Arrays:
-    """The images of each row, padded with zeros to the most, and the mask of their pixels."""
+def pixels_of(encoder: GraphFile, images: Sequence[np.ndarray]) -> Arrays:
+    """The inputs of a graph of images for those of each row: all in order, or by rows where it has a mask.
+
+    The latter are padded with zeros to the most images of a row.
+    """
+    if PIXEL_ATTENTION_MASK not in [port.name for port in encoder.inputs]:
+        return {PIXEL_VALUES: np.concatenate([*images])}
+    counts = np.array([len(some) for some in images])
     shape = images[0].shape[1:]
     pixels = np.zeros((len(images), counts.max(), *shape), np.float32)
     for row, some in enumerate(images):
