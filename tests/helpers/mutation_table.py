@@ -859,6 +859,14 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ),
     ("llava", "dynamic", "model"): (pictures.each_row_from_the_first,),
     ("idefics3", "static", "vision_encoder"): (pictures.columns_for_rows_of_squares,),
+    ("internvl", "static", "vision_encoder"): (
+        pictures.columns_for_rows_of_squares,
+        pictures.linear_connector,
+        pictures.images_exchanged,
+    ),
+    ("gemma3", "static", "vision_encoder"): (pictures.unnormed_squares,),
+    ("gemma3", "static", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
+    ("gemma3", "dynamic", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

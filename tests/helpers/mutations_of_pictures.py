@@ -88,3 +88,21 @@ def zeros_without_images(model):
 def columns_for_rows_of_squares(model):
     """Neighbours of a square column by column."""
     set_attribute(node(function(model, "connector"), "Transpose"), "perm", [0, 1, 3, 4, 2, 5])
+
+
+def causal_images(model):
+    """Tokens of an image that attend to earlier ones alone."""
+    set_constant(constant(function(model, "image_groups"), 310), 309)
+
+
+def images_of_a_row_as_one(model):
+    """Tokens of an image that attend to other images too."""
+    body = function(model, "image_groups")
+    through(body, node(body, "Sub").output[0], "Mul", 0)
+
+
+def unnormed_squares(model):
+    """Means of squares that are projected without a norm."""
+    body = function(model, "connector")
+    norm = next(one for one in body.node if one.op_type.startswith("norm"))
+    become(norm, "Identity", norm.input[0])
