@@ -504,7 +504,7 @@ NORMED_QUERIES = {
     **TIED,
 }
 EVERY_PATCH = {"mm_tokens_per_image": 16, "tie_word_embeddings": False}
-NARROWER = {
+NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
 }
@@ -758,7 +758,7 @@ OTHERS = [
     Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE),
     Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE, "every patch, untied", EVERY_PATCH),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
-    Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER),
+    Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
     Row("donut-swin", "DonutSwinModel", SEE),
     Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "Donut", DONUT),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),

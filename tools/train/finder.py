@@ -130,7 +130,7 @@ def loss(model: nn.Module, batches: Batches, step: int) -> Tensor:
 def detections(folder: Path, pages: Sequence[Page]) -> list[dict[str, Tensor]]:
     """For each page `scores` (N), `labels` (N) and `boxes` (N,4) in pixels, by the checkpoint in `folder`."""
     model = transformers_loading.model_from_pretrained(KIND, folder, dtype=torch.float32).eval()
-    processor = transformers.RTDetrImageProcessorPil.from_pretrained(folder)
+    processor = transformers_loading.from_pretrained("RTDetrImageProcessorPil", folder)
     result = []
     for one in pages:
         outputs = model(**processor(one.picture, return_tensors="pt"))

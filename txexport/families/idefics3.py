@@ -14,6 +14,7 @@ TEXT, TOWER = "text_model.", "vision_model."
 NAMING = Naming("model.")
 MOST_PATCHES = 64  # a side
 MISPLACED = (19, 38, 40, 54, 59)  # where PyTorch's bounds are further rounded; measured with 2.13
+WITHOUT_TEXT = {"model_type": "llama", "rms_norm_eps": 1e-5}  # what a missing text_config means
 DEFAULTS = {
     "hidden_size": 1152,
     "intermediate_size": 3072,
@@ -27,6 +28,7 @@ CONNECTOR: Rules = {"connector.project.*": "connector.modality_projection.proj.*
 
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     """The architecture that config.json describes."""
+    config = config.with_defaults(text_config=WITHOUT_TEXT)
     vision, (_, text) = tower(config), _pictured.decoder(config, names)
     patches = vision.embedding
     assert isinstance(patches, PatchSpec)
@@ -68,7 +70,7 @@ def in_order(count: int) -> bool:
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to the tensor names of transformers."""
-    family, text = _pictured.decoder(config, names)
+    family, text = _pictured.decoder(config.with_defaults(text_config=WITHOUT_TEXT), names)
     rules, drop = _pictured.decoder_rules(family, text, TEXT)
     images, later = _pictured.tower_rules(tower(config), TOWER)
     return Table(rules | images | CONNECTOR, NAMING, (*drop, *later))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from txexport import bundle
+from txexport.contracts import roles
 from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, INPUT_VALUES
 from txexport.contracts.stage import AFTER, GENERATED, IMAGE, ONCE, SOUND, STEP, TOKENS, GraphFacts, Stage
 from txexport.errors import InputError, counted, shown
@@ -71,8 +72,9 @@ class LoadedBundle:
 
     @cached_property
     def step(self) -> Stage | None:
-        """The stage that ends every step of generation; None if nothing is generated."""
-        return next((stage for stage in reversed(self.stages) if stage.when == STEP), None)
+        """The stage that ends every step of generation, over its own cache; None if nothing is generated."""
+        steps = [one for one in self.stages if one.when == STEP and one.role != roles.SHARED]
+        return steps[-1] if steps else None
 
     @property
     def image_token_id(self) -> int | None:

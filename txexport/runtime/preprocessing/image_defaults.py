@@ -232,6 +232,10 @@ WITHOUT_CROP = {
     "RTDetrImageProcessor",
     "SegformerImageProcessor",
     "Owlv2ImageProcessor",
+    "GotOcr2ImageProcessor",
+    "Gemma3ImageProcessor",
+    "Idefics3ImageProcessor",
+    "SmolVLMImageProcessor",
 }
 # Processors that transformers has for torchvision alone, whose bytes may be one off those of Pillow.
 WITHOUT_PILLOW = {"Sam2ImageProcessor"}

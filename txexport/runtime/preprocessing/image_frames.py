@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 LARGEST = 2**14  # of an edge
-RESIZED = 2**24  # pixels of what an image is resized to
+RESIZED = 2**26  # pixels of what an image is resized to before it is reduced; receipts are long
 BICUBIC = 3  # as Pillow numbers it
 
 

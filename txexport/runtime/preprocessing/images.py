@@ -127,7 +127,7 @@ class Images:
         if kind in BOXED:
             self.boxed, self.unit = boxes_of(options)
         self.kind, self.resizes_values = kind, kind in RESIZED_AS_VALUES
-        if crop is not None and (self.resizes_values or kind == "DPTImageProcessor"):
+        if crop is not None and (self.resizes_values or kind in ("DPTImageProcessor", "DonutImageProcessor")):
             raise UnsupportedError(f"image processor: do_center_crop is not supported in {kind}")
         for name, size in (("size", self.size), ("crop_size", crop), ("pad_size", self.padded)):
             if pixels_of(size) > RESIZED:
