@@ -278,19 +278,13 @@ SPECIALISED = {
         "shared_mix",
     },
     "linear.py": {"linear_bias", "linear_plain", "project"},
+    "grounded_stack.py": {"by_level", "flat_mask", "placed"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},
     "architectures/dual_encoder.py": {"text_vectors", "signal_vectors", "dual_encoder_models"},
     "architectures/decoder.py": {"decoder_models"},
     "architectures/open_vocabulary.py": {"open_vocabulary_models", "turned", "without_padding"},
     "architectures/encoder.py": {"encoder_models"},
-    "architectures/grounded.py": {
-        "by_level",
-        "flat_mask",
-        "for_rows",
-        "grounded_models",
-        "placed",
-        "text_numbers",
-    },
+    "architectures/grounded.py": {"for_rows", "grounded_models", "text_numbers"},
     "architectures/promptable.py": {
         "of_every_image",
         "promptable_models",
@@ -305,6 +299,7 @@ SPECIALISED = {
     "mask_prompt.py": {"of_each_mask", "of_one_channel"},
     "window_attention.py": {"window_parts"},
     "architectures/encoder_decoder.py": {"encoder_decoder_models"},
+    "architectures/vision_language.py": {"of_every_prompt", "vision_language_models", "without_padding"},
     "model.py": {"models"},
     **{f"heads/{head}.py": {"outputs", "outputs_of_maps"} for head in HEADS},
 }
@@ -320,7 +315,7 @@ WHOLE = {
         f"architectures/{one}.py": {f"{one}_model"}
         for one in (
             *("decoder", "dual_encoder", "encoder", "encoder_decoder", "grounded", "open_vocabulary"),
-            "promptable",
+            *("promptable", "vision_language"),
         )
     },
 }

@@ -490,6 +490,16 @@ RT_DETR = {
     "decoder_n_points": 3,
     "num_queries": 7,
 }
+DEFORMABLE_DETR = DETR | {
+    "backbone_config": DETR["backbone_config"] | {"out_features": ["stage2", "stage3"]},
+    "d_model": 64,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 8,
+    "encoder_n_points": 3,
+    "decoder_n_points": 2,
+    "num_feature_levels": 4,
+    "two_stage_num_proposals": 7,
+}
 GROUNDING_DINO = {
     "backbone_config": {
         "model_type": "swin",
@@ -560,6 +570,31 @@ SIGLIP2 = {
     "text_config": BERT | {"projection_size": 60},
     "vision_config": {key: value for key, value in CLIP["vision_config"].items() if key != "image_size"}
     | {"num_patches": 25},
+}
+# With room for the vectors of two images.
+LLAVA = {
+    "vision_config": VIT | {"model_type": "clip_vision_model", "hidden_size": 60, "num_hidden_layers": 3},
+    "text_config": LLAMA | {"model_type": "llama", "max_position_embeddings": 80},
+    "image_token_id": 310,
+}
+TILE = VIT | {"image_size": 24}  # four by four patches
+WRITER = LLAMA | {"model_type": "llama", "max_position_embeddings": 80}
+IDEFICS3 = {"vision_config": TILE, "text_config": WRITER, "image_token_id": 310, "scale_factor": 2}
+INTERNVL = {
+    "vision_config": TILE | {"image_size": [24, 24], "patch_size": [6, 6], "attention_bias": True},
+    "text_config": WRITER | {"model_type": "qwen2"},
+    "image_token_id": 310,
+    "tie_word_embeddings": False,
+}
+GEMMA3_WITH_IMAGES = {
+    "vision_config": TILE | {"model_type": "siglip_vision_model", "vision_use_head": False},
+    "text_config": GEMMA3 | {"model_type": "gemma3_text", "max_position_embeddings": 80},
+    "image_token_index": 310,
+    "mm_tokens_per_image": 4,
+}
+BLIP = {
+    "vision_config": VIT,
+    "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
 }
 T5 = {
     "vocab_size": VOCAB,
@@ -733,6 +768,8 @@ FAMILIES = {
     "mask2former": ("Mask2FormerForUniversalSegmentation", MASK2FORMER),
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
+    "conditional_detr": ("ConditionalDetrForObjectDetection", DETR),
+    "deformable_detr": ("DeformableDetrForObjectDetection", DEFORMABLE_DETR),
     "rt_detr": ("RTDetrForObjectDetection", RT_DETR),
     "rt_detr_v2": (
         "RTDetrV2ForObjectDetection",
@@ -751,6 +788,13 @@ FAMILIES = {
     "siglip2": ("Siglip2Model", SIGLIP2),
     "siglip_text_model": ("SiglipTextModel", SIGLIP["text_config"]),
     "siglip_vision_model": ("SiglipVisionModel", SIGLIP["vision_config"]),
+    "llava": ("LlavaForConditionalGeneration", LLAVA),
+    "idefics3": ("Idefics3ForConditionalGeneration", IDEFICS3),
+    "smolvlm": ("SmolVLMForConditionalGeneration", IDEFICS3),
+    "internvl": ("InternVLForConditionalGeneration", INTERNVL),
+    "gemma3": ("Gemma3ForConditionalGeneration", GEMMA3_WITH_IMAGES),
+    "blip": ("BlipForConditionalGeneration", BLIP),
+    "donut-swin": ("DonutSwinModel", SWIN),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",
@@ -767,10 +811,10 @@ FAMILIES = {
 # T5's attention does not scale its scores, and Gemma multiplies by 1 + weight in its norms: wide weights
 # would amplify float32's rounding errors in both.
 # Batch norms keep the small numbers of narrow convolutions small: with weights as others have, what the maps
-# of RT-DETR tell one another would be lost in rounding.
+# of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
-WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2")
-NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "nemotron")
+WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
+NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "nemotron")
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):

@@ -8,6 +8,7 @@ from txexport.contracts import names
 from txexport.spec import Cache, TextStackSpec
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block
+from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask
 from txgraphs.mask import cache_mask, causal_mask, filled_slots, filled_then, padding_mask, single_token
 from txgraphs.position import asked_positions, positions
 from txgraphs.stack import (
@@ -35,12 +36,13 @@ def decoder(
     given: Given,
     embed: Embed,
     logits_indices: ir.Value | None = None,
+    groups: ir.Value | None = None,
 ) -> tuple[ir.Value, KeyValues]:
     """A stack that reads new tokens over a cache of past ones; the twin of txmodels' Decoder.
 
     `embed` gives the vectors of the new tokens at their positions. With logits_indices (B,L), over a static
     cache, the last layer writes the keys and values of all tokens, and computes the rest for those indices
-    only: x is (B,L,W).
+    only: x is (B,L,W). New tokens of one of the `groups` (B,S), -1 for none, see each other.
     """
     inputs = _with_ids(graph, inputs)
     input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
@@ -49,9 +51,9 @@ def decoder(
         room = {"used": graph.op.Shape(slots, start=2, end=3)}
     cache_lengths = inputs.get(names.CACHE_LENGTHS)
     if cache == Cache.STATIC:
-        places, masks = _over_slots(spec, graph, inputs, slots, given.weighted, logits_indices)
+        places, masks = _over_slots(spec, graph, inputs, slots, given.weighted, logits_indices, groups)
     else:
-        places, masks = _over_past(spec, graph, inputs, slots)
+        places, masks = _over_past(spec, graph, inputs, slots, groups)
     cross_mask = None
     if names.ENCODER_ATTENTION_MASK in inputs:
         mask = inputs[names.ENCODER_ATTENTION_MASK]
@@ -67,7 +69,7 @@ def decoder(
             if block.masked.shares_keys and not room:  # graphs for other clients do not branch
                 single = single or graph.call(single_token, input_ids, name="single")
                 context["single"] = single
-            if block.masked.maskless_static:
+            if block.masked.maskless_static and groups is None:
                 filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
                 context |= {"mask": None, "filled": filled}
         past_k, past_v = past[layer]
@@ -107,6 +109,7 @@ def _over_slots(
     past_k: ir.Value,
     weighted: bool,
     logits_indices: ir.Value | None,
+    groups: ir.Value | None,
 ) -> tuple[ir.Value, list[Masks]]:
     """Positions of new tokens (B,S), and of each layer by window the masks (B,1,S,C) that are read.
 
@@ -116,22 +119,35 @@ def _over_slots(
     input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS]
     slots = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
     places = inputs.get(names.POSITION_IDS, slots)  # those of the slots, unless they are given
-    every = range(spec.num_layers)
+    every, all_read = range(spec.num_layers), weighted or groups is not None
+    together = () if groups is None else (groups, groups, cache_lengths)
     if logits_indices is None:
-        return places, _slot_masks(spec, graph, every, slots, past_k, weighted)
+        return places, _slot_masks(spec, graph, every, slots, past_k, all_read, *together)
     asked = graph.call(asked_positions, logits_indices, cache_lengths, name="positions")  # (B, L)
-    before = _slot_masks(spec, graph, every[:-1], slots, past_k, weighted)
-    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True)
+    before = _slot_masks(spec, graph, every[:-1], slots, past_k, all_read, *together)
+    if groups is not None:
+        together = graph.op.GatherElements(groups, logits_indices, axis=1), groups, cache_lengths
+    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True, *together)
 
 
 def _slot_masks(
-    spec: TextStackSpec, graph: Graph, layers: range, places: ir.Value, past_k: ir.Value, all_read: bool
+    spec: TextStackSpec,
+    graph: Graph,
+    layers: range,
+    places: ir.Value,
+    past_k: ir.Value,
+    all_read: bool,
+    *together: ir.Value,
 ) -> list[Masks]:
-    """Of some layers by window the masks (B,1,S,C), of queries at `places` (B,S), that are read."""
+    """Of some layers by window the masks (B,1,S,C), of queries at `places` (B,S), that are read.
+
+    With groups, `together` are those of the queries, of the new tokens, and the latter's first slots.
+    """
     op, masks = graph.op, Masks()
     kinds = [spec.layers[layer].masked for layer in layers]
     for window in dict.fromkeys(kind.window for kind in kinds if all_read or not kind.maskless_static):
-        masks[window] = graph.call(cache_mask(window), places, past_k, name="mask")  # (B, 1, S, C)
+        kind = grouped_cache_mask(window) if together else cache_mask(window)
+        masks[window] = graph.call(kind, places, past_k, *together, name="mask")  # (B, 1, S, C)
     if spec.relative is None or not layers:
         return [masks] * len(layers)
     slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
@@ -139,7 +155,11 @@ def _slot_masks(
 
 
 def _over_past(
-    spec: TextStackSpec, graph: Graph, inputs: dict[str, ir.Value], past_k: ir.Value
+    spec: TextStackSpec,
+    graph: Graph,
+    inputs: dict[str, ir.Value],
+    past_k: ir.Value,
+    groups: ir.Value | None,
 ) -> tuple[ir.Value, list[Masks]]:
     """Positions of new tokens (B,S), and of each layer by window the mask over a growing cache (B,1,S,T)."""
     input_ids, op = inputs[names.INPUT_IDS], graph.op
@@ -153,8 +173,11 @@ def _over_past(
     order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
     masks: Masks = {}
     for window in dict.fromkeys(kind.window for kind in masked_attentions(spec)):
-        mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")  # (B, 1, S, T)
-        masks[window] = mask
+        if groups is None:
+            seen = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")
+        else:
+            seen = graph.call(grouped_causal_mask(window), attention_mask, order, groups, name="mask")
+        masks[window] = seen  # (B, 1, S, T)
     layers = range(spec.num_layers)
     return position_ids, biased_masks(spec, graph, "decoder", masks, position_ids, order, layers)
 

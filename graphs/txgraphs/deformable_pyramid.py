@@ -3,8 +3,13 @@
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.spec import DeformablePyramidSpec, FeedForwardSpec
-from txexport.spec.enums import Activation
+from txexport.spec import (
+    DeformableAttentionSpec,
+    DeformablePyramidSpec,
+    FeedForwardSpec,
+    QueryBlockSpec,
+    QueryLayersSpec,
+)
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.deformable_attention import deformable_attention
@@ -19,24 +24,28 @@ from txgraphs.staged_stack import flat_grid
 
 @component("y")
 def deformable_layer(
-    spec: DeformablePyramidSpec,
+    spec: QueryBlockSpec,
+    layers: QueryLayersSpec,
+    attention: DeformableAttentionSpec,
     g: Body,
     x: ir.Value,
     positions: ir.Value,
     references: ir.Value,
     sizes: dict[str, ir.Value],
+    **masks: ir.Value,
 ) -> ir.Value:
     """Attention of places to points of all maps, and a network (Zhu et al. 2021, 4.2).
 
-    x and positions (B,S,W), points (1,S,2), rows and columns of each map -> y (B,S,W).
+    x and positions (B,S,W), points (1,S,2), rows and columns of each map -> y (B,S,W). Of points of each
+    level there are (B,S,L,2). Values are zeros where the mask `real` (B,S) is false.
     """
     op = g.op
     place, query = g / "attention", op.Add(x, positions)
-    read = deformable_attention(spec.attention, place, query, references, x, sizes)
-    x = norm(spec.layer_norm, g / "attention_norm", op.Add(x, read))
-    network = FeedForwardSpec(spec.hidden_size, spec.layers.intermediate_size, Activation.RELU)
+    read = deformable_attention(attention, place, query, references, x, sizes, **masks)
+    x = norm(spec.norm, g / "attention_norm", op.Add(x, read))
+    network = FeedForwardSpec(spec.hidden_size, layers.intermediate_size, spec.activation)
     total = op.Add(x, feed_forward(network, g / "feed_forward", x))
-    y = norm(spec.layer_norm, g / "feed_forward_norm", total)
+    y = norm(spec.norm, g / "feed_forward_norm", total)
     return y
 
 
@@ -64,7 +73,8 @@ def deformable_pyramid(
     x, every = op.Concat(*vectors, axis=1), op.Concat(*positions, axis=1)  # (B, S, W)
     points = op.Concat(*references, axis=1)  # (1, S, 2)
     for number in range(spec.layers.num_layers):
-        x = deformable_layer(spec, g / f"layers.{number}", x, every, points, sizes)
+        place = g / f"layers.{number}"
+        x = deformable_layer(spec.block, spec.layers, spec.attention, place, x, every, points, sizes)
     turned, levels, start = op.Transpose(x, perm=[0, 2, 1]), [], op.Constant(value_ints=[0])  # (B, W, S)
     for size in sizes.values():
         end = op.Add(start, op.ReduceProd(size, keepdims=1))

@@ -75,6 +75,27 @@ def place_boxes(points, real, side):
     return logits, inside
 
 
+@script(domain, default_opset=op)
+def placed(positions, weight, level):
+    """positions (B,S,W) of a level's places, vectors of levels (L,W), a level () -> their sum (B,S,W)."""
+    y = op.CastLike(positions, weight) + op.Gather(weight, level)
+    return y
+
+
+@script(domain, default_opset=op)
+def by_level(x, shares):
+    """x (B,S,n), shares of levels (B,L,n) -> products (B,S,L,n)."""
+    y = op.Unsqueeze(x, op.Constant(value_ints=[2])) * op.Unsqueeze(shares, op.Constant(value_ints=[1]))
+    return y
+
+
+@script(domain, default_opset=op)
+def flat_mask(real):
+    """real (B,R,C) -> (B,R*C)."""
+    y = op.Reshape(real, op.Constant(value_ints=[0, -1]))
+    return y
+
+
 @component("boxes")
 def first_boxes(
     spec: GroundedSpec,

@@ -6,7 +6,13 @@ import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.contracts import names
-from txexport.spec import FeedForwardSpec, ProposalStackSpec
+from txexport.spec import (
+    DeformableAttentionSpec,
+    FeedForwardSpec,
+    ProposalStackSpec,
+    QueryBlockSpec,
+    QueryLayersSpec,
+)
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._graph import Graph
@@ -51,27 +57,31 @@ def proposals(
 
 @component("y")
 def proposal_layer(
-    spec: ProposalStackSpec,
+    spec: QueryBlockSpec,
+    layers: QueryLayersSpec,
+    attention: DeformableAttentionSpec,
     g: Body,
     x: ir.Value,
     positions: ir.Value,
     references: ir.Value,
     image: ir.Value,
     sizes: dict[str, ir.Value],
+    **masks: ir.Value,
 ) -> ir.Value:
     """Attention to one another and to places near a box, and a network (Zhu et al. 2021, 4.1).
 
-    x and positions (B,Q,W), boxes (B,Q,4), image (B,S,W), rows and columns of levels -> y (B,Q,W).
+    x and positions (B,Q,W), boxes (B,Q,4), image (B,S,W), rows and columns of levels -> y (B,Q,W). References
+    and masks are those of deformable_attention.
     """
-    op, block, width = g.op, spec.object_block, spec.hidden_size
-    query, heads = op.Add(x, positions), (spec.objects.num_heads, width)
+    op, width, place = g.op, spec.hidden_size, g / "cross_attention"
+    query, heads = op.Add(x, positions), (layers.num_heads, width)
     mixed = separate_attention(*heads, g / "attention", query, query, x)
-    x = norm(block.norm, g / "attention_norm", op.Add(x, mixed))
+    x = norm(spec.norm, g / "attention_norm", op.Add(x, mixed))
     query = op.Add(x, positions)
-    read = deformable_attention(spec.attention, g / "cross_attention", query, references, image, sizes)
-    x = norm(block.norm, g / "cross_attention_norm", op.Add(x, read))
-    network = FeedForwardSpec(width, spec.objects.intermediate_size, block.activation)
-    y = norm(block.norm, g / "feed_forward_norm", op.Add(x, feed_forward(network, g / "feed_forward", x)))
+    read = deformable_attention(attention, place, query, references, image, sizes, **masks)
+    x = norm(spec.norm, g / "cross_attention_norm", op.Add(x, read))
+    network = FeedForwardSpec(width, layers.intermediate_size, spec.activation)
+    y = norm(spec.norm, g / "feed_forward_norm", op.Add(x, feed_forward(network, g / "feed_forward", x)))
     return y
 
 
@@ -129,7 +139,8 @@ def proposal_encoder(
     for number in range(spec.objects.num_layers):
         positions = box_positions(graph / f"{stack}.query_position", references)
         place = graph / f"{stack}.query_layers.{number}"
-        y = proposal_layer(spec, place, y, positions, references, image, sizes)
+        layer = spec.object_block, spec.objects, spec.attention
+        y = proposal_layer(*layer, place, y, positions, references, image, sizes)
         if number < spec.objects.num_layers - 1:
             references = box_change(spec.box_layers, graph / f"{stack}.boxes.{number}", y, references)
     return y, references

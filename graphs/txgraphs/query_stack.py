@@ -148,12 +148,14 @@ def first_queries(weight, image):
 
 
 @cache
-def sine_positions(size: int, dtype: ir.DataType, temperature: float = TEMPERATURE) -> OnnxFunction:
+def sine_positions(
+    size: int, dtype: ir.DataType, temperature: float = TEMPERATURE, start: float = 1.0
+) -> OnnxFunction:
     """Which places are of the image (B,R,C) -> sines and cosines of rows and columns (B,S,size).
 
-    Rows and columns are counted from 1 within the image, as shares of 2 pi (Carion et al. 2020, A.4).
+    Rows and columns are counted from `start` within the image, as shares of 2 pi (Carion et al. 2020, A.4).
     """
-    periods = [temperature ** (2 * step / size) for step in range(0, size // 2, 2)]
+    periods, shifted = [temperature ** (2 * step / size) for step in range(0, size // 2, 2)], start != 1
 
     @script(domain, default_opset=op)
     def sine_positions(real):
@@ -162,6 +164,11 @@ def sine_positions(size: int, dtype: ir.DataType, temperature: float = TEMPERATU
         one, two, last = op.Constant(value_int=1), op.Constant(value_int=2), op.Constant(value_ints=[-1])
         rows, columns = op.CumSum(count, one), op.CumSum(count, two)
         last_row, last_column = op.Gather(rows, last, axis=1), op.Gather(columns, last, axis=2)
+        if shifted:
+            rows, columns = (
+                rows - op.Constant(value_float=1 - start),
+                columns - op.Constant(value_float=1 - start),
+            )
         down, across = rows / (last_row + eps) * turn, columns / (last_column + eps) * turn
         every = op.Constant(value_floats=periods)
         turns_down, turns_across = op.Unsqueeze(down, last) / every, op.Unsqueeze(across, last) / every

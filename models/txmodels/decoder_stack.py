@@ -6,6 +6,7 @@ from torch import Tensor
 from txexport.contracts import names
 from txexport.spec import Cache, TextStackSpec
 from txmodels.block import DecoderBlock
+from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups
 from txmodels.mask import cache_mask, causal_mask, filled_then, padding_mask, single_token
 from txmodels.position import asked_positions, positions
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
@@ -16,9 +17,11 @@ KeyValues = list[tuple[Tensor, Tensor]]
 class Decoder(Stack):
     """A stack that reads new tokens over a cache of past ones."""
 
-    def __init__(self, spec: TextStackSpec, cache: Cache, weighted: bool = False):
+    def __init__(
+        self, spec: TextStackSpec, cache: Cache, weighted: bool = False, mutual_id: int | None = None
+    ):
         super().__init__(spec, (DecoderBlock(block, cache, weighted) for block in spec.layers))
-        self.static, self.weighted = cache == Cache.STATIC, weighted
+        self.static, self.weighted, self.mutual_id = cache == Cache.STATIC, weighted, mutual_id
 
     def forward(
         self,
@@ -43,15 +46,18 @@ class Decoder(Stack):
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
         what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
+        Adjacent new tokens of the id `mutual_id` attend to each other.
         """
-        given = given or Given()
+        given, groups = given or Given(), None
+        if self.mutual_id is not None:
+            groups = image_groups(self.mutual_id, input_ids)  # (B, S)
         if self.static:
             assert cache_lengths is not None
             places, masks = self._over_slots(
-                input_ids, past[0][0], cache_lengths, logits_indices, position_ids
+                input_ids, past[0][0], cache_lengths, logits_indices, position_ids, groups
             )
         else:
-            places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids)
+            places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids, groups)
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
@@ -60,7 +66,7 @@ class Decoder(Stack):
         if x is None:
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present, single, filled = [], single_token(input_ids), None
-        if cache_lengths is not None and not self.weighted:
+        if cache_lengths is not None and not self.weighted and groups is None:
             filled = filled_then(input_ids, cache_lengths)
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             context = layer_context(block, {}, masks[i], rotations, {})
@@ -89,6 +95,7 @@ class Decoder(Stack):
         cache_lengths: Tensor,
         logits_indices: Tensor | None,
         position_ids: Tensor | None,
+        groups: Tensor | None,
     ) -> tuple[Tensor, list[Masks]]:
         """Positions of new tokens (B,S), and of each layer by window the mask over its slots (B,1,S,C).
 
@@ -96,20 +103,36 @@ class Decoder(Stack):
         """
         slots = positions(input_ids, cache_lengths)  # (B, S)
         places = slots if position_ids is None else position_ids
-        masks = self._slot_masks(slots, past_k)
+        together = () if groups is None else (groups, groups, cache_lengths)
+        masks = self._slot_masks(slots, past_k, *together)
         if logits_indices is not None:
-            masks[-1] = self._slot_masks(asked_positions(logits_indices, cache_lengths), past_k)[-1]
+            scored = asked_positions(logits_indices, cache_lengths)
+            if groups is not None:
+                together = groups.gather(1, logits_indices), groups, cache_lengths
+            masks[-1] = self._slot_masks(scored, past_k, *together)[-1]
         return places, masks
 
-    def _slot_masks(self, places: Tensor, past_k: Tensor) -> list[Masks]:
-        """Of each layer by window the mask (B,1,S,C) of queries at `places` (B,S)."""
+    def _slot_masks(self, places: Tensor, past_k: Tensor, *together: Tensor) -> list[Masks]:
+        """Of each layer by window the mask (B,1,S,C) of queries at `places` (B,S).
+
+        With groups, `together` are those of the queries, of the new tokens, and the latter's first slots.
+        """
         slots = torch.arange(past_k.shape[2], device=places.device)[None]  # (1, C)
-        windows = {attention.window for attention in self.masked_attentions()}
-        masks: Masks = {window: cache_mask(window, places, past_k) for window in windows}
+        masks: Masks = {}
+        for window in {attention.window for attention in self.masked_attentions()}:
+            if together:
+                masks[window] = grouped_cache_mask(window, places, past_k, *together)
+            else:
+                masks[window] = cache_mask(window, places, past_k)
         return self.biased_masks(masks, places, slots)
 
     def _over_past(
-        self, input_ids: Tensor, past_k: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None
+        self,
+        input_ids: Tensor,
+        past_k: Tensor,
+        attention_mask: Tensor | None,
+        position_ids: Tensor | None,
+        groups: Tensor | None,
     ) -> tuple[Tensor, list[Masks]]:
         """Positions of new tokens (B,S), and of each layer by window the mask over all of them (B,1,S,T)."""
         length = past_k.shape[2]  # P
@@ -120,7 +143,10 @@ class Decoder(Stack):
         order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
         masks: Masks = {}
         for window in {attention.window for attention in self.masked_attentions()}:
-            masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+            if groups is None:
+                masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+            else:
+                masks[window] = grouped_causal_mask(window, attention_mask, order, groups)
         return position_ids, self.biased_masks(masks, position_ids, order)
 
 

@@ -3,8 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import DeformablePyramidSpec, FeedForwardSpec
-from txexport.spec.enums import Activation
+from txexport.spec import (
+    DeformableAttentionSpec,
+    DeformablePyramidSpec,
+    FeedForwardSpec,
+    QueryBlockSpec,
+    QueryLayersSpec,
+)
 from txmodels.deformable_attention import DeformableAttention
 from txmodels.feedforward import FeedForward
 from txmodels.heads.masks import every_place
@@ -17,17 +22,23 @@ from txmodels.query_stack import sine_positions
 class DeformableLayer(nn.Module):
     """Attention of places to points of all maps, and a network (Zhu et al. 2021, 4.2)."""
 
-    def __init__(self, spec: DeformablePyramidSpec):
+    def __init__(self, spec: QueryBlockSpec, layers: QueryLayersSpec, attention: DeformableAttentionSpec):
         super().__init__()
-        inner = spec.layers.intermediate_size
-        self.attention = DeformableAttention(spec.attention)
-        self.attention_norm = Norm(spec.layer_norm)
-        self.feed_forward = FeedForward(FeedForwardSpec(spec.hidden_size, inner, Activation.RELU))
-        self.feed_forward_norm = Norm(spec.layer_norm)
+        self.attention = DeformableAttention(attention)
+        self.attention_norm = Norm(spec.norm)
+        self.feed_forward = FeedForward(
+            FeedForwardSpec(spec.hidden_size, layers.intermediate_size, spec.activation)
+        )
+        self.feed_forward_norm = Norm(spec.norm)
 
-    def forward(self, x: Tensor, positions: Tensor, references: Tensor, sizes: dict[str, Tensor]) -> Tensor:
-        """x and positions (B,S,W), points (1,S,2), rows and columns of each map -> y (B,S,W)."""
-        read = self.attention(x + positions, references, x, sizes)
+    def forward(
+        self, x: Tensor, positions: Tensor, references: Tensor, sizes: dict[str, Tensor], **masks: Tensor
+    ) -> Tensor:
+        """x and positions (B,S,W), points (1,S,2), rows and columns of each map -> y (B,S,W).
+
+        Of points of each level there are (B,S,L,2). Values are zeros where the mask `real` (B,S) is false.
+        """
+        read = self.attention(x + positions, references, x, sizes, **masks)
         x = self.attention_norm(x + read)
         y: Tensor = self.feed_forward_norm(x + self.feed_forward(x))
         return y
@@ -44,7 +55,9 @@ class DeformablePyramid(nn.Module):
             NormedConvolution(size, 1, spec.norm, True) for size in reversed(coarser)
         )
         self.levels = nn.Embedding(spec.levels, width)
-        self.layers = nn.ModuleList(DeformableLayer(spec) for _ in range(spec.layers.num_layers))
+        self.layers = nn.ModuleList(
+            DeformableLayer(spec.block, spec.layers, spec.attention) for _ in range(spec.layers.num_layers)
+        )
         self.side = NormedConvolution(finest, 1, spec.norm, False)
         self.convolution = NormedConvolution(width, 3, spec.norm, False)
         self.project = nn.Conv2d(width, spec.size, 1)

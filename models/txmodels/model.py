@@ -5,9 +5,16 @@ from collections.abc import Collection
 from typing import Any
 
 from txexport.spec import Cache, ModelSpec
-from txmodels.architectures import ARCHITECTURES, DecoderModel, EncoderDecoderModel, EncoderModel
+from txmodels.architectures import (
+    ARCHITECTURES,
+    DecoderModel,
+    EncoderDecoderModel,
+    EncoderModel,
+    VisionLanguageModel,
+)
 
-Transformer = EncoderModel | DecoderModel | EncoderDecoderModel  # all but dual encoders
+# All but dual encoders and those of images with prompts or texts
+Transformer = EncoderModel | DecoderModel | EncoderDecoderModel | VisionLanguageModel
 
 
 def model(spec: ModelSpec, cache: Cache = Cache.STATIC, outputs: Collection[str] = ()) -> Any:

@@ -3,7 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import FeedForwardSpec, ProposalStackSpec
+from txexport.spec import (
+    DeformableAttentionSpec,
+    DeformableStackSpec,
+    FeedForwardSpec,
+    ProposalStackSpec,
+    QueryBlockSpec,
+    QueryLayersSpec,
+)
 from txmodels.deformable_attention import DeformableAttention
 from txmodels.feedforward import FeedForward
 from txmodels.fusion_pyramid import FusionPyramid
@@ -47,24 +54,33 @@ class Proposals(nn.Module):
 class ProposalLayer(nn.Module):
     """Attention to one another and to places near a box, and a network (Zhu et al. 2021, 4.1)."""
 
-    def __init__(self, spec: ProposalStackSpec):
+    def __init__(self, spec: QueryBlockSpec, layers: QueryLayersSpec, attention: DeformableAttentionSpec):
         super().__init__()
-        block, width = spec.object_block, spec.hidden_size
-        self.attention = SeparateAttention(width, spec.objects.num_heads, width)
-        self.attention_norm = Norm(block.norm)
-        self.cross_attention = DeformableAttention(spec.attention)
-        self.cross_attention_norm = Norm(block.norm)
-        network = FeedForwardSpec(width, spec.objects.intermediate_size, block.activation)
+        width = spec.hidden_size
+        self.attention = SeparateAttention(width, layers.num_heads, width)
+        self.attention_norm = Norm(spec.norm)
+        self.cross_attention = DeformableAttention(attention)
+        self.cross_attention_norm = Norm(spec.norm)
+        network = FeedForwardSpec(width, layers.intermediate_size, spec.activation)
         self.feed_forward = FeedForward(network)
-        self.feed_forward_norm = Norm(block.norm)
+        self.feed_forward_norm = Norm(spec.norm)
 
     def forward(
-        self, x: Tensor, positions: Tensor, references: Tensor, image: Tensor, sizes: dict[str, Tensor]
+        self,
+        x: Tensor,
+        positions: Tensor,
+        references: Tensor,
+        image: Tensor,
+        sizes: dict[str, Tensor],
+        **masks: Tensor,
     ) -> Tensor:
-        """x and positions (B,Q,W), boxes (B,Q,4), image (B,S,W), rows and columns of levels -> y (B,Q,W)."""
+        """x and positions (B,Q,W), boxes (B,Q,4), image (B,S,W), rows and columns of levels -> y (B,Q,W).
+
+        References and masks are those of DeformableAttention.
+        """
         query = x + positions
         x = self.attention_norm(x + self.attention(query, query, x))
-        read = self.cross_attention(x + positions, references, image, sizes)
+        read = self.cross_attention(x + positions, references, image, sizes, **masks)
         x = self.cross_attention_norm(x + read)
         y: Tensor = self.feed_forward_norm(x + self.feed_forward(x))
         return y
@@ -86,7 +102,7 @@ class BoxPositions(nn.Module):
 class BoxChange(nn.Module):
     """Boxes that a layer has changed (Zhu et al. 2021, A.4)."""
 
-    def __init__(self, spec: ProposalStackSpec):
+    def __init__(self, spec: ProposalStackSpec | DeformableStackSpec):
         super().__init__()
         self.layers = dense_layers(spec.hidden_size, spec.box_layers, 4)
 
@@ -111,7 +127,9 @@ class ProposalEncoder(nn.Module):
         self.levels = nn.ModuleList(ConvolutionNorm(inner, width, 1, 1, spec.eps) for _ in range(levels))
         self.proposals = Proposals(spec)
         self.query_position = BoxPositions(width)
-        self.query_layers = nn.ModuleList(ProposalLayer(spec) for _ in range(count))
+        self.query_layers = nn.ModuleList(
+            ProposalLayer(spec.object_block, spec.objects, spec.attention) for _ in range(count)
+        )
         self.boxes = nn.ModuleList(BoxChange(spec) for _ in range(count - 1))
 
     def forward(

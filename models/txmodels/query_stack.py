@@ -137,15 +137,15 @@ def resized_mask(pixel_mask: Tensor, grid: Tensor) -> Tensor:
     return real
 
 
-def sine_positions(size: int, real: Tensor, temperature: float = TEMPERATURE) -> Tensor:
+def sine_positions(size: int, real: Tensor, temperature: float = TEMPERATURE, start: float = 1.0) -> Tensor:
     """Which places are of the image (B,R,C) -> sines and cosines of rows and columns (B,S,size).
 
-    Rows and columns are counted from 1 within the image, as shares of 2 pi (Carion et al. 2020, A.4).
+    Rows and columns are counted from `start` within the image, as shares of 2 pi (Carion et al. 2020, A.4).
     """
     count = real.to(torch.get_default_dtype())
     rows, columns = count.cumsum(1), count.cumsum(2)
-    down = rows / (rows[:, -1:] + EPS) * (2 * math.pi)
-    across = columns / (columns[:, :, -1:] + EPS) * (2 * math.pi)
+    down = (rows - (1 - start)) / (rows[:, -1:] + EPS) * (2 * math.pi)
+    across = (columns - (1 - start)) / (columns[:, :, -1:] + EPS) * (2 * math.pi)
     steps = torch.arange(0, size // 2, 2, device=real.device).to(count)
     periods = temperature ** (2 * steps / size)
     parts = []

@@ -359,12 +359,10 @@ UNSUPPORTED = [
     ("hiera", {"image_size": [48, 48]}, "expected squares of a multiple of 32"),
     ("hiera", {"depths": [1, 2, 1, 2]}, "expected 2 layers or more in each"),
     ("hiera", {"embed_dim_multiplier": 1.0}, "stages of [12, 12, 12, 12] numbers are not supported"),
-    ("hiera", {"masked_unit_attention": [True]}, "expected as many of each, and as many layers"),
     ("hiera", {"architectures": ["HieraForPreTraining"]}, "it restores masked pixels"),
     ("resnet", {"downsample_in_bottleneck": True}, "downsample_in_bottleneck=True is not supported"),
     ("resnet", {"hidden_act": "gelu"}, "hidden_act='gelu' is not supported; expected 'relu'"),
     ("resnet", {"architectures": ["ResNetBackbone"]}, "it returns maps for another model"),
-    ("convnext", {"depths": [1, 2]}, "num_stages is 3, depths [1, 2] and hidden_sizes [10, 14, 18]"),
     ("convnext", {"hidden_act": "elu"}, "hidden_act 'elu' is not supported"),
     ("convnext", {"patch_size": [4, 2]}, "patch_size [4, 2] is not supported; expected squares"),
     ("convnextv2", {"architectures": ["ConvNextV2Backbone"]}, "it returns maps for another model"),
@@ -444,6 +442,17 @@ UNSUPPORTED = [
 @pytest.mark.parametrize(("model_type", "config", "named"), UNSUPPORTED, ids=[row[2] for row in UNSUPPORTED])
 def test_config_value_that_changes_the_mathematics_is_named(model_type, config, named, copy_of):
     assert named in error(UnsupportedError, copy_of(model_type, **config))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "config", "named"),
+    [
+        ("hiera", {"masked_unit_attention": [True]}, "expected as many of each, and as many layers"),
+        ("convnext", {"depths": [1, 2]}, "num_stages is 3, depths [1, 2] and hidden_sizes [10, 14, 18]"),
+    ],
+)
+def test_lists_of_stages_that_contradict_each_other_are_named(model_type, config, named, copy_of):
+    assert named in error(CheckpointError, copy_of(model_type, **config))
 
 
 def test_a_layer_that_is_not_there_is_named(copy_of):

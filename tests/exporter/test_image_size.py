@@ -21,10 +21,19 @@ from txexport.cli.main import main
 from txexport.errors import InputError, UnsupportedError
 from txexport.exporter import export, quantize
 from txexport.families import resolve
-from txexport.spec import PatchGridSpec, PatchSpec, ResNetLevelsSpec, ResNetSpec
+from txexport.spec import (
+    ConvNextSpec,
+    MaskedMapsSpec,
+    PatchGridSpec,
+    PatchSpec,
+    ResNetLevelsSpec,
+    ResNetMapsSpec,
+    ResNetSpec,
+)
 from txexport.verification import verify
 
 EPS = np.finfo(np.float32).eps
+OF_MAPS = ConvNextSpec | MaskedMapsSpec | PatchGridSpec | ResNetLevelsSpec | ResNetMapsSpec | ResNetSpec
 VIT = Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS)
 ROWS = [
     VIT,
@@ -197,7 +206,7 @@ def test_families_of_any_size_are_those_whose_graphs_take_it(checkpoint_of):
         if any("image" in task or task.endswith(("object-detection", "depth-estimation")) for task in tasks):
             for stack in resolve(Checkpoint(checkpoint_of(name))).spec.stacks.values():
                 patches = stack.embedding
-                maps = isinstance(patches, PatchGridSpec | ResNetSpec | ResNetLevelsSpec)
+                maps = isinstance(patches, OF_MAPS)
                 if maps or (isinstance(patches, PatchSpec) and patches.any_size):
                     names.append(name)
     assert sorted(names) == sorted(ANY_SIZE)

@@ -24,13 +24,26 @@ UNREAD = {
     ("plbart", "text-classification"): WRAPPED,
     ("detr", "feature-extraction"): "queries, which are no result of a task",
     ("table-transformer", "feature-extraction"): "queries, which are no result of a task",
+    ("conditional_detr", "feature-extraction"): "queries, which are no result of a task",
+    ("deformable_detr", "feature-extraction"): "queries, which are no result of a task",
     ("rt_detr", "feature-extraction"): "queries, which are no result of a task",
     ("rt_detr_v2", "feature-extraction"): "queries, which are no result of a task",
     ("dpt", "feature-extraction"): "vectors for maps, which no task gives",
     ("owlvit", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("grounding-dino", "feature-extraction"): "queries, which are no result of a task",
+    **{
+        (name, "feature-extraction"): "the decoder's hidden states, which no task gives"
+        for name in ("llava", "idefics3", "smolvlm", "internvl", "gemma3")
+    },
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
+    ("gemma3", "text-classification"): "scores of texts with images, which no published checkpoint gives",
+    ("donut-swin", "image-classification"): "Donut's encoder, whose published checkpoints read documents",
+    ("blip", "feature-extraction"): "texts or images, of which a captioner needs no vectors",
+    (
+        "blip",
+        "zero-shot-image-classification",
+    ): "of another checkpoint than captions, which the class refuses",
     ("hiera", "pretraining"): "masked pixels, which training alone restores",
     ("maskformer", "feature-extraction"): "queries, which are no result of a task",
     ("glpn", "feature-extraction"): "maps, not vectors",

@@ -41,14 +41,25 @@ def timm_name(name: str) -> str:
 SIZES = {name: tiny_checkpoint.DETR_MASKS[name] for name in ("d_model", "encoder_attention_heads")}
 
 
-@pytest.fixture(scope="module", params=["DetrForObjectDetection", "DetrForSegmentation"])
+MODEL_TYPES = {
+    "DetrForObjectDetection": "detr",
+    "DetrForSegmentation": "detr",
+    "ConditionalDetrForObjectDetection": "conditional_detr",
+    "DeformableDetrForObjectDetection": "deformable_detr",
+}
+
+
+@pytest.fixture(scope="module", params=MODEL_TYPES)
 def both(request, tmp_path_factory):
     """A checkpoint with transformers' backbone, and the same with timm's names."""
     folder = tmp_path_factory.mktemp("timm")
     backbone = tiny_checkpoint.DETR["backbone_config"] | RESNET18
     if request.param == "DetrForSegmentation":
         backbone |= {"out_features": [f"stage{number}" for number in range(1, 5)]}
-    tiny_checkpoint.save(folder / "own", "detr", request.param, backbone_config=backbone, **SIZES)
+    if request.param == "DeformableDetrForObjectDetection":
+        backbone |= {"out_features": [f"stage{number}" for number in range(2, 5)]}
+    model_type = MODEL_TYPES[request.param]
+    tiny_checkpoint.save(folder / "own", model_type, request.param, backbone_config=backbone, **SIZES)
     (folder / "timm").mkdir()
     tensors = load_file(folder / "own" / "model.safetensors")
     renamed = {timm_name(name): value for name, value in tensors.items()}

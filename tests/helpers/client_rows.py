@@ -13,6 +13,7 @@ import transformers
 
 from helpers.rows import (
     CLASSIFY,
+    CONVERSE,
     DESCRIBE,
     FEATURES,
     FILL,
@@ -252,13 +253,30 @@ def assert_steps(
 
 
 def generate_inputs(row: Row) -> dict[str, np.ndarray]:
-    """A batch for `generate`: decoder prompts are left-padded."""
+    """A batch for `generate`: decoder prompts are left-padded. Of images among tokens, a single prompt."""
+    if row.task == CONVERSE:
+        return pictured_prompt(row)
     if row.task == HEAR:
         read = ("input_", "attention_mask")
         return {name: array for name, array in forward_inputs(row).items() if name.startswith(read)}
     if row.task == DESCRIBE:
         return {"pixel_values": forward_inputs(row)["pixel_values"]}
     return padded((len(LENGTHS), max(LENGTHS)), left=row.task == GENERATE)
+
+
+def pictured_prompt(row: Row) -> dict[str, np.ndarray]:
+    """A prompt with two images, for the sizes of the family's usual row."""
+    usual = tiny_checkpoint.FAMILIES[row.model_type][1]
+    vision, token = usual["vision_config"], usual["image_token_id"]
+    side = vision["image_size"] // vision["patch_size"] // usual.get("scale_factor", 1)
+    one = [token] * side**2
+    ids = np.array([[7, 8, *one, 9, *one, 10, 11]])
+    shape = 2, 3, vision["image_size"], vision["image_size"]
+    images = np.random.default_rng(1).standard_normal(shape, np.float32)
+    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "pixel_values": images}
+    if "scale_factor" in usual:  # its images are tiles of one
+        inputs |= {"pixel_values": images[None], "pixel_attention_mask": np.ones((1, 2, *shape[2:]), bool)}
+    return inputs
 
 
 def generate_settings(row: Row, beams: int) -> dict[str, Any]:

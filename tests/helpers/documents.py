@@ -22,7 +22,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from helpers.project import ROOT
+from helpers.project import DATA, ROOT
 from helpers.speaking_stand_ins import recordings
 from helpers.stand_ins import STAND_INS, STREET
 from txexport.cli.main import main
@@ -143,6 +143,8 @@ class Reader:
             recordings(folder)
         if "street.png" in text:
             shutil.copy(STREET / "street.png", folder)
+        if " page.png" in text:
+            shutil.copy(DATA / "pages/page.png", folder)
         with contextlib.chdir(folder):
             return self._answered(blocks(text))
 

@@ -17,6 +17,8 @@ from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_phrases as phrases
+from helpers import mutations_of_pictures as pictures
+from helpers import mutations_of_points as points
 from helpers import mutations_of_poses as poses
 from helpers import mutations_of_proposals as proposals
 from helpers import mutations_of_pyramids as pyramids
@@ -28,7 +30,19 @@ from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
-from helpers.row import DEPTH, FEATURES, HEAR, LABELS, POSE, SEGMENT, SOUNDS, SPEAKER, TIME_DELAYS, Row
+from helpers.row import (
+    DEPTH,
+    DETECT,
+    FEATURES,
+    HEAR,
+    LABELS,
+    POSE,
+    SEGMENT,
+    SOUNDS,
+    SPEAKER,
+    TIME_DELAYS,
+    Row,
+)
 
 Mutate = Callable[[onnx.ModelProto], None]
 
@@ -52,7 +66,11 @@ OVER_DINOV2 = {
     **{"add_projection": True, "use_bias_in_fusion_residual": False, "fusion_hidden_size": 256},
     "neck_hidden_sizes": [6, 7, 8, 9],
 }
+PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
+    "deformable_detr, proposed": Row(
+        "deformable_detr", "DeformableDetrForObjectDetection", DETECT, "proposed boxes", PROPOSED
+    ),
     "dpt, labels": Row("dpt", "DPTForSemanticSegmentation", SEGMENT, "batch norms", BATCH_NORMS),
     "vitpose, classic": Row("vitpose", "VitPoseForPoseEstimation", POSE, "classic decoder", CLASSIC),
     "dpt over DINOv2": Row("dpt", "DPTForDepthEstimation", DEPTH, "over DINOv2", OVER_DINOV2),
@@ -685,6 +703,45 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         queries.linear_residual,
     ),
     ("rt_detr_v2", None, "model"): (proposals.twice_as_long_offsets, proposals.worst_places),
+    ("deformable_detr", None, "model"): (
+        points.counted_at_edges,
+        points.exchanged_levels,
+        points.exchanged_halves,
+        points.larger_sides,
+        points.queries_of_whole_maps,
+        points.boxes_at_corners,
+        phrases.values_of_padding,
+        phrases.offsets_of_the_image,
+        phrases.offsets_of_rows_first,
+        phrases.references_of_whole_maps,
+        proposals.shares_of_each_head,
+        proposals.cross_attention_without_positions,
+        proposals.boxes_without_reference,
+        queries.ignore_padding,
+        queries.padding_is_counted,
+        queries.linear_residual,
+    ),
+    ("deformable_detr, proposed", None, "model"): (
+        points.worst_places,
+        points.exchanged_ranks,
+        points.unnormed_queries,
+        points.first_boxes_of_one_size,
+        proposals.boxes_without_reference,
+        points.offsets_from_corners,
+        proposals.aligned_corners,
+    ),
+    ("conditional_detr", None, "model"): (
+        points.scale_of_contents,
+        points.sines_without_factors,
+        points.columns_first,
+        points.contents_without_positions,
+        points.keys_without_positions,
+        proposals.boxes_without_reference,
+        queries.ignore_padding,
+        queries.padding_is_counted,
+        queries.counted_from_zero,
+        queries.linear_residual,
+    ),
     ("segformer", None, "model"): (
         segments.keys_one_vector_earlier,
         segments.unscaled_scores,
@@ -785,6 +842,31 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         proposals.repeated_borders,
         windows.shift_without_mask,
     ),
+    ("llava", "static", "vision_encoder"): (
+        pictures.last_vector_skipped,
+        pictures.patches_in_reverse,
+        pictures.linear_connector,
+        pictures.one_layer_earlier,
+        pictures.images_exchanged,
+    ),
+    ("llava", "static", "model"): (
+        pictures.features_one_place_later,
+        pictures.features_in_reverse,
+        pictures.each_row_from_the_first,
+        pictures.features_added,
+        pictures.another_image_token,
+        pictures.zeros_without_images,
+    ),
+    ("llava", "dynamic", "model"): (pictures.each_row_from_the_first,),
+    ("idefics3", "static", "vision_encoder"): (pictures.columns_for_rows_of_squares,),
+    ("internvl", "static", "vision_encoder"): (
+        pictures.columns_for_rows_of_squares,
+        pictures.linear_connector,
+        pictures.images_exchanged,
+    ),
+    ("gemma3", "static", "vision_encoder"): (pictures.unnormed_squares,),
+    ("gemma3", "static", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
+    ("gemma3", "dynamic", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

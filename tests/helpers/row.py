@@ -15,7 +15,7 @@ FIND = "zero-shot-object-detection"
 DETECT = "object-detection"
 DEPTH, SEGMENT, MASKS = "depth-estimation", "image-segmentation", "mask-generation"
 POSE = "pose-estimation"
-HEAR, DESCRIBE = "automatic-speech-recognition", "image-to-text"
+HEAR, DESCRIBE, CONVERSE = "automatic-speech-recognition", "image-to-text", "image-text-to-text"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 
@@ -41,7 +41,7 @@ class Row:
     @property
     def caches(self) -> list[str | None]:
         """The kinds of cache to export with."""
-        generating = self.task in (GENERATE, TRANSLATE, HEAR, DESCRIBE)
+        generating = self.task in (GENERATE, TRANSLATE, HEAR, DESCRIBE, CONVERSE)
         return ["static", "dynamic"] if generating and not self.architecture.endswith("ForCTC") else [None]
 
 

@@ -11,6 +11,7 @@ from helpers.encoder_rows import BARTS, BERTS, TOWERS, WITHOUT_LIBRARY
 from helpers.row import (
     ANSWER,
     CLASSIFY,
+    CONVERSE,
     DEPTH,
     DESCRIBE,
     DETECT,
@@ -426,6 +427,12 @@ BASIC_LEVELS = {
     "backbone_config": tiny_checkpoint.RT_DETR["backbone_config"] | {"layer_type": "basic"},
     "hidden_expansion": 1.0,
 }
+LAST_MAP = {
+    "num_feature_levels": 1,
+    "backbone_config": tiny_checkpoint.DETR["backbone_config"],
+    "activation_function": "gelu",
+}
+PROPOSED_BOXES = {"with_box_refine": True, "two_stage": True, "num_feature_levels": 3}
 FIVE_LEVELS = {
     "d_model": 128,
     "num_feature_levels": 5,
@@ -474,6 +481,37 @@ RESIDUAL = {"backbone_config": tiny_checkpoint.RESNET_MAPS}
 ONE_WIDTH = {"hidden_dim": 128, "pre_norm": True, "activation_function": "gelu", "decoder_layers": 3}
 METRIC = {"depth_estimation_type": "metric", "max_depth": 20}
 ONE_TABLE = {"use_mid_position_embeddings": False, "qkv_bias": False, "image_size": [33, 40]}
+SIGLIP_AND_MISTRAL = {
+    "vision_config": {"model_type": "siglip_vision_model", "hidden_act": "gelu_pytorch_tanh"},
+    "text_config": {"model_type": "mistral", "sliding_window": 5},
+    "vision_feature_select_strategy": "full",
+    "vision_feature_layer": -1,
+    "projector_hidden_act": "relu",
+    "multimodal_projector_bias": False,
+}
+TIED_QWEN2 = {
+    "vision_config": {"image_size": 24},
+    "text_config": {"model_type": "qwen2", "num_hidden_layers": 3, **TIED},
+    "vision_feature_layer": 1,
+    "image_token_id": 7,
+}
+ONE_VECTOR = {"scale_factor": 4, **TIED}
+NORMED_QUERIES = {
+    "vision_config": {"use_qk_norm": True, "attention_bias": False},
+    "text_config": {"model_type": "qwen3", "head_dim": 8},
+    "downsample_ratio": 0.25,
+    "projector_hidden_act": "relu",
+    **TIED,
+}
+EVERY_PATCH = {"mm_tokens_per_image": 16, "tie_word_embeddings": False}
+NARROWER_IMAGES = {
+    "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
+    "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
+}
+DONUT = {
+    "encoder": tiny_checkpoint.SWIN | {"model_type": "donut-swin", "num_attention_heads": [2, 3, 4]},
+    "decoder": tiny_checkpoint.SPEECH["decoder"] | {"scale_embedding": True},
+}
 FIRST_MARK = {"text_config": {"eos_token_id": 2, "hidden_act": "gelu"}}
 
 BIASED = {"conv_bias": True, "num_conv_pos_embeddings": 5, "feat_extract_activation": "relu"}
@@ -691,6 +729,12 @@ OTHERS = [
     Row("detr", "DetrForSegmentation", SEGMENT, "4 stages", tiny_checkpoint.DETR_MASKS),
     Row("detr", "DetrForSegmentation", SEGMENT, "basic layers", BASIC_MASKS),
     Row("table-transformer", "TableTransformerForObjectDetection", DETECT),
+    Row("conditional_detr", "ConditionalDetrForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("conditional_detr", "ConditionalDetrForObjectDetection", DETECT, "basic layers", BASIC),
+    Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "refined", {"with_box_refine": True}),
+    Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "proposed boxes", PROPOSED_BOXES),
+    Row("deformable_detr", "DeformableDetrForObjectDetection", DETECT, "the last map", LAST_MAP),
     Row("rt_detr", "RTDetrForObjectDetection", DETECT, "5 labels", LABELS),
     Row("rt_detr", "RTDetrForObjectDetection", DETECT, "basic layers", BASIC_LEVELS),
     Row("rt_detr_v2", "RTDetrV2ForObjectDetection", DETECT),
@@ -703,6 +747,20 @@ OTHERS = [
     Row("grounding-dino", "GroundingDinoForObjectDetection", FIND, "five levels, boxes apart", FIVE_LEVELS),
     Row("clip", "CLIPModel", MATCH),
     Row("clip", "CLIPForImageClassification", LABEL, "5 labels", LABELS),
+    Row("llava", "LlavaForConditionalGeneration", CONVERSE),
+    Row("llava", "LlavaForConditionalGeneration", CONVERSE, "SigLIP, Mistral", SIGLIP_AND_MISTRAL),
+    Row("llava", "LlavaForConditionalGeneration", CONVERSE, "tied Qwen 2, one layer", TIED_QWEN2),
+    Row("idefics3", "Idefics3ForConditionalGeneration", CONVERSE),
+    Row("idefics3", "Idefics3ForConditionalGeneration", CONVERSE, "tied, a vector a tile", ONE_VECTOR),
+    Row("smolvlm", "SmolVLMForConditionalGeneration", CONVERSE),
+    Row("internvl", "InternVLForConditionalGeneration", CONVERSE),
+    Row("internvl", "InternVLForConditionalGeneration", CONVERSE, "normed queries, Qwen 3", NORMED_QUERIES),
+    Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE),
+    Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE, "every patch, untied", EVERY_PATCH),
+    Row("blip", "BlipForConditionalGeneration", DESCRIBE),
+    Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
+    Row("donut-swin", "DonutSwinModel", SEE),
+    Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "Donut", DONUT),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),
 ]
 

@@ -1,7 +1,7 @@
 """Small checkpoints under the names of published ones that a page uses.
 
 The output of the first two is meaningless, so pages do not show it. The third has memorised one conversation,
-the fourth some recordings, the others a drawn street.
+the fourth some recordings, the fifth an answer about a drawn street, the others that street.
 """
 
 import json
@@ -16,7 +16,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from helpers import speaking_stand_ins
+from helpers import seeing_stand_in, speaking_stand_ins
 from helpers.project import ROOT
 
 STREET = ROOT / "tests/data/street"
@@ -126,6 +126,7 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
     "distilbert-base-cased-distilled-squad": reader,
     "Qwen2.5-1.5B-Instruct": assistant,
     "whisper-small": speaking_stand_ins.whisper,
+    "llava-1.5-7b-hf": seeing_stand_in.llava,
     "yolos-tiny": street("detector"),
     "owlvit-base-patch32": street("finder"),
     "sam-vit-base": street("cutter"),

@@ -41,7 +41,8 @@ ELSEWHERE |= {"owlvit": -(48 * 48 + 1), "owlv2": -(48 * 48 + 1) - 2 * (48 * 48 +
 # What training masks with, and the norms of a normalised weight.
 ELSEWHERE |= dict.fromkeys(("wav2vec2", "hubert", "sew", "unispeech", "unispeech-sat", "wavlm"), -(48 + 6))
 ELSEWHERE |= {"data2vec-audio": -48}
-ELSEWHERE |= dict.fromkeys(("detr", "table-transformer"), 3145)  # a backbone that training leaves
+# A backbone that training leaves.
+ELSEWHERE |= dict.fromkeys(("detr", "table-transformer", "deformable_detr", "conditional_detr"), 3145)
 # Batch norms that training leaves and statistics of the others, less scores of earlier layers and of noise.
 ELSEWHERE |= dict.fromkeys(("rt_detr", "rt_detr_v2"), 968 - 2 * (16 * 2 + 2) - 3 * 16)
 ELSEWHERE |= {"upernet": 216 - 674}  # means and variances, less an auxiliary head
@@ -54,6 +55,7 @@ ELSEWHERE |= dict.fromkeys(
     ("maskformer", "mask2former"), -2 * 96
 )  # the norm of Swin's last hidden state, which nothing reads
 ELSEWHERE |= {"grounding-dino": -2 * 64}  # the same
+ELSEWHERE |= {"llava": -27_040 - 120}  # the image encoder's last layer, and the norm behind it
 ELSEWHERE |= {"wav2vec2-bert": -48}
 ELSEWHERE |= {"parakeet_ctc": 2 * 2 * 48}  # means and variances of batch norms, which training counts
 # The same, less a convolution for positions that the original leaves out, and what training masks with.

@@ -39,6 +39,8 @@ def test_parts_add_up_to_what_is_counted(model_type, checkpoint_of):
     queries = model_type in (
         "detr",
         "table-transformer",
+        "conditional_detr",
+        "deformable_detr",
         "rt_detr",
         "rt_detr_v2",
         *("resnet", "convnext", "convnextv2", "upernet"),

@@ -612,7 +612,7 @@ def without_processors(model):
                     boxed=(shape[1], shape[2]),
                     boxed_values=lambda source, boxes, shape=shape: zeros(shape, boxes),
                     on_white=False,
-                    mask_size=None,
+                    kind="DetrImageProcessor",
                 )
             if name in ("input_values", "input_features"):
                 features = partial(zeros, shape)

@@ -16,6 +16,7 @@ import _notices
 import _speech
 import click
 import completer
+import finder
 import listener
 import numpy as np
 import proofreader
@@ -26,6 +27,7 @@ import torch
 import translator
 from _documentation import Sentence
 from _speech import Utterance
+from helpers.fonts import fonts
 from helpers.project import ROOT
 from num2words import num2words
 
@@ -276,6 +278,7 @@ def test_passages_go_along_with_the_licence_of_python():
         ("python-completer", _loop.NOTICE),
         ("number-translator", translator.EXAMPLES),
         ("listener", listener.EXAMPLES),
+        ("page-finder", finder.EXAMPLES),
     ],
 )
 def test_cards_say_what_the_licence_is(name, examples):
@@ -299,8 +302,21 @@ def speech(tmp_path_factory):
     return ["--utterances", "300", "--cache", str(folder), "--recordings", str(folder / "recordings")]
 
 
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The finder's options for few pages, which both of its runs share."""
+    pytest.importorskip("pycocotools")
+    fonts()
+    folder = tmp_path_factory.mktemp("pages")
+    few = ["--pages", "20", "--tested", "4"]
+    return [*few, "--cache", str(folder), "--example", str(folder / "example")]
+
+
+RUN = ["translator", "completer", "reader", "tagger", "proofreader", "listener", "finder"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["translator", "completer", "reader", "tagger", "proofreader", "listener"])
+@pytest.mark.parametrize("recipe", RUN)
 def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path, request):
     """From a clean folder: a checkpoint that the library loads, and the same one after a kill."""
     more = ["--steps", "40"]
@@ -308,6 +324,8 @@ def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path, request):
         more += ["--base", str(request.getfixturevalue("base"))]
     if recipe == "listener":
         more += request.getfixturevalue("speech")
+    if recipe == "finder":
+        more += request.getfixturevalue("pages")
 
     def command(folder):
         return [sys.executable, str(RECIPES / f"{recipe}.py"), str(folder), *more]

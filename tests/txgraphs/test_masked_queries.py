@@ -74,9 +74,10 @@ def test_centres_of_places(grid):
 
 def test_deformable_layer():
     sizes = {"0": torch.tensor([1, 4]), "1": torch.tensor([3, 2]), "2": torch.tensor([5, 1])}
-    function = partial(txgraphs.deformable_pyramid.deformable_layer, PYRAMID)
+    layer = PYRAMID.block, PYRAMID.layers, PYRAMID.attention
+    function = partial(txgraphs.deformable_pyramid.deformable_layer, *layer)
     arguments = random(B, 15, 12), random(B, 15, 12) + 1, random(1, 15, 2).sigmoid(), sizes
-    check(DeformableLayer(PYRAMID), function, *arguments)
+    check(DeformableLayer(*layer), function, *arguments)
 
 
 @pytest.mark.parametrize("grid", GRIDS)

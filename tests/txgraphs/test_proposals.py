@@ -135,8 +135,9 @@ def test_proposals():
 
 def test_layers_of_queries_and_boxes():
     x, references = random(B, Q, W), boxes(B, Q)
-    layer = partial(txgraphs.proposal_stack.proposal_layer, STACK)
-    check(ProposalLayer(STACK), layer, x, random(B, Q, W), references, random(B, 30, W), SIZES)
+    layer = STACK.object_block, STACK.objects, STACK.attention
+    function = partial(txgraphs.proposal_stack.proposal_layer, *layer)
+    check(ProposalLayer(*layer), function, x, random(B, Q, W), references, random(B, 30, W), SIZES)
     check(BoxPositions(W), txgraphs.proposal_stack.box_positions, references)
     change = partial(txgraphs.proposal_stack.box_change, STACK.box_layers)
     check(BoxChange(STACK), change, x, references)

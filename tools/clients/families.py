@@ -26,8 +26,8 @@ import tiny_checkpoint
 import torch
 import transformers
 from helpers import published
-from helpers.client_rows import WHISPER, forward_inputs, save_checkpoint, sequences
-from helpers.rows import GENERATE, HEAR, ROWS, TRANSLATE, Row
+from helpers.client_rows import WHISPER, forward_inputs, pictured_prompt, save_checkpoint, sequences
+from helpers.rows import CONVERSE, GENERATE, HEAR, ROWS, TRANSLATE, Row
 
 from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
@@ -100,7 +100,7 @@ def refusal(
             return report.exception or ", ".join(wrong) or "nothing could be compared"
     if not reports:
         return "no case could be tried"
-    if row.task in (GENERATE, TRANSLATE):
+    if row.task in (GENERATE, TRANSLATE, CONVERSE):
         return _generated(name, client, row, checkpoint, folder)
     return None
 
@@ -109,6 +109,8 @@ def _generated(name: str, client: Any, row: Row, checkpoint: Path, folder: Path)
     """The reason why greedy tokens over the client's own cache are wrong, or None."""
     ids = torch.arange(7, 14)[None].numpy()
     inputs = {"input_ids": ids, "attention_mask": ids * 0 + 1}
+    if row.task == CONVERSE:
+        inputs = pictured_prompt(row)
     expected = sequences(row, checkpoint, inputs, SETTINGS).tolist()[0]
     if isinstance(client, transformers_js.Client):
         [architecture, *_] = json.loads((folder / "config.json").read_text())["architectures"]

@@ -30,6 +30,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "transcribe": ("speech", {"sounds": SOUND, "max_new_tokens": 3}),
     "stream_transcript": ("letters", {"sound": SOUND[:900], "chunk_length_s": 0.02}),
     "image_to_text": ("captions", {"images": PIXELS, "max_new_tokens": 3}),
+    "ask_image": ("seen", {"images": PIXELS, "question": "who sat?", "max_new_tokens": 3}),
     "embed": ("sentences", {"texts": TEXTS}),
     "embed_tokens": ("tokens", {"texts": TEXTS, "is_query": True}),
     "classify": ("classifier", {"texts": TEXTS}),
@@ -59,6 +60,13 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 # Options of text generation apply to sounds too.
 OF_SOUNDS = {
     name: ("speech", {"prompts": SOUND, "max_new_tokens": 3}) for name in ("generate", "stream_many")
+}
+# And to prompts with images.
+PARTS = [{"type": "image", "image": PIXELS}, {"type": "text", "text": "the cat"}]
+OF_IMAGES = {
+    "generate": ("seen", {"prompts": ["<image> the", "dog"], "images": [PIXELS, None], "max_new_tokens": 3}),
+    "stream": ("seen", {"prompt": "the <image>", "images": PIXELS, "max_new_tokens": 3}),
+    "chat": ("seen", {"messages": [{"role": "user", "content": PARTS}], "max_new_tokens": 3}),
 }
 NUMBERS = (
     *(None, -1, 0, 1, 2, 3, 10**6, 10**7, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**70, -(2**70), True, False),
@@ -138,6 +146,8 @@ def of_models(case: Case) -> None:
     bundle, base = METHODS[method]
     if method in OF_SOUNDS and case.random.random() < 0.3:
         bundle, base = OF_SOUNDS[method]
+    if method in OF_IMAGES and case.random.random() < 0.3:
+        bundle, base = OF_IMAGES[method]
     call = getattr(case.model(bundle), method)
     parameters = inspect.signature(call).parameters
     names = [name for name in parameters if name not in SKIPPED]

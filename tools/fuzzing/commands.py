@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "match": ("bundles/towers", ("image.png", "--text", "a cat")),
     "find": ("bundles/patches", ("image.png", "--text", "a cat")),
     "transcribe": ("bundles/speech", ("sound.wav", "--max-new-tokens", "3")),
+    "ask-image": ("bundles/seen", ("image.png", "--max-new-tokens", "3")),
     "image-to-text": ("bundles/captions", ("image.png", "--max-new-tokens", "3")),
     "inspect": ("bundles/sentences", ()),
     "export": ("families/bert", ("out",)),

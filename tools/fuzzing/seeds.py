@@ -38,6 +38,10 @@ TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}"
     "{{ '[' + m['role'] + '] ' + m.content | trim }}{% endfor %}{% if add_generation_prompt %} the{% endif %}"
 )
+CONVERSATION = (
+    "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}"
+    "{{ '<image>' if part.type == 'image' else part.text }}{% endfor %}{% endif %}{% endfor %} the"
+)
 PIXELS = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
 SPEECH = {
     "lang_to_id": {"<|en|>": 20, "<|fr|>": 21},
@@ -48,6 +52,7 @@ SPEECH = {
     "eos_token_id": 2,
     "pad_token_id": 1,
 }
+IMAGE = len(tiny_tokenizers.byte_level())  # the id of a token after those of a tokenizer
 LABELS = {"id2label": {0: "contradiction", 1: "neutral", 2: "entailment"}}
 TIME_DELAYS = {"tdnn_dim": [8, 9], "tdnn_kernel": [3, 2], "tdnn_dilation": [1, 2], "xvector_output_dim": 7}
 WORDS = len(tiny_tokenizers.clip())
@@ -66,6 +71,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "sharded": ("llama", "LlamaForCausalLM", "byte_level", {}),
     "speech": ("whisper", "WhisperForConditionalGeneration", "byte_level", {"max_source_positions": 50}),
     "captions": ("vision-encoder-decoder", "VisionEncoderDecoderModel", "byte_level", {}),
+    "seen": ("llava", "LlavaForConditionalGeneration", "byte_level", {"image_token_id": IMAGE}),
     "noises": ("audio-spectrogram-transformer", "ASTForAudioClassification", None, {"num_labels": 7}),
     "letters": ("wav2vec2", "Wav2Vec2ForCTC", None, {}),
     "turns": ("wav2vec2", "Wav2Vec2ForAudioFrameClassification", None, {"num_labels": 3}),
@@ -172,6 +178,12 @@ def _beside(folder: Path, model_type: str) -> None:
     """The preprocessor's settings of an image or audio model."""
     if model_type == "clip":
         transformers.CLIPImageProcessorPil(**PIXELS).save_pretrained(folder)
+    elif model_type == "llava":
+        transformers.CLIPImageProcessorPil(**PIXELS).save_pretrained(folder)
+        tokenizer = tiny_tokenizers.byte_level()
+        tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+        tokenizer.chat_template = CONVERSATION
+        tokenizer.save_pretrained(folder)
     elif model_type == "yolos":
         edges = {"shortest_edge": 32, "longest_edge": 64}
         transformers.YolosImageProcessorPil(size=edges).save_pretrained(folder)

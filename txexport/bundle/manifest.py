@@ -57,11 +57,9 @@ class Calibration:
 class ExportOptions:
     """The options that a bundle was exported with; the field `form` of txexport.json.
 
-    - `cache`, `opset`: those of our own graphs. Graphs for other clients have at most the opset HUB_OPSET of
-      export, except those over a shared buffer.
-    - `inline`: our graphs have no functions.
+    - `cache`, `opset`: of our own graphs; others have HUB_OPSET of export at most, but over a shared buffer.
+    - `inline`: our graphs have no functions. `single_file`: weights are inside the graph.
     - `only`: "native" if only our graphs were written, "hub" if only those for other clients, None for both.
-    - `single_file`: weights are inside the graph.
     - `client`: the client that the hub graphs are laid out for; None is the common layout.
     - `dtypes`: the dtypes of the bundle by name; the first is the default.
     - `keep`: patterns of names of parameters that stay float32 in all dtypes.
@@ -69,9 +67,8 @@ class ExportOptions:
     - `outputs`: outputs of every layer that graphs also give.
     - `centred`: int8 activations are quantised around the row's mid-range; False in bundles of format 6.
     - `widened`: a checkpoint's own 8-bit integers become float32 at load; False in early bundles.
-    - `rope_factors`: the LongRoPE factors, "short" or "long"; None if export was called without.
-    - `image_size`: height and width of images; None if export was called without.
-    - `language`: the language whose adapter the graphs have; None if export was called without.
+    - `rope_factors`: the LongRoPE factors, "short" or "long"; `image_size`: height and width of images;
+      `language`: that whose adapter the graphs have; each None if export was called without.
     """
 
     cache: str | None
@@ -219,6 +216,12 @@ class Manifest:
     def text_stage(self) -> Stage:
         """The first stage that reads token ids."""
         return next(stage for stage in self.running_order if stage.ids_source == TOKENS)
+
+    @property
+    def image_token_id(self) -> int | None:
+        """The token in whose places images stand; None where tokens are read alone."""
+        ids = (stage.facts.image_token_id for stage in self.running_order)
+        return next((token for token in ids if token is not None), None)
 
     def max_length(self, stage: Stage) -> int | None:
         """The longest sequence of a stage, in tokens; None is no limit."""

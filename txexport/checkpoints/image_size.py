@@ -22,6 +22,7 @@ ANY_SIZE = (
     *("dinov2", "dinov2_with_registers", "dinov3_vit", "yolos", "swin", "swinv2", "depth_anything"),
     *("segformer", "glpn", "maskformer", "mask2former", "detr", "table-transformer", "rt_detr", "rt_detr_v2"),
     *("grounding-dino", "resnet", "convnext", "convnextv2", "hiera", "upernet"),
+    *("deformable_detr", "conditional_detr", "donut-swin"),
 )
 LEARNED = ("cls_token", "distillation_token", "class_embedding")  # vectors before the patches
 # The projection of patches, and the table of positions, of ViT and of CLIP.

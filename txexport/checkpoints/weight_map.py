@@ -159,9 +159,11 @@ class Naming:
 
     def canonical(self, name: str) -> str:
         """A checkpoint's name of a tensor as the rules write it."""
-        for part, naming in self.parts.items():
-            if name.startswith(part):
-                return part + naming.canonical(name.removeprefix(part))
+        for prefix in ("", self.prefix, *self.others):
+            inner = name.removeprefix(prefix)
+            for part, naming in self.parts.items():
+                if name.startswith(prefix) and inner.startswith(part):
+                    return part + naming.canonical(inner.removeprefix(part))
         for prefix in (self.prefix, *self.others):
             if name.startswith(prefix):
                 name = name.removeprefix(prefix)

@@ -51,6 +51,14 @@ set_option = click.option(
 @options.bundle
 @options.texts("PROMPTS")
 @click.option(
+    "--image",
+    "images",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Image file of a single prompt, in place of the checkpoint's token for one, such as <image>; "
+    "repeatable.",
+)
+@click.option(
     "--src-lang",
     help="Language of the prompts, such as fr_XX or fra_Latn, for a multilingual translation model.",
 )
@@ -96,6 +104,7 @@ def generate(
     answers: Answers,
     texts: tuple[str, ...],
     file: Path | None,
+    images: tuple[str, ...],
     src_lang: str | None,
     tgt_lang: str | None,
     others: dict[str, Any],
@@ -115,6 +124,10 @@ def generate(
     with warnings.catch_warnings(action="ignore"):  # generate shows them
         sequences = model.generation_config.updated(**settings).num_return_sequences
     arguments: dict[str, Any] = settings | {"src_lang": src_lang, "tgt_lang": tgt_lang}
+    if images:
+        if len(first) != 1:
+            raise click.UsageError("--image needs a single prompt")
+        arguments["images"] = [list(images)]
     if len(first) == 1 and not answers.as_json and sequences == 1:
         for _, piece in model.stream_many(inputs.listed(first), **arguments):
             click.echo(piece, nl=False)
@@ -139,6 +152,21 @@ def generate(
 def image_to_text(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
     """Caption the image files IMAGES, or read the text in them."""
     show_texts("image", answers.ask(inputs.lines(texts, file), "image_to_text", **chosen), answers)
+
+
+@click.command()
+@options.bundle
+@options.texts("IMAGES")
+@click.option("--question", default="Describe the image.", show_default=True, help="About each image.")
+@max_new_tokens
+@num_beams
+@options.batch_tokens(8192)
+@options.answers(options.GENERATED)
+def ask_image(
+    answers: Answers, texts: tuple[str, ...], file: Path | None, question: str, **chosen: Any
+) -> None:
+    """Answer a question about each of the image files IMAGES."""
+    show_texts("image", answers.ask(inputs.lines(texts, file), "ask_image", question, **chosen), answers)
 
 
 def show_texts(kind: str, windows: Iterator[list[Answered]], answers: Answers, sequences: int = 1) -> None:

@@ -20,7 +20,7 @@ USE_CACHE_BRANCH = "use_cache_branch"  # (1): whether there is a past
 
 # Inputs of signals
 PIXEL_VALUES = "pixel_values"  # (B,channels,height,width)
-PIXEL_ATTENTION_MASK = "pixel_attention_mask"  # (B,P): 1 for a patch, 0 for padding
+PIXEL_ATTENTION_MASK = "pixel_attention_mask"  # (B,P): 1 for a patch, 0 for padding; of tiles (B,I,H,W)
 SPATIAL_SHAPES = "spatial_shapes"  # (B,2): rows and columns of an image's patches
 PIXEL_MASK = "pixel_mask"  # (B,height,width) of any size: 1 for a pixel of the image, 0 for padding
 INPUT_FEATURES = "input_features"  # (B,bands,frames), (B,frames,bands) with a mask, or (B,1,frames,bands)
@@ -28,6 +28,7 @@ INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 
 # Prompts of masks, and the places of an image that they are for
 IMAGE_EMBEDDINGS = "image_embeddings"  # (B,W,R,C), or of several maps, the finest first, IMAGE_MAPS
+IMAGE_FEATURES = "image_features"  # (I,N,W): the vectors of images that a decoder reads; of steps (N,W)
 IMAGE_MAPS = tuple(f"{IMAGE_EMBEDDINGS}.{level}" for level in range(3))
 IMAGE_POSITIONS = "image_positional_embeddings"  # (B,W,R,C)
 INPUT_POINTS = "input_points"  # (B,P,N,2): x and y in pixels of the image after resizing
@@ -89,6 +90,8 @@ MASK_BATCH_SIZE = "mask_batch_size"
 NUM_POINTS, NUM_BOXES = "num_points", "num_boxes"
 NUM_QUERIES = "num_queries"  # texts that are compared with an image
 NUM_PATCHES = "num_patches"
+NUM_IMAGES = "num_images"  # of a prompt, or its tiles
+NUM_FEATURES = "num_features"  # vectors of images among the new tokens
 HEIGHT, WIDTH = "height", "width"
 MASK_HEIGHT, MASK_WIDTH = "mask_height", "mask_width"
 DEPTH_HEIGHT, DEPTH_WIDTH = "depth_height", "depth_width"

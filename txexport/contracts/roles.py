@@ -13,6 +13,7 @@ AUDIO = "audio_model"
 SIMILARITY = "similarity_model"
 IMAGE_ENCODER = "vision_encoder"
 MASK_DECODER = "prompt_encoder_mask_decoder"
+EMBED_TOKENS = "embed_tokens"  # of a decoder that reads images too, for other clients
 ALIGNMENT = "alignment_model"  # the weights by which tokens get times in a sound
 
 # Other tools write the decoder of an encoder-decoder twice, without and with a past, or merge the two.
@@ -52,7 +53,7 @@ def file(role: str, dtype: str = "") -> str:
 
 def of_client(graphs: Iterable[str], client: str | None) -> list[str]:
     """The ecosystem's graphs that a client opens, if they are laid out for one."""
-    merged = DECODER_MERGED in graphs
+    merged = DECODER_MERGED in graphs and EMBED_TOKENS not in graphs  # where it has no others beside it
     steps = {WEB: {DECODER, DECODER_WITH_PAST}, TRITON: {DECODER_MERGED}, OPENVINO: {DECODER_MERGED}}
     left = steps.get(client or "", set()) if merged else set()
     return [role for role in graphs if role not in left]

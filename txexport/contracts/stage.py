@@ -60,7 +60,8 @@ class GraphFacts:
     With `sigmoid_scores`, each pair of a text and an image, or of an object and a label, has a probability of
     its own. Heights and widths of images are multiples of `image_stride`, unless that is 0. A sound has
     `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
-    layers for every `layer_stride`, unless that is 0, which means the same number.
+    layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images stand in
+    the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step.
     """
 
     vocab_size: int = 0
@@ -76,6 +77,8 @@ class GraphFacts:
     vector_stride: int = 0
     layer_stride: int = 0
     filter_width: int = 0
+    image_token_id: int | None = None
+    mutual_images: bool = False
 
 
 @dataclass(frozen=True)

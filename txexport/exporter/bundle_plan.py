@@ -191,7 +191,9 @@ class DtypePlan:
         """Tell whether a client opens a graph by itself, so that its weights need a file of their own."""
         if self.options.single_file:
             return False
-        separate = (roles.MODEL, roles.ENCODER, roles.DECODER_MERGED)
+        separate = [roles.MODEL, roles.ENCODER, roles.DECODER_MERGED, roles.EMBED_TOKENS]
+        if any(one.role == roles.EMBED_TOKENS for one in self.hub):
+            separate.append(roles.IMAGE_ENCODER)
         return self.options.client not in (None, roles.GENAI) or graph.role in separate
 
     def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:

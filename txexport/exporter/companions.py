@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from txexport import bundle
+from txexport import bundle, families
 from txexport.checkpoints import colbert, tokenizer_classes
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
@@ -16,7 +16,7 @@ from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_resolution import check_finite
 from txexport.errors import BundleError, CheckpointError, is_failure, shown
 from txexport.exporter.bundle_plan import BundlePlan
-from txexport.exporter.hub_files import hub_files
+from txexport.exporter.hub_files import GENERATION, hub_files
 from txexport.exporter.image_settings import settings_for
 
 
@@ -30,6 +30,7 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     copied = checkpoint.companions()
     if isinstance(checkpoint, Resized):
         copied |= settings_for(copied, checkpoint.image_size, plan.model_type)
+    copied |= _generation_settings(copied, plan, checkpoint)
     derived = hub_files(copied, plan)
     if isinstance(tokenizer := copied.get(TOKENIZER), Path):
         _check_ids(tokenizer)
@@ -47,6 +48,18 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     if "modules.json" not in copied and colbert.is_colbert(checkpoint):
         yield from colbert.settings(checkpoint).items()
         yield f"{colbert.FOLDER}/{bundle.DENSE}", _dense(checkpoint, str(checkpoint.folder))
+
+
+def _generation_settings(
+    files: Mapping[str, Path | bytes], plan: BundlePlan, checkpoint: Checkpoint
+) -> dict[str, bytes]:
+    """The generation_config.json of a family whose original generates with ids of its own; else nothing."""
+    family = families.module(plan.model_type)
+    if not hasattr(family, "generation_settings"):
+        return {}
+    path = files.get(GENERATION)
+    settings = bundle.read_json(path) if isinstance(path, Path) else {}
+    return {GENERATION: json.dumps(settings | family.generation_settings(checkpoint.config)).encode()}
 
 
 def _tokenizer_as_read(

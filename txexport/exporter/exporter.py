@@ -13,14 +13,14 @@ from txexport.bundle.source import as_asked, merged
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.hub import opened
 from txexport.contracts import roles
-from txexport.errors import InputError, crashes
+from txexport.errors import InputError, UnsupportedError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.bundle_writing import Item, write_bundle
 from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.options import check_options, resolved_options
 from txexport.formats import DEFAULT, DTYPES, STORED
-from txexport.parts import check_outputs
+from txexport.parts import check_outputs, for_others
 from txexport.support.arguments import arguments_from
 from txexport.support.progress import Progress, counting
 from txexport.tasks import row_of
@@ -147,6 +147,11 @@ def _checked_options(
     check_options(requested, checkpoint)
     options = resolved_options(row_of(resolved.task, resolved.spec.architecture), requested)
     check_outputs(resolved.spec, options.outputs)
+    if options.only == "hub" and not for_others(resolved.spec, options.client):
+        raise UnsupportedError(
+            f"there are no graphs of {resolved.model_type} for other clients, which do not tell tokens of "
+            "an image from others, as it needs; leave out --only hub"
+        )
     if options.client == roles.GENAI:
         check_genai(resolved.spec, resolved.task)
     return options

@@ -63,7 +63,8 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
     inner = contents.get(PROCESSOR, {})
     processor = inner.get("image_processor", inner.get("feature_extractor"))
     if PREPROCESSOR not in own and isinstance(processor, dict):
-        files[PREPROCESSOR] = processor
+        joins = any(one.role == roles.EMBED_TOKENS for one in plan.hub) and "processor_class" in inner
+        files[PREPROCESSOR] = processor | ({"processor_class": inner["processor_class"]} if joins else {})
     if TOKENIZER in own and TOKENIZER_CONFIG not in own:
         files[TOKENIZER_CONFIG] = {}  # transformers.js requires it
     texts = {name: _text(content) for name, content in files.items()}
@@ -96,7 +97,7 @@ def _genai_settings(
     if encoder is not None:
         known = plan.native and _is_whisper(encoder)
         return _genai(decoder, generation, _whisper(encoder, decoder, plan)) if known else None
-    if not _keeps_one_size(decoder):
+    if not _keeps_one_size(decoder) or len(plan.spec.stacks) > 1:  # one that reads images among its tokens
         return None
     shared = any(one.role == roles.SHARED for one in plan.hub)
     file = _file(plan, roles.SHARED if shared else roles.MODEL)

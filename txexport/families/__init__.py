@@ -91,6 +91,7 @@ HYPHENATED = {
     "data2vec_audio": "data2vec-audio",
     "data2vec_text": "data2vec-text",
     "deberta_v2": "deberta-v2",
+    "donut_swin": "donut-swin",
     "encoder_decoder": "encoder-decoder",
     "megatron_bert": "megatron-bert",
     "modernbert_decoder": "modernbert-decoder",

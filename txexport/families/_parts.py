@@ -30,8 +30,10 @@ from txexport.spec import (
     FramesSpec,
     HeadKind,
     ModelSpec,
+    PatchGridSpec,
     PatchSpec,
     SignalStackSpec,
+    StagedStackSpec,
     TextStackSpec,
     WaveformSpec,
 )
@@ -85,7 +87,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
             f"{cross_width} is not supported over an encoder of {source_width}; expected null"
         )
     projected = cross_width is None and source_width != decoder.hidden_size
-    unmasked = not (isinstance(source, TextStackSpec) or source.masked)
+    unmasked = not (isinstance(source, TextStackSpec) or getattr(source, "masked", False))
 
     def crossed(_: int, block: BlockSpec) -> BlockSpec:
         wider = None if projected or source_width == decoder.hidden_size else source_width
@@ -132,6 +134,8 @@ def _encoder(config: Config, task: str, names: TensorNames) -> tuple[ModuleType,
             read = not (texts.causal or texts.global_tokens)
         case EncoderSpec(encoder=SignalStackSpec(embedding=PatchSpec() as patches)):
             read = not patches.any_size
+        case EncoderSpec(encoder=StagedStackSpec(embedding=PatchGridSpec(positioned=False))):
+            read = True
         case EncoderSpec(encoder=SignalStackSpec(embedding=WaveformSpec() | FramesSpec(), squeeze=None)):
             read = task in HEARD
         case _:
@@ -139,7 +143,7 @@ def _encoder(config: Config, task: str, names: TensorNames) -> tuple[ModuleType,
     if not read:
         raise UnsupportedError(
             f"{config.path}: an encoder '{model_type}' is not supported before a decoder; expected one of "
-            "images of one size, as vit, of texts, as bert, or of sounds, as wav2vec2"
+            "images, as vit of one size or donut-swin of any, of texts, as bert, or of sounds, as wav2vec2"
         )
     assert isinstance(base, EncoderSpec)
     return family, base
@@ -203,6 +207,15 @@ def _within(side: str, part: EncoderSpec | DecoderSpec, rules: Rules) -> Rules:
                 take, lambda name: f"{side}.{name}"
             )
     return result
+
+
+def decoder_rules(family: ModuleType, spec: EncoderSpec, rules: Rules, prefix: str) -> Rules:
+    """Tensor names of a decoder with cross-attention, whose tensors have that prefix."""
+    both = _within("decoder", spec, rules) | _cross_rules(family, rules)
+    return {
+        key: _renamed(_take(rule), lambda name: name.replace("decoder.", prefix, 1))
+        for key, rule in both.items()
+    }
 
 
 def _cross_rules(family: ModuleType, rules: Rules) -> Rules:

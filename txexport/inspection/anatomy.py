@@ -64,8 +64,8 @@ def anatomy(spec: ModelSpec, stored: Container[str], length: int, batch: int) ->
 
 
 OF_QUERIES = {
-    "layers": ["layers_norm", "pyramid", "levels", "proposals"],
-    "query_layers": ["queries", "query_position", "query_norm", "boxes"],
+    "layers": ["layers_norm", "pyramid", "levels", "proposals", "maps", "level_embed"],
+    "query_layers": ["queries", "query_position", "query_scale", "query_norm", "boxes"],
 }  # beside layers
 
 

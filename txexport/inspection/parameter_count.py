@@ -105,11 +105,11 @@ def component(spec: ModelSpec, name: str) -> str:
         return _of_adapter(rest)
     if part in ("embedding", "squeeze"):
         return "norms" if rest[0] == "norm" else "embedding"
-    if part in ("pyramid", "levels"):
+    if part in ("pyramid", "levels", "maps"):
         return "norms" if "norm" in rest else "convolution"
     if part in ("proposals", "boxes"):
-        return "norms" if rest[0] == "norm" else "head"
-    if part in ("queries", "query_position"):
+        return "norms" if rest[0].endswith("norm") else "head"
+    if part in ("queries", "query_position", "query_scale", "level_embed"):
         return "embedding"
     if part in ("final_norm", "norms", "map_norms", "layers_norm", "query_norm"):
         return "norms"

@@ -7,8 +7,10 @@ from typing import assert_never
 from txexport.parts import input_of
 from txexport.spec import (
     AttentionSpec,
+    ConditionalStackSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
+    DeformableStackSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -42,7 +44,7 @@ def outline(spec: StackSpec) -> str:
     """Sizes, positions, norms and windows; " / " separates values that differ from layer to layer."""
     if isinstance(spec, MapStackSpec):
         return ", ".join(input_of(spec).summary(spec))
-    if isinstance(spec, QueryStackSpec | ProposalStackSpec):
+    if isinstance(spec, QueryStackSpec | ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec):
         return ", ".join(_of_queries(spec))
     blocks = spec.blocks
     parts = [
@@ -58,11 +60,17 @@ def outline(spec: StackSpec) -> str:
     return ", ".join(parts)
 
 
-def _of_queries(spec: QueryStackSpec | ProposalStackSpec) -> list[str]:
+def _of_queries(
+    spec: QueryStackSpec | ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec,
+) -> list[str]:
     """Layers over places and over queries, and the image that they read."""
     queries, texts, deformable = f"{spec.queries:,} queries", [], []
-    if isinstance(spec, QueryStackSpec):
+    if isinstance(spec, QueryStackSpec | ConditionalStackSpec):
         cells = objects = spec.block
+    elif isinstance(spec, DeformableStackSpec):
+        cells = objects = spec.block
+        points = f"{spec.cell_points} and {spec.object_points} points in each of {spec.levels} maps"
+        deformable = [f"deformable attention to {points}"]
     else:
         cells, objects = spec.cell_block, spec.object_block
         points = f"{spec.attention.points} points in each of {spec.attention.levels} maps"

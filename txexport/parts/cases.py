@@ -1,7 +1,7 @@
 """Seeded test cases: rows of tokens, their padding, and the steps in which a decoder reads them."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, log
 
@@ -66,7 +66,8 @@ class DecoderCase:
     """Rows of tokens, read in steps; `steps` (number of steps, B) has the tokens of each row per step.
 
     `left` pads the steps on the left. `sources` are the inputs of an encoder, if there is one: rows of
-    tokens, or signals. With a `batch`, encoder and reference read them padded, all at once.
+    tokens, or signals. With a `batch`, encoder and reference read them padded, all at once. `images` are
+    those among the tokens of each row (I,channels,height,width).
     """
 
     name: str
@@ -75,17 +76,22 @@ class DecoderCase:
     left: bool = False
     sources: Sources | None = None
     batch: SignalCase | None = None
+    images: Sequence[np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
 class GreedyCase:
-    """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`, greedily or by beam search."""
+    """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`, greedily or by beam search.
+
+    `images` are those among the tokens of each prompt (I,channels,height,width).
+    """
 
     name: str
     rows: Sources
     new_tokens: int
     beams: int = BEAMS
     beam_search: bool = False
+    images: Sequence[np.ndarray] | None = None
 
 
 def encoder_cases(
@@ -176,14 +182,15 @@ def decoder_cases(
     experts: int = 0,
     source: StackSpec | None = None,
     source_longest: int = 0,
+    left_out: int | None = None,
     seed: int = 0,
 ) -> list[DecoderCase]:
     """Prompts and steps over a growing past.
 
     `ragged` adds rows of different lengths, `left` left padding. If there is an encoder `source`, each row
     has an input for it, of up to `source_longest` tokens. No row has the encoder's padding id, which some
-    original models mask in the decoder too. `experts` is the number of tokens with which each expert is very
-    likely to be picked.
+    original models mask in the decoder too, nor the id `left_out`. `experts` is the number of tokens with
+    which each expert is very likely to be picked.
     """
     random = np.random.default_rng(seed)
     one = np.ones((4, 1), np.int64)
@@ -213,7 +220,7 @@ def decoder_cases(
         rows = -(-experts // min(longest, 64))
         plans.append(("every expert", np.full((1, rows), min(longest, 64)), False))
         drawn.append([min(4, most)] * rows)
-    padding = None
+    padding = left_out
     if isinstance(source, TextStackSpec):
         padding = source.embedding.position.pad_token_id
     elif source is not None and isinstance(source.embedding, GatedFramesSpec):
@@ -284,13 +291,13 @@ def greedy_cases(
 
 def beam_case(prompts: GreedyCase, vocab_size: int) -> "GreedyCase | Skipped":
     """Beam search over the first two prompts, with no more beams than there are different texts."""
-    name, new_tokens = "beams, two rows", min(BEAM_TOKENS, prompts.new_tokens)
+    several = "beams, two rows" if prompts.images is None else "beams, images"
+    name, new_tokens = several, min(BEAM_TOKENS, prompts.new_tokens)
     beams = min(BEAMS, vocab_size**new_tokens)
     if beams == 1:
         return Skipped(name, "a vocabulary of one token makes no two beams")
-    return replace(
-        prompts, name=name, rows=prompts.rows[:2], new_tokens=new_tokens, beams=beams, beam_search=True
-    )
+    both = replace(prompts, name=name, rows=prompts.rows[:2], new_tokens=new_tokens, beams=beams)
+    return replace(both, beam_search=True, images=prompts.images and prompts.images[:2])
 
 
 def tokens_for_experts(stack: StackSpec) -> int:

@@ -1,6 +1,7 @@
 """A text and an image that read one another: cases, and parameters and operations behind the encoders."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,34 +27,37 @@ class GroundedCase:
 def parameters(spec: GroundedSpec) -> dict[str, Shapes]:
     """Those of each component behind the encoders, by its name."""
     width, scale = spec.hidden_size, norm(spec.norm)
-    sizes = spec.map_sizes
-    maps: Shapes = {}
-    for level in range(spec.levels):
-        halved = level >= len(sizes)
-        size, kernel = (sizes[min(level, len(sizes) - 1)], 1) if level <= len(sizes) else (width, 1)
-        kernel = 3 if halved else kernel
-        maps[f"{level}.convolution.weight"] = (width, size, kernel, kernel)
-        maps |= {f"{level}.convolution.bias": (width,)}
-        maps |= {f"{level}.norm.weight": (width,), f"{level}.norm.bias": (width,)}
     first = under("vector", linear(width, width, True)) | under("norm", scale) | under("box", _box(spec))
     position = under("layers.0", linear(2 * width, width, True)) | under(
         "layers.1", linear(width, width, True)
     )
     moves = range(1 if spec.shared_boxes else spec.objects.num_layers)
     return {
-        "maps": maps,
+        "maps": map_levels(spec.map_sizes, spec.levels, width),
         "level_embed": {"weight": (spec.levels, width)},
-        "layers": _repeated(spec.cells.num_layers, _layer(spec)),
+        "layers": repeated(spec.cells.num_layers, _layer(spec)),
         "first_boxes": first,
         "queries": {"weight": (spec.queries, width)},
         "query_position": position,
-        "query_layers": _repeated(spec.objects.num_layers, _object_layer(spec)),
+        "query_layers": repeated(spec.objects.num_layers, _object_layer(spec)),
         "boxes": {key: shape for move in moves for key, shape in under(f"{move}.layers", _box(spec)).items()},
         "query_norm": scale,
     }
 
 
-def _repeated(count: int, shapes: Shapes) -> Shapes:
+def map_levels(sizes: Sequence[int], levels: int, width: int) -> Shapes:
+    """Projections of maps of `sizes` channels to `width`, and of the last of them to coarser ones."""
+    maps: Shapes = {}
+    for level in range(levels):
+        size = sizes[min(level, len(sizes) - 1)] if level <= len(sizes) else width
+        kernel = 3 if level >= len(sizes) else 1
+        maps[f"{level}.convolution.weight"] = (width, size, kernel, kernel)
+        maps |= {f"{level}.convolution.bias": (width,)}
+        maps |= {f"{level}.norm.weight": (width,), f"{level}.norm.bias": (width,)}
+    return maps
+
+
+def repeated(count: int, shapes: Shapes) -> Shapes:
     """The same shapes in each of `count` layers."""
     return {key: shape for layer in range(count) for key, shape in under(f"{layer}", shapes).items()}
 
@@ -70,10 +74,10 @@ def _layer(spec: GroundedSpec) -> Shapes:
     parts = {
         "text_attention": separate(width),
         "text_feed_forward": feed_forward(spec.network(inner)),
-        "attention": _deformable(spec.cell_attention),
+        "attention": deformable(spec.cell_attention),
         "feed_forward": feed_forward(spec.network(spec.cells.intermediate_size)),
     }
-    return under("fusion", shapes) | _normed(parts, scale)
+    return under("fusion", shapes) | normed(parts, scale)
 
 
 def _object_layer(spec: GroundedSpec) -> Shapes:
@@ -81,13 +85,13 @@ def _object_layer(spec: GroundedSpec) -> Shapes:
     parts = {
         "attention": separate(spec.hidden_size),
         "text_attention": separate(spec.hidden_size),
-        "cross_attention": _deformable(spec.object_attention),
+        "cross_attention": deformable(spec.object_attention),
         "feed_forward": feed_forward(spec.network(spec.objects.intermediate_size)),
     }
-    return _normed(parts, norm(spec.norm))
+    return normed(parts, norm(spec.norm))
 
 
-def _normed(parts: dict[str, Shapes], scale: Shapes) -> Shapes:
+def normed(parts: dict[str, Shapes], scale: Shapes) -> Shapes:
     """Sublayers, each with a norm."""
     shapes: Shapes = {}
     for name, inner in parts.items():
@@ -95,15 +99,15 @@ def _normed(parts: dict[str, Shapes], scale: Shapes) -> Shapes:
     return shapes
 
 
-def _deformable(spec: DeformableAttentionSpec) -> Shapes:
-    width, count = spec.hidden_size, _points(spec)
+def deformable(spec: DeformableAttentionSpec) -> Shapes:
+    width, count = spec.hidden_size, points(spec)
     shapes: Shapes = {}
     for name, size in {"offsets": 2 * count, "shares": count, "v": width, "o": width}.items():
         shapes |= under(name, linear(width, size, True))
     return shapes
 
 
-def _points(spec: DeformableAttentionSpec) -> int:
+def points(spec: DeformableAttentionSpec) -> int:
     """The places that a vector reads, of all heads."""
     return spec.num_heads * spec.levels * spec.points
 
@@ -125,11 +129,11 @@ def operations(spec: GroundedSpec) -> dict[str, int]:
     box = queries * width * ((spec.box_layers - 1) * width + 4)
     fused = 3 * (total + tokens) * width * inner + 3 * total * tokens * inner
     texts = 4 * tokens * width**2 + 2 * tokens**2 * width + 2 * tokens * width * inner
-    image = _sampled(spec.cell_attention, total, total)
+    image = sampled(spec.cell_attention, total, total)
     image += 2 * total * width * spec.cells.intermediate_size
     objects = 6 * queries * width**2 + 2 * queries**2 * width
     objects += 2 * tokens * width**2 + 2 * queries * tokens * width
-    objects += _sampled(spec.object_attention, queries, total)
+    objects += sampled(spec.object_attention, queries, total)
     objects += 2 * queries * width * spec.objects.intermediate_size
     layers = spec.objects.num_layers
     products = {
@@ -144,9 +148,9 @@ def operations(spec: GroundedSpec) -> dict[str, int]:
     return {name: 2 * products.get(name, 0) for name in shapes}
 
 
-def _sampled(spec: DeformableAttentionSpec, queries: int, cells: int) -> int:
+def sampled(spec: DeformableAttentionSpec, queries: int, cells: int) -> int:
     """Products of attention of `queries` vectors to points among `places`."""
-    width, count = spec.hidden_size, _points(spec)
+    width, count = spec.hidden_size, points(spec)
     return (
         queries * width * (3 * count + width) + cells * width**2 + queries * count * width // spec.num_heads
     )

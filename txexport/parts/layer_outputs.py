@@ -25,6 +25,7 @@ from txexport.spec import (
     StackSpec,
     StagedStackSpec,
     TextStackSpec,
+    VisionLanguageSpec,
 )
 
 
@@ -51,9 +52,10 @@ def reads_stages(spec: ModelSpec) -> bool:
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     """Raise UnsupportedError if a model's layers cannot return one of `outputs`."""
-    if isinstance(spec, PromptableSpec | OpenVocabularySpec | GroundedSpec):
+    tasks = {PromptableSpec: "mask-generation", VisionLanguageSpec: "image-text-to-text"}
+    if isinstance(spec, PromptableSpec | OpenVocabularySpec | GroundedSpec | VisionLanguageSpec):
         if outputs:
-            task = "mask-generation" if isinstance(spec, PromptableSpec) else "zero-shot-object-detection"
+            task = tasks.get(type(spec), "zero-shot-object-detection")
             raise UnsupportedError(f"outputs of every layer are not supported for {task}; leave them out")
         return
     if outputs and not isinstance(spec, DualEncoderSpec) and head_of(spec.head) is CHOICES:

@@ -5,10 +5,12 @@ from dataclasses import replace
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.contracts.stage import GraphFacts
-from txexport.parts import proposals
+from txexport.parts import conditional, deformable, proposals
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Shape
 from txexport.spec import (
+    ConditionalStackSpec,
+    DeformableStackSpec,
     FeedForwardSpec,
     LengthAdapterSpec,
     ProposalStackSpec,
@@ -26,6 +28,7 @@ from txexport.spec.lengths import adapter_of, behind, inside, least_behind, resa
 from txexport.spec.parameters import block, feed_forward, merging
 from txexport.spec.shapes import Shapes, linear, norm, under
 
+QUERIES = QueryStackSpec | ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec
 TOKENS: Shape = (names.BATCH_SIZE, names.SEQUENCE_LENGTH)
 
 
@@ -46,7 +49,9 @@ def query_layers(stack: StackSpec) -> dict[str, tuple[QueryLayersSpec, int, int]
     if isinstance(stack, ProposalStackSpec):
         rows, columns = stack.embedding.grids[-1]
         return {"layers": (stack.cells, rows * columns, 0), "query_layers": (stack.objects, stack.queries, 0)}
-    if not isinstance(stack, QueryStackSpec):
+    if isinstance(stack, DeformableStackSpec):
+        return {"layers": (stack.cells, stack.area, 0), "query_layers": (stack.objects, stack.queries, 0)}
+    if not isinstance(stack, QueryStackSpec | ConditionalStackSpec):
         return {}
     cells = stack.embedding.length
     return {"layers": (stack.cells, cells, 0), "query_layers": (stack.objects, stack.queries, cells)}
@@ -56,6 +61,10 @@ def query_operations(stack: StackSpec) -> dict[str, int]:
     """The operations of each group of layers of a stack of queries for a row, by name; none elsewhere."""
     if isinstance(stack, ProposalStackSpec):
         return proposals.operations(stack)
+    if isinstance(stack, DeformableStackSpec):
+        return deformable.operations(stack)
+    if isinstance(stack, ConditionalStackSpec):
+        return conditional.operations(stack)
     result, width = {}, stack.hidden_size
     for name, (part, count, cells) in query_layers(stack).items():
         attention = 4 * count * width**2 + 2 * count**2 * width
@@ -77,7 +86,7 @@ def layer_vectors(stack: StackSpec, length: int) -> list[int]:
 
 def returned_vectors(stack: StackSpec, length: int) -> int:
     """The number of vectors that a stack returns of a row; a text has `length` tokens."""
-    if isinstance(stack, QueryStackSpec | ProposalStackSpec):
+    if isinstance(stack, QUERIES):
         return stack.queries
     if isinstance(stack, StagedStackSpec):
         return layer_vectors(stack, length)[-1]
@@ -160,6 +169,10 @@ def parameters(stack: StackSpec) -> Shapes:
         shapes |= _queries(stack)
     if isinstance(stack, ProposalStackSpec):
         shapes |= proposals.parameters(stack)
+    if isinstance(stack, DeformableStackSpec):
+        shapes |= deformable.parameters(stack)
+    if isinstance(stack, ConditionalStackSpec):
+        shapes |= conditional.parameters(stack)
     if isinstance(stack, StagedStackSpec):
         for number, stage in enumerate(stack.stages):
             if stage.merging is not None:

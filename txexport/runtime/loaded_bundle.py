@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from txexport import bundle
+from txexport.contracts import roles
 from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, INPUT_VALUES
 from txexport.contracts.stage import AFTER, GENERATED, IMAGE, ONCE, SOUND, STEP, TOKENS, GraphFacts, Stage
 from txexport.errors import InputError, counted, shown
@@ -36,6 +37,7 @@ class LoadedBundle:
         self._later, self._opening = later, threading.Lock()
         self.files = BundleFiles(folder.absolute())  # some are read later, wherever the process is then
         self._sessions: dict[str, Session] | None = sessions
+        self.image_features: dict[bytes, np.ndarray] = {}  # of the last images in prompts, by digest
         self.last_image: tuple[bytes, Mapping[str, np.ndarray]] | None = None  # values, and outputs for them
 
     def __repr__(self) -> str:
@@ -70,8 +72,14 @@ class LoadedBundle:
 
     @cached_property
     def step(self) -> Stage | None:
-        """The stage that runs at every step of generation; None if nothing is generated."""
-        return next((stage for stage in self.stages if stage.when == STEP), None)
+        """The stage that ends every step of generation, over its own cache; None if nothing is generated."""
+        steps = [one for one in self.stages if one.when == STEP and one.role != roles.SHARED]
+        return steps[-1] if steps else None
+
+    @property
+    def image_token_id(self) -> int | None:
+        """The token in whose places images stand; None where tokens are read alone."""
+        return self.manifest.image_token_id
 
     @cached_property
     def once(self) -> list[Stage]:

@@ -21,6 +21,7 @@ from txexport.runtime.tasks import (
     described,
     detection,
     feature_extraction,
+    image_questions,
     image_tasks,
     image_to_text,
     late_interaction,
@@ -207,6 +208,7 @@ class Model:
     all_masks = on_bundle(all_masks.all_masks)
     classify_image = on_bundle(image_tasks.classify_image)
     image_to_text = on_bundle(image_to_text.image_to_text)
+    ask_image = on_bundle(image_questions.ask_image)
     embed_image = on_bundle(image_tasks.embed_image)
     match = on_bundle(image_tasks.match)
     find = on_bundle(described.find)

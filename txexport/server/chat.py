@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,9 +11,10 @@ from starlette.responses import Response
 
 from txexport.errors import shown
 from txexport.runtime.generation.options import read_option
-from txexport.runtime.generation.prompts import chat_input_ids
+from txexport.runtime.generation.prompts import chat_inputs
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.message_images import source_of
 from txexport.server.bodies import Schema, read_json, work
 from txexport.server.fields import FLAG, GENERATION, MODEL
 from txexport.server.generating import Answer, GenerationJob, Shape, Steps, job_of, respond, written
@@ -40,8 +42,10 @@ FIELDS: dict[str, Schema] = {
 async def chat_completions(request: Request) -> Response:
     """Answer a request."""
     limits: Limits = request.app.state.limits
-    body = await read_json(request, FIELDS, limits.most_text)
-    served = find(request.app.state.served, body["model"])
+    every = request.app.state.served
+    images = any(one.model.bundle.image_token_id is not None for one in every.values())
+    body = await read_json(request, FIELDS, limits.max_body if images else limits.most_text)
+    served = find(every, body["model"])
     if served.generation is None or served.model.bundle.is_encoder_decoder:
         raise RefusedError(f"{served.name} does not chat; it is for {', '.join(served.methods)}")
     job = await work(request, _job_of, served, body, limits)
@@ -53,16 +57,29 @@ async def chat_completions(request: Request) -> Response:
 def _job_of(served: Served, body: Mapping[str, Any], limits: Limits) -> GenerationJob:
     """The job of a request. Raises RefusedError, and InputError for messages that the template rejects."""
     tools = body.get("tools") if body.get("tool_choice") != "none" else None
-    conversation = Conversation(
-        [_plain(one) for one in body["messages"]], tools, template_kwargs=body.get("chat_template_kwargs")
-    )
-    inputs = chat_input_ids(served.model.bundle, conversation)
+    reads_images = served.model.bundle.image_token_id is not None
+    messages = [_plain(one, reads_images) for one in body["messages"]]
+    _check_texts({**body, "messages": messages}, limits)
+    conversation = Conversation(messages, tools, template_kwargs=body.get("chat_template_kwargs"))
+    inputs, media = chat_inputs(served.model.bundle, conversation)
     if body.get("top_logprobs") and not body.get("logprobs"):
         raise RefusedError("top_logprobs needs logprobs=true", param="top_logprobs")
     shape = _shape(body.get("response_format", {}))
     alternatives = body.get("top_logprobs", 0) if body.get("logprobs") else None
     new_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
-    return job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
+    job = job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
+    return replace(job, request=replace(job.request, media=media))
+
+
+def _check_texts(body: Mapping[str, Any], limits: Limits) -> None:
+    """Raise RefusedError if a request without its images is larger than one without any may be."""
+    size = len(json.dumps(body, ensure_ascii=False, default=lambda image: None))
+    if size > limits.most_text:
+        raise RefusedError(
+            f"the request has {size:,} characters without its images, and this server reads "
+            f"{limits.most_text:,}; send fewer",
+            413,
+        )
 
 
 def _shape(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,11 +108,12 @@ def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
-def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(message: Mapping[str, Any], reads_images: bool = False) -> dict[str, Any]:
     """A message as templates expect it: its content as text, the arguments of its calls as objects.
 
-    OpenAI's clients send arguments as JSON text, which a template would write as a quoted string. Raises
-    RefusedError for parts of the content that are not text.
+    OpenAI's clients send arguments as JSON text, which a template would write as a quoted string. Content
+    stays in parts where one is an image. Raises RefusedError for parts of the content that are neither text
+    nor images that are read.
     """
     plain = dict(message)
     if isinstance(message.get("tool_calls"), list):
@@ -103,11 +121,28 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
     parts = message.get("content")
     if not isinstance(parts, list):
         return plain
-    for part in parts:
-        if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-            kind = part.get("type") if isinstance(part, dict) else part
-            raise RefusedError(f"a message's part is {kind!r:.40}, expected text only", param="messages")
-    return plain | {"content": "".join(part["text"] for part in parts)}
+    read = [_part(part, reads_images) for part in parts]
+    if any(part["type"] == "image" for part in read):
+        return plain | {"content": read}
+    return plain | {"content": "".join(part["text"] for part in read)}
+
+
+def _part(part: Any, reads_images: bool) -> dict[str, Any]:
+    """A text, or the bytes of an image in a data URL: names and addresses of a client are never opened."""
+    if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
+        return {"type": "text", "text": part["text"]}
+    kind = part.get("type") if isinstance(part, dict) else part
+    if kind != "image_url" or not reads_images:
+        expected = "text or image_url" if reads_images else "text only"
+        raise RefusedError(f"a message's part is {kind!r:.40}, expected {expected}", param="messages")
+    place = part.get("image_url")
+    url = place.get("url") if isinstance(place, dict) else place
+    if not isinstance(url, str) or not url.startswith("data:"):
+        raise RefusedError(
+            f"an image_url is {shown(url)}, expected a data URL; this server fetches nothing",
+            param="messages",
+        )
+    return {"type": "image", "image": source_of(url)}
 
 
 def _call(call: Any) -> Any:

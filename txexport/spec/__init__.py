@@ -6,10 +6,13 @@ independent of checkpoints, weights and graphs.
 
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.boxes import BoxesSpec
+from txexport.spec.conditional_stack import ConditionalStackSpec
+from txexport.spec.connector import ConnectorSpec
 from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
+from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
@@ -49,7 +52,7 @@ from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionS
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.map_neck import MapNeckSpec
-from txexport.spec.map_stack import MapStackSpec, ResNetMapsSpec
+from txexport.spec.map_stack import MapStackSpec, MaskedMapsSpec, ResNetMapsSpec
 from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
@@ -104,6 +107,7 @@ from txexport.spec.staged import (
 )
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.time_delay import TimeDelaySpec
+from txexport.spec.vision_language import VisionLanguageSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 from txexport.spec.waveform_stem import WaveformStemSpec
 from txexport.spec.window_attention import CosineSpec, WindowAttentionSpec
@@ -122,6 +126,8 @@ __all__ = [
     "BoxesSpec",
     "Cache",
     "ClassReadout",
+    "ConditionalStackSpec",
+    "ConnectorSpec",
     "ConvNextSpec",
     "ConvolutionModuleSpec",
     "ConvolutionNorm",
@@ -132,6 +138,7 @@ __all__ = [
     "DecoderSpec",
     "DeformableAttentionSpec",
     "DeformablePyramidSpec",
+    "DeformableStackSpec",
     "DepthSpec",
     "DisentangledAttentionSpec",
     "DualEncoderSpec",
@@ -165,6 +172,7 @@ __all__ = [
     "MaskDecoderSpec",
     "MaskPromptSpec",
     "MaskedAttentionSpec",
+    "MaskedMapsSpec",
     "MaskedQueriesSpec",
     "MasksSpec",
     "MediaStackSpec",
@@ -226,6 +234,7 @@ __all__ = [
     "TransformerXLAttentionSpec",
     "TwoWaySpec",
     "VectorSpec",
+    "VisionLanguageSpec",
     "WaveformSpec",
     "WaveformStemSpec",
     "WindowAttentionSpec",

@@ -5,6 +5,8 @@ from typing import ClassVar
 
 from txexport.errors import SpecError
 from txexport.spec.boxes import BoxesSpec
+from txexport.spec.conditional_stack import ConditionalStackSpec
+from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
@@ -148,7 +150,7 @@ class EncoderSpec:
     def _check_boxes(self, boxes: BoxesSpec) -> None:
         """Raise SpecError where the stack returns no boxes to refine, or scores other labels."""
         stack = self.encoder
-        proposed = isinstance(stack, ProposalStackSpec)
+        proposed = isinstance(stack, ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec)
         if boxes.refined != proposed:
             raise SpecError(
                 f"EncoderSpec: boxes with refined={boxes.refined} over {type(stack).__name__}; expected "

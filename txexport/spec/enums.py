@@ -129,6 +129,7 @@ class Architecture(StrEnum):
     PROMPTABLE = "promptable"
     OPEN_VOCABULARY = "open-vocabulary"
     GROUNDED = "grounded"
+    VISION_LANGUAGE = "vision-language"
 
 
 class Cache(StrEnum):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from txexport.errors import SpecError
 from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
@@ -65,6 +66,61 @@ class ResNetMapsSpec:
     def shape(self) -> tuple[int, ...]:
         """Channels, height and width of an image of `image_size`."""
         return self.network.shape
+
+
+@dataclass(frozen=True)
+class MaskedMapsSpec:
+    """The last `levels` maps of a residual network over images with a mask of their pixels.
+
+    Zeros of the mask (B,height,width), of any size, mark pixels that are padding.
+    """
+
+    maps: ResNetMapsSpec
+    levels: int
+
+    masked: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.levels <= len(self.maps.sizes):
+            raise SpecError(
+                f"MaskedMapsSpec: {self.levels} levels of {len(self.maps.sizes)} stages; expected 1 or more, "
+                "and no more than stages"
+            )
+
+    @property
+    def channels(self) -> int:
+        """Channels of an image."""
+        return self.maps.channels
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width of an image of reports and cases."""
+        return self.maps.image_size
+
+    @property
+    def hidden_size(self) -> int:
+        """Channels of the last map."""
+        return self.maps.hidden_size
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """Channels of the maps, the finest first."""
+        return self.maps.sizes[-self.levels :]
+
+    @property
+    def grids(self) -> list[tuple[int, int]]:
+        """Rows and columns of the maps of an image of `image_size`."""
+        return self.maps.network.grids[-self.levels :]
+
+    @property
+    def length(self) -> int:
+        """The number of places of the last map."""
+        return self.maps.length
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of an image of `image_size`."""
+        return self.maps.shape
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
 from txexport.spec.deformable_attention import DeformableAttentionSpec
+from txexport.spec.enums import Activation
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec
 
@@ -44,9 +45,9 @@ class DeformablePyramidSpec:
         return len(self.sizes) - 1
 
     @property
-    def layer_norm(self) -> NormSpec:
-        """The norm behind each sublayer."""
-        return NormSpec(self.hidden_size, self.eps)
+    def block(self) -> QueryBlockSpec:
+        """The norm and the activation of its layers."""
+        return QueryBlockSpec(NormSpec(self.hidden_size, self.eps), Activation.RELU)
 
     @property
     def attention(self) -> DeformableAttentionSpec:

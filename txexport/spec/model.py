@@ -1,8 +1,8 @@
-"""Whole models: an encoder, a decoder, both in sequence, two encoders side by side, or one with a
-decoder of masks.
+"""Whole models: an encoder, a decoder, both in sequence, two encoders side by side, one with a decoder of
+masks, or one before a decoder that reads images among its tokens.
 
-Every class has `stacks` by name, and says whether it `generates` tokens. All but the last four kinds have a
-`head` on the `stack` under it, which knows `vocab_size` tokens, 0 where it reads none.
+Every class has `stacks` by name, and says whether it `generates` tokens. Those that generate, and encoders,
+have a `head` on the `stack` under it, which knows `vocab_size` tokens, 0 where it reads none.
 """
 
 from txexport.spec.decoder import DecoderSpec
@@ -12,6 +12,7 @@ from txexport.spec.encoder_decoder import EncoderDecoderSpec
 from txexport.spec.grounded import GroundedSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.promptable import PromptableSpec
+from txexport.spec.vision_language import VisionLanguageSpec
 
 ModelSpec = (
     EncoderSpec
@@ -21,4 +22,5 @@ ModelSpec = (
     | PromptableSpec
     | OpenVocabularySpec
     | GroundedSpec
+    | VisionLanguageSpec
 )

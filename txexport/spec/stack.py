@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from txexport.errors import SpecError
 from txexport.spec.attention import AttentionSpec
+from txexport.spec.conditional_stack import ConditionalStackSpec
+from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.layer import BlockSpec
@@ -142,5 +144,13 @@ class TextStackSpec:
 
 
 # Stacks over an image or a sound.
-MediaStackSpec = SignalStackSpec | StagedStackSpec | QueryStackSpec | ProposalStackSpec | MapStackSpec
+MediaStackSpec = (
+    SignalStackSpec
+    | StagedStackSpec
+    | QueryStackSpec
+    | ProposalStackSpec
+    | DeformableStackSpec
+    | ConditionalStackSpec
+    | MapStackSpec
+)
 StackSpec = TextStackSpec | MediaStackSpec

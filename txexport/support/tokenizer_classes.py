@@ -74,7 +74,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Barthez": _row(ROBERTA),
     "Bert": _row(
         BERT,
-        "bert chinese_clip distilbert electra ernie grounding-dino megatron-bert nomic_bert",
+        "bert blip chinese_clip distilbert electra ernie grounding-dino megatron-bert nomic_bert",
         aliases="Electra LayoutLM Lxmert MobileBert SqueezeBert",
         types=True,
     ),
@@ -97,7 +97,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Funnel": _row(XLNET),
     "GPT2": _row(GPT2, "codegen gpt2 gpt_neo gptj opt phi starcoder2"),
     "GPTNeoX": _row("<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -", "gpt_neox mpt olmo olmoe"),
-    "Gemma": _row("<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3_text"),
+    "Gemma": _row("<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text"),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
     "Llama": _row(LLAMA_TOKENS, aliases="Phi3"),
     "MBart": _row(ROBERTA, "mbart"),
@@ -107,7 +107,9 @@ _ROWS = {  # by name, without "Tokenizer"
     "OpenAIGPT": _row("- - <unk> - - - -", "openai-gpt"),
     "Parakeet": _row(model_types="omniasr_ctc parakeet_ctc"),
     "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
-    "Qwen2": _row("- <|endoftext|> <|endoftext|> - <|endoftext|> - -", "qwen2 qwen2_moe qwen3 qwen3_moe"),
+    "Qwen2": _row(
+        "- <|endoftext|> <|endoftext|> - <|endoftext|> - -", "internvl qwen2 qwen2_moe qwen3 qwen3_moe"
+    ),
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(
         ROBERTA,
@@ -141,8 +143,8 @@ _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FS
 Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
-_GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax mistral mixtral
-modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe stablelm umt5 xlm-roberta-xl"""
+_GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax llava mistral
+mixtral modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5 xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {
     GENERIC: _row(model_types=_GENERIC_MODELS),
@@ -155,6 +157,7 @@ OF_MODEL = {model_type: name for name, row in CLASSES.items() for model_type in 
 MISNAMED = {
     "ernie4_5",
     "hyperclovax",
+    "llava",
     "modernbert",
     "modernbert-decoder",
     "nemotron",
@@ -162,6 +165,7 @@ MISNAMED = {
     "phimoe",
     "qwen2",
     "siglip2",
+    "smolvlm",
 }
 
 

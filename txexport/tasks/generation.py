@@ -17,6 +17,7 @@ METHODS = (
         timed_type=TRANSCRIPT,
     ),
     Method("image_to_text", ("image",), "generated", "string", first_place=True),
+    Method("ask_image", ("image",), "answered", "string", first_place=True),
 )
 ROWS = (
     Task(
@@ -59,5 +60,14 @@ ROWS = (
         "AutoModelForImageTextToText",
         ("image_to_text", "generate"),
         CACHED,
+    ),
+    Task(
+        "image-text-to-text",
+        (Architecture.VISION_LANGUAGE,),
+        HeadKind.CAUSAL_LM,
+        "AutoModelForImageTextToText",
+        ("generate", "ask_image"),
+        CACHED,
+        related=("stream", "chat"),
     ),
 )

@@ -10,6 +10,7 @@ from txexport.spec import (
     GroundedSpec,
     OpenVocabularySpec,
     PromptableSpec,
+    VisionLanguageSpec,
 )
 from txgraphs._graph import Graph
 from txgraphs.architectures.decoder import decoder_models
@@ -19,6 +20,7 @@ from txgraphs.architectures.encoder_decoder import encoder_decoder_models
 from txgraphs.architectures.grounded import grounded_models
 from txgraphs.architectures.open_vocabulary import open_vocabulary_models
 from txgraphs.architectures.promptable import promptable_models
+from txgraphs.architectures.vision_language import vision_language_models
 
 BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     EncoderSpec: encoder_models,
@@ -28,4 +30,5 @@ BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     PromptableSpec: promptable_models,
     OpenVocabularySpec: open_vocabulary_models,
     GroundedSpec: grounded_models,
+    VisionLanguageSpec: vision_language_models,
 }

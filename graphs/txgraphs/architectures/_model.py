@@ -7,6 +7,8 @@ import onnx_ir as ir
 from txexport.contracts import Signature
 from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
+    ConditionalStackSpec,
+    DeformableStackSpec,
     MapStackSpec,
     MediaStackSpec,
     ModelSpec,
@@ -16,6 +18,8 @@ from txexport.spec import (
     StagedStackSpec,
 )
 from txgraphs._graph import Graph
+from txgraphs.conditional_stack import conditional_encoder
+from txgraphs.deformable_stack import deformable_encoder
 from txgraphs.encoder_stack import signal_encoder
 from txgraphs.map_stack import map_encoder
 from txgraphs.proposal_stack import proposal_encoder
@@ -48,6 +52,10 @@ def signal_states(
     """
     if isinstance(spec, ProposalStackSpec):
         return proposal_encoder(spec, graph, inputs, stack)
+    if isinstance(spec, DeformableStackSpec):
+        return deformable_encoder(spec, graph, inputs, stack)
+    if isinstance(spec, ConditionalStackSpec):
+        return conditional_encoder(spec, graph, inputs, stack)
     if isinstance(spec, MapStackSpec):
         return map_encoder(spec, graph, inputs, layers, stack), None
     if isinstance(spec, QueryStackSpec):

@@ -13,11 +13,14 @@ from txgraphs.grounded_layer import grounded_layer, object_layer
 from txgraphs.grounded_stack import (
     SIDE,
     box_move,
+    by_level,
     first_boxes,
+    flat_mask,
     level_positions,
     map_level,
     place_boxes,
     place_points,
+    placed,
     token_scores,
 )
 from txgraphs.linear import linear
@@ -124,30 +127,9 @@ def _numbers(graph: Graph, count: int) -> list[ir.Value]:
 
 
 @script(domain, default_opset=op)
-def placed(positions, weight, level):
-    """positions (B,S,W) of a level's places, vectors of levels (L,W), a level () -> their sum (B,S,W)."""
-    y = op.CastLike(positions, weight) + op.Gather(weight, level)
-    return y
-
-
-@script(domain, default_opset=op)
 def text_numbers(positions, like):
     """positions (B,S) -> numbers (B,S,1) of the type of `like`."""
     y = op.CastLike(op.Unsqueeze(positions, op.Constant(value_ints=[2])), like)
-    return y
-
-
-@script(domain, default_opset=op)
-def by_level(x, shares):
-    """x (B,S,n), shares of levels (B,L,n) -> products (B,S,L,n)."""
-    y = op.Unsqueeze(x, op.Constant(value_ints=[2])) * op.Unsqueeze(shares, op.Constant(value_ints=[1]))
-    return y
-
-
-@script(domain, default_opset=op)
-def flat_mask(real):
-    """real (B,R,C) -> (B,R*C)."""
-    y = op.Reshape(real, op.Constant(value_ints=[0, -1]))
     return y
 
 

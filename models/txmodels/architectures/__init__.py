@@ -8,6 +8,7 @@ from txexport.spec import (
     GroundedSpec,
     OpenVocabularySpec,
     PromptableSpec,
+    VisionLanguageSpec,
 )
 from txmodels.architectures.decoder import DecoderModel
 from txmodels.architectures.dual_encoder import DualEncoderModel
@@ -16,6 +17,7 @@ from txmodels.architectures.encoder_decoder import EncoderDecoderModel
 from txmodels.architectures.grounded import GroundedModel
 from txmodels.architectures.open_vocabulary import OpenVocabularyModel
 from txmodels.architectures.promptable import PromptableModel
+from txmodels.architectures.vision_language import VisionLanguageModel
 
 ARCHITECTURES: dict[type, type] = {
     EncoderSpec: EncoderModel,
@@ -25,4 +27,5 @@ ARCHITECTURES: dict[type, type] = {
     PromptableSpec: PromptableModel,
     OpenVocabularySpec: OpenVocabularyModel,
     GroundedSpec: GroundedModel,
+    VisionLanguageSpec: VisionLanguageModel,
 }

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
+    ConditionalStackSpec,
+    DeformableStackSpec,
     MapStackSpec,
     ModelSpec,
     ProposalStackSpec,
@@ -15,7 +17,9 @@ from txexport.spec import (
     StagedStackSpec,
     TextStackSpec,
 )
+from txmodels.conditional_stack import ConditionalEncoder
 from txmodels.decoder_stack import KeyValues
+from txmodels.deformable_stack import DeformableEncoder
 from txmodels.encoder_stack import Encoder, SignalEncoder
 from txmodels.map_stack import MapEncoder
 from txmodels.proposal_stack import ProposalEncoder
@@ -33,10 +37,23 @@ def layers_of(spec: ModelSpec, outputs: Collection[str], stack: StackSpec, name:
 
 def encoder(
     spec: StackSpec, weighted: bool
-) -> Encoder | SignalEncoder | StagedEncoder | QueryEncoder | ProposalEncoder | MapEncoder:
+) -> (
+    Encoder
+    | SignalEncoder
+    | StagedEncoder
+    | QueryEncoder
+    | ProposalEncoder
+    | DeformableEncoder
+    | ConditionalEncoder
+    | MapEncoder
+):
     """The module of a stack that reads its whole input at once."""
     if isinstance(spec, ProposalStackSpec):
         return ProposalEncoder(spec)
+    if isinstance(spec, DeformableStackSpec):
+        return DeformableEncoder(spec)
+    if isinstance(spec, ConditionalStackSpec):
+        return ConditionalEncoder(spec)
     if isinstance(spec, MapStackSpec):
         return MapEncoder(spec)
     if isinstance(spec, QueryStackSpec):

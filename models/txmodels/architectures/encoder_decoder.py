@@ -67,7 +67,7 @@ class EncoderDecoderModel(nn.Module):
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, names.ENCODER)
         if self.spec.masked and attention_mask is None:
             attention_mask = torch.ones(signal.shape[:2], dtype=torch.long)
-        x, mask = self.encoder(signal, attention_mask, given=layers)  # (B, E, W), (B, E)
+        x, mask = self.encoder(signal, attention_mask, layers)  # (B, E, W), (B, E)
         outputs = self._hidden_states(x) | layers.values
         if self.spec.masked:
             assert attention_mask is not None

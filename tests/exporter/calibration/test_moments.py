@@ -14,21 +14,23 @@ from txexport.bundle.manifest import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.contracts.names import ENCODER_ATTENTION_MASK, INPUT_IDS
-from txexport.errors import InputError
+from txexport.errors import InputError, UnsupportedError
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.bundle_writing import write_float32
 from txexport.exporter.calibrating import matrices_of
 from txexport.exporter.calibration import Reading, check_reads, moments, sha256_of
-from txexport.spec import DualEncoderSpec, OpenVocabularySpec
+from txexport.spec import DualEncoderSpec, OpenVocabularySpec, VisionLanguageSpec
 from txexport.verification.references.originals import Twin
 
 TEXTS = [f"the cat sat on the mat {'and the dog ' * n}" for n in range(6)] + ["yes", "no", "maybe"]
 PAIRS = [("the cat sat", "on the mat"), ("who", "the dog did, on the rug"), ("a", "b")]
 SOUNDS_AND_IMAGES = ("whisper", "vit", "deit", "dinov2", "dinov2_with_registers")
 SOUNDS_AND_IMAGES += "swin", "swinv2", "yolos", "depth_anything", "dpt", "segformer", "maskformer", "sam"
+SOUNDS_AND_IMAGES += "blip", "donut-swin"
 SOUNDS_AND_IMAGES += "resnet", "convnext", "convnextv2", "hiera", "upernet"
 SOUNDS_AND_IMAGES += "mask2former", "sam2", "sam2_video", "glpn", "vit_msn", "ijepa", "vit_mae", "vitpose"
 SOUNDS_AND_IMAGES += "detr", "table-transformer", "rt_detr", "rt_detr_v2", "beit", "data2vec-vision"
+SOUNDS_AND_IMAGES += "deformable_detr", "conditional_detr"
 SOUNDS_AND_IMAGES += ("grounding-dino",)  # whose texts are read with an image
 SOUNDS_AND_IMAGES += "dinov3_vit", "clip_vision_model", "siglip_vision_model", "vision-encoder-decoder"
 SOUNDS_AND_IMAGES += "audio-spectrogram-transformer", "wav2vec2"
@@ -42,7 +44,7 @@ HEADS = [
     Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5}),
     Row("falcon", "FalconForCausalLM", GENERATE, "new", {"new_decoder_architecture": True}),
 ]
-FAMILIES = [name for name in tiny_checkpoint.FAMILIES if name not in SOUNDS_AND_IMAGES]
+FAMILIES = [name for name in tiny_checkpoint.FAMILIES if name not in (*SOUNDS_AND_IMAGES, "gemma3")]
 
 
 class Read:
@@ -95,7 +97,8 @@ class Read:
             assert feeds[roles.DECODER][ENCODER_ATTENTION_MASK].all()
             twin.decode(tokens, feeds[roles.ENCODER][INPUT_IDS].tolist())
         elif self.resolved.spec.generates:
-            twin.decode(feeds[roles.MODEL][INPUT_IDS].tolist(), None)
+            [tokens] = [one[INPUT_IDS].tolist() for one in feeds.values() if INPUT_IDS in one]
+            twin.decode(tokens, None)
         elif roles.TEXT in feeds:
             text = {name: torch.from_numpy(array)[None] for name, array in feeds[roles.TEXT].items()}
             twin.model.texts(**text)
@@ -110,11 +113,11 @@ def test_every_product_s_inputs_are_found(what, checkpoint_of, tmp_path):
     read = Read(checkpoint_of(what), task, TEXTS, tmp_path / "float32")
     found, expected = read.found(), read.expected()
     assert found.keys() == expected.keys() != set()
-    towers = isinstance(read.resolved.spec, DualEncoderSpec | OpenVocabularySpec)
+    towers = isinstance(read.resolved.spec, DualEncoderSpec | OpenVocabularySpec | VisionLanguageSpec)
     reached = {
         name
         for name in read.keys
-        if not (towers and name.startswith(("vision", "audio", "objects", "descriptions")))
+        if not (towers and name.startswith(("vision", "connector", "audio", "objects", "descriptions")))
     }
     assert found.keys() == reached
     for name, (numbers, rows) in found.items():
@@ -169,6 +172,12 @@ def test_what_reads_no_texts_is_told(what, checkpoint_of):
     what_it_reads = "(texts|them without images)"
     message = f"^texts need a model that reads {what_it_reads}; this one is for {resolved.task}$"
     with pytest.raises(InputError, match=message):
+        check_reads(resolved.spec, resolved.task)
+
+
+def test_attention_within_an_image_is_not_calibrated(checkpoint_of):
+    resolved = families.resolve(Checkpoint(checkpoint_of("gemma3")))
+    with pytest.raises(UnsupportedError, match=r"^no graph reads calibration texts where tokens of an im"):
         check_reads(resolved.spec, resolved.task)
 
 

@@ -158,9 +158,9 @@ def test_a_prompt_is_read_over_no_more_slots_than_it_has_filled(model_of, monkey
     model, slots = model_of("gpt2", "static"), []
     step = StaticCache.step
 
-    def watched(self, input_ids, counts):
+    def watched(self, input_ids, counts, *rest):
         slots.append(self.capacity)
-        return step(self, input_ids, counts)
+        return step(self, input_ids, counts, *rest)
 
     monkeypatch.setattr(StaticCache, "step", watched)
     monkeypatch.setattr(prefill, "CHUNK", 8)

@@ -41,9 +41,9 @@ def steps(monkeypatch):
             counts["several"] += input_ids.shape[1] > 1
             return read(self, input_ids, numbers)
 
-        def step(self, input_ids, numbers, step=kind.step):
+        def step(self, input_ids, numbers, *rest, step=kind.step):
             counts["one"] += input_ids.shape[1] == 1
-            return step(self, input_ids, numbers)
+            return step(self, input_ids, numbers, *rest)
 
         monkeypatch.setattr(kind, "read", read)
         monkeypatch.setattr(kind, "step", step)

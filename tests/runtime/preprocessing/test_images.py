@@ -14,7 +14,8 @@ from txexport.errors import BundleError, InputError, MissingLibraryError, Unsupp
 from txexport.runtime.preprocessing.image_defaults import BOXED, PATCHED, SQUARED, WITHOUT_PILLOW
 from txexport.runtime.preprocessing.images import DEFAULTS, RESIZED_AS_VALUES, Images
 
-OTHERS = RESIZED_AS_VALUES | SQUARED | BOXED | PATCHED
+TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}
+OTHERS = RESIZED_AS_VALUES | SQUARED | BOXED | PATCHED | TILED
 KINDS = [kind for kind in DEFAULTS if kind not in OTHERS]  # with a Pillow processor of whole images
 SIZES = [(37, 53), (53, 37), (224, 224), (225, 301), (300, 199), (19, 500), (1, 7), (256, 224)]  # H, W
 FILE = "preprocessor_config.json"
@@ -64,6 +65,10 @@ def test_a_file_that_is_silent_means_the_defaults(kind, tmp_path):
             with pytest.raises(InputError, match="it is too narrow"):
                 Images(tmp_path).pixels(seeded(*size))
             continue
+        if kind == "DonutImageProcessor" and max(size) > 20 * min(size):
+            with pytest.raises(InputError, match="would be resized to 50526 x 1920"):
+                Images(tmp_path).pixels(seeded(*size))
+            continue
         assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
 
 
@@ -100,7 +105,8 @@ def test_settings(kind, name, tmp_path):
         with pytest.raises(UnsupportedError, match="expected shortest_edge and False"):
             Images(tmp_path)
         return
-    of_two = "YolosImageProcessor", "DetrImageProcessor", "GroundingDinoImageProcessor"
+    of_two = ("YolosImageProcessor", "DetrImageProcessor", "GroundingDinoImageProcessor")
+    of_two += ("DeformableDetrImageProcessor", "ConditionalDetrImageProcessor")
     edge = kind in of_two and name == "an edge"
     lone = name in ("an edge", "one number", "one number an edge")
     divided = kind.startswith("Mask") and (lone or name == "one number a square")
@@ -110,6 +116,11 @@ def test_settings(kind, name, tmp_path):
         return
     if kind == "DPTImageProcessor" and ("edge" in name or "crop" in name):  # or its two halves differ
         with pytest.raises(UnsupportedError, match=r"expected height and width|do_center_crop is not"):
+            Images(tmp_path)
+        return
+    framed = kind == "DonutImageProcessor" and ("edge" in name or "crop" in name)
+    if framed or (kind == "GotOcr2ImageProcessor" and name in ("an edge", "one number an edge")):
+        with pytest.raises(UnsupportedError, match=r"expected a height and a width|do_center_crop is not"):
             Images(tmp_path)
         return
     for size in SIZES[:5]:

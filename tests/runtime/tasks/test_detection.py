@@ -49,15 +49,20 @@ KINDS = {
     "yolos": ("YolosForObjectDetection", transformers.YolosImageProcessorPil),
     "detr": ("DetrForObjectDetection", transformers.DetrImageProcessorPil),
     "table-transformer": ("TableTransformerForObjectDetection", transformers.DetrImageProcessorPil),
+    "conditional_detr": ("ConditionalDetrForObjectDetection", transformers.ConditionalDetrImageProcessorPil),
+    "deformable_detr": ("DeformableDetrForObjectDetection", transformers.DeformableDetrImageProcessorPil),
     "rt_detr": ("RTDetrForObjectDetection", transformers.RTDetrImageProcessorPil),
     "rt_detr_v2": ("RTDetrV2ForObjectDetection", transformers.RTDetrImageProcessorPil),
 }
+
+# With more pairs of a query and a label than the original keeps.
+MORE = {"deformable_detr": {"num_queries": 30}}
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def detector(request, tmp_path_factory):
     folder, (architecture, kind) = tmp_path_factory.mktemp("detector"), KINDS[request.param]
-    tiny_checkpoint.save(folder / "in", request.param, architecture, **LABELS)
+    tiny_checkpoint.save(folder / "in", request.param, architecture, **LABELS, **MORE.get(request.param, {}))
     processor = kind(size=SIDES if kind is transformers.RTDetrImageProcessorPil else EDGES)
     processor.save_pretrained(folder / "in")
     txexport.export(folder / "in", folder / "out", only="native")

@@ -13,7 +13,9 @@ from PIL import Image
 
 import txexport
 from txexport.errors import InputError
-from txexport.runtime.preprocessing.image_sizes import Bounded, Rounding, resized
+from txexport.runtime.preprocessing.image_defaults import MASK_SIZES
+from txexport.runtime.preprocessing.image_scaling import resized
+from txexport.runtime.preprocessing.image_sizes import Bounded, Rounding
 from txexport.runtime.tasks.query_segments import Rules, instances, label_scores, nearest, panoptic
 
 SIZES = [(53, 37), (37, 53), (64, 64), (96, 33), (33, 96), (101, 100), (160, 48), (31, 150), (7, 9), (53, 37)]
@@ -124,7 +126,7 @@ def test_segments_equal_the_pipeline(kind, rules, segmenter, photographs):
 @pytest.mark.parametrize(("kind", "rules"), ASKED)
 def test_segments_of_mask2former_equal_the_pipeline(kind, rules, masked_segmenter, photographs):
     """Its masks are interpolated to 384 by 384 pixels before they are read."""
-    assert masked_segmenter.model.bundle.files.images.mask_size == (384, 384)
+    assert MASK_SIZES[masked_segmenter.model.bundle.files.images.kind] == (384, 384)
     most = most_equal(kind, rules, masked_segmenter, photographs)
     assert most > (1 if rules or kind == "semantic" else 0)
 

@@ -33,6 +33,8 @@ ROWS = {
     "maskformer": ("MaskFormerImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 8}),
     "mask2former": ("Mask2FormerImageProcessorPil", {}, IMAGE_PROCESSOR, {"size_divisor": 8}),
     "detr": ("DetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": False}),
+    "conditional_detr": ("ConditionalDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_rescale": False}),
+    "deformable_detr": ("DeformableDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_rescale": False}),
     "rt_detr": ("RTDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": True}),
     "yolos": ("YolosImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
     "sam": ("SamImageProcessorPil", {}, IMAGE_PROCESSOR, {"size": {"longest_edge": 1000}}),

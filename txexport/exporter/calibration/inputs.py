@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts import ONE_PASS, Signature, cache_names, roles
+from txexport.contracts import ECOSYSTEM, ONE_PASS, Signature, cache_names, roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
@@ -13,25 +13,38 @@ from txexport.contracts.names import (
     PIXEL_VALUES,
     POSITION_IDS,
 )
-from txexport.errors import InputError, shown
+from txexport.errors import InputError, UnsupportedError, shown
 from txexport.parts import signatures
 from txexport.parts.inputs import reads_tokens
 from txexport.runtime.batches import encode, inputs_of
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import Item, as_rows
-from txexport.spec import ModelSpec, TextStackSpec
+from txexport.spec import ModelSpec, StackSpec, TextStackSpec
 
 Feeds: TypeAlias = dict[str, np.ndarray]
 Batch: TypeAlias = dict[str, Feeds]  # inputs by the role of a graph, in running order
 
 
 def check_reads(spec: ModelSpec, task: str) -> None:
-    """Raise InputError for a model that reads no texts, or none without an image."""
-    if not reads_tokens(next(iter(spec.stacks.values()))):
+    """Raise InputError for a model that reads no texts, or none without an image.
+
+    Raises UnsupportedError for one without graphs for other tools, which are the ones that read texts here.
+    """
+    if not reads_tokens(reader_of(spec)):
         raise InputError(f"texts need a model that reads texts; this one is for {task}")
     if not spec.generates and any(map(_reads_both, signatures(spec, ONE_PASS).values())):
         raise InputError(f"texts need a model that reads them without images; this one is for {task}")
+    if not signatures(spec, ECOSYSTEM):
+        raise UnsupportedError(
+            "no graph reads calibration texts where tokens of an image attend to each other"
+        )
+
+
+def reader_of(spec: ModelSpec) -> StackSpec:
+    """The stack that reads texts first, if any does: an encoder, or a decoder without one."""
+    stacks = spec.stacks
+    return stacks.get("encoder") or stacks.get("decoder") or next(iter(stacks.values()))
 
 
 def _reads_both(graph: Signature) -> bool:
@@ -93,7 +106,7 @@ def batches(bundle: LoadedBundle, spec: ModelSpec, items: Sequence[Item], budget
         return [_pairs(sources, targets, places) for places in _alike(lengths, budget)]
     rows = rows_of(bundle.files, alone(items), decoder)
     return [
-        {roles.MODEL: _first_step(bundle, np.array([rows[place] for place in places]))}
+        _first_step(bundle, np.array([rows[place] for place in places]))
         for places in _alike([(len(row),) for row in rows], budget)
     ]
 
@@ -110,15 +123,19 @@ def _pairs(sources: list[list[int]], targets: list[list[int]], places: list[int]
     }
 
 
-def _first_step(bundle: LoadedBundle, ids: np.ndarray) -> Feeds:
-    """The inputs of rows (B,S) without a past."""
-    result = {INPUT_IDS: ids, ATTENTION_MASK: np.ones_like(ids), POSITION_IDS: np.zeros_like(ids)}
+def _first_step(bundle: LoadedBundle, ids: np.ndarray) -> Batch:
+    """The inputs of rows (B,S) without a past; a graph of their own may embed them."""
+    result = {ATTENTION_MASK: np.ones_like(ids), POSITION_IDS: np.zeros_like(ids)}
     result[POSITION_IDS] += np.arange(ids.shape[1])
-    for port in bundle.manifest.hub[roles.MODEL].inputs:
+    apart = roles.EMBED_TOKENS in bundle.manifest.hub
+    role, embedded = (roles.DECODER_MERGED, roles.EMBED_TOKENS) if apart else (roles.MODEL, roles.MODEL)
+    for port in bundle.manifest.hub[role].inputs:
         if cache_names.is_past(port.name):
             shape = [len(ids), *(0 if isinstance(dim, str) else dim for dim in port.shape[1:])]
             result[port.name] = np.zeros(shape, np.float32)
-    return result
+    batch: Batch = {embedded: {INPUT_IDS: ids}}
+    batch[role] = batch.get(role, {}) | result
+    return batch
 
 
 def _alike(lengths: Sequence[tuple[int, ...]], budget: int) -> Iterator[list[int]]:

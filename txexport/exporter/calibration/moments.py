@@ -19,7 +19,7 @@ from onnx import helper
 from txexport import bundle
 from txexport.bundle.manifest import Manifest
 from txexport.contracts import roles
-from txexport.contracts.names import ENCODER_HIDDEN_STATES, INPUT_IDS, LAST_HIDDEN_STATE
+from txexport.contracts.names import ENCODER_HIDDEN_STATES, INPUT_IDS, INPUTS_EMBEDS, LAST_HIDDEN_STATE
 from txexport.exporter.calibration.inputs import Batch, batches
 from txexport.runtime.engines.onnxruntime import open_session
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -29,6 +29,8 @@ from txexport.spec import ModelSpec
 
 MEMORY = 1 << 30  # bytes of moments, and of a batch's outputs, at a time
 BATCH_TOKENS = 1024  # tokens of a batch
+# What a graph gives to the next one.
+PASSED_ON = {roles.ENCODER: LAST_HIDDEN_STATE, roles.EMBED_TOKENS: INPUTS_EMBEDS}
 SUFFIX = "_inputs"  # suffix of graphs that also output the inputs of products
 
 Place: TypeAlias = tuple[str, str]  # the role of a graph, and the name of a value
@@ -55,7 +57,8 @@ class Reading:
     def __init__(self, folder: Path, spec: ModelSpec, items: Sequence[Item], keys: Mapping[str, Hashable]):
         self.folder, self.manifest = folder, bundle.read(folder)
         self.batches = batches(LoadedBundle(folder, self.manifest, "cpu", {}), spec, items, BATCH_TOKENS)
-        self.tokens = sum(feeds[INPUT_IDS].size for batch in self.batches for feeds in batch.values())
+        every = [feeds for batch in self.batches for feeds in batch.values() if INPUT_IDS in feeds]
+        self.tokens = sum(feeds[INPUT_IDS].size for feeds in every)
         self._matrices = _products(folder, self.manifest, [*self.batches[0]], keys)
 
     def moments(self, tell: Tell) -> Iterator[Moments]:
@@ -98,7 +101,7 @@ class Reading:
             model = onnx.load(self.folder / self.manifest.hub[role].file, load_external_data=False)
             inputs = {port.name for port in model.graph.input}
             wanted = {value for of, value in places if of == role} - inputs
-            wanted |= {LAST_HIDDEN_STATE} if role == roles.ENCODER else set()
+            wanted |= {PASSED_ON[role]} if role in PASSED_ON else set()
             del model.graph.output[:]
             for name in sorted(wanted):
                 kind = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
@@ -164,6 +167,8 @@ def _run(sessions: Mapping[str, Session | None], batch: Batch) -> dict[Place, np
         feeds = dict(batch[role])
         if role == roles.DECODER:
             feeds[ENCODER_HIDDEN_STATES] = values[roles.ENCODER, LAST_HIDDEN_STATE]
+        if roles.EMBED_TOKENS in sessions and role == roles.DECODER_MERGED:
+            feeds[INPUTS_EMBEDS] = values[roles.EMBED_TOKENS, INPUTS_EMBEDS]
         outputs = {} if session is None else session.run({name: feeds[name] for name in session.inputs})
         values |= {(role, name): array for name, array in (feeds | outputs).items()}
     return values

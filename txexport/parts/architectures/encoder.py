@@ -133,6 +133,8 @@ class Encoder:
         """One graph, which runs once."""
         facts, vector = stacks.facts(spec.encoder, spec.head.least), spec.vector
         facts = replace(facts, limit="encoder", eos_token_id=spec.head.eos_token_id)
+        if spec.head.boxes is not None and spec.head.boxes.refined:
+            facts = replace(facts, sigmoid_scores=True)
         if vector is not None:
             facts = replace(facts, vector=vector_name(spec), pads_to_limit=vector.pick == Pick.FINAL)
         return [

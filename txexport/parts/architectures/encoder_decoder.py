@@ -274,7 +274,8 @@ class EncoderDecoder:
 
 def _hidden_shape(spec: EncoderDecoderSpec) -> Shape:
     """Shape (B,E) of the vectors that the decoder attends to."""
-    return stacks.hidden_shape(spec.encoder, SOURCE)
+    rows, length = stacks.hidden_shape(spec.encoder, SOURCE)
+    return rows, SOURCE[1] if length == names.SEQUENCE_LENGTH else length
 
 
 def _by_layer(ports: Iterable[Port]) -> list[Port]:

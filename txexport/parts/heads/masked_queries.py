@@ -11,7 +11,6 @@ from txexport.spec import (
     HeadSpec,
     MaskedQueriesSpec,
 )
-from txexport.spec.enums import Activation
 from txexport.spec.masks import MASK_LAYERS
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
@@ -101,11 +100,11 @@ def _pyramid(pyramid: DeformablePyramidSpec) -> Shapes:
     attention: Shapes = {}
     for name, size in {"offsets": 2 * count, "shares": count, "v": width, "o": width}.items():
         attention |= under(name, linear(width, size, True))
-    network = feed_forward(FeedForwardSpec(width, pyramid.layers.intermediate_size, Activation.RELU))
+    network = feed_forward(FeedForwardSpec(width, pyramid.layers.intermediate_size, pyramid.block.activation))
     for layer in range(pyramid.layers.num_layers):
         for part, weights in {"attention": attention, "feed_forward": network}.items():
             shapes |= under(f"layers.{layer}.{part}", weights)
-            shapes |= under(f"layers.{layer}.{part}_norm", norm(pyramid.layer_norm))
+            shapes |= under(f"layers.{layer}.{part}_norm", norm(pyramid.block.norm))
     shapes |= under("side", normed_convolution(finest, 1, pyramid.norm))
     shapes |= under("convolution", normed_convolution(width, 3, pyramid.norm))
     return shapes | {"project.weight": (pyramid.size, width, 1, 1), "project.bias": (pyramid.size,)}

@@ -9,7 +9,7 @@ from txexport.contracts.contract import Port, floats, ints
 from txexport.contracts.stage import GraphFacts
 from txexport.parts.inputs._signals import noise
 from txexport.parts.part import Shape, SignalCase, Sources
-from txexport.spec import QueryStackSpec, ResNetSpec
+from txexport.spec import ConditionalStackSpec, QueryStackSpec, ResNetSpec
 from txexport.spec.resnet import REDUCTION
 from txexport.spec.shapes import Shapes, convolution_norm, under
 
@@ -24,13 +24,9 @@ class ResNet:
     last_state_before_norm = True
     tables = ()
 
-    def ports(self, stack: QueryStackSpec, rows: Shape) -> tuple[Port, ...]:
+    def ports(self, stack: QueryStackSpec | ConditionalStackSpec, rows: Shape) -> tuple[Port, ...]:
         """pixel_values and pixel_mask, which need not have the same height and width."""
-        channels = stack.embedding.channels
-        return (
-            floats(names.PIXEL_VALUES, rows[0], channels, names.HEIGHT, names.WIDTH),
-            ints(names.PIXEL_MASK, rows[0], names.MASK_HEIGHT, names.MASK_WIDTH),
-        )
+        return masked_ports(stack.embedding.channels, rows)
 
     def length(self, embedding: ResNetSpec, tokens: int | str) -> int | str:
         """One vector for each query."""
@@ -76,7 +72,7 @@ class ResNet:
             products += after * inputs * outputs if inputs != outputs or stride != 1 else 0
         return 2 * (products + embedding.length * embedding.sizes[-1] * embedding.hidden_size)
 
-    def summary(self, stack: QueryStackSpec) -> list[str]:
+    def summary(self, stack: QueryStackSpec | ConditionalStackSpec) -> list[str]:
         """The stages, and the pixels of a place."""
         return self.described(stack.embedding)
 
@@ -90,30 +86,47 @@ class ResNet:
             f"a place for {embedding.stride} x {embedding.stride} pixels, any size",
         ]
 
-    def rows(self, stack: QueryStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
+    def rows(
+        self,
+        stack: QueryStackSpec | ConditionalStackSpec,
+        random: np.random.Generator,
+        lengths: Sequence[int],
+    ) -> Sources:
         """Random signals, one for each length."""
         return noise(stack, random, len(lengths))
 
-    def cases(self, stack: QueryStackSpec, vectors: int) -> Iterator[SignalCase]:
+    def cases(self, stack: QueryStackSpec | ConditionalStackSpec, vectors: int) -> Iterator[SignalCase]:
         """Batches of images of several sizes, with padding at the bottom and on the right, and without."""
-        random, stride = np.random.default_rng(0), stack.embedding.stride
-        channels = stack.embedding.channels
+        return masked_cases(stack.embedding.channels, stack.embedding.stride)
 
-        def case(name: str, rows: int, height: int, width: int, *real: tuple[int, int]) -> SignalCase:
-            pixels = random.standard_normal((rows, channels, height, width), np.float32)
-            mask = np.ones((rows, height, width), np.int64)
-            for row, (high, wide) in enumerate(real):
-                mask[row, high:], mask[row, :, wide:] = 0, 0
-            return SignalCase(name, pixels * mask[:, None].astype(np.float32), mask)
 
-        yield case("one", 1, 2 * stride, 3 * stride)
-        yield case("one of odd sides", 1, 2 * stride + 1, stride + 7)
-        ragged = [(3 * stride, 2 * stride), (2 * stride - 3, 4 * stride), (stride + 1, stride + 9)]
-        yield case("three of several sizes", 3, 3 * stride, 4 * stride, *ragged)
-        small = case("two, with a mask of another size", 2, 3 * stride, 5 * stride)
-        yield SignalCase(small.name, small.signals, np.ones((2, 64, 64), np.int64))
-        sides = [(stride * (1 + row % 3), stride * (1 + row % 2)) for row in range(MOST)]
-        yield case("nine of several sizes", MOST, 3 * stride, 2 * stride, *sides)
+def masked_ports(channels: int, rows: Shape) -> tuple[Port, ...]:
+    """pixel_values and pixel_mask, which need not have the same height and width."""
+    return (
+        floats(names.PIXEL_VALUES, rows[0], channels, names.HEIGHT, names.WIDTH),
+        ints(names.PIXEL_MASK, rows[0], names.MASK_HEIGHT, names.MASK_WIDTH),
+    )
+
+
+def masked_cases(channels: int, stride: int) -> Iterator[SignalCase]:
+    """Batches of images of several sizes, with padding at the bottom and on the right, and without."""
+    random = np.random.default_rng(0)
+
+    def case(name: str, rows: int, height: int, width: int, *real: tuple[int, int]) -> SignalCase:
+        pixels = random.standard_normal((rows, channels, height, width), np.float32)
+        mask = np.ones((rows, height, width), np.int64)
+        for row, (high, wide) in enumerate(real):
+            mask[row, high:], mask[row, :, wide:] = 0, 0
+        return SignalCase(name, pixels * mask[:, None].astype(np.float32), mask)
+
+    yield case("one", 1, 2 * stride, 3 * stride)
+    yield case("one of odd sides", 1, 2 * stride + 1, stride + 7)
+    ragged = [(3 * stride, 2 * stride), (2 * stride - 3, 4 * stride), (stride + 1, stride + 9)]
+    yield case("three of several sizes", 3, 3 * stride, 4 * stride, *ragged)
+    small = case("two, with a mask of another size", 2, 3 * stride, 5 * stride)
+    yield SignalCase(small.name, small.signals, np.ones((2, 64, 64), np.int64))
+    sides = [(stride * (1 + row % 3), stride * (1 + row % 2)) for row in range(MOST)]
+    yield case("nine of several sizes", MOST, 3 * stride, 2 * stride, *sides)
 
 
 def layers(embedding: ResNetSpec) -> list[tuple[int, int, int]]:

@@ -38,8 +38,8 @@ class ResNetLevels:
         return embedding.length
 
     def facts(self, embedding: ResNetLevelsSpec) -> GraphFacts:
-        """Each label has a chance of its own; maps of neighbouring levels fit one another."""
-        return GraphFacts(sigmoid_scores=True, image_stride=embedding.stride)
+        """Maps of neighbouring levels fit one another."""
+        return GraphFacts(image_stride=embedding.stride)
 
     def parameters(self, embedding: ResNetLevelsSpec) -> Shapes:
         """The stem, the layers of all stages, and the projections of the levels."""

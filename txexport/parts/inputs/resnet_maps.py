@@ -56,7 +56,11 @@ class ResNetMaps:
     def summary(self, stack: MapStackSpec) -> list[str]:
         """The stages, and the pixels of a place."""
         assert isinstance(stack.embedding, ResNetMapsSpec)
-        return RESNET.described(stack.embedding.network)
+        return self.described(stack.embedding)
+
+    def described(self, embedding: ResNetMapsSpec) -> list[str]:
+        """As `summary`."""
+        return RESNET.described(embedding.network)
 
     def rows(self, stack: MapStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """Random signals, one for each length."""

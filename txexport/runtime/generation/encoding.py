@@ -22,7 +22,7 @@ def run_once(bundle: LoadedBundle, inputs: Sequence, padding: int) -> dict[str, 
     `inputs` are rows of token ids, padded with `padding`, or images or sounds. Sounds that have a mask are
     read one by one, since padding would change their vectors.
     """
-    if bundle.step is None or not bundle.once:
+    if bundle.step is None or not bundle.once or bundle.image_token_id is not None:
         return {}
     if not bundle.masks_sounds or len(inputs) == 1:
         return _values(bundle, inputs, padding)

@@ -21,6 +21,7 @@ from txexport.contracts.names import (
 )
 from txexport.errors import counted
 from txexport.runtime import memory
+from txexport.runtime.generation.media import features_of
 from txexport.runtime.session import Session, Value
 
 
@@ -90,19 +91,31 @@ class StaticCache:
         presents = {to_present(name): buffer for name, buffer in self.buffers.items()}
         self.bound = self.session.bind({**self.cross, **self.buffers}, presents, [LOGITS], "cpu")
 
-    def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
-        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None])[:, 0]
+    def step(
+        self, input_ids: np.ndarray, counts: np.ndarray, features: Sequence[np.ndarray] = ()
+    ) -> np.ndarray:
+        """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token.
+
+        `features` (n,W) are the vectors of media among the new tokens, row by row.
+        """
+        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None], features)[:, 0]
 
     def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
         every = np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape)
         return self._run(input_ids, counts, every)
 
-    def _run(self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray) -> np.ndarray:
+    def _run(
+        self,
+        input_ids: np.ndarray,
+        counts: np.ndarray,
+        picks: np.ndarray,
+        features: Sequence[np.ndarray] = (),
+    ) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
         feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
-        logits = self.bound({name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()})
+        tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
+        logits = self.bound(tensors | features_of(self.session, features))
         self.lengths = self.lengths + counts
         return logits[LOGITS].numpy()  # (B, L, V)
 
@@ -215,10 +228,12 @@ class DynamicCache:
     def reserve(self, capacity: int) -> None:
         """Do nothing: each step returns a longer cache."""
 
-    def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
+    def step(
+        self, input_ids: np.ndarray, counts: np.ndarray, features: Sequence[np.ndarray] = ()
+    ) -> np.ndarray:
+        """See StaticCache."""
         picks = np.maximum(counts - 1, 0)[:, None]
-        logits = self._run(input_ids, counts, picks)
+        logits = self._run(input_ids, counts, picks, features)
         if LOGITS_INDICES not in self.session.inputs:
             logits = np.take_along_axis(logits, picks[:, :, None], axis=1)
         return logits[:, 0]
@@ -227,12 +242,18 @@ class DynamicCache:
         """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
         return self._run(input_ids, counts, np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape))
 
-    def _run(self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray) -> np.ndarray:
+    def _run(
+        self,
+        input_ids: np.ndarray,
+        counts: np.ndarray,
+        picks: np.ndarray,
+        features: Sequence[np.ndarray] = (),
+    ) -> np.ndarray:
         """Logits (B,S,V) of every token, or (B,L,V) of `picks` (B,L) where the graph takes them."""
         steps = np.arange(input_ids.shape[1])
         real = (steps < counts[:, None]).astype(np.int64)  # (B, S)
         self.mask = np.concatenate([self.mask, real], axis=1)  # (B, P+S)
-        feeds = {INPUT_IDS: input_ids}
+        feeds = {INPUT_IDS: input_ids, **features_of(self.session, features)}
         if ATTENTION_MASK in self.session.inputs:
             feeds[ATTENTION_MASK] = self.mask
             feeds[POSITION_IDS] = (self.lengths[:, None] + steps) * real

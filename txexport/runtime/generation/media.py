@@ -2,13 +2,15 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TypeAlias
 
 import numpy as np
 
+from txexport.contracts.names import IMAGE_FEATURES
 from txexport.errors import InputError
+from txexport.runtime.session import Session
 
 HIDDEN = -1  # the largest id in a medium; each of its positions has a different one
 
@@ -17,12 +19,14 @@ HIDDEN = -1  # the largest id in a medium; each of its positions has a different
 class Medium:
     """An image or a sound at the token ids `position` to `position + length - 1` of a prompt.
 
-    Two media with equal `digest`, from `digest_of`, are the same medium.
+    Two media with equal `digest`, from `digest_of`, are the same medium. `features` (length,W) are the
+    vectors that stand in those places.
     """
 
     position: int
     length: int
     digest: bytes
+    features: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @property
     def end(self) -> int:
@@ -63,6 +67,17 @@ def shared_length(length: int, first: Media, second: Media) -> int:
     return length
 
 
+def features_between(rows: Sequence[Media], starts: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
+    """The vectors (n,W) of media in a part of each row, `counts` tokens from `starts` on, row by row."""
+    parts = []
+    for media, start, count in zip(rows, starts.tolist(), counts.tolist(), strict=True):
+        for medium in media:
+            first, last = max(start, medium.position), min(start + count, medium.end)
+            if first < last and medium.features is not None:
+                parts.append(medium.features[first - medium.position : last - medium.position])
+    return parts
+
+
 def hide(token_ids: Sequence[int], media: Media) -> Sequence[int]:
     """Token ids with a different negative number at each position of a medium."""
     if not media:
@@ -71,3 +86,12 @@ def hide(token_ids: Sequence[int], media: Media) -> Sequence[int]:
     for medium in media:
         hidden[medium.position : medium.end] = [HIDDEN - i for i in range(medium.position, medium.end)]
     return hidden
+
+
+def features_of(session: Session, features: Sequence[np.ndarray] = ()) -> dict[str, np.ndarray]:
+    """The input of media's vectors (N,W), none by default; nothing for a graph that reads no media."""
+    if IMAGE_FEATURES not in session.inputs:
+        return {}
+    width = session.inputs[IMAGE_FEATURES].shape[1]
+    assert isinstance(width, int)
+    return {IMAGE_FEATURES: np.concatenate([np.zeros((0, width), np.float32), *features])}

@@ -4,6 +4,7 @@ import numpy as np
 
 from txexport.contracts.names import LOGITS
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
+from txexport.runtime.generation.media import features_between
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.runtime.session import finite
@@ -29,16 +30,26 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
     counts = np.array([len(prompt) for prompt in prompts]) - lengths
     logits = np.zeros((len(ids), request.vocab_size), np.float32)
-    for start in range(0, ids.shape[1], CHUNK):
-        chunk = ids[:, start : start + CHUNK]
-        here = np.clip(counts - start, 0, CHUNK)
+    media = [request.media_of(row) for row in range(len(prompts))]
+    size = chunk_of(request, CHUNK, ids.shape[1])
+    for start in range(0, ids.shape[1], size):
+        chunk = ids[:, start : start + size]
+        here = np.clip(counts - start, 0, size)
         cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
-        last = cache.step(chunk, here)
+        new = features_between(media, lengths + start, here)
+        last = cache.step(chunk, here, new)
         logits = np.where((here > 0)[:, None], last, logits)
     cache.reserve(capacity)
     if not request.config.remove_invalid_values:
         check_finite(logits)
     return cache, logits
+
+
+def chunk_of(request: GenerationRequest, size: int, longest: int) -> int:
+    """The tokens of a step of prefill: all of the longest prompt where an image must be read in one step."""
+    stage = request.bundle.step
+    at_once = stage is not None and stage.facts.mutual_images and any(request.media)
+    return max(1, longest) if at_once else size
 
 
 def check_finite(logits: np.ndarray) -> None:
@@ -66,5 +77,8 @@ def cache_of(request: GenerationRequest, batch: int, capacity: int) -> StaticCac
 
 
 def padding(request: GenerationRequest) -> int:
-    """The padding token id; any id of the vocabulary will do, since padding is masked."""
-    return request.config.pad if request.config.pad < request.vocab_size else 0
+    """The padding token id; any id of the vocabulary will do, since padding is masked, but a medium's."""
+    pad, media = request.config.pad, request.bundle.image_token_id
+    if pad < request.vocab_size and pad != media:
+        return pad
+    return 1 if media == 0 else 0

@@ -8,20 +8,30 @@ import numpy as np
 
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
+from txexport.runtime.generation.media import Media
+from txexport.runtime.generation.pictures import prompts_of, read_media
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.images import several
 from txexport.runtime.preprocessing.languages import in_language, language_token
+from txexport.runtime.preprocessing.message_images import without_images
 from txexport.runtime.preprocessing.text import as_texts, tokenizing
 
 Prompts: TypeAlias = str | Path | np.ndarray | Sequence
 
 
-def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = None) -> tuple[list, bool]:
+def inputs_of(
+    bundle: LoadedBundle,
+    prompts: Prompts,
+    language: str | None = None,
+    images: Sequence[Sequence[Tiles]] = (),
+) -> tuple[list, bool]:
     """Model inputs for prompts, and whether there is a single prompt.
 
-    Rows of ids for texts, marked as `language`; spectrograms (M,F) for sounds; pixels (3,H,W) for images.
+    Rows of ids for texts, marked as `language`, with the tokens for the images of each; spectrograms (M,F)
+    for sounds; pixels (3,H,W) for images.
     """
     check_task(bundle, "generate")
     if bundle.prompt_kind == SOUND:
@@ -30,6 +40,9 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
     if bundle.prompt_kind == IMAGE:
         return list(bundle.files.images.pixels(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
+    if any(images):
+        pictured = prompts_of(bundle)
+        texts = [pictured.expanded(one, some) for one, some in zip(texts, images, strict=True)]
     bundle.files.text_size.check(texts, _longest(bundle))
     encodings, single = text.encode(texts), isinstance(prompts, str)
     for prompt, encoding in zip(texts, encodings, strict=True):
@@ -42,14 +55,23 @@ def inputs_of(bundle: LoadedBundle, prompts: Prompts, language: str | None = Non
     return [encoding.ids for encoding in encodings], single
 
 
-def chat_input_ids(bundle: LoadedBundle, conversation: Conversation) -> list[list[int]]:
-    """A conversation as a row of ids; its special tokens are those that the chat template writes."""
+def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[list[int]], list[Media]]:
+    """A conversation as a row of ids, and its media; its special tokens are those of the chat template.
+
+    Where images are read, the tokenizer adds those at the start, unless the template writes one, as
+    transformers' processors do.
+    """
     check_task(bundle, "generate")
-    text = chat.prompt(bundle.files.folder, conversation)
+    _, images = without_images(conversation.messages)
+    text, tiles, adds = (
+        (chat.prompt(bundle.files.folder, conversation), [], False)
+        if bundle.image_token_id is None and not images
+        else prompts_of(bundle).chat(conversation)
+    )
     bundle.files.text_size.check([text], _longest(bundle))
     with tokenizing():  # encode_batch, since encode blocks all other threads
-        [encoding] = bundle.files.text.tokenizer.encode_batch([text], add_special_tokens=False)
-    return [encoding.ids]
+        [encoding] = bundle.files.text.tokenizer.encode_batch([text], add_special_tokens=adds)
+    return [encoding.ids], read_media(bundle, [encoding.ids], [tiles])
 
 
 def _longest(bundle: LoadedBundle) -> int | None:

@@ -1,10 +1,12 @@
 """The defaults of image processors, as transformers has them."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from txexport.errors import BundleError, UnsupportedError
 from txexport.runtime.preprocessing.image_sizes import Rounding
 
-BILINEAR, BICUBIC = 2, 3  # as Pillow numbers them
+LANCZOS, BILINEAR, BICUBIC = 1, 2, 3  # as Pillow numbers them
 
 PLAIN = {
     "do_convert_rgb": False,
@@ -127,6 +129,31 @@ OWLV2 = {
     "do_pad": True,
 }
 
+IDEFICS3 = {
+    "do_convert_rgb": True,
+    "size": {"longest_edge": 4 * 364},
+    "max_image_size": {"longest_edge": 364},
+    "do_image_splitting": True,
+    "resample": LANCZOS,
+    "do_pad": True,
+}
+
+DONUT = {
+    "do_convert_rgb": False,
+    "size": {"height": 2560, "width": 1920},
+    "resample": BILINEAR,
+    "do_thumbnail": True,
+    "do_align_long_axis": False,
+    "do_pad": True,
+}
+GOT_OCR2 = CLIP | {
+    "size": {"height": 384, "width": 384},
+    "do_center_crop": False,
+    "crop_to_patches": False,
+    "min_patches": 1,
+    "max_patches": 12,
+}
+
 # The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
@@ -145,6 +172,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "YolosImageProcessor": PLAIN | YOLOS,
     "DetrImageProcessor": PLAIN | YOLOS,
     "GroundingDinoImageProcessor": PLAIN | YOLOS,
+    "DeformableDetrImageProcessor": PLAIN | YOLOS,
+    "ConditionalDetrImageProcessor": PLAIN | YOLOS,
     "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
     "MaskFormerImageProcessor": PLAIN | MASKFORMER,
@@ -158,21 +187,35 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "ConvNextImageProcessor": PLAIN | CONVNEXT,
     "OwlViTImageProcessor": PLAIN | OWLVIT,
     "Owlv2ImageProcessor": PLAIN | OWLV2,
+    "Idefics3ImageProcessor": PLAIN | IDEFICS3,
+    "SmolVLMImageProcessor": PLAIN | IDEFICS3,
+    "GotOcr2ImageProcessor": PLAIN | GOT_OCR2,
+    "DonutImageProcessor": PLAIN | DONUT,
+    "Gemma3ImageProcessor": PLAIN | SIGLIP | {"resample": BILINEAR, "do_pan_and_scan": False},
+    "BlipImageProcessor": PLAIN
+    | {name: CLIP[name] for name in ("image_mean", "image_std", "resample", "do_convert_rgb")}
+    | {"size": {"height": 384, "width": 384}},
 }
 # Processors with a longest edge, and how they round edges.
 BOUNDED = {
     "YolosImageProcessor": Rounding(16, narrow=False),
     "DetrImageProcessor": Rounding(),
     "GroundingDinoImageProcessor": Rounding(),
+    "DeformableDetrImageProcessor": Rounding(),
+    "ConditionalDetrImageProcessor": Rounding(),
     "RTDetrImageProcessor": Rounding(),
     "MaskFormerImageProcessor": Rounding(up=True),
     "Mask2FormerImageProcessor": Rounding(up=True),
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
+TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}  # processors that cut images into tiles
+OWN_PADDING = PADDED | SQUARED | TILED | {"DonutImageProcessor"}  # what do_pad means for each
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
+# Processors that keep this number of pairs of an object and a label; others as many as queries.
+MOST_PAIRS = {"DeformableDetrImageProcessor": 100, "ConditionalDetrImageProcessor": 100}
 PATCHED = {"Siglip2ImageProcessor"}  # processors that cut images into patches
 # Processors that ignore do_center_crop.
 WITHOUT_CROP = {
@@ -184,9 +227,15 @@ WITHOUT_CROP = {
     "YolosImageProcessor",
     "DetrImageProcessor",
     "GroundingDinoImageProcessor",
+    "DeformableDetrImageProcessor",
+    "ConditionalDetrImageProcessor",
     "RTDetrImageProcessor",
     "SegformerImageProcessor",
     "Owlv2ImageProcessor",
+    "GotOcr2ImageProcessor",
+    "Gemma3ImageProcessor",
+    "Idefics3ImageProcessor",
+    "SmolVLMImageProcessor",
 }
 # Processors that transformers has for torchvision alone, whose bytes may be one off those of Pillow.
 WITHOUT_PILLOW = {"Sam2ImageProcessor"}
@@ -194,6 +243,13 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 
 # The processor by model type, for files that name none.
 BY_MODEL = {
+    "gemma3": "Gemma3ImageProcessor",
+    "blip": "BlipImageProcessor",
+    "donut-swin": "DonutImageProcessor",
+    "internvl": "GotOcr2ImageProcessor",
+    "idefics3": "Idefics3ImageProcessor",
+    "smolvlm": "SmolVLMImageProcessor",
+    "llava": "CLIPImageProcessor",
     "vit": "ViTImageProcessor",
     "vit_msn": "ViTImageProcessor",
     "vit_mae": "ViTImageProcessor",
@@ -208,6 +264,8 @@ BY_MODEL = {
     "detr": "DetrImageProcessor",
     "table-transformer": "DetrImageProcessor",
     "grounding-dino": "GroundingDinoImageProcessor",
+    "deformable_detr": "DeformableDetrImageProcessor",
+    "conditional_detr": "ConditionalDetrImageProcessor",
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",
     "maskformer": "MaskFormerImageProcessor",
@@ -236,3 +294,21 @@ BY_MODEL = {
     "siglip": "SiglipImageProcessor",
     "siglip_vision_model": "SiglipImageProcessor",
 }
+
+
+def processor(settings: Mapping[str, Any], model_type: str) -> str:
+    """The image processor that `settings` name, in the new form or the old one, or the model type's default.
+
+    Raises BundleError where nothing names one, UnsupportedError for one that is not in DEFAULTS.
+    """
+    name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
+    name = name or BY_MODEL.get(model_type)
+    if name is None:
+        raise BundleError(
+            "image processor: image_processor_type is missing in preprocessor_config.json, so nothing says "
+            f"which it is; expected {', '.join(DEFAULTS)}"
+        )
+    kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
+    if kind not in DEFAULTS:
+        raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
+    return kind

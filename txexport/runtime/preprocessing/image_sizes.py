@@ -1,11 +1,12 @@
 """Sizes that image processors resize to, in pixels."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from txexport.errors import UnsupportedError, shown
+from txexport.runtime.preprocessing.image_frames import Framed, framed_of
+from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, canvas_of, tiled_of
 
 LARGEST_DIVISOR = 2**12
 WARPED = 384  # the least edge of a square to which images are resized without a crop
@@ -75,8 +76,8 @@ class Patched:
 
 
 # Height and width; the shorter edge; both within bounds; both as multiples; the longer edge; as
-# the image, rounded down; as many patches as there may be.
-Size = tuple[int, int] | int | Bounded | Multiples | Longest | Floored | Patched
+# the image, rounded down; as many patches as there may be; tiles.
+Size = tuple[int, int] | int | Bounded | Multiples | Longest | Floored | Patched | Tiled | Canvas | Framed
 
 
 def size_for(
@@ -87,6 +88,14 @@ def size_for(
     It is that of the `longest` edge alone, or with a `rounding` both edges have bounds. Raises
     UnsupportedError for another size.
     """
+    if options.get("do_pan_and_scan"):
+        raise UnsupportedError("image processor: do_pan_and_scan is not supported; set it to false")
+    if "max_image_size" in defaults:
+        return tiled_of(options)
+    if "do_thumbnail" in defaults:
+        return framed_of(options)
+    if "crop_to_patches" in defaults:
+        return canvas_of(options)
     if "max_num_patches" in defaults:
         return patched_of(options)
     if defaults["size"] is None:
@@ -233,6 +242,12 @@ def pixels_of(size: Size | None) -> int:
         return size.multiple**2
     if isinstance(size, Patched):
         return size.most * size.side**2
+    if isinstance(size, Canvas):
+        return size.height * size.width * size.most
+    if isinstance(size, Framed):
+        return size.height * size.width
+    if isinstance(size, Tiled):
+        return max(size.side, size.longest or 0) ** 2
     height, width = (size, size) if isinstance(size, int) else size or (1, 1)
     return height * width
 
@@ -251,70 +266,3 @@ def edges(name: str, value: Any, square: bool) -> tuple[int, int] | int:
         return value["shortest_edge"]
     expected = "height and width, or shortest_edge"
     raise UnsupportedError(f"image processor: {name} {shown(value)} is not supported; expected {expected}")
-
-
-def resized(height: int, width: int, size: Size) -> tuple[int, int]:
-    """Height and width after resizing; for the shorter edge alone, at the same aspect, rounded down."""
-    if isinstance(size, tuple):
-        return size
-    if isinstance(size, Bounded):
-        return _bounded(height, width, size)
-    if isinstance(size, Multiples):
-        return _multiples(height, width, size)
-    if isinstance(size, Longest):
-        scale = size.edge / max(height, width)
-        return int(height * scale + 0.5), int(width * scale + 0.5)
-    if isinstance(size, Patched):
-        return _patched(height, width, size)
-    if isinstance(size, Floored):
-        return height - height % size.multiple, width - width % size.multiple
-    long = int(size * max(height, width) / min(height, width))
-    return (long, size) if width <= height else (size, long)
-
-
-def _patched(height: int, width: int, size: Patched) -> tuple[int, int]:
-    """Height and width of whole patches, by the largest scale at which there are not too many.
-
-    The scale is found by bisection, as in transformers, to the last bit.
-    """
-
-    def edges_at(scale: float) -> tuple[int, int]:
-        high, wide = (math.ceil(side * scale / size.side) * size.side for side in (height, width))
-        return max(size.side, high), max(size.side, wide)
-
-    least, most = SMALLEST / 10, 100.0
-    while most - least >= SMALLEST:
-        scale = (least + most) / 2
-        high, wide = edges_at(scale)
-        if (high / size.side) * (wide / size.side) <= size.most:
-            least = scale
-        else:
-            most = scale
-    return edges_at(least)
-
-
-def _bounded(height: int, width: int, size: Bounded) -> tuple[int, int]:
-    """Height and width by the shorter edge, or less where the longer one would exceed its bound."""
-    short, long = float(min(height, width)), float(max(height, width))
-    exact: float = size.shortest
-    if long / short * size.shortest > size.longest:
-        exact = size.longest * short / long
-    edge = round(exact)
-    if size.rounding.narrow and width <= height and width == edge:
-        high, wide = height, width
-    elif width < height:
-        high, wide = int(exact * height / width), edge
-    elif height == edge:
-        high, wide = height, width
-    else:
-        high, wide = edge, int(exact * width / height)
-    return size.rounding.of(high, wide)
-
-
-def _multiples(height: int, width: int, size: Multiples) -> tuple[int, int]:
-    """Height and width, each rounded to the nearest multiple, of two as near to the even one."""
-    high, wide = size.height / height, size.width / width
-    if size.keep_aspect:
-        high = wide = wide if abs(1 - wide) < abs(1 - high) else high
-    rows, columns = round(high * height / size.multiple), round(wide * width / size.multiple)
-    return rows * size.multiple, columns * size.multiple

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from txexport.contracts.names import PIXEL_ATTENTION_MASK, PIXEL_VALUES, SPATIAL_SHAPES
-from txexport.errors import InputError
+from txexport.errors import BundleError, InputError, shown
 from txexport.runtime.preprocessing.image_sizes import Patched
 
 
@@ -66,3 +66,24 @@ def mean_and_deviation(options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarr
         return None
     mean, deviation = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
     return mean, deviation
+
+
+def levels_of(options: dict[str, Any]) -> np.ndarray:
+    """The value of each byte in each channel, (256,3) float32, rounded where transformers rounds."""
+    levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
+    try:
+        with np.errstate(all="ignore"):  # the result is checked below
+            if options["do_rescale"]:
+                levels = levels * float(options["rescale_factor"])
+            levels = levels.astype(np.float32)
+            if options["do_normalize"]:
+                mean, std = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
+                levels = (levels - mean) / std  # (256, 3), or (256, 1) for single numbers
+        if not np.isfinite(levels).all():
+            raise ValueError
+        return np.broadcast_to(levels, (256, 3))
+    except (TypeError, ValueError, OverflowError):
+        message = ", ".join(
+            f"{name} {shown(options[name])}" for name in ("rescale_factor", "image_mean", "image_std")
+        )
+        raise BundleError(f"image processor: {message}; expected a number, and one or three each") from None

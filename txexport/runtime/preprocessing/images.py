@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,30 +18,33 @@ from txexport.runtime.preprocessing.boxes import boxes_of, centre_and_scale, cut
 from txexport.runtime.preprocessing.image_defaults import (
     BOUNDED,
     BOXED,
-    BY_MODEL,
     DEFAULTS,
-    MASK_SIZES,
+    OWN_PADDING,
     PADDED,
     PLAIN,
     RESIZED_AS_VALUES,
     SQUARED,
     WITHOUT_CROP,
     WITHOUT_PILLOW,
+    processor,
 )
+from txexport.runtime.preprocessing.image_frames import Framed, framed
+from txexport.runtime.preprocessing.image_scaling import resized
 from txexport.runtime.preprocessing.image_sizes import (
     Patched,
     Size,
     divisor_of,
     edges,
     pixels_of,
-    resized,
     share_kept,
     size_for,
 )
+from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles, of_prompt, on_canvas, tiles
 from txexport.runtime.preprocessing.image_values import (
     center_crop,
     centred,
     in_patches,
+    levels_of,
     mean_and_deviation,
     padded,
     resized_values,
@@ -97,7 +100,7 @@ class Images:
         # The number that DPT's edges are padded to multiples of, on both sides.
         self.multiple = divisor_of(options) if kind == "DPTImageProcessor" and options["do_pad"] else 1
         allowed = {"do_pad"} if kind == "DPTImageProcessor" else set()
-        for name in () if kind in PADDED or kind in SQUARED else unsupported:
+        for name in () if kind in OWN_PADDING else unsupported:
             if options[name] and name not in allowed:
                 raise UnsupportedError(
                     f"image processor: {name} is not supported; set it to {PLAIN.get(name)}"
@@ -107,7 +110,7 @@ class Images:
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
         self.size: Size | None = None
-        if options["do_resize"]:
+        if options["do_resize"] or "do_thumbnail" in options:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
@@ -123,9 +126,8 @@ class Images:
         self.boxed: tuple[int, int] | None = None
         if kind in BOXED:
             self.boxed, self.unit = boxes_of(options)
-        # Masks are interpolated to `mask_size` before they are read.
-        self.resizes_values, self.mask_size = kind in RESIZED_AS_VALUES, MASK_SIZES.get(kind)
-        if crop is not None and (self.resizes_values or kind == "DPTImageProcessor"):
+        self.kind, self.resizes_values = kind, kind in RESIZED_AS_VALUES
+        if crop is not None and (self.resizes_values or kind in ("DPTImageProcessor", "DonutImageProcessor")):
             raise UnsupportedError(f"image processor: do_center_crop is not supported in {kind}")
         for name, size in (("size", self.size), ("crop_size", crop), ("pad_size", self.padded)):
             if pixels_of(size) > RESIZED:
@@ -139,11 +141,14 @@ class Images:
         if self.blurs and not (options["do_rescale"] and self.resample):
             # The original would round to bytes, or resize without a blur.
             raise UnsupportedError(f"image processor: {kind} needs do_rescale, and a resample other than 0")
-        self.levels = _levels(options)
+        self.levels = levels_of(options)
         self.byte = float(np.abs(np.diff(self.levels, axis=0)).max()) if kind in WITHOUT_PILLOW else 0.0
         self.normal = None
         if self.blurs:
-            self.levels, self.normal = _levels(options | {"do_normalize": False}), mean_and_deviation(options)
+            self.levels, self.normal = (
+                levels_of(options | {"do_normalize": False}),
+                mean_and_deviation(options),
+            )
 
     def pixels(self, images: "Source | Sequence[Source]") -> np.ndarray:
         """pixel_values (B,3,H,W) float32 of one image or several.
@@ -166,11 +171,32 @@ class Images:
         return np.ascontiguousarray(np.stack(rows))
 
     def inputs(self, images: "Source | Sequence[Source]") -> dict[str, np.ndarray]:
-        """The inputs of a graph by name: those of `pixels`, or patches with their mask and their shapes."""
-        if not isinstance(self.size, Patched):
+        """The inputs of a graph by name: those of `pixels`, or patches with their mask and their shapes.
+
+        Or the tiles of the images of a prompt, with their mask.
+        """
+        cut = isinstance(self.size, Patched | Tiled) or (isinstance(self.size, Canvas) and self.size.splits)
+        if not cut:
             return {PIXEL_VALUES: self.pixels(images)}
         sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
+        if isinstance(self.size, Canvas):
+            return {PIXEL_VALUES: np.concatenate([self.tiles(one).values for one in sources])}
+        if isinstance(self.size, Tiled):
+            return of_prompt([self.tiles(one) for one in sources])
+        assert isinstance(self.size, Patched)
         return in_patches([self._row(opened(one, self.on_white)) for one in sources], self.size)
+
+    def tiles(self, source: Any) -> Tiles:
+        """The tiles of an image in a prompt, one where the processor makes no more."""
+        image, rows, columns = opened(source, self.on_white), 0, 0
+        if isinstance(self.size, Canvas):
+            squares = on_canvas(image, self.size, self.resample)
+        elif isinstance(self.size, Tiled):
+            squares, rows, columns = tiles(image, self.size, self.resample)
+        else:
+            return Tiles(self._row(image)[None])
+        values = self.levels[np.stack(squares), np.arange(3)]  # (n, H, W, 3)
+        return Tiles(values.transpose(0, 3, 1, 2), rows, columns)
 
     def prepared(self, source: "Source") -> Prepared:
         """One image, and its height and width before resizing. Raises InputError as `pixels`."""
@@ -200,6 +226,8 @@ class Images:
 
     def _row(self, image: "Image") -> np.ndarray:
         """The values (3,H,W) of an RGB image."""
+        if isinstance(self.size, Framed):
+            return self.levels[framed(image, self.size, self.resample), np.arange(3)].transpose(2, 0, 1)
         if self.size is not None:
             width, height = image.size
             high, wide = resized(height, width, self.size)
@@ -237,45 +265,6 @@ class Images:
 def several(images: object) -> bool:
     """Return whether `images` is a list rather than a single image."""
     return isinstance(images, Sequence) and not isinstance(images, str | bytes)
-
-
-def processor(settings: Mapping[str, Any], model_type: str) -> str:
-    """The image processor that `settings` name, in the new form or the old one, or the model type's default.
-
-    Raises BundleError where nothing names one, UnsupportedError for one that is not in DEFAULTS.
-    """
-    name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
-    name = name or BY_MODEL.get(model_type)
-    if name is None:
-        raise BundleError(
-            "image processor: image_processor_type is missing in preprocessor_config.json, so nothing says "
-            f"which it is; expected {', '.join(DEFAULTS)}"
-        )
-    kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
-    if kind not in DEFAULTS:
-        raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
-    return kind
-
-
-def _levels(options: dict[str, Any]) -> np.ndarray:
-    """The value of each byte in each channel, (256,3) float32, rounded where transformers rounds."""
-    levels = np.arange(256, dtype=np.float64)[:, None]  # (256, 1)
-    try:
-        with np.errstate(all="ignore"):  # the result is checked below
-            if options["do_rescale"]:
-                levels = levels * float(options["rescale_factor"])
-            levels = levels.astype(np.float32)
-            if options["do_normalize"]:
-                mean, std = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
-                levels = (levels - mean) / std  # (256, 3), or (256, 1) for single numbers
-        if not np.isfinite(levels).all():
-            raise ValueError
-        return np.broadcast_to(levels, (256, 3))
-    except (TypeError, ValueError, OverflowError):
-        message = ", ".join(
-            f"{name} {shown(options[name])}" for name in ("rescale_factor", "image_mean", "image_std")
-        )
-        raise BundleError(f"image processor: {message}; expected a number, and one or three each") from None
 
 
 def opened(source: "Source", on_white: bool = False) -> "Image":

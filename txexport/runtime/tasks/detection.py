@@ -9,6 +9,7 @@ from txexport.contracts import roles
 from txexport.contracts.names import LOGITS, PRED_BOXES
 from txexport.errors import InputError, shown
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.preprocessing.image_defaults import MOST_PAIRS
 from txexport.runtime.preprocessing.images import Prepared, Source, several
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
 from txexport.runtime.tasks.labels import names, sigmoid, softmax
@@ -57,10 +58,11 @@ def detect(
     width = bundle.sessions[roles.MODEL].width(LOGITS)
     labels = names(bundle.files.config, width if apart else width - 1)
     results: list[list[Detection]] = []
+    most = MOST_PAIRS.get(bundle.files.images.kind)
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
         for image, outputs in each_output(bundle, batch):
-            best = _best_pairs(outputs[LOGITS]) if apart else _best_labels(outputs[LOGITS])
+            best = _best_pairs(outputs[LOGITS], most) if apart else _best_labels(outputs[LOGITS])
             results.append(_objects(image, outputs[PRED_BOXES], best, labels, threshold))
         tell(first + len(batch), len(sources))
     return results if several(images) else results[0]
@@ -84,10 +86,13 @@ def _best_labels(logits: np.ndarray) -> Best:
     return order, best[order], scores[order]
 
 
-def _best_pairs(logits: np.ndarray) -> Best:
-    """The likeliest Q pairs of a query and a label, by logits (Q,C): a query may have several labels."""
+def _best_pairs(logits: np.ndarray, most: int | None) -> Best:
+    """The likeliest pairs of a query and a label, by logits (Q,C): a query may have several labels.
+
+    There are `most` of them, or as many as queries.
+    """
     scores = sigmoid(logits).ravel()  # (Q * C)
-    order = np.argsort(-scores, kind="stable")[: len(logits)]
+    order = np.argsort(-scores, kind="stable")[: most or len(logits)]
     return order // logits.shape[1], order % logits.shape[1], scores[order]
 
 

@@ -10,6 +10,7 @@ from txexport.contracts.names import CLASS_QUERIES_LOGITS, LOGITS, MASKS_QUERIES
 from txexport.errors import InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.preprocessing.image_defaults import MASK_SIZES
 from txexport.runtime.preprocessing.images import Prepared, Source, several
 from txexport.runtime.tasks.detection import check_threshold
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
@@ -71,7 +72,7 @@ def segment(
         batch = sources[first : first + batch_size]
         for image, outputs in each_output(bundle, batch):
             memory.check(f"masks of {image.width} x {image.height} pixels", 8 * image.width * image.height)
-            parts = _parts(image, outputs, kind, rules, bundle.files.images.mask_size)
+            parts = _parts(image, outputs, kind, rules, MASK_SIZES.get(bundle.files.images.kind))
             results.append([{"label": labels[at], "score": score, "mask": mask} for at, score, mask in parts])
         tell(first + len(batch), len(sources))
     return results if several(images) else results[0]

@@ -1,12 +1,14 @@
 """Streaming: generated text in pieces that never split a character."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
-from txexport.runtime.generation.prompts import chat_input_ids, inputs_of, target_option
+from txexport.runtime.generation.pictures import read_media, tiles_of
+from txexport.runtime.generation.prompts import chat_inputs, inputs_of, target_option
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
@@ -19,8 +21,10 @@ from txexport.runtime.tasks import image_to_text, speech_recognition
 def stream(bundle: LoadedBundle, prompt: str, **options: Any) -> Iterator[str]:
     """Stream the new text for one prompt in pieces that never split a character.
 
-    Arguments and errors as `stream_many`; errors are raised at the first piece.
+    Arguments and errors as `generate`; errors are raised at the first piece.
     """
+    if options.get("images") is not None:
+        options["images"] = [options["images"]]
     for _, piece in stream_many(bundle, [prompt], **options):
         yield piece
 
@@ -29,6 +33,7 @@ def stream_many(
     bundle: LoadedBundle,
     prompts: Sequence,
     *,
+    images: Sequence[Any] | None = None,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
     logits_processor: LogitsProcessor | None = None,
@@ -49,7 +54,10 @@ def stream_many(
         request = image_to_text.request(bundle, prompts, logits_processor=logits_processor, **options)
     else:
         options |= target_option(bundle, tgt_lang)
-        request = request_of(bundle, inputs_of(bundle, prompts, src_lang)[0], logits_processor, options)
+        tiles = tiles_of(bundle, images, prompts)
+        inputs, _ = inputs_of(bundle, prompts, src_lang, tiles)
+        request = request_of(bundle, inputs, logits_processor, options)
+        request = replace(request, media=read_media(bundle, inputs, tiles))
     yield from _pieces(request, batch_tokens)
 
 
@@ -66,8 +74,10 @@ def stream_chat(
 ) -> Iterator[str]:
     """Stream the answer to a conversation; arguments and errors as `chat`."""
     conversation = Conversation(messages, tools, chat_template, chat_template_kwargs, continue_final_message)
-    input_ids = chat_input_ids(bundle, conversation)
-    for _, piece in _pieces(request_of(bundle, input_ids, logits_processor, options), CACHE_TOKENS):
+    input_ids, media = chat_inputs(bundle, conversation)
+    request = request_of(bundle, input_ids, logits_processor, options)
+    request = replace(request, media=media)
+    for _, piece in _pieces(request, CACHE_TOKENS):
         yield piece
 
 

@@ -9,13 +9,16 @@ import numpy as np
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
-from txexport.runtime.generation.prompts import Prompts, chat_input_ids, inputs_of, target_option
+from txexport.runtime.generation.media import Media
+from txexport.runtime.generation.pictures import read_media, tiles_of
+from txexport.runtime.generation.prompts import Prompts, chat_inputs, inputs_of, target_option
 from txexport.runtime.generation.requests import LogitsProcessor, check_place, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.generation.search import Generated
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
+from txexport.runtime.preprocessing.message_images import PromptImages
 from txexport.runtime.tasks import speech_recognition
 from txexport.runtime.tasks.image_to_text import image_to_text
 from txexport.support.arguments import check_flag
@@ -26,6 +29,7 @@ def generate(
     bundle: LoadedBundle,
     prompts: Prompts,
     *,
+    images: PromptImages | None = None,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
     logits_processor: LogitsProcessor | None = None,
@@ -37,14 +41,16 @@ def generate(
     """The new text for a prompt, or for each of several, in their order.
 
     For an encoder-decoder `prompts` are the sources, for a speech model sounds (see `transcribe`), for an
-    image model images (see `image_to_text`). `options` are those of `GenerationConfig`, with transformers'
-    names, over the checkpoint's settings; with num_return_sequences above 1 there is a list of texts for each
-    prompt. `logits_processor` changes scores at each step: it takes rows of tokens and scores (R,V), and
-    returns scores, where -inf bans a token and +inf, which one token of a row may have, forces it.
-    `assistant_model` is a smaller Model with the same vocabulary, for speculative decoding; `prefix_store` is
-    a PrefixStore, a cache of prompt prefixes. `src_lang` and `tgt_lang` are the languages of a multilingual
-    translator, by the names of tokenizer tokens ("fr_XX", "fra_Latn", or "fr" for "__fr__"). Errors as
-    `generate_ids`.
+    image model images (see `image_to_text`). `images` are those that stand in a prompt of a model that reads
+    text and images, in the places where it has the checkpoint's token for one, such as <image>: one or a list
+    for a single prompt, a list of these, or None, for several. `options` are those of `GenerationConfig`,
+    with transformers' names, over the checkpoint's settings; with num_return_sequences above 1 there is a
+    list of texts for each prompt. `logits_processor` changes scores at each step: it takes rows of tokens and
+    scores (R,V), and returns scores, where -inf bans a token and +inf, which one token of a row may have,
+    forces it. `assistant_model` is a smaller Model with the same vocabulary, for speculative decoding;
+    `prefix_store` is a PrefixStore, a cache of prompt prefixes. `src_lang` and `tgt_lang` are the languages
+    of a multilingual translator, by the names of tokenizer tokens ("fr_XX", "fra_Latn", or "fr" for
+    "__fr__"). Errors as `generate_ids`.
 
     Many prompts run in batches of similar lengths. `batch_tokens` is the most tokens of a batch at its end:
     prompts, new tokens and padding, for each beam or returned sequence; a prompt that needs more runs alone.
@@ -67,9 +73,11 @@ def generate(
     if bundle.prompt_kind == IMAGE:
         refuse_languages(src_lang, tgt_lang)
         return image_to_text(bundle, prompts, **options)
-    inputs, single = inputs_of(bundle, prompts, src_lang)
+    tiles = tiles_of(bundle, images, prompts)
+    inputs, single = inputs_of(bundle, prompts, src_lang, tiles)
     options |= target_option(bundle, tgt_lang)
-    texts = bundle.files.text.decode(generate_ids(bundle, inputs, **options))
+    results = finished(bundle, inputs, read_media(bundle, inputs, tiles), **options)
+    texts = bundle.files.text.decode([result.tokens for result in results])
     copies = len(texts) // max(1, len(inputs))
     if copies > 1:
         grouped = [texts[at : at + copies] for at in range(0, len(texts), copies)]
@@ -95,6 +103,7 @@ def generate_with_scores(
     bundle: LoadedBundle,
     input_ids: Sequence[Sequence[int] | np.ndarray],
     *,
+    images: Sequence[Any] | None = None,
     logits_processor: LogitsProcessor | None = None,
     log_probs: bool = False,
     batch_tokens: int = CACHE_TOKENS,
@@ -102,11 +111,34 @@ def generate_with_scores(
     progress: Progress | None = None,
     **options: Any,
 ) -> list[Generated]:
-    """As `generate_ids`, with the scores of beams or, if `log_probs`, the tokens' log-probabilities."""
+    """As `generate_ids`, with the scores of beams or, if `log_probs`, the tokens' log-probabilities.
+
+    `images` are those of each row, which has a token for each of their vectors.
+    """
     check_flag("log_probs", log_probs)
     check_place(first_place)
+    tiles = tiles_of(bundle, images, input_ids)
+    options |= {"logits_processor": logits_processor, "batch_tokens": batch_tokens, "progress": progress}
+    media = read_media(bundle, input_ids, tiles)
+    return finished(bundle, input_ids, media, log_probs=log_probs, first_place=first_place, **options)
+
+
+def finished(
+    bundle: LoadedBundle,
+    input_ids: Sequence[Sequence[int] | np.ndarray],
+    media: Sequence[Media],
+    *,
+    logits_processor: LogitsProcessor | None = None,
+    log_probs: bool = False,
+    batch_tokens: int = CACHE_TOKENS,
+    first_place: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> list[Generated]:
+    """The new tokens of rows with media."""
+    check_place(first_place)
     request = request_of(bundle, input_ids, logits_processor, options)
-    request = replace(request, log_probs=log_probs, first_place=first_place)
+    request = replace(request, log_probs=log_probs, first_place=first_place, media=media)
     return scheduler.finished(request, batch_tokens, progress)
 
 
@@ -123,7 +155,9 @@ def chat(
 ) -> str:
     """The answer to a conversation, by the checkpoint's chat template.
 
-    `messages` are {"role": "user", "content": ...} and so on; `tools` are the functions that the model may
+    `messages` are {"role": "user", "content": ...} and so on; a model that reads images takes lists of parts
+    as content, {"type": "image", "image": ...} with a path, bytes, a Pillow image, an array or a data URL,
+    and {"type": "text", "text": ...}. `tools` are the functions that the model may
     call, {"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}, as in
     transformers' `apply_chat_template`. A call is text, in the form that the checkpoint was trained to write.
     `chat_template` is the name of one of several templates, by default "default", or "tool_use" with tools.
@@ -133,6 +167,6 @@ def chat(
     tools or a value that the template does not read.
     """
     conversation = Conversation(messages, tools, chat_template, chat_template_kwargs, continue_final_message)
-    input_ids = chat_input_ids(bundle, conversation)
-    rows = generate_ids(bundle, input_ids, logits_processor=logits_processor, **options)
-    return bundle.files.text.decode(rows)[0]
+    input_ids, media = chat_inputs(bundle, conversation)
+    [result, *_] = finished(bundle, input_ids, media, logits_processor=logits_processor, **options)
+    return bundle.files.text.decode([result.tokens])[0]

@@ -6,10 +6,12 @@ import numpy as np
 
 from txexport.contracts import roles
 from txexport.contracts.layer_outputs import kind_of
-from txexport.contracts.names import ALIGNMENT_WEIGHTS, ATTENTIONS, INPUT_IDS
+from txexport.contracts.names import ALIGNMENT_WEIGHTS, ATTENTIONS, INPUT_IDS, INPUTS_EMBEDS
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.references.originals import Arrays
+
+APART = (ALIGNMENT_WEIGHTS, INPUTS_EMBEDS)
 
 
 def pairs(
@@ -37,11 +39,14 @@ def weights(runner: GraphRunner, rows: Sequence[list[int]], cross: Mapping[str, 
 
 
 def promised(runner: GraphRunner, expected: Iterable[str]) -> list[str]:
-    """The outputs of a reference, but weights that it gives for an alignment and these graphs do not."""
+    """The outputs of a reference, without those that it gives for other graphs of such a model than these.
+
+    They are weights for an alignment, and vectors of tokens.
+    """
     declared = {port.name for graph in runner.manifest.graphs.values() for port in graph.outputs}
     every = ATTENTIONS in runner.manifest.form.outputs
     return [
         name
         for name in expected
-        if name in declared or (name != ALIGNMENT_WEIGHTS and (every or kind_of(name) != ATTENTIONS))
+        if name in declared or (name not in APART and (every or kind_of(name) != ATTENTIONS))
     ]

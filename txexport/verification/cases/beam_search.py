@@ -10,6 +10,7 @@ from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.verification.agreement import Behaviour, best_of
 from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.pictures import media, pictures_of
 from txexport.verification.cases.runs import Outcome, Pairs, plain_config
 from txexport.verification.references.originals import Reference, Source
 
@@ -25,14 +26,15 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
     config = plain_config(
         runner, num_beams=case.beams, num_return_sequences=case.beams, max_new_tokens=case.new_tokens
     )
-    generated = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
+    request = GenerationRequest(runner.bundle, case.rows, config, media=media(runner, case))
+    generated = scheduler.finished(request)
     beams = [generated[at : at + case.beams] for at in range(0, len(generated), case.beams)]
     start = [config.decoder_start or 0] if runner.bundle.is_encoder_decoder else []
     scores, tokens, counts = [], [], [0, 0]
     searches: list[_Search] = []
-    for source, ours in zip(case.rows, beams, strict=True):
+    for row, (source, ours) in enumerate(zip(case.rows, beams, strict=True)):
         prompt: list[int] = start or list(source)
-        search = _Search(reference, prompt, source if start else None, case.beams)
+        search = _Search(reference, prompt, source if start else pictures_of(case, row), case.beams)
         nearest = search.run(case.new_tokens)
         true = [search.known(beam.tokens) / case.new_tokens for beam in ours]
         found = [np.nan if beam.score is None else beam.score for beam in ours]

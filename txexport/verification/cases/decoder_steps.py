@@ -1,5 +1,7 @@
 """A decoder graph run step by step over each kind of cache."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from txexport.contracts import cache_names, roles
@@ -8,7 +10,9 @@ from txexport.contracts.names import (
     ATTENTION_MASK,
     CACHE_LENGTHS,
     HIDDEN_STATES,
+    IMAGE_FEATURES,
     INPUT_IDS,
+    INPUTS_EMBEDS,
     LOGITS,
     LOGITS_INDICES,
     POSITION_IDS,
@@ -25,14 +29,22 @@ SPARE = 3  # slots of a static cache beyond those of a case
 class Steps:
     """A decoder graph run step by step; `present` are its caches, `ran` is the role of the last graph.
 
-    `new` are the positions of each row's new tokens in the last step, `result` are the graph's outputs.
+    `features` are the vectors (n,W) of the images in each row. `new` are the positions of each row's new
+    tokens in the last step, `result` are the graph's outputs.
     """
 
     new: list[np.ndarray]
     result: dict[str, np.ndarray]
 
-    def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
+    def __init__(
+        self,
+        runner: GraphRunner,
+        case: DecoderCase,
+        cross: dict[str, np.ndarray],
+        features: Sequence[np.ndarray] | None = None,
+    ):
         self.runner, self.case, self.cross = runner, case, cross
+        self.features = features
         self.role = self.ran = self.stepping(case)
         self.ports = {port.name: port for port in runner.manifest.graphs[self.role].inputs}
         self.lengths = np.zeros(len(case.rows), np.int64)
@@ -53,6 +65,21 @@ class Steps:
         """New tokens of each row -> their logits."""
         raise NotImplementedError
 
+    def media(self, new: list[list[int]]) -> dict[str, np.ndarray]:
+        """The input of the vectors (n,W) of images among the new tokens; nothing for a graph without it."""
+        return {IMAGE_FEATURES: self.vectors(new)} if IMAGE_FEATURES in self.ports else {}
+
+    def vectors(self, new: list[list[int]]) -> np.ndarray:
+        """The vectors (n,W) of images among the new tokens of each row, in their order."""
+        images, token = self.runner.manifest.graphs[roles.IMAGE_ENCODER], self.runner.bundle.image_token_id
+        assert token is not None
+        parts = [np.zeros((0, int(images.outputs[0].shape[2])), np.float32)]
+        for row, tokens in enumerate(new if self.features is not None else ()):
+            assert self.features is not None
+            before = self.case.rows[row][: int(self.lengths[row])].count(token)
+            parts.append(self.features[row][before : before + tokens.count(token)])
+        return np.concatenate(parts)
+
     def filled(self, row: int) -> np.ndarray:
         """The filled slots of a row."""
         raise NotImplementedError
@@ -64,6 +91,10 @@ class Steps:
             for name, array in self.result.items()
             if (kind := kind_of(name)) is not None
         }
+
+    def embeds(self, row: int) -> dict[str, np.ndarray]:
+        """The vectors (n,W) of a row's new tokens, of a graph of their own; nothing without one."""
+        return {}
 
     @property
     def present(self) -> dict[str, np.ndarray]:
@@ -92,9 +123,8 @@ class StaticSteps(Steps):
         self.new = [np.arange(count) for count in counts]
         ids, _ = pad([row or [0] for row in new], 0)
         backwards = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape).copy()
-        logits = self.advance({INPUT_IDS: ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: backwards})[
-            :, ::-1
-        ]
+        feeds = {INPUT_IDS: ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: backwards}
+        logits = self.advance(feeds | self.media(new))[:, ::-1]
         self.lengths = self.lengths + counts
         return [logits[row, :n] for row, n in enumerate(counts)]
 
@@ -106,8 +136,14 @@ class StaticSteps(Steps):
 class SharedSteps(StaticSteps):
     """Steps over the same buffers with a mask that grows, padding included."""
 
-    def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
-        super().__init__(runner, case, cross)
+    def __init__(
+        self,
+        runner: GraphRunner,
+        case: DecoderCase,
+        cross: dict[str, np.ndarray],
+        features: Sequence[np.ndarray] | None = None,
+    ):
+        super().__init__(runner, case, cross, features)
         self.mask = np.zeros((len(case.rows), 0), np.int64)
 
     def stepping(self, case: DecoderCase) -> str:
@@ -129,8 +165,14 @@ class SharedSteps(StaticSteps):
 class DynamicSteps(Steps):
     """Steps over a cache that grows, padding included."""
 
-    def __init__(self, runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]):
-        super().__init__(runner, case, cross)
+    def __init__(
+        self,
+        runner: GraphRunner,
+        case: DecoderCase,
+        cross: dict[str, np.ndarray],
+        features: Sequence[np.ndarray] | None = None,
+    ):
+        super().__init__(runner, case, cross, features)
         self.mask = np.zeros((len(case.rows), 0), np.int64)
 
     def first_past(self, batch, heads, size):
@@ -145,7 +187,7 @@ class DynamicSteps(Steps):
             ids, real = _to_left(ids, real)
         self.new = [np.flatnonzero(row) for row in real]
         self.mask = np.concatenate([self.mask, real], axis=1)
-        feeds = {INPUT_IDS: ids}
+        feeds = {INPUT_IDS: ids, **self.media(new)}
         if ATTENTION_MASK in self.ports:
             feeds[ATTENTION_MASK] = self.mask
             feeds[POSITION_IDS] = (self.lengths[:, None] + real.cumsum(axis=1) - 1) * real
@@ -156,6 +198,33 @@ class DynamicSteps(Steps):
     def filled(self, row: int) -> np.ndarray:
         """The filled slots of a row."""
         return np.flatnonzero(self.mask[row])
+
+
+class EmbeddedSteps(DynamicSteps):
+    """Steps by the ecosystem's contract where a graph of its own embeds tokens; images replace vectors."""
+
+    embedded: np.ndarray
+
+    def stepping(self, case: DecoderCase) -> str:
+        """See Steps."""
+        return roles.DECODER_MERGED
+
+    def media(self, new: list[list[int]]) -> dict[str, np.ndarray]:
+        """See Steps."""
+        return {IMAGE_FEATURES: self.vectors(new)}
+
+    def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
+        """See Steps."""
+        ids, vectors = feeds.pop(INPUT_IDS), feeds.pop(IMAGE_FEATURES)
+        self.embedded = self.runner.run(roles.EMBED_TOKENS, **{INPUT_IDS: ids})[INPUTS_EMBEDS]
+        embeds = self.embedded.copy()
+        if self.features is not None:
+            embeds[ids == self.runner.bundle.image_token_id] = vectors
+        return super().advance(feeds | {INPUTS_EMBEDS: embeds})
+
+    def embeds(self, row: int) -> dict[str, np.ndarray]:
+        """See Steps."""
+        return {INPUTS_EMBEDS: self.embedded[row][self.new[row]]}
 
 
 class HubSteps(DynamicSteps):
@@ -208,14 +277,21 @@ class HubSteps(DynamicSteps):
         return result[LOGITS]
 
 
-def steps_of(runner: GraphRunner, case: DecoderCase, cross: dict[str, np.ndarray]) -> list[Steps]:
-    """The kinds of steps for the bundle's graphs."""
+def steps_of(
+    runner: GraphRunner,
+    case: DecoderCase,
+    cross: dict[str, np.ndarray],
+    features: Sequence[np.ndarray] | None = None,
+) -> list[Steps]:
+    """The kinds of steps for the bundle's graphs; arguments as for Steps."""
+    if roles.EMBED_TOKENS in runner.manifest.graphs:
+        return [EmbeddedSteps(runner, case, cross, features)]
     ways = {roles.DECODER_WITH_PAST: False, roles.DECODER_MERGED: True}
     others = [HubSteps(runner, case, cross, ways[role]) for role in ways if role in runner.manifest.graphs]
     if others:
         return list(others)
     static = runner.manifest.cache == "static"
-    steps: list[Steps] = [(StaticSteps if static else DynamicSteps)(runner, case, cross)]
+    steps: list[Steps] = [(StaticSteps if static else DynamicSteps)(runner, case, cross, features)]
     if roles.SHARED in runner.manifest.graphs and not case.left:
         steps.append(SharedSteps(runner, case, cross))
     return steps

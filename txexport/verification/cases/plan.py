@@ -62,6 +62,9 @@ QUICK = frozenset(
         "two images, three groups of points each",
         "two images, a point and a box each",
         "two images, points and a mask each",
+        "three rows of images in chunks",
+        "a token of images without an image",
+        "greedy, images",
     }
 )
 

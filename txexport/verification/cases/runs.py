@@ -39,6 +39,7 @@ from txexport.verification.agreement import Behaviour
 from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.decoder_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.pictures import media, pictures_of, run_pictures
 from txexport.verification.cases.ranks import in_ranks
 from txexport.verification.cases.sources import Pairs, RolePairs, run_sources, source_of
 from txexport.verification.counts import CACHES
@@ -207,9 +208,10 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
     pairs: RolePairs = {}
     expected = [reference.decode(row, source_of(case, i)) for i, row in enumerate(case.rows)]
     cross = run_sources(runner, case, expected, pairs) if case.sources else {}
+    features = run_pictures(runner, case, expected, pairs) if case.images is not None else None
     if aligned := alignment.pairs(runner, case.rows, cross, expected):
         pairs[roles.ALIGNMENT, ALIGNMENT_WEIGHTS] = aligned
-    for steps in steps_of(runner, case, cross):
+    for steps in steps_of(runner, case, cross, features):
         taken = np.zeros(len(case.rows), int)
         for counts in case.steps:
             new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
@@ -218,6 +220,9 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
                     part = truth[LOGITS][done : done + len(logits)]
                     pairs.setdefault((steps.ran, LOGITS), []).append((logits, part))
             for row, truth in enumerate(expected):
+                for name, embeds in steps.embeds(row).items() if counts[row] else ():
+                    part = truth[name][taken[row] : taken[row] + counts[row]]
+                    pairs.setdefault((roles.EMBED_TOKENS, name), []).append((embeds, part))
                 for name, found in steps.layers(row).items() if counts[row] else ():
                     part = layers.of_step(name, truth, taken[row], found, steps.filled(row))
                     pairs.setdefault((steps.ran, name), []).append((found, part))
@@ -242,16 +247,17 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
     all later tokens.
     """
     config = plain_config(runner, max_new_tokens=case.new_tokens)
-    results = scheduler.finished(GenerationRequest(runner.bundle, case.rows, config))
+    request = GenerationRequest(runner.bundle, case.rows, config, media=media(runner, case))
+    results = scheduler.finished(request)
     chosen = [result.tokens for result in results]
     pairs = []
     prompt: list[int]
     source: Source
-    for row, tokens in zip(case.rows, chosen, strict=True):
+    for i, (row, tokens) in enumerate(zip(case.rows, chosen, strict=True)):
         if runner.bundle.is_encoder_decoder:
             prompt, source = [config.decoder_start or 0], row
         else:
-            prompt, source = list(row), None
+            prompt, source = list(row), pictures_of(case, i)
         logits = reference.decode(prompt + tokens[:-1], source)[LOGITS][len(prompt) - 1 :]
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{counted(len(tokens), 'token')} came out, expected {case.new_tokens}")

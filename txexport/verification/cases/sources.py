@@ -20,7 +20,7 @@ from txexport.runtime.generation.running_cache import joined
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases import layers
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.references.originals import Arrays, PaddedRow, Source
+from txexport.verification.references.originals import Arrays, PaddedRow, Pictures, Source
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 RolePairs = dict[tuple[str, str], Pairs]  # by the role of a graph, and its output
@@ -30,6 +30,8 @@ def source_of(case: DecoderCase, row: int) -> Source:
     """The source that the reference reads for a row."""
     if case.batch is not None:
         return PaddedRow(case.batch, row)
+    if case.images is not None:
+        return Pictures(case.images[row])
     return case.sources[row] if case.sources else None
 
 

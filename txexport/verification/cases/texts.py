@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from txexport.bundle.manifest import Manifest
+from txexport.contracts import roles
 from txexport.errors import BundleError, InputError
-from txexport.exporter.calibration.inputs import alone, rows_of, sources_and_targets
+from txexport.exporter.calibration.inputs import alone, reader_of, rows_of, sources_and_targets
 from txexport.parts import architecture_of
 from txexport.parts.cases import DecoderCase, EncoderCase, GreedyCase
 from txexport.parts.inputs import reads_tokens
@@ -46,7 +47,7 @@ def plan_texts(
     be read, they fail. Raises BundleError for such a tokenizer if `file` needs it, InputError if `file`
     cannot serve as texts, OSError if it cannot be read.
     """
-    reader = next(iter(spec.stacks.values()))
+    reader = reader_of(spec)
     if not reads_tokens(reader):
         if file is not None:
             raise InputError(f"texts need a model that reads texts; this one is for {manifest.task}")
@@ -97,7 +98,8 @@ def _cases(
         sources, rows = sources_and_targets(files, reader, decoder, items)
         prompts, room = sources, NEW_TOKENS
     yield planned(_steps(manifest, name, rows, sources))
-    if name != BUILT_IN and min(room, NEW_TOKENS) > 0:
+    joined = roles.EMBED_TOKENS in manifest.graphs  # graphs that txexport's runtime does not join
+    if name != BUILT_IN and min(room, NEW_TOKENS) > 0 and not joined:
         yield planned(GreedyCase(f"{name}, greedy", prompts, min(room, NEW_TOKENS)))
 
 

@@ -25,6 +25,7 @@ from txexport.support.progress import Naming
 from txexport.verification.attempt import attempt
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.pictures import pixels_of
 from txexport.verification.cases.plan import QUICK, plan
 from txexport.verification.cases.prompts import run_client
 from txexport.verification.cases.runs import Outcome
@@ -187,6 +188,7 @@ def _decoded(
     masked = encoder is not None and ATTENTION_MASK in [port.name for port in encoder.inputs]
     # Alone too are sounds of several lengths, but where the reference reads them as one batch.
     single = alone or (masked and case.batch is None and not _tokens(case.sources))
+    single = single or case.images is not None  # so that each row has images, or none
     batches = [[i] for i in range(len(case.rows))] if single else [[*range(len(case.rows))]]
     for batch in batches:
         rows = [case.rows[i] for i in batch]
@@ -194,6 +196,8 @@ def _decoded(
         inputs = _inputs(rows, sources, alone) if case.batch is None else _padded(rows, case.batch)
         if masked and single and sources and isinstance(sources[0], np.ndarray):
             inputs[ATTENTION_MASK] = np.ones((1, len(sources[0])), np.int64)
+        if case.images is not None and len(case.images[batch[0]]):
+            inputs |= pixels_of(runner.manifest.graphs[roles.IMAGE_ENCODER], [case.images[batch[0]]])
         logits = forward(inputs)[LOGITS]
         for found, row, i in zip(logits, rows, batch, strict=True):
             expected = reference.decode(row, source_of(case, i))[LOGITS]

@@ -17,9 +17,11 @@ from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
     ENCODER_HIDDEN_STATES,
+    IMAGE_FEATURES,
     INPUT_IDS,
     LAST_HIDDEN_STATE,
     LOGITS,
+    PIXEL_VALUES,
     POSITION_IDS,
     TEXT_EMBEDS,
     USE_CACHE_BRANCH,
@@ -31,7 +33,7 @@ from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.comparison.models import Graph, declared, dtype_of
-from txexport.verification.references.originals import Arrays, PaddedRow, Source
+from txexport.verification.references.originals import Arrays, PaddedRow, Pictures, Source
 
 ALONE, ENCODER, DECODER = map(roles.file, (roles.MODEL, roles.ENCODER, roles.DECODER))
 GRAPHS = f"*{roles.SUFFIX}"
@@ -185,8 +187,11 @@ class Bundled:
         """See Reference."""
         cross: Arrays = {}
         result: Arrays = {}
+        features = None
         assert not isinstance(source, PaddedRow)
-        if source is not None:
+        if isinstance(source, Pictures):
+            result, features = self._pictures(source.images)
+        elif source is not None:
             port, *masks = [one.name for one in self.runner.manifest.graphs[roles.ENCODER].inputs]
             feeds = {port: np.asarray(source)[None]}
             if ATTENTION_MASK in masks:
@@ -201,10 +206,10 @@ class Bundled:
             aligned = alignment.weights(self.runner, [tokens], cross)
             result |= {name: array[0] for name, array in aligned.items()}
         counts = [len(tokens) - 1, 1] if len(tokens) > 1 else [1]
-        sources = None if source is None else [source]
+        sources = None if source is None or isinstance(source, Pictures) else [source]
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)
         kind = StaticSteps if self.runner.manifest.cache == "static" else DynamicSteps
-        steps = kind(self.runner, case, cross)
+        steps = kind(self.runner, case, cross, features)
         parts, of_layers = [], []
         for new in (tokens[: counts[0]], tokens[counts[0] :])[: len(counts)]:
             parts.append(steps.run([new])[0])
@@ -212,6 +217,14 @@ class Bundled:
         present = {name: array[0][:, steps.filled(0)] for name, array in steps.present.items()}
         joined = {name: layers.joined(name, [step[name] for step in of_layers]) for name in of_layers[0]}
         return result | present | joined | {LOGITS: np.concatenate(parts)}
+
+    def _pictures(self, images: np.ndarray) -> tuple[Arrays, list[np.ndarray] | None]:
+        """The vectors of images by name, and those of a single row in order; nothing without images."""
+        if not len(images):
+            return {}, None
+        result = self.runner.run(roles.IMAGE_ENCODER, **{PIXEL_VALUES: images})
+        vectors = result[IMAGE_FEATURES]
+        return result, [vectors.reshape(-1, vectors.shape[2])]
 
 
 def input_names(manifest: bundle.Manifest) -> set[str]:

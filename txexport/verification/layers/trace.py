@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from txmodels.architectures import DualEncoderModel, GroundedModel, OpenVocabularyModel, PromptableModel
+from txmodels.architectures import (
+    DualEncoderModel,
+    GroundedModel,
+    OpenVocabularyModel,
+    PromptableModel,
+    VisionLanguageModel,
+)
 from txmodels.model import Transformer, model
 
 from txexport.contracts import cache_names, roles
@@ -96,6 +102,8 @@ class Trace:
             if role == roles.TEXT:
                 return self.model.texts(**inputs)
             return self.model.images(**inputs) if role == roles.VISION else self.model.scores(**inputs)
+        if isinstance(self.model, VisionLanguageModel) and role == roles.IMAGE_ENCODER:
+            return self.model.images(**inputs)
         if any(map(cache_names.is_past, inputs)):
             return self._decode(self.model, inputs)
         if INPUT_IDS in inputs:

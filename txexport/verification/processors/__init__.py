@@ -24,11 +24,12 @@ from txexport.verification.checks import (
     CHAT_TEMPLATE,
     CTC_TOKENIZER,
     IMAGE_PROCESSOR,
+    IMAGE_PROMPTS,
     SOUND_PROCESSOR,
     TOKENIZER,
     TensorCheck,
 )
-from txexport.verification.processors import chat, ctc_tokenizer, signals, tokenizer
+from txexport.verification.processors import chat, ctc_tokenizer, prompts, signals, tokenizer
 from txexport.verification.processors.original import task_of
 
 
@@ -60,6 +61,7 @@ CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     CHAT_TEMPLATE: (_chats, chat.check),
     CTC_TOKENIZER: (_recognises, ctc_tokenizer.check),
     IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
+    IMAGE_PROMPTS: (lambda manifest: manifest.image_token_id is not None, prompts.check),
     SOUND_PROCESSOR: (lambda manifest: _reads(manifest, INPUT_FEATURES, INPUT_VALUES), signals.check_sounds),
 }
 

@@ -8,7 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from txmodels.architectures import DualEncoderModel, GroundedModel, OpenVocabularyModel, PromptableModel
+from txmodels.architectures import (
+    DualEncoderModel,
+    GroundedModel,
+    OpenVocabularyModel,
+    PromptableModel,
+    VisionLanguageModel,
+)
 from txmodels.model import Transformer
 from txmodels.training.checkpoints import build
 
@@ -17,9 +23,11 @@ from txexport.contracts import cache_names
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
+    IMAGE_FEATURES,
     INPUT_FEATURES,
     INPUT_IDS,
     INPUT_VALUES,
+    INPUTS_EMBEDS,
     LAST_HIDDEN_STATE,
     LOGITS,
     PIXEL_VALUES,
@@ -53,7 +61,18 @@ class PaddedRow:
         return array[self.row][: self.count] if name == LAST_HIDDEN_STATE else array[self.row]
 
 
-Source = list[int] | np.ndarray | PaddedRow | None  # tokens, or a signal of one of SIGNALS
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """The images (I,channels,height,width) among the tokens of a row."""
+
+    images: np.ndarray
+
+    def part(self, name: str, array: np.ndarray) -> np.ndarray:
+        """An output without the batch axis of the row; vectors of images have an axis of images."""
+        return array if name == IMAGE_FEATURES else array[0]
+
+
+Source = list[int] | np.ndarray | PaddedRow | Pictures | None  # tokens, or a signal of one of SIGNALS
 
 
 class Reference(Protocol):
@@ -141,6 +160,8 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
         signals, mask = source.batch.signals, source.batch.mask
         assert mask is not None
         return tensors({SIGNALS[signals.ndim - 2]: signals, ATTENTION_MASK: mask})
+    if isinstance(source, Pictures):
+        return tensors({PIXEL_VALUES: source.images}) if len(source.images) else {}
     if isinstance(source, np.ndarray):
         return tensors({SIGNALS[source.ndim - 1]: source[None]})
     ids = torch.tensor([source])
@@ -155,7 +176,7 @@ def ids_of(tokens: list[int], source: Source) -> Tensor:
 
 def part_of(source: Source, name: str, array: np.ndarray) -> np.ndarray:
     """The source's part of an output with a batch axis."""
-    return source.part(name, array) if isinstance(source, PaddedRow) else array[0]
+    return source.part(name, array) if isinstance(source, PaddedRow | Pictures) else array[0]
 
 
 def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
@@ -164,6 +185,8 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
         return model.compare(**inputs)
     if isinstance(model, PromptableModel):
         return model.prompted(**inputs)
+    if isinstance(model, VisionLanguageModel):
+        return model.images(**inputs)
     if isinstance(model, OpenVocabularyModel | GroundedModel):
         return model.described(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
@@ -178,11 +201,16 @@ def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[st
         mask = result.get(ENCODER_ATTENTION_MASK, source.get(ATTENTION_MASK))
         if mask is not None:
             inputs[ENCODER_ATTENTION_MASK] = mask
-        inputs["cross"] = [
-            tuple(result[name] for name in cache_names.present(i, cache_names.ENCODER))
-            for i in range(len(model.cross))
-        ]
-        part = cache_names.DECODER
+        if isinstance(model, VisionLanguageModel):
+            inputs[IMAGE_FEATURES] = result[IMAGE_FEATURES].flatten(0, 1)
+        else:
+            inputs["cross"] = [
+                tuple(result[name] for name in cache_names.present(i, cache_names.ENCODER))
+                for i in range(len(model.cross))
+            ]
+            part = cache_names.DECODER
+    if isinstance(model, VisionLanguageModel):
+        result = result | {INPUTS_EMBEDS: model.tokens(decoder_input_ids)}
     logits, present, layers = model.decode_layers(
         decoder_input_ids, model.empty_past(len(decoder_input_ids)), **inputs
     )
@@ -199,3 +227,13 @@ def in_order(model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
     pixels, side = inputs[PIXEL_VALUES], model.config.patch_size
     patches = (pixels.shape[2] // side) * (pixels.shape[3] // side)
     return torch.arange(patches, dtype=torch.float32).expand(len(pixels), patches)
+
+
+def kept_windows(model: torch.nn.Module) -> list[tuple[Any, int, int]]:
+    """Swin's layers with the size and the shift of their windows.
+
+    A layer that has read a small image is not shifted for any later one. What an image gives must not depend
+    on those before it, so both are restored for each batch.
+    """
+    layers: list[Any] = [one for one in model.modules() if hasattr(one, "set_shift_and_window_size")]
+    return [(layer, layer.window_size, layer.shift_size) for layer in layers]

@@ -36,19 +36,23 @@ from txexport.contracts.names import (
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.parts import architecture_of
-from txexport.spec import Architecture
+from txexport.spec import Architecture, VisionLanguageSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
+from txexport.verification.references.captioned import captioned
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.originals import (
     Arrays,
+    Pictures,
     Source,
     ids_of,
     in_order,
+    kept_windows,
     part_of,
     source_tensors,
     tensors,
 )
+from txexport.verification.references.pictured import by_prompt, kinds, pictured
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
 
@@ -67,7 +71,7 @@ class Transformers:
             raise UnsupportedError(
                 f"the reference 'transformers' is not installed; {install('verify')}"
             ) from None
-        spec = resolved.spec
+        spec = self.spec = resolved.spec
         self.centred = isinstance(checkpoint, DequantisedCheckpoint) and checkpoint.centred
         self.pooler = architecture_of(spec).vector_output(spec) is not None
         decoder = spec.stacks.get("decoder")
@@ -80,17 +84,14 @@ class Transformers:
         self.alignment = spec.alignment
         self.arguments: dict[str, bool] = dict(self.layer_outputs)
         if isinstance(checkpoint, Resized) and checkpoint.interpolated:
-            checkpoint, self.arguments = (
-                checkpoint.whole,
-                self.layer_outputs | {"interpolate_pos_encoding": True},
-            )
+            self.arguments = self.layer_outputs | {"interpolate_pos_encoding": True}
+            checkpoint = checkpoint.whole
         language: dict[str, Any] = {}
         if isinstance(checkpoint, InLanguage) and _loads(checkpoint):
             language = {"target_lang": checkpoint.language, "ignore_mismatched_sizes": True}
             checkpoint = checkpoint.base
-        config = _plain_config(
-            checkpoint, resolved, "eager" if ATTENTIONS in outputs or self.alignment else None
-        )
+        attention = "eager" if ATTENTIONS in outputs or self.alignment else None
+        config = _plain_config(checkpoint, resolved, attention)
         family = families.module(resolved.model_type)
         respelt = resolved.translated is not None or resolved.spelt_out is not None
         renamed = getattr(family, "LIBRARY_NAMES", {}) if respelt else {}
@@ -158,13 +159,18 @@ class Transformers:
     def decode(self, tokens: list[int], source: Source) -> Arrays:
         """See Reference."""
         ids = ids_of(tokens, source)
-        if source is None:
+        if source is None or isinstance(source, Pictures):
             cached = {} if CACHES in self.lacks else self._empty_cache()
-            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
-            outputs = self.model(**inputs, **cached, **self.layer_outputs)
+            images = by_prompt(source_tensors(source), self.spec)
+            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images | kinds(ids, self.spec)
+            named = self.arguments if images else self.layer_outputs
+            outputs = self.model(**inputs, **cached, **named)
             caches = _cache(transformers_loading.cache_of(outputs)) if cached else {}
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
-            return {LOGITS: outputs.logits[0].numpy(), **past, **_rows(outputs, self.layer_outputs)}
+            reads_images = isinstance(self.spec, VisionLanguageSpec)
+            vectors = pictured(self.model, ids, images, **named) if reads_images else {}
+            rows = _rows(outputs, self.layer_outputs)
+            return {LOGITS: outputs.logits[0].numpy(), **past, **rows, **vectors}
         encoder_inputs, arguments = source_tensors(source), dict(self.layer_outputs)
         apart = getattr(self.model, "enc_to_dec_proj", None) is not None
         if apart or (self.alignment and not arguments):  # an encoder's weights would fill the memory
@@ -172,7 +178,10 @@ class Transformers:
             encoder_inputs = {"encoder_outputs": self.model.get_encoder()(**encoder_inputs)} | masks
         if self.alignment:
             arguments[f"output_{ATTENTIONS}"] = True
-        outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **arguments)
+        if hasattr(self.model, "text_decoder"):
+            outputs = captioned(self.model, encoder_inputs, ids)
+        else:
+            outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **arguments)
         cache, encoded = transformers_loading.cache_of(outputs), outputs.encoder_last_hidden_state
         result = {
             LOGITS: outputs.logits,
@@ -214,16 +223,6 @@ def _loads(checkpoint: InLanguage) -> bool:
     """Return whether the library loads a language's adapter by itself, without reading pickles."""
     base = checkpoint.base
     return base.in_safetensors and base.as_published and checkpoint.adapter_file.suffix == ".safetensors"
-
-
-def kept_windows(model: torch.nn.Module) -> list[tuple[Any, int, int]]:
-    """Swin's layers with the size and the shift of their windows.
-
-    A layer that has read a small image is not shifted for any later one. What an image gives must not depend
-    on those before it, so both are restored for each batch.
-    """
-    layers: list[Any] = [one for one in model.modules() if hasattr(one, "set_shift_and_window_size")]
-    return [(layer, layer.window_size, layer.shift_size) for layer in layers]
 
 
 def _rows(outputs: Any, arguments: Collection[str]) -> Arrays:
@@ -310,7 +309,7 @@ def _plain_config(checkpoint: Checkpoint, resolved: Resolved, attention: str | N
 def _cache(cache, part: str | None = None) -> dict[str, Tensor]:
     """A transformers cache, of version 4 or 5, as (B,K,T,H) by output name."""
     if hasattr(cache, "layers"):
-        pairs = [(layer.keys, layer.values) for layer in cache.layers]
+        pairs = [(one.keys, one.values) for one in cache.layers if one.keys is not None]  # MBart has more
     else:
         pairs = list(zip(cache.key_cache, cache.value_cache, strict=True))
     return {

@@ -96,7 +96,7 @@ class Client:
 def encoded(value: Any) -> Any:
     """Arrays as JSON tensors, recursively."""
     if isinstance(value, np.ndarray):
-        kind = "int64" if value.dtype.kind in "iub" else "float32"
+        kind = {"b": "bool", "i": "int64", "u": "int64"}.get(value.dtype.kind, "float32")
         return {"tensor": {"type": kind, "dims": list(value.shape), "data": value.ravel().tolist()}}
     if isinstance(value, Mapping):
         return {key: encoded(part) for key, part in value.items()}

@@ -32,6 +32,7 @@ export function answerer(library, onRejection) {
 
   function tensor({ type, dims, data }) {
     if (type === "int64") return new Tensor(type, BigInt64Array.from(data, BigInt), dims);
+    if (type === "bool") return new Tensor(type, Uint8Array.from(data), dims);
     return new Tensor(type, Float32Array.from(data), dims);
   }
 

@@ -1,0 +1,96 @@
+"""A decoder that reads images among its tokens: a graph of images, and one of steps."""
+
+from functools import partial
+
+import onnx_ir as ir
+from onnxscript import script
+
+from txexport.contracts import cache_names, names, roles
+from txexport.spec import Cache, VisionLanguageSpec
+from txgraphs import domain, op
+from txgraphs._graph import Graph
+from txgraphs.architectures._model import Build, Signatures, Values, named, pair_of
+from txgraphs.connector import connector
+from txgraphs.decoder_stack import decoder
+from txgraphs.encoder_stack import signal_encoder
+from txgraphs.group_mask import image_groups
+from txgraphs.heads.causal_lm import causal_lm_head
+from txgraphs.splice import spliced
+from txgraphs.stack import Given, embedded
+
+
+def vision_language_models(
+    spec: VisionLanguageSpec, cache: Cache, signatures: Signatures, new: Build
+) -> dict[str, Graph]:
+    """The twin of txmodels' VisionLanguageModel; for other clients, tokens have a graph of their own."""
+    graphs = {}
+    for role, signature in signatures.items():
+        graph = graphs[role] = new(role)
+        inputs = graph.declare(signature)
+        if role == roles.IMAGE_ENCODER:
+            graph.add_outputs(_images(spec, graph, inputs))
+        elif role == roles.EMBED_TOKENS:
+            x = embedded(spec.decoder, graph, "decoder", inputs, inputs[names.INPUT_IDS])  # no positions
+            graph.add_outputs({names.INPUTS_EMBEDS: x})
+        else:
+            _decode(spec, cache, graph, inputs)
+    return graphs
+
+
+def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
+    """pixel_values (I,channels,height,width) -> image_features (I,N,W).
+
+    For other clients, tiles (B,I,channels,height,width) with their pixels' mask (B,I,height,width).
+    """
+    mask, pixels = inputs.get(names.PIXEL_ATTENTION_MASK), inputs[names.PIXEL_VALUES]
+    if mask is not None:
+        pixels = graph.call(of_every_prompt, pixels)
+    x, _ = signal_encoder(spec.vision, graph, {names.PIXEL_VALUES: pixels}, Given(), "vision")  # (I, S, W)
+    features: ir.Value = connector(spec.connector, graph / "connector", x)
+    if mask is not None:
+        features = graph.call(without_padding, features, mask)
+    return {names.IMAGE_FEATURES: features}
+
+
+@script(domain, default_opset=op)
+def of_every_prompt(pixels):
+    """pixels (B,I,channels,height,width) -> (B*I,channels,height,width)."""
+    y = op.Reshape(pixels, op.Concat(op.Constant(value_ints=[-1]), op.Shape(pixels, start=2), axis=0))
+    return y
+
+
+@script(domain, default_opset=op)
+def without_padding(features, mask):
+    """features (B*I,N,W), mask (B,I,height,width) -> those of tiles with a pixel."""
+    count = op.Constant(value_ints=[-1])
+    rows = op.Reshape(op.Cast(mask, to=7), op.Concat(op.Shape(features, end=1), count, axis=0))
+    real = op.Cast(op.ReduceMax(rows, op.Constant(value_ints=[1]), keepdims=0), to=9)  # (B*I)
+    y = op.Compress(features, real, axis=0)
+    return y
+
+
+def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values) -> None:
+    """Token ids (B,S) with image_features (N,W), or vectors in their place -> logits (B,L,V), present."""
+    past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
+    embed, picks = partial(_vectors, spec, graph, inputs), inputs.get(names.LOGITS_INDICES)
+    groups = None
+    if spec.mutual:
+        ids = inputs[names.INPUT_IDS]
+        groups = graph.call(image_groups(spec.image_token_id), ids, name="groups")  # (B, S)
+    x, present = decoder(spec.decoder, cache, graph, inputs, past, None, Given(), embed, picks, groups)
+    word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
+    graph.add_outputs({names.LOGITS: causal_lm_head(spec.head, graph / "head", x, None, word)})
+    for layer, pair in enumerate(present):
+        graph.add_outputs(named(cache_names.present(layer), pair))
+
+
+def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, _positions: ir.Value) -> ir.Value:
+    """The vectors of new tokens (B,S,W), which have no positions, those of images among them."""
+    if names.INPUTS_EMBEDS in inputs:
+        return inputs[names.INPUTS_EMBEDS]
+    ids = inputs[names.INPUT_IDS]
+    x = embedded(spec.decoder, graph, "decoder", inputs, ids)
+    y: ir.Value = graph.call(
+        spliced(spec.image_token_id), x, ids, inputs[names.IMAGE_FEATURES], name="spliced"
+    )
+    return y

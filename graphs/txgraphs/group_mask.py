@@ -1,0 +1,97 @@
+"""Attention masks of a decoder whose tokens of one image attend to each other: true where one does."""
+
+from functools import cache
+
+from onnxscript import OnnxFunction, script
+
+from txgraphs import domain, op
+
+
+@cache
+def image_groups(image_token_id: int) -> OnnxFunction:
+    """input_ids (B,S) -> the number of each image in its row (B,S), -1 for other tokens.
+
+    Tokens of an image are adjacent; others are between two images.
+    """
+
+    @script(domain, default_opset=op)
+    def image_groups(input_ids):
+        token = op.CastLike(op.Constant(value_int=image_token_id), input_ids)
+        image = op.Cast(op.Equal(input_ids, token), to=7)  # (B, S)
+        one, minus = op.Constant(value_ints=[1]), op.Constant(value_ints=[-1])
+        none = op.Slice(image, op.Constant(value_ints=[0]), one, one) * op.Constant(value_int=0)
+        before = op.Slice(op.Concat(none, image, axis=1), op.Constant(value_ints=[0]), minus, one)
+        first = op.Greater(image, before)
+        numbers = op.CumSum(op.Cast(first, to=7), op.Constant(value_int=1)) - op.Constant(value_int=1)
+        groups = op.Where(op.Cast(image, to=9), numbers, op.Constant(value_int=-1))
+        return groups
+
+    return image_groups
+
+
+@script(domain, default_opset=op)
+def of_one_group(queries, groups, new):
+    """queries (B,S), groups (B,N), new (B,T) -> whether a query and the new token of that number are of one.
+
+    A key whose number is none of N is no new token.
+    """
+    zero, minus = op.Constant(value_int=0), op.Constant(value_int=-1)
+    count = op.Squeeze(op.Shape(groups, start=1, end=2))
+    inside = op.And(op.GreaterOrEqual(new, zero), op.Less(new, count))
+    numbers = op.Min(op.Max(new, zero), count - op.Constant(value_int=1))
+    of_keys = op.Where(inside, op.GatherElements(groups, numbers, axis=1), minus)  # (B, T)
+    each = op.Unsqueeze(queries, op.Constant(value_ints=[2]))  # (B, S, 1)
+    equal = op.Equal(each, op.Unsqueeze(of_keys, op.Constant(value_ints=[1])))
+    same = op.And(equal, op.GreaterOrEqual(each, zero))  # (B, S, T)
+    return same
+
+
+@cache
+def grouped_cache_mask(window: int | None) -> OnnxFunction:
+    """As `cache_mask`, and queries of the groups `queries` (B,S) see all new tokens of their own.
+
+    groups (B,N) are those of the new tokens, whose first slots are cache_lengths (B). A window hides earlier
+    tokens alone.
+    """
+    windowed, reach = window is not None, window or 0
+
+    @script(domain, default_opset=op)
+    def grouped_cache_mask(positions, past_k, queries, groups, cache_lengths):
+        zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
+        slots = op.Range(zero, op.Squeeze(op.Shape(past_k, start=2, end=3)), one)  # (C)
+        query = op.Unsqueeze(positions, op.Constant(value_ints=[2]))  # (B, S, 1)
+        new = slots - op.Unsqueeze(cache_lengths, op.Constant(value_ints=[1]))  # (B, C)
+        seen = op.Or(op.LessOrEqual(slots, query), of_one_group(queries, groups, new))  # (B, S, C)
+        if windowed:
+            seen = op.And(seen, op.Less(query - slots, op.Constant(value_int=reach)))
+        mask = op.Unsqueeze(seen, op.Constant(value_ints=[1]))  # (B, 1, S, C)
+        return mask
+
+    return grouped_cache_mask
+
+
+@cache
+def grouped_causal_mask(window: int | None) -> OnnxFunction:
+    """As `causal_mask`, and the S last tokens see all of their group in groups (B,S)."""
+    windowed, reach = window is not None, window or 0
+
+    @script(domain, default_opset=op)
+    def grouped_causal_mask(attention_mask, order, groups):
+        zero, step = op.Constant(value_int=0), op.Constant(value_int=1)
+        one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+        width, length = op.Shape(attention_mask, start=1, end=2), op.Shape(groups, start=1, end=2)
+        first = width - length
+        keys = op.Range(zero, op.Squeeze(width), step)  # (T)
+        query = op.Range(zero, op.Squeeze(length), step) + first  # (S)
+        past = op.LessOrEqual(keys, op.Unsqueeze(query, one))  # (S, T)
+        rows = op.Concat(op.Shape(groups, start=0, end=1), width, axis=0)
+        new = op.Expand(keys - first, rows)  # (B, T)
+        real = op.Unsqueeze(op.Cast(attention_mask, to=9), one)  # (B, 1, T)
+        seen = op.And(op.Or(past, of_one_group(groups, groups, new)), real)  # (B, S, T)
+        if windowed:
+            late = op.Unsqueeze(op.Slice(order, first, width, one), two)  # (B, S, 1)
+            seen = op.And(seen, op.Less(late - op.Unsqueeze(order, one), op.Constant(value_int=reach)))
+        mask = op.Unsqueeze(seen, one)  # (B, 1, S, T)
+        return mask
+
+    return grouped_causal_mask

@@ -1,0 +1,66 @@
+"""A decoder that reads images among its tokens."""
+
+from collections.abc import Collection
+
+from torch import Tensor, nn
+
+from txexport.contracts import names
+from txexport.parts import check_outputs
+from txexport.spec import Cache, VisionLanguageSpec
+from txmodels.architectures._model import empty_past
+from txmodels.connector import Connector
+from txmodels.decoder_stack import Decoder, KeyValues
+from txmodels.encoder_stack import SignalEncoder
+from txmodels.heads.causal_lm import CausalLMHead
+from txmodels.splice import spliced
+
+
+class VisionLanguageModel(nn.Module):
+    """An image encoder, a connector, a decoder and a causal LM head (Liu et al. 2023, 4.1)."""
+
+    def __init__(self, spec: VisionLanguageSpec, cache: Cache, outputs: Collection[str] = ()):
+        super().__init__()
+        check_outputs(spec, outputs)
+        self.spec, self.outputs = spec, frozenset(outputs)
+        self.vision = SignalEncoder(spec.vision)
+        self.connector = Connector(spec.connector)
+        mutual_id = spec.image_token_id if spec.mutual else None
+        self.decoder = Decoder(spec.decoder, cache, mutual_id=mutual_id)
+        self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
+
+    def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
+        """pixel_values (I,channels,height,width) -> image_features (I,N,W)."""
+        x, _ = self.vision(pixel_values)  # (I, S, W)
+        return {names.IMAGE_FEATURES: self.connector(x)}
+
+    def tokens(self, input_ids: Tensor) -> Tensor:
+        """input_ids (B,S) -> their vectors (B,S,W), which have no positions."""
+        x: Tensor = self.decoder.embedding(input_ids, input_ids, None, None)
+        return x
+
+    def decode(
+        self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
+    ) -> tuple[Tensor, KeyValues]:
+        """As `Decoder`, with logits_indices (B,L) and image_features (N,W) -> logits (B,L,V), present."""
+        logits, present, _ = self.decode_layers(input_ids, past, logits_indices, **inputs)
+        return logits, present
+
+    def decode_layers(
+        self,
+        input_ids: Tensor,
+        past: KeyValues,
+        logits_indices: Tensor | None = None,
+        image_features: Tensor | None = None,
+        **inputs,
+    ) -> tuple[Tensor, KeyValues, dict[str, Tensor]]:
+        """As `decode`, and outputs of layers by name, of which there are none."""
+        x = self.tokens(input_ids)
+        if image_features is not None:
+            x = spliced(self.spec.image_token_id, x, input_ids, image_features)
+        last, rest = (logits_indices, None) if self.decoder.static else (None, logits_indices)
+        x, present = self.decoder(input_ids, past, inputs_embeds=x, logits_indices=last, **inputs)
+        return self.head(x, rest, self.decoder.token_embedding), present, {}
+
+    def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
+        """An empty cache: zeros (B,K,capacity,H) for each layer."""
+        return empty_past(self.spec.decoder, batch, capacity)

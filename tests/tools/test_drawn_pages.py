@@ -1,0 +1,39 @@
+"""The pages that tools/train draws: reproducible, labelled where the ink is, in the fonts that they name."""
+
+import _pages
+import _typesetting
+import click
+import numpy as np
+import pytest
+from helpers.fonts import fonts
+from PIL import ImageFont
+
+
+def test_typefaces_of_the_scores_are_in_no_training_page():
+    folder = fonts()
+    seen, unseen = (
+        {ImageFont.truetype(path).getname()[0] for pair in _pages.files(faces, folder) for path in pair}
+        for faces in (_typesetting.SEEN, _typesetting.UNSEEN)
+    )
+    assert min(len(seen), len(unseen)) >= 5
+    assert not seen & unseen
+
+
+def test_a_page_is_the_same_at_each_call_and_its_boxes_hold_its_ink():
+    faces = _pages.files(_typesetting.SEEN, fonts())
+    for number in range(20):
+        one, again = (_pages.page(np.random.default_rng([7, number]), faces, scanned=False) for _ in range(2))
+        assert one.picture.tobytes() == again.picture.tobytes()
+        picture = np.asarray(one.picture).astype(int)
+        ink = np.abs(picture - picture[0, 0]).sum(-1) > 30
+        outside = ink.copy()
+        for label, box in zip(one.labels, one.boxes.round().astype(int), strict=True):
+            left, top, right, bottom = box
+            assert ink[top:bottom, left:right].mean() > 0.01, (number, label)
+            outside[max(top - 2, 0) : bottom + 2, max(left - 2, 0) : right + 2] = False
+        assert outside.mean() < 0.003, number  # page numbers, running titles and rules
+
+
+def test_fonts_that_are_missing_are_named_with_their_package(tmp_path):
+    with pytest.raises(click.ClickException, match="apt-get install fonts-dejavu-core"):
+        _pages.files(_typesetting.SEEN, tmp_path)

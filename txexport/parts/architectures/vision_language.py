@@ -1,0 +1,165 @@
+"""A decoder that reads images among its tokens: a graph of images, and one of steps over a cache."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from txexport.contracts import cache_names, names, roles
+from txexport.contracts.contract import BOOL, Contract, Port, Signature, floats
+from txexport.contracts.stage import ONCE, STEP, GraphFacts, Stage, sources_of
+from txexport.errors import SpecError
+from txexport.parts import stacks
+from txexport.parts.architectures import _cached, _readouts
+from txexport.parts.architectures._connector import connector
+from txexport.parts.architectures._padded import Case
+from txexport.parts.cases import EncoderCase, decoder_cases, tokens_for_experts
+from txexport.parts.heads import head_of
+from txexport.parts.inputs import input_of
+from txexport.parts.part import Decoding, Readout, Skipped, View
+from txexport.parts.pictures import picture_cases, picture_prompts
+from txexport.spec import VisionLanguageSpec
+from txexport.spec.shapes import Shapes, under
+
+IMAGES = names.IMAGE_BATCH_SIZE
+
+
+class VisionLanguage:
+    """A graph of images, which runs once for each, and one of steps; tokens apart for other clients."""
+
+    spec = VisionLanguageSpec
+
+    def roles(self, spec: VisionLanguageSpec) -> tuple[str, ...]:
+        """The image encoder with its connector, and the decoder."""
+        return roles.IMAGE_ENCODER, roles.MODEL
+
+    def signatures(self, spec: VisionLanguageSpec, contract: Contract) -> dict[str, Signature]:
+        """Vectors of images, then steps as a decoder's, which also take those of the new tokens.
+
+        For other clients, tokens have a graph of their own, and a step takes vectors in their place.
+        """
+        if contract.cache is None or contract.role == roles.SHARED:
+            raise SpecError(
+                "VisionLanguageSpec: a step over its cache needs the contract static, dynamic or ecosystem"
+            )
+        width, (before, after) = spec.decoder.hidden_size, contract.lengths
+        pixels = input_of(spec.vision).ports(spec.vision, (IMAGES,))
+        images = Signature(pixels, (floats(names.IMAGE_FEATURES, IMAGES, spec.connector.vectors, width),))
+        if spec.tiled and contract.hub:
+            images = replace(images, inputs=_by_prompt(pixels[0]))
+        past = _cached.own(spec.decoder, cache_names.PAST, None, before)
+        present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
+        outputs = (*_cached.logits(spec.head, spec.decoder, contract.logits), *present)
+        if not contract.hub:
+            features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, width)
+            step = Signature((*contract.step, features, *past), outputs)
+            return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
+        if spec.mutual:
+            return {}
+        ids, *others = contract.step
+        vectors = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
+        return {
+            roles.IMAGE_ENCODER: images,
+            roles.EMBED_TOKENS: Signature((ids,), (vectors,)),
+            roles.DECODER_MERGED: Signature((vectors, *others, *past), outputs),
+        }
+
+    def layer_ports(
+        self, spec: VisionLanguageSpec, role: str, signature: Signature, outputs: tuple[str, ...]
+    ) -> list[Port]:
+        """None: no graph returns its layers."""
+        raise SpecError("VisionLanguageSpec: no graph returns the outputs of its layers")
+
+    def stages(self, spec: VisionLanguageSpec, contract: Contract) -> list[Stage]:
+        """The image encoder, and what runs at each step: for the prompt, and then for the tokens after it."""
+        graphs = self.signatures(spec, contract)
+        tokens = replace(
+            input_of(spec.decoder).facts(spec.decoder.embedding),
+            limit="decoder",
+            image_token_id=spec.image_token_id,
+            mutual_images=spec.mutual,
+        )
+        images = input_of(spec.vision).facts(spec.vision.embedding)
+        earlier = {
+            names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
+            names.INPUTS_EMBEDS: f"{roles.EMBED_TOKENS}.{names.INPUTS_EMBEDS}",
+        }
+        return [
+            Stage(
+                role,
+                ONCE if role == roles.IMAGE_ENCODER else STEP,
+                sources_of(one.inputs, earlier),
+                self._facts(role, images, tokens),
+            )
+            for role, one in graphs.items()
+        ]
+
+    def _facts(self, role: str, images: GraphFacts, tokens: GraphFacts) -> GraphFacts:
+        """The facts of a graph of images, of tokens, or of vectors alone."""
+        if role == roles.IMAGE_ENCODER:
+            return replace(images, prefix_tokens=0)
+        return replace(tokens, vocab_size=0) if role == roles.DECODER_MERGED else tokens
+
+    def limits(self, spec: VisionLanguageSpec) -> dict[str, int | None]:
+        """The longest sequence of the decoder, vectors of images included."""
+        return {"decoder": spec.decoder.limit}
+
+    def parameters(self, spec: VisionLanguageSpec) -> Shapes:
+        """The image encoder, the connector, the decoder and the head."""
+        head = head_of(spec.head).parameters(spec.head, spec.decoder.hidden_size, spec.vocab_size)
+        shapes = under("vision", stacks.parameters(spec.vision)) | under(
+            "connector", connector(spec.connector)
+        )
+        return shapes | under("decoder", stacks.parameters(spec.decoder)) | under("head", head)
+
+    def shared(self, spec: VisionLanguageSpec) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def decoding(self, spec: VisionLanguageSpec) -> Decoding:
+        """The decoder, which attends to no other stack."""
+        return Decoding("decoder")
+
+    def readouts(self, spec: VisionLanguageSpec, stack: str) -> tuple[Readout, ...]:
+        """The connector of the image encoder, and the head of the decoder."""
+        if stack == names.VISION:
+            return (Readout("connector", f"{spec.connector.vectors:,} vectors an image", every=True),)
+        return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
+
+    def vector_output(self, spec: VisionLanguageSpec) -> None:
+        """None."""
+        return None
+
+    def cases(self, spec: VisionLanguageSpec, view: View) -> Iterator[Case]:
+        """Prompts and steps of tokens alone, then with images among them; generation from both.
+
+        Steps and cases of tokens alone have no token that stands for images.
+        """
+        yield from decoder_cases(
+            spec.vocab_size,
+            view.longest(spec.decoder),
+            ragged=True,
+            left=not view.static,
+            experts=tokens_for_experts(spec.decoder),
+            left_out=spec.image_token_id,
+        )
+        yield from picture_cases(spec, left=not view.static)
+        if view.hub:
+            yield Skipped("greedy, images", "txexport's runtime runs its own graphs")
+        else:
+            yield from picture_prompts(spec)
+        if view.static:
+            yield Skipped("left padding", "a static cache pads on the right")
+
+    def text_case(self, spec: VisionLanguageSpec, batch: EncoderCase) -> EncoderCase:
+        """The batch."""
+        return batch
+
+
+def _by_prompt(pixels: Port) -> tuple[Port, ...]:
+    """The tiles of each prompt, and a mask of their pixels, which has none of a tile that is padding."""
+    _, channels, *sides = pixels.shape
+    prompts = names.BATCH_SIZE, names.NUM_IMAGES
+    mask = Port(names.PIXEL_ATTENTION_MASK, BOOL, [*prompts, *sides])
+    return floats(pixels.name, *prompts, channels, *sides), mask
+
+
+ARCHITECTURE = VisionLanguage()

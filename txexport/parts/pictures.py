@@ -1,0 +1,100 @@
+"""Seeded test cases of a decoder that reads images among its tokens."""
+
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+
+import numpy as np
+
+from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
+from txexport.parts.inputs import input_of
+from txexport.parts.part import Skipped
+from txexport.spec import VisionLanguageSpec
+
+IMAGE = 0  # in a layout, an image; any other number is that of tokens between images
+RAGGED = ((2, IMAGE, 3), (5,), (1, IMAGE, 2, IMAGE, 4))
+STEPS = 2  # tokens after the prompt, one a step
+NEW_TOKENS = 8
+
+
+def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterator[DecoderCase | Skipped]:
+    """Rows with none, one and two images: in one pass, in chunks that end within an image, before steps.
+
+    Where the tokens of an image attend to each other, a chunk has all of them. `left` adds rows that are
+    padded on the left. A case that is longer than the decoder's limit is skipped.
+    """
+    random = np.random.default_rng(seed)
+    rows, images = _rows(spec, random, RAGGED)
+    lengths = np.array([len(row) for row in rows])
+    one = np.ones((STEPS, len(rows)), np.int64)
+    stepwise = np.vstack([lengths - STEPS, one])
+    chunk = max(2, spec.connector.vectors // 2 + 1)
+    chunks = _pieces(spec, RAGGED) if spec.mutual else _chunks(lengths, chunk)
+    cases = [
+        DecoderCase("three rows of one, no and two images, then steps", rows, stepwise, images=images),
+        DecoderCase("three rows of images in chunks", rows, chunks, images=images),
+    ]
+    if left:
+        cases.append(
+            DecoderCase("three rows of images, left padding", rows, stepwise, left=True, images=images)
+        )
+    for name, layouts in (
+        ("an image alone", ((IMAGE,),)),
+        ("two images side by side", ((IMAGE, IMAGE, 1), (1, IMAGE, IMAGE))),
+        ("nine rows of images", tuple(islice(cycle(RAGGED), 9))),
+    ):
+        rows, images = _rows(spec, random, layouts)
+        steps = np.array([[len(row) for row in rows]])
+        cases.append(DecoderCase(name, rows, steps, images=images))
+    [row], _ = _rows(spec, random, ((IMAGE, 2),))
+    cases.append(DecoderCase("a token of images without an image", [row[-3:]], np.array([[3]])))
+    for case in cases:
+        longest = max(map(len, case.rows))
+        if spec.decoder.limit is not None and longest > spec.decoder.limit:
+            yield Skipped(case.name, f"{longest:,} tokens are more than the decoder's {spec.decoder.limit:,}")
+        else:
+            yield case
+
+
+def picture_prompts(spec: VisionLanguageSpec, seed: int = 0) -> "Iterator[GreedyCase | Skipped]":
+    """Prompts with images and without, to extend by greedy decoding and by beam search."""
+    rows, images = _rows(spec, np.random.default_rng(seed), RAGGED)
+    room = (spec.decoder.limit or np.inf) - max(map(len, rows))
+    prompts = GreedyCase("greedy, images", rows, int(min(NEW_TOKENS, room)), images=images)
+    if prompts.new_tokens < 1:
+        yield Skipped(prompts.name, "two images are longer than the decoder's longest sequence")
+        return
+    yield prompts
+    yield beam_case(prompts, spec.vocab_size)
+
+
+def _rows(
+    spec: VisionLanguageSpec, random: np.random.Generator, layouts: Sequence[Sequence[int]]
+) -> tuple[list[list[int]], list[np.ndarray]]:
+    """Rows of tokens by their layouts, and the images of each (I,channels,height,width)."""
+    rows, images = [], []
+    for layout in layouts:
+        row: list[int] = []
+        for count in layout:
+            ids = random.integers(0, spec.vocab_size, count)
+            other = (spec.image_token_id + 1) % spec.vocab_size
+            row += np.where(ids == spec.image_token_id, other, ids).tolist()
+            row += [spec.image_token_id] * (spec.connector.vectors if count == IMAGE else 0)
+        rows.append(row)
+        several = input_of(spec.vision).rows(spec.vision, random, [1] * layout.count(IMAGE))
+        shape = spec.vision.embedding.shape
+        images.append(np.stack([*map(np.asarray, several)]) if several else np.zeros((0, *shape), np.float32))
+    return rows, images
+
+
+def _pieces(spec: VisionLanguageSpec, layouts: Sequence[Sequence[int]]) -> np.ndarray:
+    """The tokens of each row in each step: those of an image, or those between two."""
+    most = max(map(len, layouts))
+    sizes = [[spec.connector.vectors if count == IMAGE else count for count in one] for one in layouts]
+    return np.array([[*one, *[0] * (most - len(one))] for one in sizes]).T
+
+
+def _chunks(lengths: np.ndarray, size: int) -> np.ndarray:
+    """The tokens of each row in each step, at most `size`."""
+    steps = -(-lengths.max() // size)
+    done = np.arange(steps)[:, None] * size
+    return np.clip(lengths - done, 0, size)

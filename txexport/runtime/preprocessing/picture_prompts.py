@@ -1,0 +1,81 @@
+"""Prompts with images: their texts, and the tiles of the images in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from txexport.errors import BundleError, InputError, counted
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.preprocessing import chat
+from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
+from txexport.runtime.preprocessing.message_images import without_images
+from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_tiles
+from txexport.runtime.preprocessing.special_tokens import special_tokens
+
+
+@dataclass(frozen=True)
+class PicturePrompts:
+    """The files of a bundle whose prompts have images, the id of their token, and the vectors of a tile."""
+
+    files: BundleFiles
+    token_id: int
+    vectors: int
+
+    @property
+    def token(self) -> str:
+        """The text that stands for an image. Raises BundleError where the tokenizer has none."""
+        token: str | None = self.files.text.tokenizer.id_to_token(self.token_id)
+        if token is None:
+            raise BundleError(
+                f"{self.files.folder}: tokenizer.json has no token {self.token_id}, which stands for images"
+            )
+        return token
+
+    @property
+    def _begins(self) -> bool:
+        """True for Gemma 3, in whose prompts an image is the token that begins one."""
+        return bool(self.files.config.get("model_type") == "gemma3")
+
+    @property
+    def mark(self) -> str:
+        """The text of an image in prompts before they are expanded."""
+        return BEGIN if self._begins else self.token
+
+    def tiles(self, images: Sequence[Any]) -> list[Tiles]:
+        """The images of a prompt as the processor reads them. Raises InputError for an invalid one."""
+        return [self.files.images.tiles(image) for image in images]
+
+    def expanded(self, text: str, images: Sequence[Tiles]) -> str:
+        """A prompt's text with as many tokens for each image as it has vectors.
+
+        Raises InputError unless the text has one token for each image.
+        """
+        if not images:
+            return text
+        first, *parts = text.split(self.mark)
+        if len(parts) != len(images):
+            times = counted(len(parts), "time")
+            raise InputError(f"a prompt has {self.token} {times}, expected {len(images)}, one for each image")
+        texts = [self._text(one) for one in images]
+        return first + "".join(f"{one}{part}" for one, part in zip(texts, parts, strict=True))
+
+    def _text(self, tiles: Tiles) -> str:
+        """The text that stands for an image."""
+        size, vectors = self.files.images.size, self.token * self.vectors
+        if self._begins:
+            return of_gemma(vectors)
+        if isinstance(size, Canvas):
+            return of_canvas(vectors, tiles)
+        return of_tiles(vectors, tiles) if isinstance(size, Tiled) else vectors
+
+    def chat(self, conversation: Conversation) -> tuple[str, list[Tiles], bool]:
+        """The text of a conversation, its images, and whether the tokenizer adds tokens at its start.
+
+        It does unless the template writes the first, as transformers' processors have it.
+        """
+        messages, images = without_images(conversation.messages)
+        tiles = self.tiles(images)
+        text = chat.prompt(self.files.folder, replace(conversation, messages=messages))
+        first = special_tokens(self.files.folder).get("bos_token")
+        return self.expanded(text, tiles), tiles, not (first and text.startswith(first))

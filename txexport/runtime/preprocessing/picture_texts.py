@@ -1,0 +1,29 @@
+"""The text that stands for an image in a prompt, as transformers' processors write it."""
+
+from txexport.runtime.preprocessing.image_tiles import Tiles
+
+START, END = "<img>", "</img>"
+BEGIN, FINISH = "<start_of_image>", "<end_of_image>"
+BORDER, WHOLE = "<fake_token_around_image>", "<global-img>"
+
+
+def of_tiles(vectors: str, tiles: Tiles) -> str:
+    """Idefics3's text for an image: the tokens of each tile's `vectors`, its row and column before them."""
+    overview = f"{BORDER}{WHOLE}{vectors}{BORDER}"
+    if not tiles.rows:
+        return overview
+    lines = [
+        "".join(f"{BORDER}<row_{row}_col_{column}>{vectors}" for column in range(1, tiles.columns + 1))
+        for row in range(1, tiles.rows + 1)
+    ]
+    return "".join(f"{line}\n" for line in lines) + f"\n{overview}"
+
+
+def of_canvas(vectors: str, tiles: Tiles) -> str:
+    """InternVL's text for an image: the tokens of the `vectors` of all its tiles, between two others."""
+    return f"{START}{vectors * len(tiles.values)}{END}"
+
+
+def of_gemma(vectors: str) -> str:
+    """Gemma 3's text for an image: its tokens between two others, as a paragraph."""
+    return f"\n\n{BEGIN}{vectors}{FINISH}\n\n"

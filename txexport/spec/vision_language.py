@@ -1,0 +1,89 @@
+"""A decoder that reads images among its tokens."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from txexport.errors import SpecError
+from txexport.spec.connector import ConnectorSpec
+from txexport.spec.decoder import check_causal_lm, check_decoder
+from txexport.spec.enums import Architecture, PositionKind
+from txexport.spec.head import HeadSpec
+from txexport.spec.signal_embedding import PatchSpec
+from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+
+
+@dataclass(frozen=True)
+class VisionLanguageSpec:
+    """An image encoder, a connector, and a decoder under a causal LM head (Liu et al. 2023, 4.1).
+
+    The connector's vectors of images, in their order, replace those of the tokens `image_token_id`. Where
+    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. The
+    tokens of an image are `mutual` where they attend to each other (Gemma Team 2025, 2.1): all of them are
+    then read in one step, and there are no graphs for other clients, which do not tell them from others.
+    """
+
+    vision: SignalStackSpec
+    connector: ConnectorSpec
+    decoder: TextStackSpec
+    head: HeadSpec
+    image_token_id: int
+    tiled: bool = False
+    mutual: bool = False
+
+    architecture: ClassVar[Architecture] = Architecture.VISION_LANGUAGE
+    alignment: ClassVar[None] = None
+    generates: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_decoder(self, self.decoder)
+        if self.decoder.has_cross_attention:
+            raise SpecError(
+                "VisionLanguageSpec: the decoder reads images among its tokens; expected cross_attention=None"
+            )
+        check_causal_lm(self, self.head, self.decoder)
+        self._check_embedding()
+        patches = self.vision.embedding
+        if not isinstance(patches, PatchSpec) or patches.any_size:
+            raise SpecError(
+                f"VisionLanguageSpec: the encoder reads {type(patches).__name__}, expected patches of images "
+                "of one size"
+            )
+        read = patches.length - self.connector.skipped, self.vision.hidden_size, self.decoder.hidden_size
+        if read != (patches.patches, self.connector.hidden_size, self.connector.size) or (
+            self.connector.grid != patches.grid
+        ):
+            raise SpecError(
+                f"VisionLanguageSpec: the connector reads a grid {self.connector.grid} of "
+                f"{self.connector.hidden_size} numbers and gives {self.connector.size}, expected "
+                f"{patches.grid} of {self.vision.hidden_size} and {self.decoder.hidden_size}"
+            )
+
+    def _check_embedding(self) -> None:
+        """Raise SpecError where the vectors of tokens are more than a row of the vocabulary's matrix."""
+        embedding = self.decoder.embedding
+        plain = embedding.position.kind == PositionKind.NONE and embedding.norm is None
+        if not plain or embedding.type_vocab_size or self.decoder.relative is not None:
+            raise SpecError(
+                "VisionLanguageSpec: the decoder adds positions, segments or a norm to the vectors of "
+                "tokens, or a bias to its attention; expected rotary positions alone"
+            )
+        if not 0 <= self.image_token_id < self.vocab_size:
+            raise SpecError(
+                f"VisionLanguageSpec: image_token_id is {self.image_token_id}, expected 0 to "
+                f"{self.vocab_size - 1}"
+            )
+
+    @property
+    def stacks(self) -> dict[str, StackSpec]:
+        """Its stacks by name."""
+        return {"vision": self.vision, "decoder": self.decoder}
+
+    @property
+    def stack(self) -> TextStackSpec:
+        """The stack under the head."""
+        return self.decoder
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens that the stack under the head knows."""
+        return self.decoder.embedding.vocab_size

@@ -1,0 +1,90 @@
+"""Check of the bundle's prompts with images against transformers' processors."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txexport.bundle import read_json
+from txexport.bundle.manifest import Manifest
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.image_size import Resized
+from txexport.contracts import roles
+from txexport.contracts.names import IMAGE_FEATURES, INPUT_IDS, PIXEL_VALUES
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.picture_prompts import PicturePrompts
+from txexport.verification.checks import SkipError, TensorCheck
+from txexport.verification.processors.original import differs, equal, original
+
+SIZES = ((37, 53), (53, 37), (224, 224), (225, 301), (500, 190), (190, 500), (97, 12), (16, 16))
+ROWS = ((), (0,), (1, 2), (3,), (4, 5, 6), (7, 7))  # the images of each prompt
+
+
+def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool) -> list[TensorCheck]:
+    """Compare token ids and pixels of prompts, and of conversations where the bundle has a template."""
+    if find_spec("PIL") is None:
+        raise SkipError("Pillow is not installed")
+    if isinstance(checkpoint, Resized):
+        raise SkipError("export changed the size of images, so that they are not the checkpoint's")
+    outputs = manifest.graphs[roles.IMAGE_ENCODER].outputs
+    vectors = next(port.shape[1] for port in outputs if port.name == IMAGE_FEATURES)
+    assert isinstance(vectors, int)
+    assert manifest.image_token_id is not None
+    ours = PicturePrompts(BundleFiles(folder), manifest.image_token_id, vectors)
+    rows = [*_rows()][: 3 if quick else None]
+    with original("AutoProcessor", checkpoint, manifest.model_type, backend="pil") as theirs:
+        for number, images in enumerate(rows):
+            text = "".join(f"word {ours.mark} and " for _ in images) + "more"
+            tiles = ours.tiles(images)
+            ids = ours.files.text.encode([ours.expanded(text, tiles)])[0].ids
+            expected = theirs(text=text, images=images or None, return_tensors="np")
+            _compare(f"prompt {number}", ids, tiles, expected)
+        checks = [equal("prompts", len(rows))]
+        if templates_of(folder, read_json(folder / "tokenizer_config.json", missing={})):
+            for number, images in enumerate(rows):
+                _compare(f"conversation {number}", *_chatted(ours, theirs, images))
+            checks.append(equal("conversations", len(rows)))
+    return checks
+
+
+def _chatted(ours: PicturePrompts, theirs: Any, images: list[Any]) -> tuple[list[int], list[Any], Any]:
+    """Token ids and tiles of a conversation, and what transformers makes of it."""
+    parts = [part for image in images for part in ({"type": "image", "image": image}, _text("what is it?"))]
+    messages = [{"role": "user", "content": [*parts, _text("and that")]}]
+    text, tiles, adds = ours.chat(Conversation(messages))
+    ids = ours.files.text.tokenizer.encode(text, add_special_tokens=adds).ids
+    expected = theirs.apply_chat_template(
+        messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="np"
+    )
+    return ids, tiles, expected
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+def _rows() -> Iterator[list[Any]]:
+    """The images of each prompt, of many sizes."""
+    from PIL import Image
+
+    draw = np.random.default_rng(0)
+    for row in ROWS:
+        sizes = [SIZES[number] for number in row]
+        yield [Image.fromarray(draw.integers(0, 256, (*size, 3), dtype=np.uint8)) for size in sizes]
+
+
+def _compare(name: str, ids: list[int], tiles: list[Any], expected: Any) -> None:
+    """Raise AssertionError for other token ids or pixels than those expected."""
+    wanted = np.asarray(expected[INPUT_IDS])[0].tolist()
+    if ids != wanted:
+        differs("token ids", name, ids, wanted)
+    if not tiles:
+        return
+    pixels, values = np.asarray(expected[PIXEL_VALUES]), np.concatenate([one.values for one in tiles])
+    pixels = pixels.reshape(-1, *pixels.shape[-3:])
+    if values.shape != pixels.shape or not np.array_equal(values, pixels):
+        differs("pixels", name, values.shape, pixels.shape)
