@@ -74,9 +74,9 @@ def proposed_queries(
 
 def _halves(g: Body, width: int, both: ir.Value) -> tuple[ir.Value, ir.Value]:
     """both (B,Q,2 * W) -> its halves (B,Q,W)."""
-    op, (first, middle, end) = g.op, (g.op.Constant(value_ints=[width * n]) for n in range(3))
-    last = op.Constant(value_ints=[2])
-    return op.Slice(both, first, middle, last), op.Slice(both, middle, end, last)
+    sizes = g.op.Constant(value_ints=[width, width])
+    positions, queries = g.op.Split(both, sizes, axis=2, name=["positions", "queries"])
+    return positions, queries
 
 
 def deformable_encoder(
@@ -109,10 +109,10 @@ def deformable_encoder(
     references = graph.call(by_level, op.Concat(*points, axis=1), share, name="references")  # (B, S, L, 2)
     flat_real = [graph.call(flat_mask, one, name=f"flat_real.{level}") for level, one in enumerate(real)]
     real_places = op.Concat(*flat_real, axis=1)  # (B, S)
-    layer = spec.block, spec.cells, spec.cell_attention
+    switches = spec.block, spec.cells, spec.cell_attention
     for number in range(spec.cells.num_layers):
         place = graph / f"{stack}.layers.{number}"
-        image = deformable_layer(*layer, place, image, positions, references, sizes, real=real_places)
+        image = deformable_layer(*switches, place, image, positions, references, sizes, real=real_places)
     if spec.proposed:
         sides = [op.Constant(value_float=SIDE * 2**level) for level in range(len(maps))]
         first = [
@@ -128,9 +128,9 @@ def deformable_encoder(
         wide = spec.reads_boxes(number)
         near = graph.call(by_level, boxes, four, name=f"near.{number}")  # (B, Q, L, 4)
         near = near if wide else op.Slice(near, [0], [2], [3])  # (B, Q, L, 2)
-        place, heads = graph / f"{stack}.query_layers.{number}", spec.object_attention(wide)
-        layer = spec.block, spec.objects, heads
-        y = proposal_layer(*layer, place, y, learned, near, image, sizes, real=real_places)
+        place, attention = graph / f"{stack}.query_layers.{number}", spec.object_attention(wide)
+        switches = spec.block, spec.objects, attention
+        y = proposal_layer(*switches, place, y, learned, near, image, sizes, real=real_places)
         if spec.refined and number < spec.objects.num_layers - 1:
             boxes = box_change(spec.box_layers, graph / f"{stack}.boxes.{number}", y, boxes)
     return y, boxes

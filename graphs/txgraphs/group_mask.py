@@ -9,21 +9,17 @@ from txgraphs import domain, op
 
 @cache
 def image_groups(image_token_id: int) -> OnnxFunction:
-    """input_ids (B,S) -> the number of each image in its row (B,S), -1 for other tokens.
+    """input_ids (B,S) -> a number for each image of a row (B,S), -1 for other tokens.
 
-    Tokens of an image are adjacent; others are between two images.
+    Adjacent tokens of images are one image: it has the number of other tokens before it.
     """
 
     @script(domain, default_opset=op)
     def image_groups(input_ids):
         token = op.CastLike(op.Constant(value_int=image_token_id), input_ids)
-        image = op.Cast(op.Equal(input_ids, token), to=7)  # (B, S)
-        one, minus = op.Constant(value_ints=[1]), op.Constant(value_ints=[-1])
-        none = op.Slice(image, op.Constant(value_ints=[0]), one, one) * op.Constant(value_int=0)
-        before = op.Slice(op.Concat(none, image, axis=1), op.Constant(value_ints=[0]), minus, one)
-        first = op.Greater(image, before)
-        numbers = op.CumSum(op.Cast(first, to=7), op.Constant(value_int=1)) - op.Constant(value_int=1)
-        groups = op.Where(op.Cast(image, to=9), numbers, op.Constant(value_int=-1))
+        image = op.Equal(input_ids, token)  # (B, S)
+        others = op.CumSum(op.Cast(op.Not(image), to=7), op.Constant(value_int=1))
+        groups = op.Where(image, others, op.Constant(value_int=-1))
         return groups
 
     return image_groups
@@ -31,9 +27,9 @@ def image_groups(image_token_id: int) -> OnnxFunction:
 
 @script(domain, default_opset=op)
 def of_one_group(queries, groups, new):
-    """queries (B,S), groups (B,N), new (B,T) -> whether a query and the new token of that number are of one.
+    """Groups of queries (B,S) and of new tokens (B,N), new (B,T) -> true for a query and key of one image.
 
-    A key whose number is none of N is no new token.
+    `new` is the index of each key among the new tokens; it is out of range for a key of the cache.
     """
     zero, minus = op.Constant(value_int=0), op.Constant(value_int=-1)
     count = op.Squeeze(op.Shape(groups, start=1, end=2))
@@ -50,8 +46,8 @@ def of_one_group(queries, groups, new):
 def grouped_cache_mask(window: int | None) -> OnnxFunction:
     """As `cache_mask`, and queries of the groups `queries` (B,S) see all new tokens of their own.
 
-    groups (B,N) are those of the new tokens, whose first slots are cache_lengths (B). A window hides earlier
-    tokens alone.
+    groups (B,N) are those of the new tokens, whose first slots are cache_lengths (B). A window limits how far
+    back a query sees, not how far ahead within its image.
     """
     windowed, reach = window is not None, window or 0
 

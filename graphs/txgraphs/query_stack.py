@@ -165,10 +165,8 @@ def sine_positions(
         rows, columns = op.CumSum(count, one), op.CumSum(count, two)
         last_row, last_column = op.Gather(rows, last, axis=1), op.Gather(columns, last, axis=2)
         if shifted:
-            rows, columns = (
-                rows - op.Constant(value_float=1 - start),
-                columns - op.Constant(value_float=1 - start),
-            )
+            less = count * op.Constant(value_float=1 - start)  # of places of the image, not of padding
+            rows, columns = rows - less, columns - less
         down, across = rows / (last_row + eps) * turn, columns / (last_column + eps) * turn
         every = op.Constant(value_floats=periods)
         turns_down, turns_across = op.Unsqueeze(down, last) / every, op.Unsqueeze(across, last) / every

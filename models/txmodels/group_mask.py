@@ -5,14 +5,12 @@ from torch import Tensor
 
 
 def image_groups(image_token_id: int, input_ids: Tensor) -> Tensor:
-    """input_ids (B,S) -> the number of each image in its row (B,S), -1 for other tokens.
+    """input_ids (B,S) -> a number for each image of a row (B,S), -1 for other tokens.
 
-    Tokens of an image are adjacent; others are between two images.
+    Adjacent tokens of images are one image: it has the number of other tokens before it.
     """
     image = input_ids == image_token_id  # (B, S)
-    before = torch.cat([torch.zeros_like(image[:, :1]), image[:, :-1]], dim=1)
-    numbers = (image & ~before).cumsum(1) - 1
-    groups = torch.where(image, numbers, -1)
+    groups = torch.where(image, (~image).cumsum(1), -1)
     return groups
 
 
@@ -26,8 +24,8 @@ def grouped_cache_mask(
 ) -> Tensor:
     """As `cache_mask`, and queries of the groups `queries` (B,S) attend to all new tokens of their own.
 
-    groups (B,N) are those of the new tokens, whose first slots are cache_lengths (B). A window hides earlier
-    tokens alone.
+    groups (B,N) are those of the new tokens, whose first slots are cache_lengths (B). A window limits how far
+    back a query sees, not how far ahead within its image.
     """
     slots = torch.arange(past_k.shape[2], device=past_k.device)  # (C)
     query = positions[:, :, None]  # (B, S, 1)
@@ -55,9 +53,9 @@ def grouped_causal_mask(window: int | None, attention_mask: Tensor, order: Tenso
 
 
 def of_one_group(queries: Tensor, groups: Tensor, new: Tensor) -> Tensor:
-    """queries (B,S), groups (B,N), new (B,T) -> whether a query and the new token of that number are of one.
+    """Groups of queries (B,S) and of new tokens (B,N), new (B,T) -> true for a query and key of one image.
 
-    A key whose number is none of N is no new token.
+    `new` is the index of each key among the new tokens; it is out of range for a key of the cache.
     """
     inside = (new >= 0) & (new < groups.shape[1])
     of_keys = torch.where(inside, groups.gather(1, new.clamp(0, groups.shape[1] - 1)), -1)  # (B, T)

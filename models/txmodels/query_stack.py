@@ -144,8 +144,9 @@ def sine_positions(size: int, real: Tensor, temperature: float = TEMPERATURE, st
     """
     count = real.to(torch.get_default_dtype())
     rows, columns = count.cumsum(1), count.cumsum(2)
-    down = (rows - (1 - start)) / (rows[:, -1:] + EPS) * (2 * math.pi)
-    across = (columns - (1 - start)) / (columns[:, :, -1:] + EPS) * (2 * math.pi)
+    less = count * (1 - start)  # of places of the image, not of padding
+    down = (rows - less) / (rows[:, -1:] + EPS) * (2 * math.pi)
+    across = (columns - less) / (columns[:, :, -1:] + EPS) * (2 * math.pi)
     steps = torch.arange(0, size // 2, 2, device=real.device).to(count)
     periods = temperature ** (2 * steps / size)
     parts = []

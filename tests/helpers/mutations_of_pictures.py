@@ -98,7 +98,7 @@ def causal_images(model):
 def images_of_a_row_as_one(model):
     """Tokens of an image that attend to other images too."""
     body = function(model, "image_groups")
-    through(body, node(body, "Sub").output[0], "Mul", 0)
+    through(body, node(body, "CumSum").output[0], "Mul", 0)
 
 
 def unnormed_squares(model):

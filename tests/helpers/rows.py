@@ -503,6 +503,7 @@ NORMED_QUERIES = {
     "projector_hidden_act": "relu",
     **TIED,
 }
+QWEN3 = {"text_config": {"model_type": "qwen3", "head_dim": 8}}
 EVERY_PATCH = {"mm_tokens_per_image": 16, "tie_word_embeddings": False}
 NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
@@ -750,6 +751,7 @@ OTHERS = [
     Row("llava", "LlavaForConditionalGeneration", CONVERSE),
     Row("llava", "LlavaForConditionalGeneration", CONVERSE, "SigLIP, Mistral", SIGLIP_AND_MISTRAL),
     Row("llava", "LlavaForConditionalGeneration", CONVERSE, "tied Qwen 2, one layer", TIED_QWEN2),
+    Row("llava", "LlavaForConditionalGeneration", CONVERSE, "Qwen 3", QWEN3),
     Row("idefics3", "Idefics3ForConditionalGeneration", CONVERSE),
     Row("idefics3", "Idefics3ForConditionalGeneration", CONVERSE, "tied, a vector a tile", ONE_VECTOR),
     Row("smolvlm", "SmolVLMForConditionalGeneration", CONVERSE),

@@ -1,7 +1,7 @@
 """Small checkpoints under the names of published ones that a page uses.
 
-The output of the first two is meaningless, so pages do not show it. The third has memorised one conversation,
-the fourth some recordings, the fifth an answer about a drawn street, the others that street.
+Two give meaningless output, which pages do not show. The others have memorised what the pages show: one
+conversation, some recordings, a drawn street and an answer about it.
 """
 
 import json

@@ -38,6 +38,7 @@ TWO = {"intermediate_size": 12, "activation": Activation.GELU}
         TWO | {"skipped": 1},
         {"skipped": 3},
         {"merged": 2},
+        {"merged": 2, "pooled": True, "norm": NormSpec(W, 1e-6, kind=NormKind.RMS), "bias": False},
         TWO | {"merged": 2, "norm": NormSpec(4 * W, 1e-5)},
         {"norm": NormSpec(W, 1e-6, NormKind.RMS)},
         TWO | {"skipped": 2, "merged": 2, "norm": NormSpec(4 * W, 1e-5, NormKind.RMS), "bias": False},

@@ -12,7 +12,7 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Canvas:
-    """Where a figure is drawn: the picture, a font for labels, the colours of lines and of data."""
+    """A picture to draw a figure on, with a font for labels and the colours of lines and data."""
 
     picture: Image.Image
     draw: ImageDraw.ImageDraw

@@ -141,7 +141,7 @@ NOTICE = "What `heldout.jsonl` quotes is under the licences in `NOTICE.txt`."
 
 def licence(examples: str = "") -> str:
     """A model card's statements on the licence of the checkpoint, and on that of its examples."""
-    text = "Licence: Apache 2.0, as this project's, for weights, configuration and tokenizer."
+    text = "Licence: Apache 2.0, as this project's, for weights and configuration files."
     return f"{text}\n{examples}".strip()
 
 

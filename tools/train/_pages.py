@@ -51,7 +51,7 @@ def _colour(random: np.random.Generator, saturation: float, value: float) -> Col
 
 
 def _sheet(random: np.random.Generator, fonts: Sequence[tuple[Path, Path]]) -> Sheet:
-    """An empty page with random colours and fonts; one in seven is dark."""
+    """An empty page with random colours and fonts; 15 % are dark."""
     dark = random.random() < 0.15
     paper = _colour(random, random.uniform(0, 0.12), random.uniform(0.93, 1.0))
     ink = _colour(random, random.uniform(0, 0.6), random.uniform(0, 0.3))

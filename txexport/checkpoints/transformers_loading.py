@@ -5,11 +5,13 @@ always no.
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+SLOWER = "You'd better set embed_dim"  # a warning about the speed of the authors' CUDA kernel
 CACHE_NAMES = (
     "cache",
     "past_key_values",
@@ -25,7 +27,9 @@ def from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any
     import transformers
 
     safe = {"local_files_only": True, "trust_remote_code": False}
-    return getattr(transformers, kind).from_pretrained(folder, **options | safe)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", SLOWER)
+        return getattr(transformers, kind).from_pretrained(folder, **options | safe)
 
 
 def model_from_pretrained(kind: str, folder: str | Path | None, **options: Any) -> Any:

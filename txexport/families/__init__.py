@@ -37,7 +37,7 @@ from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
 from txexport.parts import parameters
-from txexport.spec import AttentionSpec, BlockSpec, ExpertsSpec, HeadKind, ModelSpec
+from txexport.spec import AttentionSpec, BlockSpec, ExpertsSpec, HeadKind, ModelSpec, VisionLanguageSpec
 from txexport.tasks import TASKS, tasks_of_method
 
 
@@ -277,6 +277,9 @@ def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> 
 def _promised(config: Config, spec: ModelSpec) -> dict[str, int]:
     """See `Resolved.promised`; only rotary positions are scaled."""
     (stack, *_) = spec.stacks.values()
+    if isinstance(spec, VisionLanguageSpec):
+        stack = spec.decoder
+        config = config.table("text_config").with_defaults(max_position_embeddings=stack.limit)
     attention = stack.blocks[0].attention if stack.blocks else None
     rotates = isinstance(attention, AttentionSpec) and attention.rotary is not None
     return promised(config, stack.limit) if rotates and stack.limit is not None else {}

@@ -87,7 +87,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
             f"{cross_width} is not supported over an encoder of {source_width}; expected null"
         )
     projected = cross_width is None and source_width != decoder.hidden_size
-    unmasked = not (isinstance(source, TextStackSpec) or getattr(source, "masked", False))
+    unmasked = not (isinstance(source, TextStackSpec) or source.masked)
 
     def crossed(_: int, block: BlockSpec) -> BlockSpec:
         wider = None if projected or source_width == decoder.hidden_size else source_width

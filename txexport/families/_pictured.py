@@ -18,7 +18,7 @@ from txexport.families import (
     siglip,
     siglip_vision_model,
 )
-from txexport.families._config import Config, TensorNames
+from txexport.families._config import Config, TensorNames, shortened
 from txexport.spec import DecoderSpec, PatchSpec, SignalStackSpec
 
 DECODERS: Mapping[str, ModuleType] = {
@@ -88,17 +88,20 @@ NAMING = Naming(
 )
 
 
-def decoder(config: Config, names: TensorNames, usual: str = "llama") -> tuple[ModuleType, DecoderSpec]:
+def decoder(
+    config: Config, names: TensorNames, usual: str = "llama", ties: bool = False
+) -> tuple[ModuleType, DecoderSpec]:
     """The decoder's family, `usual` where text_config names none, and the decoder that it describes.
 
-    Its head is tied if config.json says so, not if text_config does, unless there is no other head.
+    A stored head is read, whatever tie_word_embeddings says, as transformers does. Where none is stored, it
+    is tied if config.json says so, without that key if the family `ties`, or if text_config says so.
     """
     model_type = config.table("text_config").values.get("model_type", usual)
     family = _known(config, "text_config", model_type, DECODERS)
     text = config.table("text_config").with_defaults(**DEFAULTS[model_type])
-    without_head = not any("lm_head." in name for name in names)
-    tied = config.flag("tie_word_embeddings", False)
-    tied = tied or (without_head and text.flag("tie_word_embeddings", False))
+    stored = any("lm_head." in name for name in names)
+    stated = config.flag("tie_word_embeddings", ties) or text.flag("tie_word_embeddings", False)
+    tied = stated and not stored
     text = text.replaced(tie_word_embeddings=tied).renamed(getattr(family, "ALIASES", {}))
     text.check_supported(with_code=False)
     spec = family.spec(text, "text-generation", names)
@@ -145,6 +148,15 @@ def skipped(config: Config, stack: SignalStackSpec) -> int:
             "tokens; expected 'default' over one, or 'full' over none"
         )
     return patches.tokens
+
+
+def check_merged(config: Config, key: str, merged: int, grid: tuple[int, int]) -> None:
+    """Raise UnsupportedError unless squares of `merged` by `merged` patches fill the grid of an image."""
+    if merged < 1 or any(side % merged for side in grid):
+        raise UnsupportedError(
+            f"{config.path}: {key} is {shortened(config.values.get(key))}, and squares of {merged} x {merged}"
+            f" patches do not fill an image of {grid[0]} x {grid[1]}"
+        )
 
 
 def decoder_rules(family: ModuleType, spec: DecoderSpec, prefix: str) -> tuple[Rules, tuple[str, ...]]:

@@ -80,7 +80,8 @@ def text(config: Config, names: TensorNames) -> EncoderSpec:
 
 def generation_settings(values: Mapping[str, Any]) -> dict[str, int]:
     """The ids with which the original begins, ends and pads a caption, whatever its other settings are."""
-    settings = values.get("text_config") or {}
+    table = values.get("text_config") or {}
+    settings = {name: value for name, value in table.items() if value is not None}
     return {
         "decoder_start_token_id": settings.get("bos_token_id", START),
         "eos_token_id": settings.get("sep_token_id", END),

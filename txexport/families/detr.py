@@ -130,8 +130,8 @@ def backbone(config: Config, width: int) -> ResNetSpec:
     if timm_backbone(config) is not None:
         network = network.replaced(**_of_timm(config))
     network = network.with_defaults(model_type="resnet", num_channels=config.integer("num_channels", 3))
-    spec, depths = resnet(network, width), network.with_defaults(**RESNET).integers("depths")
-    last = f"stage{len(depths)}"
+    spec = resnet(network, width)
+    last = f"stage{len(spec.depths)}"
     features = network.strings("out_features")
     if features and features[-1] != last:
         raise UnsupportedError(

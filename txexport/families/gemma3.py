@@ -26,8 +26,7 @@ TEXT = "gemma3_text"
 
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     """The architecture that config.json describes."""
-    config = config.with_defaults(tie_word_embeddings=True)
-    vision, (_, text) = tower(config), _pictured.decoder(config, names, TEXT)
+    vision, (_, text) = tower(config), _pictured.decoder(config, names, TEXT, ties=True)
     patches, count = vision.embedding, config.integer("mm_tokens_per_image", 256)
     assert isinstance(patches, PatchSpec)
     assert vision.final_norm is not None
@@ -58,8 +57,7 @@ def tower(config: Config) -> SignalStackSpec:
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to the tensor names of transformers."""
-    config = config.with_defaults(tie_word_embeddings=True)
-    family, text = _pictured.decoder(config, names, TEXT)
+    family, text = _pictured.decoder(config, names, TEXT, ties=True)
     rules, drop = _pictured.decoder_rules(family, text, _pictured.TEXT)
     images, later = _pictured.tower_rules(tower(config), _pictured.TOWER)
     return Table(rules | images | CONNECTOR, NAMING, (*drop, *later))

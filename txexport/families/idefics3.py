@@ -32,12 +32,14 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     vision, (_, text) = tower(config), _pictured.decoder(config, names)
     patches = vision.embedding
     assert isinstance(patches, PatchSpec)
+    merged = config.integer("scale_factor", 2)
+    _pictured.check_merged(config, "scale_factor", merged, patches.grid)
     connector = ConnectorSpec(
         hidden_size=vision.hidden_size,
         size=text.decoder.hidden_size,
         grid=patches.grid,
         bias=False,
-        merged=config.integer("scale_factor", 2),
+        merged=merged,
     )
     token = config.integer("image_token_id", 128257)
     return VisionLanguageSpec(vision, connector, text.decoder, text.head, token, tiled=True)

@@ -33,14 +33,14 @@ RMS_EPSILON = 1e-6  # of the norms of queries and keys
 
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     """The architecture that config.json describes."""
-    config = config.with_defaults(tie_word_embeddings=True)
-    vision, (_, text) = tower(config, names), _pictured.decoder(config, names, "qwen2")
+    vision, (_, text) = tower(config, names), _pictured.decoder(config, names, "qwen2", ties=True)
     patches, width, wide = vision.embedding, text.decoder.hidden_size, vision.hidden_size
     assert isinstance(patches, PatchSpec)
     ratio = config.number("downsample_ratio", 0.5)
     merged = round(1 / ratio) if ratio > 0 else 0
     if merged < 1 or merged * ratio != 1:
         raise UnsupportedError(f"{config.path}: downsample_ratio is {ratio}, expected 1 over a whole number")
+    _pictured.check_merged(config, "downsample_ratio", merged, patches.grid)
     connector = ConnectorSpec(
         hidden_size=wide,
         size=width,
@@ -73,8 +73,7 @@ def tower(config: Config, names: TensorNames) -> SignalStackSpec:
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to the tensor names of transformers."""
-    config = config.with_defaults(tie_word_embeddings=True)
-    family, text = _pictured.decoder(config, names, "qwen2")
+    family, text = _pictured.decoder(config, names, "qwen2", ties=True)
     rules, drop = _pictured.decoder_rules(family, text, _pictured.TEXT)
     layers = range(tower(config, names).num_layers, _pictured.MOST_LAYERS)
     later = (f"{_pictured.TOWER}encoder.layer.{layer}.*" for layer in layers)

@@ -48,18 +48,22 @@ async def chat_completions(request: Request) -> Response:
     served = find(every, body["model"])
     if served.generation is None or served.model.bundle.is_encoder_decoder:
         raise RefusedError(f"{served.name} does not chat; it is for {', '.join(served.methods)}")
-    job = await work(request, _job_of, served, body, limits)
+    job = await work(request, _job_of, served, body, limits, images)
     choices, pieces = partial(_choices, served), partial(_pieces, served)
     shape = Shape("chatcmpl", "chat.completion", "chat.completion.chunk", choices, pieces)
     return await respond(request, served, body, job, shape)
 
 
-def _job_of(served: Served, body: Mapping[str, Any], limits: Limits) -> GenerationJob:
-    """The job of a request. Raises RefusedError, and InputError for messages that the template rejects."""
+def _job_of(served: Served, body: Mapping[str, Any], limits: Limits, images: bool) -> GenerationJob:
+    """The job of a request, which may be larger than texts if the server reads `images`.
+
+    Raises RefusedError, and InputError for messages that the template rejects.
+    """
     tools = body.get("tools") if body.get("tool_choice") != "none" else None
     reads_images = served.model.bundle.image_token_id is not None
     messages = [_plain(one, reads_images) for one in body["messages"]]
-    _check_texts({**body, "messages": messages}, limits)
+    if images:
+        _check_texts({**body, "messages": messages}, limits)
     conversation = Conversation(messages, tools, template_kwargs=body.get("chat_template_kwargs"))
     inputs, media = chat_inputs(served.model.bundle, conversation)
     if body.get("top_logprobs") and not body.get("logprobs"):
@@ -73,7 +77,7 @@ def _job_of(served: Served, body: Mapping[str, Any], limits: Limits) -> Generati
 
 def _check_texts(body: Mapping[str, Any], limits: Limits) -> None:
     """Raise RefusedError if a request without its images is larger than one without any may be."""
-    size = len(json.dumps(body, ensure_ascii=False, default=lambda image: None))
+    size = len(json.dumps(body, ensure_ascii=False, default=lambda _: None))
     if size > limits.most_text:
         raise RefusedError(
             f"the request has {size:,} characters without its images, and this server reads "

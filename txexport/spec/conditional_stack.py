@@ -1,18 +1,15 @@
 """Stacks of learned queries that read an image near points."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from txexport.errors import SpecError, positive
-from txexport.spec.layer import BlockSpec
-from txexport.spec.norm import NormSpec
+from txexport.spec.images_alone import WithoutBlocks
 from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec
 from txexport.spec.resnet import ResNetSpec
-from txexport.spec.signal_embedding import PatchSpec
 
 
 @dataclass(frozen=True)
-class ConditionalStackSpec:
+class ConditionalStackSpec(WithoutBlocks):
     """Learned queries that read an image near points (Meng et al. 2021, 3).
 
     `cells` are the layers over the embedding's map, as in QueryStackSpec; `objects` those over `queries`
@@ -26,18 +23,6 @@ class ConditionalStackSpec:
     objects: QueryLayersSpec
     block: QueryBlockSpec
     queries: int
-
-    causal: ClassVar[bool] = False
-    has_cross_attention: ClassVar[bool] = False
-    limit: ClassVar[None] = None  # no tokens come in
-    masked: ClassVar[bool] = False
-    relative: ClassVar[None] = None
-    rotary: ClassVar[None] = None
-    patches: ClassVar[PatchSpec | None] = None
-    final_norm: ClassVar[NormSpec | None] = None
-    blocks: ClassVar[tuple[BlockSpec, ...]] = ()
-    layers: ClassVar[tuple[BlockSpec, ...]] = ()
-    num_layers: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         positive(self, "queries")

@@ -1,19 +1,17 @@
 """Stacks of queries that read points of an image's maps."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.deformable_attention import DeformableAttentionSpec
-from txexport.spec.layer import BlockSpec
+from txexport.spec.images_alone import WithoutBlocks
 from txexport.spec.map_stack import MaskedMapsSpec
-from txexport.spec.norm import GroupNormSpec, NormSpec
+from txexport.spec.norm import GroupNormSpec
 from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec
-from txexport.spec.signal_embedding import PatchSpec
 
 
 @dataclass(frozen=True)
-class DeformableStackSpec:
+class DeformableStackSpec(WithoutBlocks):
     """Queries that read points of an image's maps (Zhu et al. 2021, 4).
 
     The embedding's maps, and coarser ones made of the last of them, are `levels` in all, each normalised by
@@ -36,18 +34,6 @@ class DeformableStackSpec:
     refined: bool = False
     proposed: bool = False
     box_layers: int = 3
-
-    causal: ClassVar[bool] = False
-    has_cross_attention: ClassVar[bool] = False
-    limit: ClassVar[None] = None  # no tokens come in
-    masked: ClassVar[bool] = False
-    relative: ClassVar[None] = None
-    rotary: ClassVar[None] = None
-    patches: ClassVar[PatchSpec | None] = None
-    final_norm: ClassVar[NormSpec | None] = None
-    blocks: ClassVar[tuple[BlockSpec, ...]] = ()
-    layers: ClassVar[tuple[BlockSpec, ...]] = ()
-    num_layers: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         positive(self, "levels", "cell_points", "object_points", "queries", "box_layers")

@@ -5,10 +5,8 @@ from typing import ClassVar
 
 from txexport.errors import SpecError
 from txexport.spec.convnext import ConvNextSpec
-from txexport.spec.layer import BlockSpec
-from txexport.spec.norm import NormSpec
+from txexport.spec.images_alone import WithoutBlocks
 from txexport.spec.resnet import ResNetSpec
-from txexport.spec.signal_embedding import PatchSpec
 
 
 @dataclass(frozen=True)
@@ -124,22 +122,10 @@ class MaskedMapsSpec:
 
 
 @dataclass(frozen=True)
-class MapStackSpec:
+class MapStackSpec(WithoutBlocks):
     """An image's maps, for a head that reads all of them, or the last one."""
 
     embedding: ResNetMapsSpec | ConvNextSpec
-
-    causal: ClassVar[bool] = False
-    has_cross_attention: ClassVar[bool] = False
-    limit: ClassVar[None] = None  # no tokens come in
-    masked: ClassVar[bool] = False
-    relative: ClassVar[None] = None
-    rotary: ClassVar[None] = None
-    patches: ClassVar[PatchSpec | None] = None
-    final_norm: ClassVar[NormSpec | None] = None
-    blocks: ClassVar[tuple[BlockSpec, ...]] = ()
-    layers: ClassVar[tuple[BlockSpec, ...]] = ()
-    num_layers: ClassVar[int] = 0
 
     @property
     def hidden_size(self) -> int:

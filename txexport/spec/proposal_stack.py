@@ -1,16 +1,13 @@
 """Stacks of queries that begin as places of an image."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.enums import Activation
-from txexport.spec.layer import BlockSpec
-from txexport.spec.norm import NormSpec
+from txexport.spec.images_alone import WithoutBlocks
 from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
-from txexport.spec.signal_embedding import PatchSpec
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class FusionPyramidSpec:
 
 
 @dataclass(frozen=True)
-class ProposalStackSpec:
+class ProposalStackSpec(WithoutBlocks):
     """Queries that begin as the likeliest places of an image's maps (Zhao et al. 2024, 4).
 
     `cells` are the layers over the coarsest map, of `cell_block`; then the `pyramid`. Of all places, the
@@ -53,18 +50,6 @@ class ProposalStackSpec:
     eps: float = 1e-5
     box_layers: int = 3
     temperature: float = 10000.0
-
-    causal: ClassVar[bool] = False
-    has_cross_attention: ClassVar[bool] = False
-    limit: ClassVar[None] = None  # no tokens come in
-    masked: ClassVar[bool] = False
-    relative: ClassVar[None] = None
-    rotary: ClassVar[None] = None
-    patches: ClassVar[PatchSpec | None] = None
-    final_norm: ClassVar[NormSpec | None] = None
-    blocks: ClassVar[tuple[BlockSpec, ...]] = ()
-    layers: ClassVar[tuple[BlockSpec, ...]] = ()
-    num_layers: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         positive(self, "queries", "labels", "eps", "box_layers", "temperature")

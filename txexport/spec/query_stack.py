@@ -1,14 +1,12 @@
 """Stacks of queries over an image."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.enums import Activation
-from txexport.spec.layer import BlockSpec
+from txexport.spec.images_alone import WithoutBlocks
 from txexport.spec.norm import NormSpec
 from txexport.spec.resnet import ResNetSpec
-from txexport.spec.signal_embedding import PatchSpec
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class QueryBlockSpec:
 
 
 @dataclass(frozen=True)
-class QueryStackSpec:
+class QueryStackSpec(WithoutBlocks):
     """Learned queries that read an image (Carion et al. 2020, 3.2 and A.3).
 
     `cells` are the layers over the embedding's map, `objects` those over `queries` vectors, which attend to
@@ -58,18 +56,6 @@ class QueryStackSpec:
     norm: NormSpec
     queries: int
     pre_norm: bool = False
-
-    causal: ClassVar[bool] = False
-    has_cross_attention: ClassVar[bool] = False
-    limit: ClassVar[None] = None  # no tokens come in
-    masked: ClassVar[bool] = False
-    relative: ClassVar[None] = None
-    rotary: ClassVar[None] = None
-    patches: ClassVar[PatchSpec | None] = None
-    final_norm: ClassVar[NormSpec | None] = None
-    blocks: ClassVar[tuple[BlockSpec, ...]] = ()
-    layers: ClassVar[tuple[BlockSpec, ...]] = ()
-    num_layers: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         positive(self, "queries")

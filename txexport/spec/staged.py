@@ -1,16 +1,16 @@
 """Stacks in stages: from one to the next the grid of vectors becomes smaller and the vectors wider."""
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import get_args
 
 from txexport.errors import SpecError, positive
 from txexport.spec.grid_attention import GridAttentionSpec
+from txexport.spec.images_alone import ImagesAlone
 from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.query_pooling import QueryPoolingSpec
 from txexport.spec.reduced_attention import ReducedAttentionSpec
-from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
@@ -130,7 +130,7 @@ class StageSpec:
 
 
 @dataclass(frozen=True)
-class StagedStackSpec:
+class StagedStackSpec(ImagesAlone):
     """An embedding of an image or a sound as a grid of vectors, `stages` of layers, and a `final_norm`.
 
     Layers are numbered through all stages. Every stage but the last ends in a merging.
@@ -139,14 +139,6 @@ class StagedStackSpec:
     embedding: PatchGridSpec | SpectrogramGridSpec
     stages: tuple[StageSpec, ...]
     final_norm: NormSpec | None = None
-
-    causal: ClassVar[bool] = False
-    has_cross_attention: ClassVar[bool] = False
-    limit: ClassVar[None] = None  # no tokens come in
-    masked: ClassVar[bool] = False
-    relative: ClassVar[None] = None
-    rotary: ClassVar[None] = None
-    patches: ClassVar[PatchSpec | None] = None
 
     def __post_init__(self) -> None:
         if not self.stages:

@@ -64,7 +64,8 @@ def without_padding(features, mask):
     """features (B*I,N,W), mask (B,I,height,width) -> those of tiles with a pixel."""
     count = op.Constant(value_ints=[-1])
     rows = op.Reshape(op.Cast(mask, to=7), op.Concat(op.Shape(features, end=1), count, axis=0))
-    real = op.Cast(op.ReduceMax(rows, op.Constant(value_ints=[1]), keepdims=0), to=9)  # (B*I)
+    pixels = op.ReduceSum(rows, op.Constant(value_ints=[1]), keepdims=0)  # (B*I)
+    real = op.Greater(pixels, op.Constant(value_int=0))
     y = op.Compress(features, real, axis=0)
     return y
 

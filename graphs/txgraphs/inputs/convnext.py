@@ -18,11 +18,12 @@ def response_norm(x, weight, bias):
 
     x (B,R,C,F) -> y (B,R,C,F).
     """
-    responses = op.Sqrt(op.ReduceSum(x * x, op.Constant(value_ints=[1, 2])))  # (B, 1, 1, F)
-    channels = op.CastLike(op.Shape(x, start=3), x)
+    wide = op.Cast(x, to=1)  # a sum of squares over a map is too large for float16
+    responses = op.Sqrt(op.ReduceSum(wide * wide, op.Constant(value_ints=[1, 2])))  # (B, 1, 1, F)
+    channels = op.Cast(op.Shape(x, start=3), to=1)
     mean = op.ReduceSum(responses, op.Constant(value_ints=[-1])) / channels
-    shares = responses / (mean + op.CastLike(op.Constant(value_float=RESPONSE_EPS), x))
-    y = weight * (x * shares) + bias + x
+    shares = responses / (mean + op.Constant(value_float=RESPONSE_EPS))
+    y = weight * (x * op.CastLike(shares, x)) + bias + x
     return y
 
 

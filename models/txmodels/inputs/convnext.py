@@ -80,12 +80,12 @@ class ConvnextEmbedding(nn.Module):
     def forward(self, pixel_values: Tensor) -> tuple[Tensor, ...]:
         """pixel_values (B,channels,height,width) -> maps (B,R,C,size), the finest first."""
         x, maps = self.norm(self.project(pixel_values).permute(0, 2, 3, 1)), []  # (B, R, C, W)
-        layers = iter(self.layers)
+        following = iter(self.layers)
         for stage, depth in enumerate(self.depths):
             if stage:
                 x = self.mergings[stage - 1](x)
             for _ in range(depth):
-                x = next(layers)(x)
+                x = next(following)(x)
             maps.append(self.map_norms[stage](x) if self.map_norms else x)
         return tuple(maps)
 

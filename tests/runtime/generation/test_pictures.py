@@ -15,8 +15,8 @@ from helpers.pictured import encoded, picture
 import txexport
 from txexport.cli.main import main
 from txexport.errors import BundleError, InputError
+from txexport.runtime.generation import pictures
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
-from txexport.runtime.generation.pictures import MOST_IMAGES
 
 CACHES = ["static", "dynamic"]
 GREEDY = {"max_new_tokens": 10, "do_sample": False}
@@ -240,10 +240,19 @@ def test_a_generated_token_of_images_has_its_own_vector(model, original):
     assert rows[0][0] == token
 
 
-def test_vectors_of_a_limited_number_of_images_stay(model):
-    for seed in range(MOST_IMAGES + 4):
+def test_vectors_of_the_last_images_stay_up_to_a_size(model, monkeypatch):
+    features = model.bundle.image_features
+    features.clear()
+    model.generate("<image>", images=picture(24, 24, 0), max_new_tokens=1)
+    [first] = features.items()
+    monkeypatch.setattr(pictures, "MOST_BYTES", 3 * first[1].nbytes)
+    for seed in (1, 2):
         model.generate("<image>", images=picture(24, 24, seed), max_new_tokens=1)
-    assert len(model.bundle.image_features) == MOST_IMAGES
+    assert len(features) == 3
+    assert first[0] in features
+    model.generate("<image>", images=picture(24, 24, 3), max_new_tokens=1)
+    assert len(features) == 3
+    assert first[0] not in features
 
 
 MISTAKES = [

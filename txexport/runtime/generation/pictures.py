@@ -15,7 +15,7 @@ from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts
 
-MOST_IMAGES = 16  # whose vectors are kept
+MOST_BYTES = 2**28  # of the vectors that are kept: 28 images of LLaVA 1.5, 7B, or 1800 tiles of SmolVLM-256M
 CHANGES = threading.Lock()
 
 
@@ -93,7 +93,8 @@ def _features(bundle: LoadedBundle, pixels: np.ndarray, digest: bytes) -> np.nda
     if vectors is None:
         [vectors] = bundle.sessions[roles.IMAGE_ENCODER].run({PIXEL_VALUES: pixels[None]})[IMAGE_FEATURES]
         with CHANGES:  # requests of a server run side by side
-            while len(known) >= MOST_IMAGES:
-                del known[next(iter(known))]
             known[digest] = vectors
+            size = sum(one.nbytes for one in known.values())
+            while size > MOST_BYTES:
+                size -= known.pop(next(iter(known))).nbytes
     return vectors

@@ -1,6 +1,7 @@
 """Prompts to model inputs: token ids of texts, spectrograms of sounds, pixels of images."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -62,11 +63,11 @@ def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[
     transformers' processors do.
     """
     check_task(bundle, "generate")
-    _, images = without_images(conversation.messages)
+    messages, images = without_images(conversation.messages)
     text, tiles, adds = (
         (chat.prompt(bundle.files.folder, conversation), [], False)
         if bundle.image_token_id is None and not images
-        else prompts_of(bundle).chat(conversation)
+        else prompts_of(bundle).chat(replace(conversation, messages=messages), images)
     )
     bundle.files.text_size.check([text], _longest(bundle))
     with tokenizing():  # encode_batch, since encode blocks all other threads

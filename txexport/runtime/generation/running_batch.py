@@ -215,7 +215,7 @@ class _Reading:
         self.cache: StaticCache | DynamicCache = open_cache(
             first.bundle.decoder, _kind(first.bundle), batch.cross, *self.ids.shape
         )
-        self.batch, self.media = batch, batch.media or [()] * len(prompts)
+        self.batch, self.media = batch, [batch.media_of(row) for row in range(len(prompts))]
         self.start = 0
 
     def advance(self) -> bool:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from txexport.errors import InputError, UnsupportedError, shown
+from txexport.runtime.preprocessing.image_resizing import resized_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 LARGEST = 2**14  # of an edge
-RESIZED = 2**26  # pixels of what an image is resized to before it is reduced; receipts are long
+BEFORE = 2**26  # pixels of an image that is reduced later; receipts are long
 BICUBIC = 3  # as Pillow numbers it
 
 
@@ -58,26 +59,18 @@ def framed(image: "Image", size: Framed, resample: int) -> np.ndarray:
     if size.resizes:
         short = min(size.height, size.width)
         long = int(short * max(image.height, image.width) / min(image.height, image.width))
-        image = _resized(image, *((long, short) if image.width <= image.height else (short, long)), resample)
+        sides = (long, short) if image.width <= image.height else (short, long)
+        image = resized_image(image, *sides, resample, BEFORE)
     height, width = min(image.height, size.height), min(image.width, size.width)
     if size.reduces and (height, width) != (image.height, image.width):
         if image.height > image.width:
             width = int(image.width * height / image.height)
         elif image.width > image.height:
             height = int(image.height * width / image.width)
-        image = _resized(image, height, width, resample or BICUBIC)
+        image = resized_image(image, height, width, resample or BICUBIC)
     down, over = size.height - image.height, size.width - image.width
     if min(down, over) < 0:
         raise InputError(
             f"an image becomes {image.width} x {image.height}, expected at most {size.width} x {size.height}"
         )
     return np.pad(np.asarray(image), ((down // 2, down - down // 2), (over // 2, over - over // 2), (0, 0)))
-
-
-def _resized(image: "Image", height: int, width: int, resample: int) -> "Image":
-    if min(height, width) < 1 or height * width > RESIZED:
-        raise InputError(
-            f"an image of {image.width} x {image.height} would be resized to {width} x {height}; expected 1 "
-            f"or more, and at most {RESIZED:,} pixels"
-        )
-    return image.resize((width, height), resample)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from txexport.contracts.names import PIXEL_ATTENTION_MASK, PIXEL_VALUES
-from txexport.errors import InputError, UnsupportedError, shown
+from txexport.errors import UnsupportedError, shown
+from txexport.runtime.preprocessing.image_resizing import resized_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 MOST_PIXELS = 4096  # of an edge
 MOST_TILES = 64
-RESIZED = 2**24  # pixels of what an image is resized to
 
 
 @dataclass(frozen=True)
@@ -101,24 +101,26 @@ def tiles(image: "Image", size: Tiled, resample: int) -> tuple[list[np.ndarray],
     Raises InputError for an image of too many.
     """
     if size.longest is not None:
-        image = _resized(image, *_longest(image.height, image.width, size.longest), resample)
+        image = resized_image(image, *_longest(image.height, image.width, size.longest), resample)
     if not size.splits:
-        return [np.asarray(_resized(image, size.side, size.side, resample))], 0, 0
-    image = _resized(image, *_whole(image.height, image.width, size.side), resample)
+        return [np.asarray(resized_image(image, size.side, size.side, resample))], 0, 0
+    image = resized_image(image, *_whole(image.height, image.width, size.side), resample)
     rows, columns = image.height // size.side, image.width // size.side
     if max(rows, columns) == 1:
         return [np.asarray(image)], 0, 0
     pixels = np.asarray(image).reshape(rows, size.side, columns, size.side, 3).transpose(0, 2, 1, 3, 4)
-    overview = np.asarray(_resized(image, size.side, size.side, resample))
+    overview = np.asarray(resized_image(image, size.side, size.side, resample))
     return [*pixels.reshape(-1, size.side, size.side, 3), overview], rows, columns
 
 
 def on_canvas(image: "Image", size: Canvas, resample: int) -> list[np.ndarray]:
     """The tiles (H,W,3) uint8 of the canvas nearest in shape, row by row, and all of it behind several."""
     columns, rows = _grid(image.height, image.width, size)
-    pixels = np.asarray(_resized(image, rows * size.height, columns * size.width, resample))
+    pixels = np.asarray(resized_image(image, rows * size.height, columns * size.width, resample))
     squares = pixels.reshape(rows, size.height, columns, size.width, 3).transpose(0, 2, 1, 3, 4)
-    overview = [] if rows * columns == 1 else [np.asarray(_resized(image, size.height, size.width, resample))]
+    overview = (
+        [] if rows * columns == 1 else [np.asarray(resized_image(image, size.height, size.width, resample))]
+    )
     return [*squares.reshape(-1, size.height, size.width, 3), *overview]
 
 
@@ -162,12 +164,3 @@ def _whole(height: int, width: int, side: int) -> tuple[int, int]:
         return math.ceil(int(wide / aspect) / side) * side, wide
     high = math.ceil(height / side) * side
     return high, math.ceil(int(high * aspect) / side) * side
-
-
-def _resized(image: "Image", height: int, width: int, resample: int) -> "Image":
-    if min(height, width) < 1 or height * width > RESIZED:
-        raise InputError(
-            f"an image of {image.width} x {image.height} would be resized to {width} x {height}; expected 1 "
-            f"or more, and at most {RESIZED:,} pixels"
-        )
-    return image.resize((width, height), resample)

@@ -24,11 +24,13 @@ from txexport.runtime.preprocessing.image_defaults import (
     PLAIN,
     RESIZED_AS_VALUES,
     SQUARED,
+    TILED,
     WITHOUT_CROP,
     WITHOUT_PILLOW,
     processor,
 )
 from txexport.runtime.preprocessing.image_frames import Framed, framed
+from txexport.runtime.preprocessing.image_resizing import RESIZED
 from txexport.runtime.preprocessing.image_scaling import resized
 from txexport.runtime.preprocessing.image_sizes import (
     Patched,
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
 Source: TypeAlias = "str | os.PathLike[str] | bytes | Image | np.ndarray"
 
 PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
-RESIZED = 2**24  # pixels of what an image is resized or cut to
 FILTERS = range(6)  # as Pillow numbers them
 
 
@@ -110,7 +111,7 @@ class Images:
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
         self.size: Size | None = None
-        if options["do_resize"] or "do_thumbnail" in options:
+        if options["do_resize"] or kind in TILED or "do_thumbnail" in DEFAULTS[kind]:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None

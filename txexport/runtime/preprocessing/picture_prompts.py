@@ -1,7 +1,7 @@
 """Prompts with images: their texts, and the tiles of the images in them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from txexport.errors import BundleError, InputError, counted
@@ -9,7 +9,6 @@ from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
-from txexport.runtime.preprocessing.message_images import without_images
 from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_tiles
 from txexport.runtime.preprocessing.special_tokens import special_tokens
 
@@ -69,13 +68,13 @@ class PicturePrompts:
             return of_canvas(vectors, tiles)
         return of_tiles(vectors, tiles) if isinstance(size, Tiled) else vectors
 
-    def chat(self, conversation: Conversation) -> tuple[str, list[Tiles], bool]:
-        """The text of a conversation, its images, and whether the tokenizer adds tokens at its start.
+    def chat(self, conversation: Conversation, images: Sequence[Any]) -> tuple[str, list[Tiles], bool]:
+        """The text of a conversation, the tiles of `images`, and True if the tokenizer adds a first token.
 
-        It does unless the template writes the first, as transformers' processors have it.
+        It does unless the template has written it, as in transformers' processors. `without_images` gives the
+        messages and images.
         """
-        messages, images = without_images(conversation.messages)
         tiles = self.tiles(images)
-        text = chat.prompt(self.files.folder, replace(conversation, messages=messages))
+        text = chat.prompt(self.files.folder, conversation)
         first = special_tokens(self.files.folder).get("bos_token")
         return self.expanded(text, tiles), tiles, not (first and text.startswith(first))

@@ -16,6 +16,7 @@ from txexport.contracts.names import IMAGE_FEATURES, INPUT_IDS, PIXEL_VALUES
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.message_images import without_images
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts
 from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import differs, equal, original
@@ -55,7 +56,8 @@ def _chatted(ours: PicturePrompts, theirs: Any, images: list[Any]) -> tuple[list
     """Token ids and tiles of a conversation, and what transformers makes of it."""
     parts = [part for image in images for part in ({"type": "image", "image": image}, _text("what is it?"))]
     messages = [{"role": "user", "content": [*parts, _text("and that")]}]
-    text, tiles, adds = ours.chat(Conversation(messages))
+    plain, sources = without_images(messages)
+    text, tiles, adds = ours.chat(Conversation(plain), sources)
     ids = ours.files.text.tokenizer.encode(text, add_special_tokens=adds).ids
     expected = theirs.apply_chat_template(
         messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="np"

@@ -1,0 +1,101 @@
+"""Tiny Idefics3, SmolVLM, InternVL and Gemma 3, with the processors of transformers and chat templates."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import tiny_checkpoint
+import tiny_tokenizers
+import transformers
+
+TEXT = {"max_position_embeddings": 512}
+TILES = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
+# The token of an image's vectors, and the others of its processor.
+TOKENS = {
+    "idefics3": ("<image>", ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>", *TILES]),
+    "internvl": ("<IMG_CONTEXT>", ["<img>", "</img>", "<video>"]),
+    "gemma3": ("<image_soft_token>", ["<start_of_image>", "<end_of_image>"]),
+}
+TOKENS["smolvlm"] = TOKENS["idefics3"]
+NAMED = {  # attributes of the tokenizer that a processor reads
+    "internvl": {
+        "start_image_token": "<img>",
+        "end_image_token": "</img>",
+        "context_image_token": "<IMG_CONTEXT>",
+        "video_token": "<video>",
+    },
+    "gemma3": {
+        "boi_token": "<start_of_image>",
+        "eoi_token": "<end_of_image>",
+        "image_token": "<image_soft_token>",
+    },
+}
+BEGINNING = {"gemma3": "<start_of_image>"}  # what a prompt has in an image's place, if not the token
+SIDE = {"height": 24, "width": 24}
+
+
+def template_of(family: str) -> str:
+    """A chat template that writes the mark of an image for each."""
+    mark = BEGINNING.get(family, TOKENS[family][0])
+    return (
+        "<s>{% for message in messages %}{{ message.role }}: {% if message.content is string %}"
+        "{{ message.content }}{% else %}{% for part in message.content %}{% if part.type == 'image' %}"
+        + mark
+        + "{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %} "
+        "{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
+    )
+
+
+def save(folder: Path, family: str) -> None:
+    """Write a checkpoint whose images, or tiles of images, are of 24 by 24 pixels, and so of 4 vectors."""
+    tokenizer = tiny_tokenizers.byte_level()
+    token, others = TOKENS[family]
+    tokenizer.add_special_tokens({"additional_special_tokens": [token, *others]})
+    key = "image_token_index" if family == "gemma3" else "image_token_id"
+    ids = {key: tokenizer.convert_tokens_to_ids(token)}
+    tiny_checkpoint.save(folder, family, text_config=TEXT | {"vocab_size": len(tokenizer)}, **ids)
+    tokenizer.save_pretrained(folder)
+    if family in NAMED:
+        file = folder / "tokenizer_config.json"
+        values = json.loads(file.read_text()) | {"extra_special_tokens": NAMED[family]}
+        file.write_text(json.dumps(values))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = template_of(family)
+    if family == "internvl":  # its processor needs torchvision, for videos
+        tokenizer.save_pretrained(folder)
+        images = transformers.GotOcr2ImageProcessorPil(size=SIDE, crop_to_patches=False, max_patches=6)
+        images.save_pretrained(folder)
+    elif family == "gemma3":
+        images = transformers.Gemma3ImageProcessorPil(size=SIDE, do_pan_and_scan=False)
+        _saved(transformers.Gemma3Processor(images, tokenizer, image_seq_length=4), folder, family)
+    else:
+        kind = {"idefics3": "Idefics3", "smolvlm": "SmolVLM"}[family]
+        images = getattr(transformers, f"{kind}ImageProcessorPil")(
+            size={"longest_edge": 48}, max_image_size={"longest_edge": 24}
+        )
+        _saved(transformers.Idefics3Processor(images, tokenizer, image_seq_len=4), folder, family)
+
+
+def _saved(processor: Any, folder: Path, family: str) -> None:
+    processor.chat_template = template_of(family)
+    processor.save_pretrained(folder)
+
+
+def internvl_processor(folder: Path) -> Any:
+    """InternVL's own processor, without the part for videos, for which it needs torchvision."""
+    from transformers.models.internvl.processing_internvl import InternVLProcessor
+
+    processor = InternVLProcessor.__new__(InternVLProcessor)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    processor.image_processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    processor.tokenizer, processor.video_processor, processor.image_seq_length = tokenizer, None, 4
+    processor.chat_template = tokenizer.chat_template
+    names = {"start_image_token": "<img>", "end_image_token": "</img>"}
+    names |= {"image_token": "<IMG_CONTEXT>", "video_token": "<video>"}
+    for name, token in names.items():
+        setattr(processor, name, token)
+        setattr(processor, f"{name}_id", tokenizer.convert_tokens_to_ids(token))
+    marks = (f"(?P<{kind}>{re.escape(names[f'{kind}_token'])})" for kind in ("image", "video"))
+    processor.multimodal_pattern = re.compile("|".join(marks))
+    return processor
