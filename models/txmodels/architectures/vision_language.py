@@ -1,6 +1,6 @@
 """A decoder that reads images among its tokens."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from torch import Tensor, nn
 
@@ -12,6 +12,7 @@ from txmodels.connector import Connector
 from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
+from txmodels.position import grid_positions
 from txmodels.splice import spliced
 
 
@@ -28,10 +29,25 @@ class VisionLanguageModel(nn.Module):
         self.decoder = Decoder(spec.decoder, cache, mutual_id=mutual_id)
         self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
 
-    def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
-        """pixel_values (I,channels,height,width) -> image_features (I,N,W)."""
-        x, _ = self.vision(pixel_values)  # (I, S, W)
-        return {names.IMAGE_FEATURES: self.connector(x)}
+    def images(self, pixel_values: Tensor, **grids: Tensor) -> dict[str, Tensor]:
+        """pixel_values (I,channels,height,width) -> image_features (I,N,W).
+
+        Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W).
+        """
+        x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None))  # (I, S, W)
+        features: Tensor = self.connector(x)
+        return {names.IMAGE_FEATURES: features[0] if grids else features}
+
+    def read_images(
+        self, input_ids: Tensor, image_features: Tensor, source: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """The inputs of `decode` for rows (B,S) from their start, of `images` and what these read."""
+        result = {names.IMAGE_FEATURES: image_features.flatten(0, -2)}
+        packed = self.spec.vision.packed
+        if packed is not None:
+            sides = source[packed.grids][:, 1:] // packed.merged  # (I, 2)
+            result[names.POSITION_IDS] = grid_positions(self.spec.image_token_id, input_ids, sides)
+        return result
 
     def tokens(self, input_ids: Tensor) -> Tensor:
         """input_ids (B,S) -> their vectors (B,S,W), which have no positions."""

@@ -146,6 +146,12 @@ DONUT = {
     "do_align_long_axis": False,
     "do_pad": True,
 }
+QWEN2_VL = {name: CLIP[name] for name in ("image_mean", "image_std", "resample", "do_convert_rgb")} | {
+    "size": {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280},
+    "patch_size": 14,
+    "temporal_patch_size": 2,
+    "merge_size": 2,
+}
 GOT_OCR2 = CLIP | {
     "size": {"height": 384, "width": 384},
     "do_center_crop": False,
@@ -191,6 +197,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SmolVLMImageProcessor": PLAIN | IDEFICS3,
     "GotOcr2ImageProcessor": PLAIN | GOT_OCR2,
     "DonutImageProcessor": PLAIN | DONUT,
+    "Qwen2VLImageProcessor": PLAIN | QWEN2_VL,
     "Gemma3ImageProcessor": PLAIN | SIGLIP | {"resample": BILINEAR, "do_pan_and_scan": False},
     "BlipImageProcessor": PLAIN
     | {name: CLIP[name] for name in ("image_mean", "image_std", "resample", "do_convert_rgb")}
@@ -209,6 +216,7 @@ BOUNDED = {
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
+PACKED = {"Qwen2VLImageProcessor"}  # processors that pack patches of images of any size
 TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}  # processors that cut images into tiles
 OWN_PADDING = PADDED | SQUARED | TILED | {"DonutImageProcessor"}  # what do_pad means for each
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
@@ -224,6 +232,7 @@ WITHOUT_CROP = {
     "Siglip2ImageProcessor",
     "VitPoseImageProcessor",
     "GLPNImageProcessor",
+    "Qwen2VLImageProcessor",
     "YolosImageProcessor",
     "DetrImageProcessor",
     "GroundingDinoImageProcessor",
@@ -247,6 +256,8 @@ BY_MODEL = {
     "blip": "BlipImageProcessor",
     "donut-swin": "DonutImageProcessor",
     "internvl": "GotOcr2ImageProcessor",
+    "qwen2_vl": "Qwen2VLImageProcessor",
+    "qwen2_5_vl": "Qwen2VLImageProcessor",
     "idefics3": "Idefics3ImageProcessor",
     "smolvlm": "SmolVLMImageProcessor",
     "llava": "CLIPImageProcessor",

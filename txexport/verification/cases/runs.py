@@ -208,10 +208,10 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
     pairs: RolePairs = {}
     expected = [reference.decode(row, source_of(case, i)) for i, row in enumerate(case.rows)]
     cross = run_sources(runner, case, expected, pairs) if case.sources else {}
-    features = run_pictures(runner, case, expected, pairs) if case.images is not None else None
+    media = run_pictures(runner, case, expected, pairs) if case.images is not None else None
     if aligned := alignment.pairs(runner, case.rows, cross, expected):
         pairs[roles.ALIGNMENT, ALIGNMENT_WEIGHTS] = aligned
-    for steps in steps_of(runner, case, cross, features):
+    for steps in steps_of(runner, case, cross, media):
         taken = np.zeros(len(case.rows), int)
         for counts in case.steps:
             new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]

@@ -6,32 +6,45 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from txexport.contracts.names import IMAGE_FEATURES, INPUTS_EMBEDS, PIXEL_VALUES, TOKEN_TYPE_IDS
+from txexport.contracts.names import (
+    GRIDS,
+    IMAGE_FEATURES,
+    IMAGE_GRIDS,
+    INPUTS_EMBEDS,
+    PIXEL_VALUES,
+    TOKEN_TYPE_IDS,
+)
 from txexport.spec import ModelSpec, VisionLanguageSpec
 from txexport.verification.references.originals import Arrays
 
 
 def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
-    """The images of a prompt as the original reads them: tiles with an axis of prompts."""
+    """The images of a prompt as the original reads them: tiles with an axis of prompts, grids by its name."""
     tiled = isinstance(spec, VisionLanguageSpec) and spec.tiled
-    return {name: value[None] if tiled else value for name, value in images.items()}
+    renamed = {GRIDS: IMAGE_GRIDS}
+    return {renamed.get(name, name): value[None] if tiled else value for name, value in images.items()}
 
 
-def kinds(input_ids: Tensor, spec: ModelSpec) -> dict[str, Tensor]:
-    """The types of tokens by which an original tells those of images, where they attend to each other."""
-    if not isinstance(spec, VisionLanguageSpec) or not spec.mutual:
+def kinds(input_ids: Tensor, spec: ModelSpec, images: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The types of tokens by which an original tells those of images.
+
+    It needs them where these attend to each other, and where positions count rows and columns of images.
+    """
+    if not isinstance(spec, VisionLanguageSpec) or not (spec.mutual or (spec.axes and images)):
         return {}
-    return {TOKEN_TYPE_IDS: (input_ids == spec.image_token_id).long()}
+    return {TOKEN_TYPE_IDS if spec.mutual else "mm_token_type_ids": (input_ids == spec.image_token_id).long()}
 
 
 def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **arguments: bool) -> Arrays:
     """The vectors of tokens (S,W), and those (I,N,W) that stand for images, if there are any.
 
-    `arguments` are further ones of the original's image encoder.
+    `arguments` are further ones of the original's image encoder. Vectors of images of any size are (N,W).
     """
     result = {INPUTS_EMBEDS: model.get_input_embeddings()(input_ids)[0].numpy()}
     if images:
         vectors = torch.cat([*model.get_image_features(**images, **arguments).pooler_output])  # (I*N, W)
         pixels = images[PIXEL_VALUES]
-        result[IMAGE_FEATURES] = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1)).numpy()
+        if pixels.ndim > 2:
+            vectors = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1))
+        result[IMAGE_FEATURES] = vectors.numpy()
     return result
