@@ -87,10 +87,14 @@ def signal_encoder(
     rotary, patches, packed = spec.rotary, spec.patches, spec.packed
     windows: dict[int | None, ir.Value] = {}
     if rotary is not None and packed is not None:
-        places, *groups = graph.call(patch_places(packed.merged), masks.pop(), signal, name="places")
-        context["cos"], context["sin"] = graph.call(rotation(rotary, graph.dtype), places, name="rotation")
+        coordinates, *groups = graph.call(patch_places(packed.merged), masks.pop(), signal, name="places")
+        context["cos"], context["sin"] = graph.call(
+            rotation(rotary, graph.dtype), coordinates, name="rotation"
+        )
         for window in dict.fromkeys(block.attention.window for block in spec.blocks):
-            windows[window] = graph.call(window_mask(window), places, *groups, name="mask")  # (1, 1, N, N)
+            windows[window] = graph.call(
+                window_mask(window), coordinates, *groups, name="mask"
+            )  # (1, 1, N, N)
     if rotary is not None and patches is not None:
         turning = patch_rotation(patches, rotary, graph.dtype)
         context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)

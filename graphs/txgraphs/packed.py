@@ -32,9 +32,9 @@ def patch_places(merged: int) -> OnnxFunction:
         row = square / (wide / side) * side + inner / side
         column = op.Mod(square, wide / side) * side + op.Mod(inner, side)
         axes = op.Constant(value_ints=[0, 1])
-        places = op.Concat(op.Unsqueeze(row, axes), op.Unsqueeze(column, axes), axis=0)  # (2, 1, N)
+        coordinates = op.Concat(op.Unsqueeze(row, axes), op.Unsqueeze(column, axes), axis=0)  # (2, 1, N)
         first = index - within
-        return places, first, wide
+        return coordinates, first, wide
 
     return patch_places
 
@@ -48,10 +48,10 @@ def window_mask(window: int | None) -> OnnxFunction:
     windowed, size = window is not None, window or 1
 
     @script(domain, default_opset=op)
-    def window_mask(places, first, wide):
+    def window_mask(coordinates, first, wide):
         group = op.Identity(first)  # (N): of patches that attend to each other
         if windowed:
-            squares = places / op.Constant(value_int=size)  # (2, 1, N)
+            squares = coordinates / op.Constant(value_int=size)  # (2, 1, N)
             every = op.Constant(value_ints=[-1])
             row = op.Reshape(op.Gather(squares, op.Constant(value_ints=[0])), every)  # (N)
             column = op.Reshape(op.Gather(squares, op.Constant(value_ints=[1])), every)

@@ -86,10 +86,10 @@ def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
             frequencies = op.Where(beyond, op.Constant(value=stretched), frequencies)
         if several:
             each = op.Gather(positions, op.Constant(value_ints=axes), axis=0)  # (R, B, S)
-            places = op.Cast(op.Transpose(each, perm=[1, 2, 0]), to=1)  # (B, S, R)
+            turns = op.Cast(op.Transpose(each, perm=[1, 2, 0]), to=1)  # (B, S, R)
         else:
-            places = op.Cast(op.Unsqueeze(positions, op.Constant(value_ints=[2])), to=1)  # (B, S, 1)
-        angles = places * frequencies  # (B, S, R)
+            turns = op.Cast(op.Unsqueeze(positions, op.Constant(value_ints=[2])), to=1)  # (B, S, 1)
+        angles = turns * frequencies  # (B, S, R)
         cos = op.Cos(angles)
         sin = op.Sin(angles)
         if scaled:

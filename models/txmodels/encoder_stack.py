@@ -119,10 +119,10 @@ class SignalEncoder(nn.Module):
             cos, sin = patch_rotation(patches, rotary, signal)  # (B, S, R)
         if rotary is not None and packed is not None:
             assert grids is not None
-            places, first, wide = patch_places(packed.merged, grids)
-            cos, sin = rotation(rotary, places)  # (1, N, R)
+            coordinates, first, wide = patch_places(packed.merged, grids)
+            cos, sin = rotation(rotary, coordinates)  # (1, N, R)
             masks = {
-                kind.attention.window: window_mask(kind.attention.window, places, first, wide)
+                kind.attention.window: window_mask(kind.attention.window, coordinates, first, wide)
                 for kind in self.spec.blocks
             }
         if self.spec.masked:

@@ -19,18 +19,18 @@ def patch_places(merged: int, grids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     square, inner = within // merged**2, within % merged**2
     row = square // (wide // merged) * merged + inner // merged
     column = square % (wide // merged) * merged + inner % merged
-    places = torch.stack([row, column])[:, None]  # (2, 1, N)
-    return places, index - within, wide
+    coordinates = torch.stack([row, column])[:, None]  # (2, 1, N)
+    return coordinates, index - within, wide
 
 
-def window_mask(window: int | None, places: Tensor, first: Tensor, wide: Tensor) -> Tensor:
+def window_mask(window: int | None, coordinates: Tensor, first: Tensor, wide: Tensor) -> Tensor:
     """As `patch_places` gives them -> mask (1,1,N,N): patches of one image, or of one square of it.
 
     A square has `window` rows and columns, and fewer at the end of an image (Bai et al. 2025, 2.1.1).
     """
     group = first  # (N): of patches that attend to each other
     if window is not None:
-        row, column = (places[:, 0] // window).unbind(0)
+        row, column = (coordinates[:, 0] // window).unbind(0)
         group = first + row * wide + column
     mask = (group[:, None] == group)[None, None]
     return mask

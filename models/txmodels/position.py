@@ -41,28 +41,6 @@ def token_positions(padding: int, input_ids: Tensor) -> Tensor:
     return places
 
 
-def grid_positions(image_token_id: int, input_ids: Tensor, sides: Tensor) -> Tensor:
-    """input_ids (B,S), rows and columns (I,2) of the images among them -> positions (3,B,S).
-
-    They count frames, rows and columns within an image, from the position behind the text before it on; a
-    text behind it goes on from the largest of them, the same on each axis (Wang et al. 2024, 2.1).
-    """
-    images, rows = iter(sides.tolist()), []
-    for row in input_ids.tolist():
-        places: list[tuple[int, int, int]] = []
-        start = 0
-        while len(places) < len(row):
-            if row[len(places)] == image_token_id and (grid := next(images, None)) is not None:
-                down, across = grid
-                places += [(start, start + y, start + x) for y in range(down) for x in range(across)]
-                start += max(down, across)
-            else:
-                places.append((start, start, start))
-                start += 1
-        rows.append(places)
-    return torch.tensor(rows, device=input_ids.device).permute(2, 0, 1)
-
-
 def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
     """positions (B,S) -> cosines and sines (B,S,R), R = len(spec.frequencies) (Su et al. 2021, 3.4.2).
 
@@ -73,10 +51,10 @@ def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
         beyond = positions.max() > spec.short_length - 1
         stretched = torch.tensor(spec.long_frequencies, device=positions.device)
         frequencies = torch.where(beyond, stretched, frequencies)
-    places = positions[:, :, None]  # (B, S, 1)
+    turns = positions[:, :, None]  # (B, S, 1)
     if spec.axes and positions.ndim == 3:
-        places = positions[list(spec.axes)].permute(1, 2, 0)  # (B, S, R)
-    angles = places.float() * frequencies  # (B, S, R)
+        turns = positions[list(spec.axes)].permute(1, 2, 0)  # (B, S, R)
+    angles = turns.float() * frequencies  # (B, S, R)
     cos = angles.cos() * spec.scale
     sin = angles.sin() * spec.scale
     return cos, sin

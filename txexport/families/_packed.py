@@ -107,7 +107,7 @@ def tower(
     feed_forward: FeedForwardSpec,
     norm: NormSpec,
     windows: list[int | None],
-    grids: str,
+    grids: str = "image_grid_thw",
 ) -> SignalStackSpec:
     """The image encoder; `windows` are those of its layers, in patches a side."""
     heads = vision.integer("num_heads", 16)

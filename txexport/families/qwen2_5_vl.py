@@ -1,7 +1,6 @@
 """Qwen2.5-VL (Bai et al. 2025): Qwen2-VL with windows in the image encoder."""
 
 from txexport.checkpoints.weight_map import Table
-from txexport.contracts.names import IMAGE_GRIDS
 from txexport.errors import UnsupportedError
 from txexport.families import _packed, vit
 from txexport.families._config import Config, TensorNames, shortened
@@ -21,7 +20,7 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     size = vision.integer("intermediate_size", 3420)
     feed_forward = FeedForwardSpec(width, size, activation, gated=True)
     norm = NormSpec(width, _packed.EPSILON, NormKind.RMS)
-    images = _packed.tower(vision, width, feed_forward, norm, windows(vision), IMAGE_GRIDS)
+    images = _packed.tower(vision, width, feed_forward, norm, windows(vision))
     return _packed.model(config, names, images)
 
 

@@ -1,7 +1,6 @@
 """Qwen2-VL (Wang et al. 2024): images of any size, and positions by frame, row and column."""
 
 from txexport.checkpoints.weight_map import Table
-from txexport.contracts.names import GRIDS
 from txexport.families import _packed
 from txexport.families._config import Config, TensorNames
 from txexport.spec import FeedForwardSpec, NormSpec, VisionLanguageSpec
@@ -9,6 +8,7 @@ from txexport.spec import FeedForwardSpec, NormSpec, VisionLanguageSpec
 TASKS = {"image-text-to-text": ("Qwen2VLForConditionalGeneration",)}
 
 NAMING = _packed.NAMING
+GRIDS = "grid_thw"  # the name of the graph's input in other clients, unlike that of its descendants
 
 
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:

@@ -8,13 +8,11 @@ from math import ceil, log
 import numpy as np
 
 from txexport.parts.inputs import input_of
-from txexport.parts.part import SignalCase, Skipped, Sources
+from txexport.parts.part import PixelInputs, SignalCase, Skipped, Sources
 from txexport.spec import EncoderDecoderSpec, ExpertsSpec, GatedFramesSpec, StackSpec, TextStackSpec
 
 LONGEST = 1024  # tokens of the longest case if the model's limit is larger, or none
 BEAMS, BEAM_TOKENS = 4, 8  # beams of a beam search, and its maximum of new tokens
-# The inputs of a graph of images by name, for one image; those of several are concatenated.
-PixelInputs = dict[str, np.ndarray]
 MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
 
 

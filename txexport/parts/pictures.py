@@ -6,9 +6,9 @@ from itertools import cycle, islice
 import numpy as np
 
 from txexport.contracts.names import PIXEL_VALUES
-from txexport.parts.cases import DecoderCase, GreedyCase, PixelInputs, beam_case
+from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Skipped
+from txexport.parts.part import PixelInputs, Skipped
 from txexport.spec import VisionLanguageSpec
 
 IMAGE = 0  # in a layout, an image; any other number is that of tokens between images

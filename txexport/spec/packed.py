@@ -8,7 +8,7 @@ from txexport.errors import SpecError, positive
 
 @dataclass(frozen=True)
 class PackedSpec:
-    """Patches of `patch_size` squared pixels of images of any size, behind one another (Wang et al. 2024, 2.1).
+    """Patches of `patch_size` squared pixels of images of any size in one row (Wang et al. 2024, 2.1).
 
     Each patch is repeated for `frames` of a video, and projected to a vector. The patches of an image are in
     squares of `merged` by `merged` neighbours, row by row; a grid says how many rows and columns they have.

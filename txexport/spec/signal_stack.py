@@ -110,7 +110,7 @@ class SignalStackSpec:
         self._check_resampling()
 
     def _check_packed(self) -> None:
-        """Raise SpecError unless attention over packed patches rotates by row and column, in whole windows."""
+        """Raise SpecError unless attention over packed patches rotates by row and column."""
         if self.packed is None:
             return
         for block in self.blocks:

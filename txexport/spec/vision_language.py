@@ -54,8 +54,8 @@ class VisionLanguageSpec:
         patches = self.vision.embedding
         if not isinstance(patches, PatchSpec) or patches.any_size or self.axes:
             raise SpecError(
-                f"VisionLanguageSpec: the encoder reads {type(patches).__name__} for a decoder with positions "
-                f"on {self.axes or 1} axes, expected patches of images of one size for one on 1"
+                f"VisionLanguageSpec: the encoder reads {type(patches).__name__} for a decoder with "
+                f"positions on {self.axes or 1} axes, expected patches of images of one size for one on 1"
             )
         read = patches.length - self.connector.skipped, self.vision.hidden_size, self.decoder.hidden_size
         if read != (patches.patches, self.connector.hidden_size, self.connector.size) or (

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+import torch
 from torch import Tensor, nn
 
 from txexport.contracts import names
@@ -12,7 +13,6 @@ from txmodels.connector import Connector
 from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
-from txmodels.position import grid_positions
 from txmodels.splice import spliced
 
 
@@ -46,7 +46,7 @@ class VisionLanguageModel(nn.Module):
         packed = self.spec.vision.packed
         if packed is not None:
             sides = source[packed.grids][:, 1:] // packed.merged  # (I, 2)
-            result[names.POSITION_IDS] = grid_positions(self.spec.image_token_id, input_ids, sides)
+            result[names.POSITION_IDS] = _grid_positions(self.spec.image_token_id, input_ids, sides)
         return result
 
     def tokens(self, input_ids: Tensor) -> Tensor:
@@ -80,3 +80,25 @@ class VisionLanguageModel(nn.Module):
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
         """An empty cache: zeros (B,K,capacity,H) for each layer."""
         return empty_past(self.spec.decoder, batch, capacity)
+
+
+def _grid_positions(image_token_id: int, input_ids: Tensor, sides: Tensor) -> Tensor:
+    """input_ids (B,S), rows and columns (I,2) of the images among them -> positions (3,B,S).
+
+    They count frames, rows and columns within an image, from the position behind the text before it on; a
+    text behind it goes on from the largest of them, the same on each axis (Wang et al. 2024, 2.1).
+    """
+    images, rows = iter(sides.tolist()), []
+    for row in input_ids.tolist():
+        triples: list[tuple[int, int, int]] = []
+        start = 0
+        while len(triples) < len(row):
+            if row[len(triples)] == image_token_id and (grid := next(images, None)) is not None:
+                down, across = grid
+                triples += [(start, start + y, start + x) for y in range(down) for x in range(across)]
+                start += max(down, across)
+            else:
+                triples.append((start, start, start))
+                start += 1
+        rows.append(triples)
+    return torch.tensor(rows, device=input_ids.device).permute(2, 0, 1)

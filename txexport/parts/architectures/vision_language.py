@@ -163,9 +163,9 @@ def _positioned(spec: VisionLanguageSpec, contract: Contract) -> Contract:
     """The contract whose steps take a position on each axis, where a token has several."""
     if not spec.axes:
         return contract
-    places = ints(names.POSITION_IDS, spec.axes, *stacks.TOKENS)
+    positions = ints(names.POSITION_IDS, spec.axes, *stacks.TOKENS)
     others = [port for port in contract.step if port.name != names.POSITION_IDS]
-    return replace(contract, step=(*others, places))
+    return replace(contract, step=(*others, positions))
 
 
 def _by_prompt(pixels: Port) -> tuple[Port, ...]:

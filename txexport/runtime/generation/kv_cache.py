@@ -246,8 +246,8 @@ class DynamicCache:
         feeds = {INPUT_IDS: input_ids, **step_inputs(self.session, self.media, self.lengths, counts)}
         if ATTENTION_MASK in self.session.inputs:
             feeds[ATTENTION_MASK] = self.mask
-            places = positions_of(on_axes(self.session), self.media, self.lengths, len(steps))
-            feeds[POSITION_IDS] = places * real
+            position_ids = positions_of(on_axes(self.session), self.media, self.lengths, len(steps))
+            feeds[POSITION_IDS] = position_ids * real
         if LOGITS_INDICES in self.session.inputs:
             feeds[LOGITS_INDICES] = picks
         values = {name: self.session.value(np.ascontiguousarray(array)) for name, array in feeds.items()}

@@ -117,27 +117,27 @@ def on_axes(session: Session) -> bool:
 
 def positions_of(several: bool, rows: Sequence[Media], starts: np.ndarray, count: int) -> np.ndarray:
     """The positions (B,S) of `count` tokens of each row from `starts` (B) on; (3,B,S) on `several` axes."""
-    places = starts[:, None] + np.arange(count)  # (B, S)
+    order = starts[:, None] + np.arange(count)  # (B, S)
     if not several:
-        return places
-    return np.stack([_on_axes(media, row) for media, row in zip(rows, places, strict=True)], axis=1)
+        return order
+    return np.stack([_on_axes(media, row) for media, row in zip(rows, order, strict=True)], axis=1)
 
 
-def _on_axes(media: Media, places: np.ndarray) -> np.ndarray:
-    """The positions (3,S) of the tokens at `places` (S): frame, row and column (Wang et al. 2024, 2.1).
+def _on_axes(media: Media, order: np.ndarray) -> np.ndarray:
+    """The positions (3,S) of the tokens at `order` (S): frame, row and column (Wang et al. 2024, 2.1).
 
     A text has the same on each axis. The vectors of an image count their rows and columns from the position
     behind the text before it, and the text behind it goes on from the largest of them.
     """
-    result = np.repeat(places[None], 3, axis=0)
+    result = np.repeat(order[None], 3, axis=0)
     for medium in media:
         if medium.grid is None:
             continue
-        inside = (places >= medium.position) & (places < medium.end)
-        within = places[inside] - medium.position
+        inside = (order >= medium.position) & (order < medium.end)
+        within = order[inside] - medium.position
         first = result[0, inside] - within
         result[0, inside] = first
         result[1, inside] = first + within // medium.grid[1]
         result[2, inside] = first + within % medium.grid[1]
-        result[:, places >= medium.end] -= medium.skipped
+        result[:, order >= medium.end] -= medium.skipped
     return result

@@ -194,9 +194,9 @@ class DynamicSteps(Steps):
         if ATTENTION_MASK in self.ports:
             feeds[ATTENTION_MASK] = self.mask
             order = np.maximum(real.cumsum(axis=1) - 1, 0)  # (B, S): the number of each token in its row
-            places = self.positions(ids.shape[1])
-            order = np.broadcast_to(order, places.shape)
-            feeds[POSITION_IDS] = np.take_along_axis(places, order, axis=-1) * real
+            position_ids = self.positions(ids.shape[1])
+            order = np.broadcast_to(order, position_ids.shape)
+            feeds[POSITION_IDS] = np.take_along_axis(position_ids, order, axis=-1) * real
         logits = self.advance(feeds)
         self.lengths = self.lengths + real.sum(axis=1)
         return [logits[row, keep] for row, keep in enumerate(real.astype(bool))]

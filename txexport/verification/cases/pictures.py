@@ -7,7 +7,8 @@ import numpy as np
 from txexport.bundle.manifest import GraphFile
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_FEATURES, PIXEL_ATTENTION_MASK, PIXEL_VALUES
-from txexport.parts.cases import DecoderCase, GreedyCase, PixelInputs
+from txexport.parts.cases import DecoderCase, GreedyCase
+from txexport.parts.part import PixelInputs
 from txexport.runtime.generation.media import Media, Medium
 from txexport.runtime.generation.pictures import grid_of, media_of
 from txexport.verification.cases.graph_runner import GraphRunner
@@ -37,13 +38,13 @@ def media_among(
     runner: GraphRunner, row: Sequence[int], images: Sequence[PixelInputs], vectors: np.ndarray
 ) -> Media:
     """The media of a row, whose images have the first of the `vectors` (n,W)."""
-    places = np.flatnonzero(np.array(row) == runner.bundle.image_token_id)
+    indices = np.flatnonzero(np.array(row) == runner.bundle.image_token_id)
     media, before = [], 0
     for image in images:
         grid = grid_of(runner.bundle, image)
-        length = len(places) // len(images) if grid is None else grid[0] * grid[1]
+        length = len(indices) // len(images) if grid is None else grid[0] * grid[1]
         part = vectors[before : before + length]
-        media.append(Medium(int(places[before]), length, b"", part, grid))
+        media.append(Medium(int(indices[before]), length, b"", part, grid))
         before += length
     return tuple(media)
 

@@ -26,7 +26,8 @@ from txexport.contracts.names import (
     USE_CACHE_BRANCH,
 )
 from txexport.errors import InputError
-from txexport.parts.cases import DecoderCase, PixelInputs
+from txexport.parts.cases import DecoderCase
+from txexport.parts.part import PixelInputs
 from txexport.runtime.generation.media import Media
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.verification.cases import alignment, layers

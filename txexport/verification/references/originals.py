@@ -33,8 +33,7 @@ from txexport.contracts.names import (
     PIXEL_VALUES,
 )
 from txexport.families import Resolved
-from txexport.parts.cases import PixelInputs
-from txexport.parts.part import SignalCase
+from txexport.parts.part import PixelInputs, SignalCase
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.precision import in_float64, perturbed
 
