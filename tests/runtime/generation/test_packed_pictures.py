@@ -6,7 +6,6 @@ import torch
 import transformers
 from helpers import pictured_families
 from helpers.pictured import picture
-from PIL import Image
 
 import txexport
 from txexport.errors import InputError
