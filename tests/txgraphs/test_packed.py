@@ -100,8 +100,8 @@ def test_an_encoder_of_packed_patches(grids):
         together, _ = seeded(module)(x, grids=sizes)
         counts = sizes.prod(dim=1).tolist()
         for one, grid, part in zip(x.split(counts), sizes, together[0].split(counts), strict=True):
-            alone, _ = module(one, grids=grid[None])
-            assert (alone[0] - part).abs().max() < 1e-5
+            single, _ = module(one, grids=grid[None])
+            assert (single[0] - part).abs().max() < 1e-5
     shapes = {name: tuple(value.shape) for name, value in module.embedding.named_parameters()}
     assert shapes == OF_SPEC[PackedSpec].parameters(STACK.embedding)
 

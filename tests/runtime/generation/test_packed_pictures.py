@@ -152,10 +152,10 @@ def test_images_of_other_shapes_are_told_apart(model):
 
 def test_turns_of_a_session_equal_transformers(model, original):
     session, messages, text, images = model.session(), [], "<s>", []
-    for image, words in ((A, "what"), (LARGE, "and here"), (None, "no"), (C, "at last")):
-        messages.append(message(*entries(image), words))
+    for image, question in ((A, "what"), (LARGE, "and here"), (None, "no"), (C, "at last")):
+        messages.append(message(*entries(image), question))
         images += entries(image)
-        text += f"user: {MARK * len(entries(image))}{words} "
+        text += f"user: {MARK * len(entries(image))}{question} "
         answer = session.chat(messages, **GREEDY)
         assert answer == original(f"{text}assistant:", images, **GREEDY)
         messages.append({"role": "assistant", "content": answer})
@@ -168,13 +168,13 @@ def test_positions_are_those_of_the_library(original):
     grids = [[(3, 5), (1, 1)], [], [(4, 2)]]
     rows, media = [], []
     for sides in grids:
-        row, found = [5, 6], []
+        row, pictured = [5, 6], []
         for side in sides:
             length = side[0] * side[1]
-            found.append(Medium(len(row), length, b"", None, side))
+            pictured.append(Medium(len(row), length, b"", None, side))
             row += [*[token] * length, 7]
         rows.append(row + [8] * (30 - len(row)))
-        media.append(tuple(found))
+        media.append(tuple(pictured))
     ids = torch.tensor(rows)
     images = torch.tensor([(1, 2 * high, 2 * wide) for sides in grids for high, wide in sides])
     expected, deltas = network.get_rope_index(ids, (ids == token).int(), images)
