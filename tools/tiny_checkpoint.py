@@ -592,6 +592,12 @@ GEMMA3_WITH_IMAGES = {
     "image_token_index": 310,
     "mm_tokens_per_image": 4,
 }
+PALIGEMMA = {
+    "vision_config": TILE | {"model_type": "siglip_vision_model", "vision_use_head": False},
+    "text_config": LLAMA | {"model_type": "gemma", "head_dim": 10, "max_position_embeddings": 80},
+    "image_token_index": 310,
+    "projection_dim": 48,
+}
 BLIP = {
     "vision_config": VIT,
     "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
@@ -793,6 +799,7 @@ FAMILIES = {
     "smolvlm": ("SmolVLMForConditionalGeneration", IDEFICS3),
     "internvl": ("InternVLForConditionalGeneration", INTERNVL),
     "gemma3": ("Gemma3ForConditionalGeneration", GEMMA3_WITH_IMAGES),
+    "paligemma": ("PaliGemmaForConditionalGeneration", PALIGEMMA),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),
     "t5": ("T5ForConditionalGeneration", T5),
@@ -814,7 +821,7 @@ FAMILIES = {
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
 WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
-NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "nemotron")
+NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "paligemma", "nemotron")
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):

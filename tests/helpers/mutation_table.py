@@ -31,6 +31,7 @@ from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import (
+    CONVERSE,
     DEPTH,
     DETECT,
     FEATURES,
@@ -66,6 +67,7 @@ OVER_DINOV2 = {
     **{"add_projection": True, "use_bias_in_fusion_residual": False, "fusion_hidden_size": 256},
     "neck_hidden_sizes": [6, 7, 8, 9],
 }
+GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
     "deformable_detr, proposed": Row(
@@ -120,6 +122,7 @@ OTHERS: dict[str, Row] = {
         "rotary",
         {"position_embeddings_type": "rotary"},
     ),
+    "paligemma 2": Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE, "PaliGemma 2", GEMMA2),
     "whisper, labels": Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
 }
 
@@ -867,6 +870,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("gemma3", "static", "vision_encoder"): (pictures.unnormed_squares,),
     ("gemma3", "static", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
     ("gemma3", "dynamic", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
+    ("paligemma", "static", "model"): (
+        pictures.causal_prefix,
+        pictures.suffix_both_ways,
+        pictures.last_of_prefix_causal,
+        pictures.features_of_another_scale,
+    ),
+    ("paligemma", "dynamic", "model"): (pictures.causal_prefix, pictures.suffix_both_ways),
+    ("paligemma 2", "static", "model"): (pictures.window_limits_prefix,),
+    ("paligemma 2", "dynamic", "model"): (pictures.window_limits_prefix,),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

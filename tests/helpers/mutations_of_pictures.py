@@ -106,3 +106,35 @@ def unnormed_squares(model):
     body = function(model, "connector")
     norm = next(one for one in body.node if one.op_type.startswith("norm"))
     become(norm, "Identity", norm.input[0])
+
+
+def causal_prefix(model):
+    """Tokens of a prompt that attend to earlier ones alone."""
+    set_constant(constant(function(model, "prefix_groups"), 0), -1)
+
+
+def suffix_both_ways(model):
+    """New tokens that attend to each other behind the prompt too."""
+    set_constant(constant(function(model, "prefix_groups"), -1), 0)
+
+
+def last_of_prefix_causal(model):
+    """A prompt whose last token is no part of its prefix."""
+    body = function(model, "prefix_groups")
+    through(body, body.input[1], "Sub", 1)
+
+
+def features_of_another_scale(model):
+    """Vectors of images divided by the square root of their width, as the first releases had them."""
+    body = function(model, "spliced")
+    through(body, body.input[2], "Mul", 48**-0.5)
+
+
+def window_limits_prefix(model):
+    """A window that a prompt's tokens do not see beyond, in the prompt either."""
+    for body in model.functions:
+        if body.name.startswith("grouped_c") and any(one.op_type == "Less" for one in body.node):
+            either, near = node(body, "Or"), node(body, "Less").output[0]
+            place, seen = list(body.node).index(either), either.output[0]
+            either.output[0] = f"{seen}.everywhere"
+            body.node.insert(place + 1, helper.make_node("And", [either.output[0], near], [seen]))

@@ -1,4 +1,4 @@
-"""Tiny Idefics3, SmolVLM, InternVL and Gemma 3, with the processors of transformers and chat templates."""
+"""Tiny Idefics3, SmolVLM, InternVL, Gemma 3 and PaliGemma, with processors and chat templates."""
 
 import json
 import re
@@ -8,6 +8,7 @@ from typing import Any
 import tiny_checkpoint
 import tiny_tokenizers
 import transformers
+from transformers.models.paligemma.processing_paligemma import EXTRA_TOKENS
 
 TEXT = {"max_position_embeddings": 512}
 TILES = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
@@ -16,6 +17,7 @@ TOKENS = {
     "idefics3": ("<image>", ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>", *TILES]),
     "internvl": ("<IMG_CONTEXT>", ["<img>", "</img>", "<video>"]),
     "gemma3": ("<image_soft_token>", ["<start_of_image>", "<end_of_image>"]),
+    "paligemma": ("<image>", []),
 }
 TOKENS["smolvlm"] = TOKENS["idefics3"]
 NAMED = {  # attributes of the tokenizer that a processor reads
@@ -52,8 +54,10 @@ def save(folder: Path, family: str) -> None:
     tokenizer = tiny_tokenizers.byte_level()
     token, others = TOKENS[family]
     tokenizer.add_special_tokens({"additional_special_tokens": [token, *others]})
-    key = "image_token_index" if family == "gemma3" else "image_token_id"
+    key = "image_token_index" if family in ("gemma3", "paligemma") else "image_token_id"
     ids = {key: tokenizer.convert_tokens_to_ids(token)}
+    if family == "paligemma":
+        tokenizer.add_tokens(EXTRA_TOKENS)
     tiny_checkpoint.save(folder, family, text_config=TEXT | {"vocab_size": len(tokenizer)}, **ids)
     tokenizer.save_pretrained(folder)
     if family in NAMED:
@@ -61,7 +65,7 @@ def save(folder: Path, family: str) -> None:
         values = json.loads(file.read_text()) | {"extra_special_tokens": NAMED[family]}
         file.write_text(json.dumps(values))
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    tokenizer.chat_template = template_of(family)
+    tokenizer.chat_template = template_of(family) if family != "paligemma" else None  # as published
     if family == "internvl":  # its processor needs torchvision, for videos
         tokenizer.save_pretrained(folder)
         images = transformers.GotOcr2ImageProcessorPil(size=SIDE, crop_to_patches=False, max_patches=6)
@@ -69,6 +73,10 @@ def save(folder: Path, family: str) -> None:
     elif family == "gemma3":
         images = transformers.Gemma3ImageProcessorPil(size=SIDE, do_pan_and_scan=False)
         _saved(transformers.Gemma3Processor(images, tokenizer, image_seq_length=4), folder, family)
+    elif family == "paligemma":
+        images = transformers.SiglipImageProcessorPil(size=SIDE)
+        images.image_seq_length = 16
+        transformers.PaliGemmaProcessor(images, tokenizer).save_pretrained(folder)
     else:
         kind = {"idefics3": "Idefics3", "smolvlm": "SmolVLM"}[family]
         images = getattr(transformers, f"{kind}ImageProcessorPil")(

@@ -505,6 +505,7 @@ NORMED_QUERIES = {
 }
 QWEN3 = {"text_config": {"model_type": "qwen3", "head_dim": 8}}
 EVERY_PATCH = {"mm_tokens_per_image": 16, "tie_word_embeddings": False}
+GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
@@ -759,6 +760,8 @@ OTHERS = [
     Row("internvl", "InternVLForConditionalGeneration", CONVERSE, "normed queries, Qwen 3", NORMED_QUERIES),
     Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE),
     Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE, "every patch, untied", EVERY_PATCH),
+    Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE),
+    Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE, "PaliGemma 2", GEMMA2),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
     Row("donut-swin", "DonutSwinModel", SEE),

@@ -32,6 +32,7 @@ OF_INPUT = {
     names.POSITION_IDS: POSITIONS,
     names.LOGITS_INDICES: SCORED,
     names.CACHE_LENGTHS: CACHE,
+    names.PREFIX_LENGTHS: CACHE,
     names.USE_CACHE_BRANCH: CACHE,
     names.PIXEL_VALUES: IMAGE,
     names.PIXEL_MASK: IMAGE,
@@ -61,7 +62,8 @@ class GraphFacts:
     its own. Heights and widths of images are multiples of `image_stride`, unless that is 0. A sound has
     `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
     layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images stand in
-    the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step.
+    the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step,
+    and with `mutual_prompts` all tokens of a prompt.
     """
 
     vocab_size: int = 0
@@ -79,6 +81,7 @@ class GraphFacts:
     filter_width: int = 0
     image_token_id: int | None = None
     mutual_images: bool = False
+    mutual_prompts: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Skipped
-from txexport.spec import VisionLanguageSpec
+from txexport.spec import Mutual, VisionLanguageSpec
 
 IMAGE = 0  # in a layout, an image; any other number is that of tokens between images
 RAGGED = ((2, IMAGE, 3), (5,), (1, IMAGE, 2, IMAGE, 4))
@@ -28,7 +28,7 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
     one = np.ones((STEPS, len(rows)), np.int64)
     stepwise = np.vstack([lengths - STEPS, one])
     chunk = max(2, spec.connector.vectors // 2 + 1)
-    chunks = _pieces(spec, RAGGED) if spec.mutual else _chunks(lengths, chunk)
+    chunks = _pieces(spec, RAGGED) if spec.mutual == Mutual.IMAGE else _chunks(lengths, chunk)
     cases = [
         DecoderCase("three rows of one, no and two images, then steps", rows, stepwise, images=images),
         DecoderCase("three rows of images in chunks", rows, chunks, images=images),

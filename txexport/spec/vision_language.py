@@ -6,7 +6,7 @@ from typing import ClassVar
 from txexport.errors import SpecError
 from txexport.spec.connector import ConnectorSpec
 from txexport.spec.decoder import check_causal_lm, check_decoder
-from txexport.spec.enums import Architecture, PositionKind
+from txexport.spec.enums import Architecture, Mutual, PositionKind
 from txexport.spec.head import HeadSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
@@ -17,9 +17,9 @@ class VisionLanguageSpec:
     """An image encoder, a connector, and a decoder under a causal LM head (Liu et al. 2023, 4.1).
 
     The connector's vectors of images, in their order, replace those of the tokens `image_token_id`. Where
-    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. The
-    tokens of an image are `mutual` where they attend to each other (Gemma Team 2025, 2.1): all of them are
-    then read in one step, and there are no graphs for other clients, which do not tell them from others.
+    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. Tokens
+    of an image, or of a prompt, may be `mutual`, which attend to each other: all of them are then read in one
+    step. Where they are of images there are no graphs for other clients, which do not tell them from others.
     """
 
     vision: SignalStackSpec
@@ -28,7 +28,7 @@ class VisionLanguageSpec:
     head: HeadSpec
     image_token_id: int
     tiled: bool = False
-    mutual: bool = False
+    mutual: Mutual | None = None
 
     architecture: ClassVar[Architecture] = Architecture.VISION_LANGUAGE
     alignment: ClassVar[None] = None

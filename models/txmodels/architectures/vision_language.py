@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from txexport.contracts import names
 from txexport.parts import check_outputs
-from txexport.spec import Cache, VisionLanguageSpec
+from txexport.spec import Cache, Mutual, VisionLanguageSpec
 from txmodels.architectures._model import empty_past
 from txmodels.connector import Connector
 from txmodels.decoder_stack import Decoder, KeyValues
@@ -24,7 +24,7 @@ class VisionLanguageModel(nn.Module):
         self.spec, self.outputs = spec, frozenset(outputs)
         self.vision = SignalEncoder(spec.vision)
         self.connector = Connector(spec.connector)
-        mutual_id = spec.image_token_id if spec.mutual else None
+        mutual_id = spec.image_token_id if spec.mutual == Mutual.IMAGE else None
         self.decoder = Decoder(spec.decoder, cache, mutual_id=mutual_id)
         self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from txexport.contracts import cache_names, names, roles
-from txexport.contracts.contract import BOOL, Contract, Port, Signature, floats
+from txexport.contracts.contract import BOOL, Contract, Port, Signature, floats, ints
 from txexport.contracts.stage import ONCE, STEP, GraphFacts, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
@@ -16,7 +16,7 @@ from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Skipped, View
 from txexport.parts.pictures import picture_cases, picture_prompts
-from txexport.spec import VisionLanguageSpec
+from txexport.spec import Mutual, VisionLanguageSpec
 from txexport.spec.shapes import Shapes, under
 
 IMAGES = names.IMAGE_BATCH_SIZE
@@ -49,10 +49,11 @@ class VisionLanguage:
         present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
         outputs = (*_cached.logits(spec.head, spec.decoder, contract.logits), *present)
         if not contract.hub:
+            prefix = (ints(names.PREFIX_LENGTHS, names.BATCH_SIZE),) * (spec.mutual == Mutual.PREFIX)
             features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, width)
-            step = Signature((*contract.step, features, *past), outputs)
+            step = Signature((*contract.step, *prefix, features, *past), outputs)
             return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
-        if spec.mutual:
+        if spec.mutual == Mutual.IMAGE:
             return {}
         ids, *others = contract.step
         vectors = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
@@ -75,7 +76,8 @@ class VisionLanguage:
             input_of(spec.decoder).facts(spec.decoder.embedding),
             limit="decoder",
             image_token_id=spec.image_token_id,
-            mutual_images=spec.mutual,
+            mutual_images=spec.mutual == Mutual.IMAGE,
+            mutual_prompts=spec.mutual == Mutual.PREFIX,
         )
         images = input_of(spec.vision).facts(spec.vision.embedding)
         earlier = {

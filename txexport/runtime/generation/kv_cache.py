@@ -21,7 +21,7 @@ from txexport.contracts.names import (
 )
 from txexport.errors import counted
 from txexport.runtime import memory
-from txexport.runtime.generation.media import features_of
+from txexport.runtime.generation.media import Arrays, prompt_inputs
 from txexport.runtime.session import Session, Value
 
 
@@ -91,14 +91,12 @@ class StaticCache:
         presents = {to_present(name): buffer for name, buffer in self.buffers.items()}
         self.bound = self.session.bind({**self.cross, **self.buffers}, presents, [LOGITS], "cpu")
 
-    def step(
-        self, input_ids: np.ndarray, counts: np.ndarray, features: Sequence[np.ndarray] = ()
-    ) -> np.ndarray:
+    def step(self, input_ids: np.ndarray, counts: np.ndarray, media: Arrays | None = None) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token.
 
-        `features` (n,W) are the vectors of media among the new tokens, row by row.
+        `media` are the inputs of media among the new tokens, of `prompt_inputs`; by default there are none.
         """
-        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None], features)[:, 0]
+        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None], media)[:, 0]
 
     def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
@@ -106,16 +104,12 @@ class StaticCache:
         return self._run(input_ids, counts, every)
 
     def _run(
-        self,
-        input_ids: np.ndarray,
-        counts: np.ndarray,
-        picks: np.ndarray,
-        features: Sequence[np.ndarray] = (),
+        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, media: Arrays | None = None
     ) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
         feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
         tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
-        logits = self.bound(tensors | features_of(self.session, features))
+        logits = self.bound(tensors | (media or prompt_inputs(self.session, len(counts))))
         self.lengths = self.lengths + counts
         return logits[LOGITS].numpy()  # (B, L, V)
 
@@ -228,12 +222,10 @@ class DynamicCache:
     def reserve(self, capacity: int) -> None:
         """Do nothing: each step returns a longer cache."""
 
-    def step(
-        self, input_ids: np.ndarray, counts: np.ndarray, features: Sequence[np.ndarray] = ()
-    ) -> np.ndarray:
+    def step(self, input_ids: np.ndarray, counts: np.ndarray, media: Arrays | None = None) -> np.ndarray:
         """See StaticCache."""
         picks = np.maximum(counts - 1, 0)[:, None]
-        logits = self._run(input_ids, counts, picks, features)
+        logits = self._run(input_ids, counts, picks, media)
         if LOGITS_INDICES not in self.session.inputs:
             logits = np.take_along_axis(logits, picks[:, :, None], axis=1)
         return logits[:, 0]
@@ -243,17 +235,13 @@ class DynamicCache:
         return self._run(input_ids, counts, np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape))
 
     def _run(
-        self,
-        input_ids: np.ndarray,
-        counts: np.ndarray,
-        picks: np.ndarray,
-        features: Sequence[np.ndarray] = (),
+        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, media: Arrays | None = None
     ) -> np.ndarray:
         """Logits (B,S,V) of every token, or (B,L,V) of `picks` (B,L) where the graph takes them."""
         steps = np.arange(input_ids.shape[1])
         real = (steps < counts[:, None]).astype(np.int64)  # (B, S)
         self.mask = np.concatenate([self.mask, real], axis=1)  # (B, P+S)
-        feeds = {INPUT_IDS: input_ids, **features_of(self.session, features)}
+        feeds = {INPUT_IDS: input_ids, **(media or prompt_inputs(self.session, len(counts)))}
         if ATTENTION_MASK in self.session.inputs:
             feeds[ATTENTION_MASK] = self.mask
             feeds[POSITION_IDS] = (self.lengths[:, None] + steps) * real

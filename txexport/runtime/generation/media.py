@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts.names import IMAGE_FEATURES
+from txexport.contracts.names import IMAGE_FEATURES, PREFIX_LENGTHS
 from txexport.errors import InputError
 from txexport.runtime.session import Session
 
@@ -35,6 +35,7 @@ class Medium:
 
 
 Media: TypeAlias = tuple[Medium, ...]  # of one prompt, by position
+Arrays: TypeAlias = dict[str, np.ndarray]
 
 
 def digest_of(features: np.ndarray) -> bytes:
@@ -88,10 +89,18 @@ def hide(token_ids: Sequence[int], media: Media) -> Sequence[int]:
     return hidden
 
 
-def features_of(session: Session, features: Sequence[np.ndarray] = ()) -> dict[str, np.ndarray]:
-    """The input of media's vectors (N,W), none by default; nothing for a graph that reads no media."""
-    if IMAGE_FEATURES not in session.inputs:
-        return {}
-    width = session.inputs[IMAGE_FEATURES].shape[1]
-    assert isinstance(width, int)
-    return {IMAGE_FEATURES: np.concatenate([np.zeros((0, width), np.float32), *features])}
+def prompt_inputs(
+    session: Session, rows: int, features: Sequence[np.ndarray] = (), prompts: np.ndarray | None = None
+) -> Arrays:
+    """The inputs of media's vectors (N,W) and of the tokens of prompts (B), none by default.
+
+    Nothing for a graph that reads no media, or whose prompts are not read otherwise than other tokens.
+    """
+    inputs = {}
+    if IMAGE_FEATURES in session.inputs:
+        width = session.inputs[IMAGE_FEATURES].shape[1]
+        assert isinstance(width, int)
+        inputs[IMAGE_FEATURES] = np.concatenate([np.zeros((0, width), np.float32), *features])
+    if PREFIX_LENGTHS in session.inputs:
+        inputs[PREFIX_LENGTHS] = np.zeros(rows, np.int64) if prompts is None else prompts
+    return inputs

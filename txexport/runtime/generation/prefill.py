@@ -4,7 +4,7 @@ import numpy as np
 
 from txexport.contracts.names import LOGITS
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
-from txexport.runtime.generation.media import features_between
+from txexport.runtime.generation.media import features_between, prompt_inputs
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.runtime.session import finite
@@ -37,7 +37,7 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
         here = np.clip(counts - start, 0, size)
         cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
         new = features_between(media, lengths + start, here)
-        last = cache.step(chunk, here, new)
+        last = cache.step(chunk, here, prompt_inputs(request.bundle.decoder, len(here), new, counts))
         logits = np.where((here > 0)[:, None], last, logits)
     cache.reserve(capacity)
     if not request.config.remove_invalid_values:
@@ -46,9 +46,10 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
 
 
 def chunk_of(request: GenerationRequest, size: int, longest: int) -> int:
-    """The tokens of a step of prefill: all of the longest prompt where an image must be read in one step."""
+    """The tokens of a step of prefill: all of the longest prompt if it or an image is read in one step."""
     stage = request.bundle.step
-    at_once = stage is not None and stage.facts.mutual_images and any(request.media)
+    facts = None if stage is None else stage.facts
+    at_once = facts is not None and (facts.mutual_prompts or (facts.mutual_images and any(request.media)))
     return max(1, longest) if at_once else size
 
 

@@ -14,7 +14,7 @@ from txexport.errors import InputError
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
 from txexport.runtime.generation.length_limits import new_tokens
 from txexport.runtime.generation.logits_processors import processors
-from txexport.runtime.generation.media import features_between
+from txexport.runtime.generation.media import features_between, prompt_inputs
 from txexport.runtime.generation.planning import plan_of
 from txexport.runtime.generation.prefill import check_finite, chunk_of, padding
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
@@ -223,7 +223,8 @@ class _Reading:
         chunk = chunk_of(self.batch, max(1, PROMPT_TOKENS // len(self.counts)), self.ids.shape[1])
         here = np.clip(self.counts - self.start, 0, chunk)
         new = features_between(self.media, np.full(len(here), self.start), here)
-        last = self.cache.step(self.ids[:, self.start : self.start + chunk], here, new)
+        media = prompt_inputs(self.cache.session, len(here), new, self.counts)
+        last = self.cache.step(self.ids[:, self.start : self.start + chunk], here, media)
         self.logits = np.where((here > 0)[:, None], last, self.logits)
         self.start += chunk
         return self.start >= self.ids.shape[1] or all(row.cancelled for row in self.rows)

@@ -18,7 +18,7 @@ from txexport.contracts.names import (
     LOGITS_INDICES,
 )
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, per_token
-from txexport.runtime.generation.media import features_of
+from txexport.runtime.generation.media import prompt_inputs
 from txexport.runtime.session import Session
 
 CAPACITY = 64  # tokens of the smallest buffer
@@ -87,7 +87,7 @@ class StaticRows:
             CACHE_LENGTHS: self.lengths,
             LOGITS_INDICES: np.zeros((len(tokens), 1), np.int64),
         }
-        logits = self.bound(feeds | features_of(self.session))[LOGITS].numpy()  # (B, 1, V)
+        logits = self.bound(feeds | prompt_inputs(self.session, len(tokens)))[LOGITS].numpy()  # (B, 1, V)
         self.lengths = self.lengths + 1
         return logits[:, 0]
 

@@ -244,6 +244,7 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 # The processor by model type, for files that name none.
 BY_MODEL = {
     "gemma3": "Gemma3ImageProcessor",
+    "paligemma": "SiglipImageProcessor",
     "blip": "BlipImageProcessor",
     "donut-swin": "DonutImageProcessor",
     "internvl": "GotOcr2ImageProcessor",

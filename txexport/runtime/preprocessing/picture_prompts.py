@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, counted
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.chat_messages import messages_of, text_of
+from txexport.runtime.preprocessing.chat_templates import templates_of
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
-from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_tiles
+from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_paligemma, of_tiles
 from txexport.runtime.preprocessing.special_tokens import special_tokens
 
 
@@ -37,6 +40,11 @@ class PicturePrompts:
         return bool(self.files.config.get("model_type") == "gemma3")
 
     @property
+    def begins_itself(self) -> bool:
+        """True for PaliGemma, whose prompts have their first token behind images; the tokenizer adds none."""
+        return bool(self.files.config.get("model_type") == "paligemma")
+
+    @property
     def mark(self) -> str:
         """The text of an image in prompts before they are expanded."""
         return BEGIN if self._begins else self.token
@@ -50,6 +58,10 @@ class PicturePrompts:
 
         Raises InputError unless the text has one token for each image.
         """
+        if self.begins_itself:
+            text = of_paligemma(
+                text, self.mark, len(images), special_tokens(self.files.folder).get("bos_token", "")
+            )
         if not images:
             return text
         first, *parts = text.split(self.mark)
@@ -75,6 +87,24 @@ class PicturePrompts:
         messages and images.
         """
         tiles = self.tiles(images)
-        text = chat.prompt(self.files.folder, conversation)
-        first = special_tokens(self.files.folder).get("bos_token")
+        folder = self.files.folder
+        if self.begins_itself:
+            plain = not templates_of(folder, read_json(folder / "tokenizer_config.json", missing={}))
+            text = self._single(conversation) if plain else chat.prompt(folder, conversation)
+            return self.expanded(text, tiles), tiles, False
+        text = chat.prompt(folder, conversation)
+        first = special_tokens(folder).get("bos_token")
         return self.expanded(text, tiles), tiles, not (first and text.startswith(first))
+
+    def _single(self, conversation: Conversation) -> str:
+        """The only message of a conversation, of a checkpoint without a chat template.
+
+        Raises InputError for several messages, one that is not the user's, and options of a template.
+        """
+        [message, *others] = messages_of(conversation.messages) or [{}]
+        if others or message.get("role") != "user" or conversation != Conversation(conversation.messages):
+            raise InputError("the checkpoint has no chat template: it answers a single message of the user")
+        content = message.get("content")
+        if isinstance(content, str):
+            return content
+        return "".join(self.mark if part == {"type": "image"} else text_of(part) for part in content or ())

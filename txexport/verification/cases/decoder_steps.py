@@ -16,6 +16,7 @@ from txexport.contracts.names import (
     LOGITS,
     LOGITS_INDICES,
     POSITION_IDS,
+    PREFIX_LENGTHS,
     USE_CACHE_BRANCH,
 )
 from txexport.parts.cases import DecoderCase
@@ -66,8 +67,14 @@ class Steps:
         raise NotImplementedError
 
     def media(self, new: list[list[int]]) -> dict[str, np.ndarray]:
-        """The input of the vectors (n,W) of images among the new tokens; nothing for a graph without it."""
-        return {IMAGE_FEATURES: self.vectors(new)} if IMAGE_FEATURES in self.ports else {}
+        """The vectors (n,W) of images among the new tokens, and the lengths of prompts.
+
+        Nothing for a graph without these inputs.
+        """
+        inputs = {IMAGE_FEATURES: self.vectors(new)} if IMAGE_FEATURES in self.ports else {}
+        if PREFIX_LENGTHS in self.ports:
+            inputs[PREFIX_LENGTHS] = np.array([prompt_of(self.case, row) for row in range(len(new))])
+        return inputs
 
     def vectors(self, new: list[list[int]]) -> np.ndarray:
         """The vectors (n,W) of images among the new tokens of each row, in their order."""
@@ -295,6 +302,12 @@ def steps_of(
     if roles.SHARED in runner.manifest.graphs and not case.left:
         steps.append(SharedSteps(runner, case, cross))
     return steps
+
+
+def prompt_of(case: DecoderCase, row: int) -> int:
+    """The tokens of a row's first step."""
+    counts = case.steps[:, row]
+    return int(counts[counts > 0][0])
 
 
 def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

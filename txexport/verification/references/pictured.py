@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from txexport.contracts.names import IMAGE_FEATURES, INPUTS_EMBEDS, PIXEL_VALUES, TOKEN_TYPE_IDS
-from txexport.spec import ModelSpec, VisionLanguageSpec
+from txexport.contracts.names import IMAGE_FEATURES, INPUTS_EMBEDS, PIXEL_VALUES, POSITION_IDS, TOKEN_TYPE_IDS
+from txexport.spec import ModelSpec, Mutual, VisionLanguageSpec
 from txexport.verification.references.originals import Arrays
 
 
@@ -17,11 +17,19 @@ def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor
     return {name: value[None] if tiled else value for name, value in images.items()}
 
 
-def kinds(input_ids: Tensor, spec: ModelSpec) -> dict[str, Tensor]:
-    """The types of tokens by which an original tells those of images, where they attend to each other."""
-    if not isinstance(spec, VisionLanguageSpec) or not spec.mutual:
+def kinds(input_ids: Tensor, spec: ModelSpec, prompt: int | None) -> dict[str, Tensor]:
+    """The types of tokens by which an original tells those that attend to each other.
+
+    They are those of images, or the first `prompt` tokens, None for all. In the latter case positions are
+    counted from 0: the original counts from 1, and differs in rotated keys alone.
+    """
+    if not isinstance(spec, VisionLanguageSpec) or spec.mutual is None:
         return {}
-    return {TOKEN_TYPE_IDS: (input_ids == spec.image_token_id).long()}
+    if spec.mutual == Mutual.IMAGE:
+        return {TOKEN_TYPE_IDS: (input_ids == spec.image_token_id).long()}
+    positions = torch.arange(input_ids.shape[1])[None]
+    later = positions >= (input_ids.shape[1] if prompt is None else prompt)
+    return {TOKEN_TYPE_IDS: later.long(), POSITION_IDS: positions}
 
 
 def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **arguments: bool) -> Arrays:
