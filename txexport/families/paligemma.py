@@ -19,6 +19,23 @@ TASKS = {"image-text-to-text": ("PaliGemmaForConditionalGeneration",)}
 NAMING = _pictured.NAMING
 ALIASES = {"image_token_id": "image_token_index"}
 TEXT = "gemma"
+# What config.json means where it describes no image encoder or no decoder.
+SO400M = {
+    "intermediate_size": 4096,
+    "hidden_size": 1152,
+    "patch_size": 14,
+    "image_size": 224,
+    "num_hidden_layers": 27,
+    "num_attention_heads": 16,
+}
+GEMMA_2B = {
+    "hidden_size": 2048,
+    "num_hidden_layers": 18,
+    "intermediate_size": 16384,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 1,
+    "vocab_size": 257152,
+}
 CONNECTOR: Rules = {"connector.project.*": "multi_modal_projector.linear.*"}
 
 
@@ -36,13 +53,16 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
 
 def decoder(config: Config, names: TensorNames) -> tuple[ModuleType, DecoderSpec]:
     """The decoder, whose use_bidirectional_attention transformers sets: it is about prompts alone."""
-    text = {**config.table("text_config").values, "use_bidirectional_attention": False}
+    text = config.with_defaults(text_config=GEMMA_2B).table("text_config").values
+    text = {**text, "use_bidirectional_attention": False}
     return _pictured.decoder(config.replaced(text_config=text), names, TEXT, ties=True)
 
 
 def tower(config: Config) -> SignalStackSpec:
     """The image encoder."""
-    return siglip.vision_stack(siglip.vision_config(config.table("vision_config")))
+    return siglip.vision_stack(
+        siglip.vision_config(config.with_defaults(vision_config=SO400M).table("vision_config"))
+    )
 
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
