@@ -598,6 +598,36 @@ PALIGEMMA = {
     "image_token_index": 310,
     "projection_dim": 48,
 }
+AXES = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 2, 1]}
+QWEN2_VL = {
+    "vision_config": {
+        "depth": 3,
+        "embed_dim": 32,
+        "hidden_size": 48,
+        "mlp_ratio": 3,
+        "num_heads": 4,
+        "patch_size": 4,
+    },
+    "text_config": {name: value for name, value in WRITER.items() if name != "model_type"}
+    | {"max_position_embeddings": 120, "rope_parameters": AXES},
+    "image_token_id": 310,
+    "video_token_id": 311,
+    "vision_start_token_id": 312,
+    "vision_end_token_id": 313,
+    "tie_word_embeddings": False,
+}
+QWEN2_5_VL = QWEN2_VL | {
+    "vision_config": {
+        "depth": 3,
+        "hidden_size": 32,
+        "out_hidden_size": 48,
+        "intermediate_size": 40,
+        "num_heads": 4,
+        "patch_size": 4,
+        "window_size": 16,
+        "fullatt_block_indexes": [1],
+    },
+}
 BLIP = {
     "vision_config": VIT,
     "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
@@ -800,6 +830,8 @@ FAMILIES = {
     "internvl": ("InternVLForConditionalGeneration", INTERNVL),
     "gemma3": ("Gemma3ForConditionalGeneration", GEMMA3_WITH_IMAGES),
     "paligemma": ("PaliGemmaForConditionalGeneration", PALIGEMMA),
+    "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN2_VL),
+    "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),
     "t5": ("T5ForConditionalGeneration", T5),

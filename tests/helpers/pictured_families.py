@@ -1,4 +1,4 @@
-"""Tiny Idefics3, SmolVLM, InternVL, Gemma 3 and PaliGemma, with processors and chat templates."""
+"""Tiny checkpoints of families that read images among texts, with processors and chat templates."""
 
 import json
 import re
@@ -18,7 +18,10 @@ TOKENS = {
     "internvl": ("<IMG_CONTEXT>", ["<img>", "</img>", "<video>"]),
     "gemma3": ("<image_soft_token>", ["<start_of_image>", "<end_of_image>"]),
     "paligemma": ("<image>", []),
+    "qwen2_vl": ("<|image_pad|>", ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]),
 }
+PACKED = ("qwen2_vl", "qwen2_5_vl")  # families of packed patches
+TOKENS["qwen2_5_vl"] = TOKENS["qwen2_vl"]
 TOKENS["smolvlm"] = TOKENS["idefics3"]
 NAMED = {  # attributes of the tokenizer that a processor reads
     "internvl": {
@@ -33,7 +36,11 @@ NAMED = {  # attributes of the tokenizer that a processor reads
         "image_token": "<image_soft_token>",
     },
 }
-BEGINNING = {"gemma3": "<start_of_image>"}  # what a prompt has in an image's place, if not the token
+# What a prompt has in an image's place, if not the token alone.
+BEGINNING = {"gemma3": "<start_of_image>"}
+BEGINNING |= dict.fromkeys(PACKED, "<|vision_start|><|image_pad|><|vision_end|>")
+WITHOUT_VIDEOS = ("internvl", *PACKED)  # whose processors need torchvision, for videos
+PIXELS = {"min_pixels": 16**2, "max_pixels": 48 * 40}
 SIDE = {"height": 24, "width": 24}
 
 
@@ -58,6 +65,9 @@ def save(folder: Path, family: str) -> None:
     ids = {key: tokenizer.convert_tokens_to_ids(token)}
     if family == "paligemma":
         tokenizer.add_tokens(EXTRA_TOKENS)
+    if family in PACKED:
+        names = {"vision_start": others[0], "vision_end": others[1], "video": others[2]}
+        ids |= {f"{name}_token_id": tokenizer.convert_tokens_to_ids(one) for name, one in names.items()}
     tiny_checkpoint.save(folder, family, text_config=TEXT | {"vocab_size": len(tokenizer)}, **ids)
     tokenizer.save_pretrained(folder)
     if family in NAMED:
@@ -66,9 +76,11 @@ def save(folder: Path, family: str) -> None:
         file.write_text(json.dumps(values))
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.chat_template = template_of(family) if family != "paligemma" else None  # as published
-    if family == "internvl":  # its processor needs torchvision, for videos
+    if family in WITHOUT_VIDEOS:
         tokenizer.save_pretrained(folder)
         images = transformers.GotOcr2ImageProcessorPil(size=SIDE, crop_to_patches=False, max_patches=6)
+        if family in PACKED:
+            images = transformers.Qwen2VLImageProcessorPil(patch_size=4, **PIXELS)
         images.save_pretrained(folder)
     elif family == "gemma3":
         images = transformers.Gemma3ImageProcessorPil(size=SIDE, do_pan_and_scan=False)
@@ -90,17 +102,23 @@ def _saved(processor: Any, folder: Path, family: str) -> None:
     processor.save_pretrained(folder)
 
 
-def internvl_processor(folder: Path) -> Any:
-    """InternVL's own processor, without the part for videos, for which it needs torchvision."""
+def processor_of(folder: Path, family: str) -> Any:
+    """The library's processor, without the part for videos, for which some need torchvision."""
+    if family not in WITHOUT_VIDEOS:
+        return transformers.AutoProcessor.from_pretrained(folder, backend="pil")
     from transformers.models.internvl.processing_internvl import InternVLProcessor
+    from transformers.models.qwen2_5_vl.processing_qwen2_5_vl import Qwen2_5_VLProcessor
+    from transformers.models.qwen2_vl.processing_qwen2_vl import Qwen2VLProcessor
 
-    processor = InternVLProcessor.__new__(InternVLProcessor)
+    kinds = {"internvl": InternVLProcessor, "qwen2_vl": Qwen2VLProcessor, "qwen2_5_vl": Qwen2_5_VLProcessor}
+    processor = kinds[family].__new__(kinds[family])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     processor.image_processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     processor.tokenizer, processor.video_processor, processor.image_seq_length = tokenizer, None, 4
     processor.chat_template = tokenizer.chat_template
-    names = {"start_image_token": "<img>", "end_image_token": "</img>"}
-    names |= {"image_token": "<IMG_CONTEXT>", "video_token": "<video>"}
+    names = {"image_token": TOKENS[family][0], "video_token": TOKENS[family][1][-1]}
+    if family == "internvl":
+        names |= {"start_image_token": "<img>", "end_image_token": "</img>"}
     for name, token in names.items():
         setattr(processor, name, token)
         setattr(processor, f"{name}_id", tokenizer.convert_tokens_to_ids(token))

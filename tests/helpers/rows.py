@@ -506,6 +506,33 @@ NORMED_QUERIES = {
 QWEN3 = {"text_config": {"model_type": "qwen3", "head_dim": 8}}
 EVERY_PATCH = {"mm_tokens_per_image": 16, "tie_word_embeddings": False}
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
+FOUR_SECTIONS = {
+    "vision_config": {
+        "spatial_merge_size": 3,
+        "temporal_patch_size": 1,
+        "mlp_ratio": 2,
+        "hidden_act": "relu",
+    },
+    "text_config": {
+        "num_key_value_heads": 1,
+        "rope_parameters": tiny_checkpoint.AXES | {"mrope_section": [1, 0, 2, 0, 1]},
+    },
+    **TIED,
+}
+YARN_ON_AXES = {
+    "text_config": {
+        "use_sliding_window": True,
+        "sliding_window": 5,
+        "max_window_layers": 1,
+        "rope_parameters": tiny_checkpoint.AXES
+        | {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 30},
+    }
+}
+THREE_A_SIDE = {
+    "vision_config": {"window_size": 24, "fullatt_block_indexes": [2], "hidden_act": "gelu"},
+    **TIED,
+}
+WITHOUT_WINDOWS = {"vision_config": {"fullatt_block_indexes": [0, 1, 2], "in_channels": 1}}
 NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
@@ -762,6 +789,12 @@ OTHERS = [
     Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE, "every patch, untied", EVERY_PATCH),
     Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE),
     Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE, "PaliGemma 2", GEMMA2),
+    Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE),
+    Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE, "tied, sections of four", FOUR_SECTIONS),
+    Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE, "YaRN, a sliding window", YARN_ON_AXES),
+    Row("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", CONVERSE),
+    Row("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", CONVERSE, "tied, wider windows", THREE_A_SIDE),
+    Row("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", CONVERSE, "without windows", WITHOUT_WINDOWS),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
     Row("donut-swin", "DonutSwinModel", SEE),

@@ -38,6 +38,8 @@ OF_INPUT = {
     names.PIXEL_MASK: IMAGE,
     names.PIXEL_ATTENTION_MASK: IMAGE,
     names.SPATIAL_SHAPES: IMAGE,
+    names.IMAGE_GRIDS: IMAGE,
+    names.GRIDS: IMAGE,
     names.INPUT_FEATURES: SOUND,
     names.INPUT_VALUES: SOUND,
     names.INPUT_POINTS: PROMPTS,
@@ -63,7 +65,8 @@ class GraphFacts:
     `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
     layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images stand in
     the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step,
-    and with `mutual_prompts` all tokens of a prompt.
+    and with `mutual_prompts` all tokens of a prompt. Squares of `merged_patches` a side become one vector
+    each, unless that is 0: images are of any size then.
     """
 
     vocab_size: int = 0
@@ -82,6 +85,7 @@ class GraphFacts:
     image_token_id: int | None = None
     mutual_images: bool = False
     mutual_prompts: bool = False
+    merged_patches: int = 0
 
 
 @dataclass(frozen=True)

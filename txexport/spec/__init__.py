@@ -62,6 +62,7 @@ from txexport.spec.naflex import NaflexSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
+from txexport.spec.packed import PackedSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec, WindowedPositionsSpec
 from txexport.spec.pose import PoseSpec
@@ -187,6 +188,7 @@ __all__ = [
     "NormSpec",
     "ObjectMasksSpec",
     "OpenVocabularySpec",
+    "PackedSpec",
     "PatchBiasAttentionSpec",
     "PatchGridSpec",
     "PatchSpec",

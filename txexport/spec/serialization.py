@@ -36,6 +36,7 @@ TYPES: dict[str, type] = {
     "tokens": specs.EmbeddingSpec,
     "patches": specs.PatchSpec,
     "naflex": specs.NaflexSpec,
+    "packed": specs.PackedSpec,
     "resnet": specs.ResNetSpec,
     "resnet_maps": specs.ResNetMapsSpec,
     "convnext": specs.ConvNextSpec,

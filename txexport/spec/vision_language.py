@@ -4,12 +4,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError
+from txexport.spec.attention import AttentionSpec
 from txexport.spec.connector import ConnectorSpec
 from txexport.spec.decoder import check_causal_lm, check_decoder
 from txexport.spec.enums import Architecture, Mutual, PositionKind
 from txexport.spec.head import HeadSpec
+from txexport.spec.packed import PackedSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+
+AXES = 3  # frames, rows and columns
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,8 @@ class VisionLanguageSpec:
     images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. Tokens
     of an image, or of a prompt, may be `mutual`, which attend to each other: all of them are then read in one
     step. Where they are of images there are no graphs for other clients, which do not tell them from others.
+    Images of any size have packed patches, and tokens then have positions on three axes: frames, rows and
+    columns of an image, and the same on each for a text (Wang et al. 2024, 2.1).
     """
 
     vision: SignalStackSpec
@@ -42,11 +48,14 @@ class VisionLanguageSpec:
             )
         check_causal_lm(self, self.head, self.decoder)
         self._check_embedding()
+        if self.vision.packed is not None:
+            self._check_packed(self.vision.packed)
+            return
         patches = self.vision.embedding
-        if not isinstance(patches, PatchSpec) or patches.any_size:
+        if not isinstance(patches, PatchSpec) or patches.any_size or self.axes:
             raise SpecError(
-                f"VisionLanguageSpec: the encoder reads {type(patches).__name__}, expected patches of images "
-                "of one size"
+                f"VisionLanguageSpec: the encoder reads {type(patches).__name__} for a decoder with "
+                f"positions on {self.axes or 1} axes, expected patches of images of one size for one on 1"
             )
         read = patches.length - self.connector.skipped, self.vision.hidden_size, self.decoder.hidden_size
         if read != (patches.patches, self.connector.hidden_size, self.connector.size) or (
@@ -56,6 +65,24 @@ class VisionLanguageSpec:
                 f"VisionLanguageSpec: the connector reads a grid {self.connector.grid} of "
                 f"{self.connector.hidden_size} numbers and gives {self.connector.size}, expected "
                 f"{patches.grid} of {self.vision.hidden_size} and {self.decoder.hidden_size}"
+            )
+
+    def _check_packed(self, patches: PackedSpec) -> None:
+        """Raise SpecError unless the connector joins what is packed, for a decoder of three axes."""
+        connector = self.connector
+        read = connector.hidden_size, connector.size, connector.merged
+        sizes = self.vision.hidden_size, self.decoder.hidden_size, patches.merged
+        if read != sizes or connector.grid is not None or connector.skipped:
+            raise SpecError(
+                f"VisionLanguageSpec: the connector reads {connector.hidden_size} numbers of "
+                f"{connector.merged} by {connector.merged} neighbours on the grid {connector.grid} and gives "
+                f"{connector.size}, expected {sizes[0]} of {sizes[2]} by {sizes[2]} without a grid and "
+                f"{sizes[1]}"
+            )
+        if self.axes != AXES or self.mutual or self.tiled:
+            raise SpecError(
+                f"VisionLanguageSpec: positions on {self.axes or 1} axes with packed patches, expected "
+                f"{AXES}, without tiles or mutual attention"
             )
 
     def _check_embedding(self) -> None:
@@ -72,6 +99,13 @@ class VisionLanguageSpec:
                 f"VisionLanguageSpec: image_token_id is {self.image_token_id}, expected 0 to "
                 f"{self.vocab_size - 1}"
             )
+
+    @property
+    def axes(self) -> int:
+        """The number of axes of a token's position; 0 where it is a single number."""
+        kinds = [block.attention for block in self.decoder.blocks]
+        rotations = [kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)]
+        return max((max(one.axes) + 1 for one in rotations if one is not None and one.axes), default=0)
 
     @property
     def stacks(self) -> dict[str, StackSpec]:

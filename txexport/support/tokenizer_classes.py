@@ -108,7 +108,8 @@ _ROWS = {  # by name, without "Tokenizer"
     "Parakeet": _row(model_types="omniasr_ctc parakeet_ctc"),
     "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
     "Qwen2": _row(
-        "- <|endoftext|> <|endoftext|> - <|endoftext|> - -", "internvl qwen2 qwen2_moe qwen3 qwen3_moe"
+        "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
+        "internvl qwen2 qwen2_5_vl qwen2_moe qwen2_vl qwen3 qwen3_moe",
     ),
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(

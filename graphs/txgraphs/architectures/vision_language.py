@@ -40,13 +40,19 @@ def vision_language_models(
 def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
     """pixel_values (I,channels,height,width) -> image_features (I,N,W).
 
+    Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W).
     For other clients, tiles (B,I,channels,height,width) with their pixels' mask (B,I,height,width).
     """
     mask, pixels = inputs.get(names.PIXEL_ATTENTION_MASK), inputs[names.PIXEL_VALUES]
     if mask is not None:
         pixels = graph.call(of_every_prompt, pixels)
-    x, _ = signal_encoder(spec.vision, graph, {names.PIXEL_VALUES: pixels}, Given(), "vision")  # (I, S, W)
+    signals = {names.PIXEL_VALUES: pixels}
+    if spec.vision.packed is not None:
+        signals[spec.vision.packed.grids] = inputs[spec.vision.packed.grids]
+    x, _ = signal_encoder(spec.vision, graph, signals, Given(), "vision")  # (I, S, W)
     features: ir.Value = connector(spec.connector, graph / "connector", x)
+    if spec.vision.packed is not None:
+        features = graph.op.Squeeze(features, graph.constant("first_axis", [0]))  # (N, W)
     if mask is not None:
         features = graph.call(without_padding, features, mask)
     return {names.IMAGE_FEATURES: features}

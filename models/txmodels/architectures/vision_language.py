@@ -1,7 +1,8 @@
 """A decoder that reads images among its tokens."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
+import torch
 from torch import Tensor, nn
 
 from txexport.contracts import names
@@ -28,10 +29,25 @@ class VisionLanguageModel(nn.Module):
         self.decoder = Decoder(spec.decoder, cache, mutual_id=mutual_id)
         self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
 
-    def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
-        """pixel_values (I,channels,height,width) -> image_features (I,N,W)."""
-        x, _ = self.vision(pixel_values)  # (I, S, W)
-        return {names.IMAGE_FEATURES: self.connector(x)}
+    def images(self, pixel_values: Tensor, **grids: Tensor) -> dict[str, Tensor]:
+        """pixel_values (I,channels,height,width) -> image_features (I,N,W).
+
+        Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W).
+        """
+        x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None))  # (I, S, W)
+        features: Tensor = self.connector(x)
+        return {names.IMAGE_FEATURES: features[0] if grids else features}
+
+    def read_images(
+        self, input_ids: Tensor, image_features: Tensor, source: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """The inputs of `decode` for rows (B,S) from their start, of `images` and what these read."""
+        result = {names.IMAGE_FEATURES: image_features.flatten(0, -2)}
+        packed = self.spec.vision.packed
+        if packed is not None:
+            sides = source[packed.grids][:, 1:] // packed.merged  # (I, 2)
+            result[names.POSITION_IDS] = _grid_positions(self.spec.image_token_id, input_ids, sides)
+        return result
 
     def tokens(self, input_ids: Tensor) -> Tensor:
         """input_ids (B,S) -> their vectors (B,S,W), which have no positions."""
@@ -64,3 +80,25 @@ class VisionLanguageModel(nn.Module):
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
         """An empty cache: zeros (B,K,capacity,H) for each layer."""
         return empty_past(self.spec.decoder, batch, capacity)
+
+
+def _grid_positions(image_token_id: int, input_ids: Tensor, sides: Tensor) -> Tensor:
+    """input_ids (B,S), rows and columns (I,2) of the images among them -> positions (3,B,S).
+
+    They count frames, rows and columns within an image, from the position behind the text before it on; a
+    text behind it goes on from the largest of them, the same on each axis (Wang et al. 2024, 2.1).
+    """
+    images, rows = iter(sides.tolist()), []
+    for row in input_ids.tolist():
+        triples: list[tuple[int, int, int]] = []
+        start = 0
+        while len(triples) < len(row):
+            if row[len(triples)] == image_token_id and (grid := next(images, None)) is not None:
+                down, across = grid
+                triples += [(start, start + y, start + x) for y in range(down) for x in range(across)]
+                start += max(down, across)
+            else:
+                triples.append((start, start, start))
+                start += 1
+        rows.append(triples)
+    return torch.tensor(rows, device=input_ids.device).permute(2, 0, 1)

@@ -42,7 +42,9 @@ class VisionLanguage:
             )
         width, (before, after) = spec.decoder.hidden_size, contract.lengths
         pixels = input_of(spec.vision).ports(spec.vision, (IMAGES,))
-        images = Signature(pixels, (floats(names.IMAGE_FEATURES, IMAGES, spec.connector.vectors, width),))
+        of_each = (names.NUM_FEATURES,) if spec.vision.packed else (IMAGES, spec.connector.vectors)
+        images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, width),))
+        contract = _positioned(spec, contract)
         if spec.tiled and contract.hub:
             images = replace(images, inputs=_by_prompt(pixels[0]))
         past = _cached.own(spec.decoder, cache_names.PAST, None, before)
@@ -123,7 +125,10 @@ class VisionLanguage:
     def readouts(self, spec: VisionLanguageSpec, stack: str) -> tuple[Readout, ...]:
         """The connector of the image encoder, and the head of the decoder."""
         if stack == names.VISION:
-            return (Readout("connector", f"{spec.connector.vectors:,} vectors an image", every=True),)
+            merged = spec.connector.merged
+            packed = f"a vector for {merged} x {merged} patches"
+            note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors an image"
+            return (Readout("connector", note, every=True),)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 
     def vector_output(self, spec: VisionLanguageSpec) -> None:
@@ -154,6 +159,15 @@ class VisionLanguage:
     def text_case(self, spec: VisionLanguageSpec, batch: EncoderCase) -> EncoderCase:
         """The batch."""
         return batch
+
+
+def _positioned(spec: VisionLanguageSpec, contract: Contract) -> Contract:
+    """The contract whose steps take a position on each axis, where a token has several."""
+    if not spec.axes:
+        return contract
+    positions = ints(names.POSITION_IDS, spec.axes, *stacks.TOKENS)
+    others = [port for port in contract.step if port.name != names.POSITION_IDS]
+    return replace(contract, step=(*others, positions))
 
 
 def _by_prompt(pixels: Port) -> tuple[Port, ...]:

@@ -1,7 +1,7 @@
 """Static and dynamic key/value caches with one interface. Shape letters are those of txmodels.
 
 A batch is padded on the right. `counts` says how many of a row's new tokens are real; the next write of a
-row overwrites its padding.
+row overwrites its padding. `media` are those of each row's prompt, which may be set before its first step.
 """
 
 import math
@@ -21,7 +21,7 @@ from txexport.contracts.names import (
 )
 from txexport.errors import counted
 from txexport.runtime import memory
-from txexport.runtime.generation.media import Arrays, prompt_inputs
+from txexport.runtime.generation.media import Media, on_axes, positions_of, step_inputs
 from txexport.runtime.session import Session, Value
 
 
@@ -67,6 +67,7 @@ class StaticCache:
         self.session, self.capacity = session, capacity
         self.cross, self.copies = dict(cross), 1  # adjacent rows that share a row of `cross`
         self.lengths = np.zeros(batch, np.int64)
+        self.media: list[Media] = [()] * batch
         self.arrays = self._zeros(batch, capacity)
         self._bind()
 
@@ -91,12 +92,12 @@ class StaticCache:
         presents = {to_present(name): buffer for name, buffer in self.buffers.items()}
         self.bound = self.session.bind({**self.cross, **self.buffers}, presents, [LOGITS], "cpu")
 
-    def step(self, input_ids: np.ndarray, counts: np.ndarray, media: Arrays | None = None) -> np.ndarray:
+    def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token.
 
-        `media` are the inputs of media among the new tokens, of `prompt_inputs`; by default there are none.
+        The first step of a row reads its prompt.
         """
-        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None], media)[:, 0]
+        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None], prompts=True)[:, 0]
 
     def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
@@ -104,12 +105,14 @@ class StaticCache:
         return self._run(input_ids, counts, every)
 
     def _run(
-        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, media: Arrays | None = None
+        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, prompts: bool = False
     ) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
         feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
+        if on_axes(self.session):
+            feeds[POSITION_IDS] = positions_of(True, self.media, self.lengths, input_ids.shape[1])
         tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
-        logits = self.bound(tensors | (media or prompt_inputs(self.session, len(counts))))
+        logits = self.bound(tensors | step_inputs(self.session, self.media, self.lengths, counts, prompts))
         self.lengths = self.lengths + counts
         return logits[LOGITS].numpy()  # (B, L, V)
 
@@ -150,7 +153,7 @@ class StaticCache:
         if self.session.memory != "cpu":  # those were copies
             self.arrays = held
             self._bind()
-        self.lengths = self.lengths[rows]
+        self.lengths, self.media = self.lengths[rows], _taken(self.media, rows)
 
     def select(self, rows: np.ndarray, copies: int = 1) -> None:
         """Keep only `rows` of the cache, in that order; a row may be repeated.
@@ -163,7 +166,7 @@ class StaticCache:
         for name, array in held.items():
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
         self._select_sources(rows, copies if shares_sources(self.session) else 1)
-        self.lengths = self.lengths[rows]
+        self.lengths, self.media = self.lengths[rows], _taken(self.media, rows)
         self._bind()
 
     def _select_sources(self, rows: np.ndarray, copies: int) -> None:
@@ -196,6 +199,11 @@ class StaticCache:
         return {name: buffer.numpy() for name, buffer in self.buffers.items()}
 
 
+def _taken(media: Sequence[Media], rows: np.ndarray) -> list[Media]:
+    """The media of rows, in that order."""
+    return [media[row] for row in rows.tolist()]
+
+
 def shares_sources(session: Session) -> bool:
     """Return whether all keys and values of cross-attention have a batch of their own, that of sources."""
     cross = [port for name, port in session.inputs.items() if is_past(name) and is_cross(name)]
@@ -213,6 +221,7 @@ class DynamicCache:
     def __init__(self, session: Session, cross: Mapping[str, Value], batch: int):
         self.session, self.cross = session, dict(cross)
         self.lengths = np.zeros(batch, np.int64)
+        self.media: list[Media] = [()] * batch
         self.mask = np.zeros((batch, 0), np.int64)
         self.past = {}
         for name in own_past(session.inputs):
@@ -222,10 +231,10 @@ class DynamicCache:
     def reserve(self, capacity: int) -> None:
         """Do nothing: each step returns a longer cache."""
 
-    def step(self, input_ids: np.ndarray, counts: np.ndarray, media: Arrays | None = None) -> np.ndarray:
+    def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """See StaticCache."""
         picks = np.maximum(counts - 1, 0)[:, None]
-        logits = self._run(input_ids, counts, picks, media)
+        logits = self._run(input_ids, counts, picks, prompts=True)
         if LOGITS_INDICES not in self.session.inputs:
             logits = np.take_along_axis(logits, picks[:, :, None], axis=1)
         return logits[:, 0]
@@ -235,16 +244,18 @@ class DynamicCache:
         return self._run(input_ids, counts, np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape))
 
     def _run(
-        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, media: Arrays | None = None
+        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, prompts: bool = False
     ) -> np.ndarray:
         """Logits (B,S,V) of every token, or (B,L,V) of `picks` (B,L) where the graph takes them."""
         steps = np.arange(input_ids.shape[1])
         real = (steps < counts[:, None]).astype(np.int64)  # (B, S)
         self.mask = np.concatenate([self.mask, real], axis=1)  # (B, P+S)
-        feeds = {INPUT_IDS: input_ids, **(media or prompt_inputs(self.session, len(counts)))}
+        feeds = {INPUT_IDS: input_ids}
+        feeds |= step_inputs(self.session, self.media, self.lengths, counts, prompts)
         if ATTENTION_MASK in self.session.inputs:
             feeds[ATTENTION_MASK] = self.mask
-            feeds[POSITION_IDS] = (self.lengths[:, None] + steps) * real
+            position_ids = positions_of(on_axes(self.session), self.media, self.lengths, len(steps))
+            feeds[POSITION_IDS] = position_ids * real
         if LOGITS_INDICES in self.session.inputs:
             feeds[LOGITS_INDICES] = picks
         values = {name: self.session.value(np.ascontiguousarray(array)) for name, array in feeds.items()}
@@ -296,10 +307,10 @@ class DynamicCache:
         if np.array_equal(rows, np.arange(len(rows))):
             return
         self.past = rows_of(self.session, self.past, rows)
-        self.mask, self.lengths = self.mask[rows], self.lengths[rows]
+        self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], _taken(self.media, rows)
 
     def select(self, rows: np.ndarray, copies: int = 1) -> None:
         """See StaticCache; every row has keys and values of its own."""
         check_room(self.session, len(rows), self.mask.shape[1])
         self.past, self.cross = (rows_of(self.session, part, rows) for part in (self.past, self.cross))
-        self.mask, self.lengths = self.mask[rows], self.lengths[rows]
+        self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], _taken(self.media, rows)

@@ -4,7 +4,6 @@ import numpy as np
 
 from txexport.contracts.names import LOGITS
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
-from txexport.runtime.generation.media import features_between, prompt_inputs
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.runtime.session import finite
@@ -30,14 +29,12 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
     counts = np.array([len(prompt) for prompt in prompts]) - lengths
     logits = np.zeros((len(ids), request.vocab_size), np.float32)
-    media = [request.media_of(row) for row in range(len(prompts))]
     size = chunk_of(request, CHUNK, ids.shape[1])
     for start in range(0, ids.shape[1], size):
         chunk = ids[:, start : start + size]
         here = np.clip(counts - start, 0, size)
         cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
-        new = features_between(media, lengths + start, here)
-        last = cache.step(chunk, here, prompt_inputs(request.bundle.decoder, len(here), new, counts))
+        last = cache.step(chunk, here)
         logits = np.where((here > 0)[:, None], last, logits)
     cache.reserve(capacity)
     if not request.config.remove_invalid_values:
@@ -72,9 +69,12 @@ def _fill(request: GenerationRequest, cache: StaticCache | DynamicCache) -> np.n
 
 
 def cache_of(request: GenerationRequest, batch: int, capacity: int) -> StaticCache | DynamicCache:
+    """An empty cache for as many rows as the request has, with the media of each."""
     kind = request.bundle.manifest.cache
     assert kind is not None
-    return open_cache(request.bundle.decoder, kind, request.cross, batch, capacity)
+    cache = open_cache(request.bundle.decoder, kind, request.cross, batch, capacity)
+    cache.media = [request.media_of(row) for row in range(batch)]
+    return cache
 
 
 def padding(request: GenerationRequest) -> int:

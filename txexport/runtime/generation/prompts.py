@@ -15,10 +15,10 @@ from txexport.runtime.generation.pictures import prompts_of, read_media
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
-from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.images import several
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.message_images import without_images
+from txexport.runtime.preprocessing.picture_prompts import Pieces
 from txexport.runtime.preprocessing.text import as_texts, tokenizing
 
 Prompts: TypeAlias = str | Path | np.ndarray | Sequence
@@ -28,7 +28,7 @@ def inputs_of(
     bundle: LoadedBundle,
     prompts: Prompts,
     language: str | None = None,
-    images: Sequence[Sequence[Tiles]] = (),
+    images: Sequence[Sequence[Pieces]] = (),
 ) -> tuple[list, bool]:
     """Model inputs for prompts, and whether there is a single prompt.
 

@@ -16,9 +16,10 @@ from txexport.contracts.names import (
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
+    POSITION_IDS,
 )
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, per_token
-from txexport.runtime.generation.media import prompt_inputs
+from txexport.runtime.generation.media import Media, on_axes, positions_of, step_inputs
 from txexport.runtime.session import Session
 
 CAPACITY = 64  # tokens of the smallest buffer
@@ -39,6 +40,7 @@ class StaticRows:
     def __init__(self, session: Session):
         self.session = session
         self.lengths = np.zeros(0, np.int64)
+        self.media: list[Media] = []
         self.slots = self.capacity = 0
         self.buffers: dict[str, np.ndarray] = {}
         self.values: dict[str, Any] = {}  # the rows' slots, in the session's memory
@@ -58,7 +60,7 @@ class StaticRows:
         for name, array in cache.held().items():
             self.buffers[name][before : len(lengths), :, :filled] = array[:, :, :filled]
         self.cross = joined(self.cross, {name: value.numpy() for name, value in cache.cross.items()})
-        self.lengths = lengths
+        self.lengths, self.media = lengths, [*self.media, *cache.media]
         self._bind()
 
     def keep(self, on: np.ndarray) -> np.ndarray:
@@ -72,6 +74,7 @@ class StaticRows:
                 for array in self.buffers.values():
                     array[to, :, :filled] = array[row, :, :filled]
         self.lengths, self.cross = self.lengths[order], _kept(self.cross, order)
+        self.media = [self.media[row] for row in order.tolist()]
         self._fit(count, int(self.lengths.max(initial=0)) + 1)
         self._bind()
         return order
@@ -86,8 +89,10 @@ class StaticRows:
             INPUT_IDS: np.ascontiguousarray(tokens[:, None]),
             CACHE_LENGTHS: self.lengths,
             LOGITS_INDICES: np.zeros((len(tokens), 1), np.int64),
-        }
-        logits = self.bound(feeds | prompt_inputs(self.session, len(tokens)))[LOGITS].numpy()  # (B, 1, V)
+        } | step_inputs(self.session, self.media, self.lengths, np.ones_like(self.lengths))
+        if on_axes(self.session):
+            feeds[POSITION_IDS] = positions_of(True, self.media, self.lengths, 1)
+        logits = self.bound(feeds)[LOGITS].numpy()  # (B, 1, V)
         self.lengths = self.lengths + 1
         return logits[:, 0]
 
@@ -175,7 +180,7 @@ class DynamicRows:
         check_room(self.session, len(rows), longest)
         values = {name: self.session.value(array) for name, array in cross.items()}
         packed = DynamicCache(self.session, values, len(rows))
-        packed.lengths = lengths
+        packed.lengths, packed.media = lengths, [cache.media[row] for cache, row in rows]
         packed.mask = (np.arange(longest) < lengths[:, None]).astype(np.int64)
         held = {id(cache): {name: value.numpy() for name, value in cache.past.items()} for cache, _ in rows}
         for name in packed.past:

@@ -20,6 +20,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     BOXED,
     DEFAULTS,
     OWN_PADDING,
+    PACKED,
     PADDED,
     PLAIN,
     RESIZED_AS_VALUES,
@@ -30,6 +31,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     processor,
 )
 from txexport.runtime.preprocessing.image_frames import Framed, framed
+from txexport.runtime.preprocessing.image_packing import Packing, Patches, packed, patches_of
 from txexport.runtime.preprocessing.image_resizing import RESIZED
 from txexport.runtime.preprocessing.image_scaling import resized
 from txexport.runtime.preprocessing.image_sizes import (
@@ -111,7 +113,7 @@ class Images:
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
         self.size: Size | None = None
-        if options["do_resize"] or kind in TILED or "do_thumbnail" in DEFAULTS[kind]:
+        if options["do_resize"] or kind in TILED | PACKED or "do_thumbnail" in DEFAULTS[kind]:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
@@ -174,9 +176,11 @@ class Images:
     def inputs(self, images: "Source | Sequence[Source]") -> dict[str, np.ndarray]:
         """The inputs of a graph by name: those of `pixels`, or patches with their mask and their shapes.
 
-        Or the tiles of the images of a prompt, with their mask.
+        Or the tiles of the images of a prompt, with their mask; or the packed patches of images, and grids.
         """
-        cut = isinstance(self.size, Patched | Tiled) or (isinstance(self.size, Canvas) and self.size.splits)
+        cut = isinstance(self.size, Patched | Packing | Tiled) or (
+            isinstance(self.size, Canvas) and self.size.splits
+        )
         if not cut:
             return {PIXEL_VALUES: self.pixels(images)}
         sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
@@ -184,6 +188,8 @@ class Images:
             return {PIXEL_VALUES: np.concatenate([self.tiles(one).values for one in sources])}
         if isinstance(self.size, Tiled):
             return of_prompt([self.tiles(one) for one in sources])
+        if isinstance(self.size, Packing):
+            return packed([self.patches(one) for one in sources])
         assert isinstance(self.size, Patched)
         return in_patches([self._row(opened(one, self.on_white)) for one in sources], self.size)
 
@@ -198,6 +204,15 @@ class Images:
             return Tiles(self._row(image)[None])
         values = self.levels[np.stack(squares), np.arange(3)]  # (n, H, W, 3)
         return Tiles(values.transpose(0, 3, 1, 2), rows, columns)
+
+    def patches(self, source: Any) -> Patches:
+        """The packed patches of an image of any size. Raises InputError as `pixels`."""
+        assert isinstance(self.size, Packing)
+        return patches_of(self._row(opened(source, self.on_white)), self.size)
+
+    def in_prompt(self, source: Any) -> Tiles | Patches:
+        """An image in a prompt: its patches, or its tiles."""
+        return self.patches(source) if isinstance(self.size, Packing) else self.tiles(source)
 
     def prepared(self, source: "Source") -> Prepared:
         """One image, and its height and width before resizing. Raises InputError as `pixels`."""

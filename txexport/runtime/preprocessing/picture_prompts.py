@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, counted
@@ -11,18 +11,24 @@ from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_messages import messages_of, text_of
 from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.image_packing import Patches
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
 from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_paligemma, of_tiles
 from txexport.runtime.preprocessing.special_tokens import special_tokens
 
+Pieces: TypeAlias = Tiles | Patches  # an image as a processor reads it in a prompt
+
 
 @dataclass(frozen=True)
 class PicturePrompts:
-    """The files of a bundle whose prompts have images, the id of their token, and the vectors of a tile."""
+    """The files of a bundle whose prompts have images, the id of their token, and the vectors of a tile.
+
+    The latter are None where images of any size are read, which have as many as their size says.
+    """
 
     files: BundleFiles
     token_id: int
-    vectors: int
+    vectors: int | None
 
     @property
     def token(self) -> str:
@@ -49,11 +55,11 @@ class PicturePrompts:
         """The text of an image in prompts before they are expanded."""
         return BEGIN if self._begins else self.token
 
-    def tiles(self, images: Sequence[Any]) -> list[Tiles]:
+    def tiles(self, images: Sequence[Any]) -> list[Pieces]:
         """The images of a prompt as the processor reads them. Raises InputError for an invalid one."""
-        return [self.files.images.tiles(image) for image in images]
+        return [self.files.images.in_prompt(image) for image in images]
 
-    def expanded(self, text: str, images: Sequence[Tiles]) -> str:
+    def expanded(self, text: str, images: Sequence[Pieces]) -> str:
         """A prompt's text with as many tokens for each image as it has vectors.
 
         Raises InputError unless the text has one token for each image.
@@ -71,8 +77,11 @@ class PicturePrompts:
         texts = [self._text(one) for one in images]
         return first + "".join(f"{one}{part}" for one, part in zip(texts, parts, strict=True))
 
-    def _text(self, tiles: Tiles) -> str:
+    def _text(self, tiles: Pieces) -> str:
         """The text that stands for an image."""
+        if isinstance(tiles, Patches):
+            return self.token * tiles.vectors
+        assert self.vectors is not None
         size, vectors = self.files.images.size, self.token * self.vectors
         if self._begins:
             return of_gemma(vectors)
@@ -80,7 +89,7 @@ class PicturePrompts:
             return of_canvas(vectors, tiles)
         return of_tiles(vectors, tiles) if isinstance(size, Tiled) else vectors
 
-    def chat(self, conversation: Conversation, images: Sequence[Any]) -> tuple[str, list[Tiles], bool]:
+    def chat(self, conversation: Conversation, images: Sequence[Any]) -> tuple[str, list[Pieces], bool]:
         """The text of a conversation, the tiles of `images`, and True if the tokenizer adds a first token.
 
         It does unless the template has written it, as in transformers' processors. `without_images` gives the

@@ -37,11 +37,11 @@ from txexport.runtime.generation.requests import GenerationRequest
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
 from txexport.verification.cases import alignment, layers
-from txexport.verification.cases.decoder_steps import prompt_of, steps_of
+from txexport.verification.cases.decoder_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.pictures import media, pictures_of, run_pictures
 from txexport.verification.cases.ranks import in_ranks
-from txexport.verification.cases.sources import Pairs, RolePairs, run_sources, source_of
+from txexport.verification.cases.sources import Pairs, RolePairs, prompt_of, run_sources, source_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.originals import Arrays, Reference, Source
 
@@ -210,10 +210,10 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         reference.decode(row, source_of(case, i), prompt_of(case, i)) for i, row in enumerate(case.rows)
     ]
     cross = run_sources(runner, case, expected, pairs) if case.sources else {}
-    features = run_pictures(runner, case, expected, pairs) if case.images is not None else None
+    media = run_pictures(runner, case, expected, pairs) if case.images is not None else None
     if aligned := alignment.pairs(runner, case.rows, cross, expected):
         pairs[roles.ALIGNMENT, ALIGNMENT_WEIGHTS] = aligned
-    for steps in steps_of(runner, case, cross, features):
+    for steps in steps_of(runner, case, cross, media):
         taken = np.zeros(len(case.rows), int)
         for counts in case.steps:
             new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]

@@ -12,7 +12,7 @@ from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, INPUT_IDS, PIXEL_VALUES
+from txexport.contracts.names import IMAGE_FEATURES, IMAGE_GRIDS, INPUT_IDS, PIXEL_VALUES
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_templates import templates_of
@@ -32,8 +32,9 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     if isinstance(checkpoint, Resized):
         raise SkipError("export changed the size of images, so that they are not the checkpoint's")
     outputs = manifest.graphs[roles.IMAGE_ENCODER].outputs
-    vectors = next(port.shape[1] for port in outputs if port.name == IMAGE_FEATURES)
-    assert isinstance(vectors, int)
+    shape = next(port.shape for port in outputs if port.name == IMAGE_FEATURES)
+    vectors = shape[1] if len(shape) == 3 else None  # of images of one size
+    assert isinstance(vectors, int | None)
     assert manifest.image_token_id is not None
     ours = PicturePrompts(BundleFiles(folder), manifest.image_token_id, vectors)
     rows = [*_rows()][: 3 if quick else None]
@@ -90,6 +91,10 @@ def _compare(name: str, ids: list[int], tiles: list[Any], expected: Any) -> None
     if not tiles:
         return
     pixels, values = np.asarray(expected[PIXEL_VALUES]), np.concatenate([one.values for one in tiles])
-    pixels = pixels.reshape(-1, *pixels.shape[-3:])
+    pixels = pixels if pixels.ndim == 2 else pixels.reshape(-1, *pixels.shape[-3:])
     if values.shape != pixels.shape or not np.array_equal(values, pixels):
         differs("pixels", name, values.shape, pixels.shape)
+    if IMAGE_GRIDS in expected:
+        grids = [[1, one.rows, one.columns] for one in tiles]
+        if grids != expected[IMAGE_GRIDS].tolist():
+            differs("grids", name, grids, expected[IMAGE_GRIDS].tolist())

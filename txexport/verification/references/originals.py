@@ -1,6 +1,6 @@
 """References in PyTorch: their protocol, and the twin in float32 and float64."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -34,7 +34,7 @@ from txexport.contracts.names import (
     PREFIX_LENGTHS,
 )
 from txexport.families import Resolved
-from txexport.parts.part import SignalCase
+from txexport.parts.part import PixelInputs, SignalCase
 from txexport.spec import Mutual
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.precision import in_float64, perturbed
@@ -65,9 +65,9 @@ class PaddedRow:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """The images (I,channels,height,width) among the tokens of a row."""
+    """The images among the tokens of a row."""
 
-    images: np.ndarray
+    images: Sequence[PixelInputs]
 
     def part(self, name: str, array: np.ndarray) -> np.ndarray:
         """An output without the batch axis of the row; vectors of images have an axis of images."""
@@ -146,6 +146,12 @@ class Float64Twin(Twin):
     name = "float64"
 
 
+def joined(images: Iterable[PixelInputs]) -> Arrays:
+    """The inputs of a graph of images for several; empty for none."""
+    every = [*images]
+    return {name: np.concatenate([one[name] for one in every]) for name in (every[0] if every else ())}
+
+
 def tensors(arrays: Arrays) -> dict[str, Tensor]:
     """Arrays as tensors; floating-point ones in the default dtype."""
     result = {name: torch.from_numpy(array) for name, array in arrays.items()}
@@ -164,7 +170,7 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
         assert mask is not None
         return tensors({SIGNALS[signals.ndim - 2]: signals, ATTENTION_MASK: mask})
     if isinstance(source, Pictures):
-        return tensors({PIXEL_VALUES: source.images}) if len(source.images) else {}
+        return tensors(joined(source.images))
     if isinstance(source, np.ndarray):
         return tensors({SIGNALS[source.ndim - 1]: source[None]})
     ids = torch.tensor([source])
@@ -207,7 +213,7 @@ def one_pass(
         if mask is not None:
             inputs[ENCODER_ATTENTION_MASK] = mask
         if isinstance(model, VisionLanguageModel):
-            inputs[IMAGE_FEATURES] = result[IMAGE_FEATURES].flatten(0, 1)
+            inputs |= model.read_images(decoder_input_ids, result[IMAGE_FEATURES], source)
         else:
             inputs["cross"] = [
                 tuple(result[name] for name in cache_names.present(i, cache_names.ENCODER))

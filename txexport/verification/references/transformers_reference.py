@@ -163,7 +163,7 @@ class Transformers:
             cached = {} if CACHES in self.lacks else self._empty_cache()
             images = by_prompt(source_tensors(source), self.spec)
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images
-            inputs |= kinds(ids, self.spec, prompt)
+            inputs |= kinds(ids, self.spec, images, prompt)
             named = self.arguments if images else self.layer_outputs
             outputs = self.model(**inputs, **cached, **named)
             caches = _cache(transformers_loading.cache_of(outputs)) if cached else {}
