@@ -598,6 +598,19 @@ PALIGEMMA = {
     "image_token_index": 310,
     "projection_dim": 48,
 }
+CANVASES = [[24, 24], [24, 48], [48, 24], [48, 48], [24, 72]]
+LLAVA_NEXT = {
+    "vision_config": TILE | {"model_type": "clip_vision_model", "patch_size": 8, "num_hidden_layers": 3},
+    "text_config": WRITER | {"max_position_embeddings": 200},
+    "image_token_index": 310,
+    "image_grid_pinpoints": CANVASES,
+}
+LLAVA_ONEVISION = LLAVA_NEXT | {
+    "vision_config": TILE | {"model_type": "siglip_vision_model", "patch_size": 8, "vision_use_head": False},
+    "text_config": WRITER | {"model_type": "qwen2", "max_position_embeddings": 200},
+    "video_token_index": 311,
+    "vision_aspect_ratio": "anyres_max_2",
+}
 AXES = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 2, 1]}
 QWEN2_VL = {
     "vision_config": {
@@ -829,6 +842,8 @@ FAMILIES = {
     "smolvlm": ("SmolVLMForConditionalGeneration", IDEFICS3),
     "internvl": ("InternVLForConditionalGeneration", INTERNVL),
     "gemma3": ("Gemma3ForConditionalGeneration", GEMMA3_WITH_IMAGES),
+    "llava_next": ("LlavaNextForConditionalGeneration", LLAVA_NEXT),
+    "llava_onevision": ("LlavaOnevisionForConditionalGeneration", LLAVA_ONEVISION),
     "paligemma": ("PaliGemmaForConditionalGeneration", PALIGEMMA),
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN2_VL),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),

@@ -870,6 +870,20 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("gemma3", "static", "vision_encoder"): (pictures.unnormed_squares,),
     ("gemma3", "static", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
     ("gemma3", "dynamic", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
+    ("llava_next", "static", "vision_encoder"): (
+        pictures.rows_without_ends,
+        pictures.padding_in_the_map,
+        pictures.tiles_column_by_column,
+        pictures.whole_image_last,
+        pictures.last_vector_skipped,
+    ),
+    ("llava_onevision", "static", "vision_encoder"): (
+        pictures.rows_without_ends,
+        pictures.padding_in_the_map,
+        pictures.tiles_column_by_column,
+        pictures.corners_aligned,
+        pictures.map_of_any_size,
+    ),
     ("paligemma", "static", "model"): (
         pictures.causal_prefix,
         pictures.suffix_both_ways,

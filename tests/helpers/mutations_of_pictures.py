@@ -138,3 +138,43 @@ def window_limits_prefix(model):
             place, seen = list(body.node).index(either), either.output[0]
             either.output[0] = f"{seen}.everywhere"
             body.node.insert(place + 1, helper.make_node("And", [either.output[0], near], [seen]))
+
+
+def rows_without_ends(model):
+    """Rows of a mosaic that end in zeros in place of the learned vector."""
+    body = function(model, "mosaic")
+    through(body, body.input[-1], "Mul", 0.0)
+
+
+def padding_in_the_map(model):
+    """The first rows and columns of a canvas, its padding included."""
+    body = function(model, "mosaic")
+    starts = node(body, "Div")
+    become(starts, "Sub", starts.input[0], starts.input[0])
+
+
+def tiles_column_by_column(model):
+    """Tiles from top to bottom, then the next column."""
+    body = function(model, "tiles_as_map")
+    shape = node(body, "Concat")
+    shape.input[0], shape.input[1] = shape.input[1], shape.input[0]
+    set_attribute(node(body, "Transpose"), "perm", [1, 2, 0, 3, 4])
+
+
+def whole_image_last(model):
+    """The vectors of the whole image behind those of its tiles."""
+    last = node(function(model, "mosaic"), "Concat", -1)
+    last.input[0], last.input[1] = last.input[1], last.input[0]
+
+
+def corners_aligned(model):
+    """A reduced map whose first row stays where it is."""
+    body = function(model, "reduced")
+    set_constant(constant(body, 0.5), 0.0)
+
+
+def map_of_any_size(model):
+    """A large map that is cut, not reduced."""
+    body = function(model, "reduced")
+    scale = node(body, "Div")
+    become(scale, "Div", scale.input[0], scale.input[0])

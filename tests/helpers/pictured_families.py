@@ -18,6 +18,8 @@ TOKENS = {
     "internvl": ("<IMG_CONTEXT>", ["<img>", "</img>", "<video>"]),
     "gemma3": ("<image_soft_token>", ["<start_of_image>", "<end_of_image>"]),
     "paligemma": ("<image>", []),
+    "llava_next": ("<image>", []),
+    "llava_onevision": ("<image>", ["<video>"]),
     "qwen2_vl": ("<|image_pad|>", ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]),
 }
 PACKED = ("qwen2_vl", "qwen2_5_vl")  # families of packed patches
@@ -39,9 +41,13 @@ NAMED = {  # attributes of the tokenizer that a processor reads
 # What a prompt has in an image's place, if not the token alone.
 BEGINNING = {"gemma3": "<start_of_image>"}
 BEGINNING |= dict.fromkeys(PACKED, "<|vision_start|><|image_pad|><|vision_end|>")
-WITHOUT_VIDEOS = ("internvl", *PACKED)  # whose processors need torchvision, for videos
+WITHOUT_VIDEOS = ("internvl", "llava_onevision", *PACKED)  # whose processors need torchvision, for videos
 PIXELS = {"min_pixels": 16**2, "max_pixels": 48 * 40}
 SIDE = {"height": 24, "width": 24}
+
+
+INDEXED = ("gemma3", "paligemma", "llava_next", "llava_onevision")
+MOSAICS = {"llava_next": "LlavaNext", "llava_onevision": "LlavaOnevision"}
 
 
 def template_of(family: str) -> str:
@@ -61,7 +67,7 @@ def save(folder: Path, family: str) -> None:
     tokenizer = tiny_tokenizers.byte_level()
     token, others = TOKENS[family]
     tokenizer.add_special_tokens({"additional_special_tokens": [token, *others]})
-    key = "image_token_index" if family in ("gemma3", "paligemma") else "image_token_id"
+    key = "image_token_index" if family in INDEXED else "image_token_id"
     ids = {key: tokenizer.convert_tokens_to_ids(token)}
     if family == "paligemma":
         tokenizer.add_tokens(EXTRA_TOKENS)
@@ -79,12 +85,20 @@ def save(folder: Path, family: str) -> None:
     if family in WITHOUT_VIDEOS:
         tokenizer.save_pretrained(folder)
         images = transformers.GotOcr2ImageProcessorPil(size=SIDE, crop_to_patches=False, max_patches=6)
+        if family in MOSAICS:
+            images = _mosaics(family)
         if family in PACKED:
             images = transformers.Qwen2VLImageProcessorPil(patch_size=4, **PIXELS)
         images.save_pretrained(folder)
     elif family == "gemma3":
         images = transformers.Gemma3ImageProcessorPil(size=SIDE, do_pan_and_scan=False)
         _saved(transformers.Gemma3Processor(images, tokenizer, image_seq_length=4), folder, family)
+    elif family == "llava_next":
+        sizes = {"patch_size": 8, "num_additional_image_tokens": 1}
+        processor = transformers.LlavaNextProcessor(
+            _mosaics(family), tokenizer, vision_feature_select_strategy="default", **sizes
+        )
+        _saved(processor, folder, family)
     elif family == "paligemma":
         images = transformers.SiglipImageProcessorPil(size=SIDE)
         images.image_seq_length = 16
@@ -97,6 +111,13 @@ def save(folder: Path, family: str) -> None:
         _saved(transformers.Idefics3Processor(images, tokenizer, image_seq_len=4), folder, family)
 
 
+def _mosaics(family: str) -> Any:
+    """The image processor of a family whose tiles are a mosaic."""
+    sizes = {"size": {"shortest_edge": 24}, "crop_size": SIDE} if family == "llava_next" else {"size": SIDE}
+    kind = getattr(transformers, f"{MOSAICS[family]}ImageProcessorPil")
+    return kind(image_grid_pinpoints=tiny_checkpoint.CANVASES, **sizes)
+
+
 def _saved(processor: Any, folder: Path, family: str) -> None:
     processor.chat_template = template_of(family)
     processor.save_pretrained(folder)
@@ -107,16 +128,21 @@ def processor_of(folder: Path, family: str) -> Any:
     if family not in WITHOUT_VIDEOS:
         return transformers.AutoProcessor.from_pretrained(folder, backend="pil")
     from transformers.models.internvl.processing_internvl import InternVLProcessor
+    from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
     from transformers.models.qwen2_5_vl.processing_qwen2_5_vl import Qwen2_5_VLProcessor
     from transformers.models.qwen2_vl.processing_qwen2_vl import Qwen2VLProcessor
 
     kinds = {"internvl": InternVLProcessor, "qwen2_vl": Qwen2VLProcessor, "qwen2_5_vl": Qwen2_5_VLProcessor}
+    kinds["llava_onevision"] = LlavaOnevisionProcessor
     processor = kinds[family].__new__(kinds[family])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     processor.image_processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     processor.tokenizer, processor.video_processor, processor.image_seq_length = tokenizer, None, 4
     processor.chat_template = tokenizer.chat_template
     names = {"image_token": TOKENS[family][0], "video_token": TOKENS[family][1][-1]}
+    if family == "llava_onevision":
+        processor.num_image_tokens, processor.vision_feature_select_strategy = 9, "full"
+        processor.vision_aspect_ratio = "anyres_max_2"
     if family == "internvl":
         names |= {"start_image_token": "<img>", "end_image_token": "</img>"}
     for name, token in names.items():

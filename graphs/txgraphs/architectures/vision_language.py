@@ -15,6 +15,7 @@ from txgraphs.decoder_stack import decoder
 from txgraphs.encoder_stack import signal_encoder
 from txgraphs.group_mask import first_step, image_groups
 from txgraphs.heads.causal_lm import causal_lm_head
+from txgraphs.mosaic import mosaic
 from txgraphs.splice import spliced
 from txgraphs.stack import Given, embedded
 
@@ -40,7 +41,8 @@ def vision_language_models(
 def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
     """pixel_values (I,channels,height,width) -> image_features (I,N,W).
 
-    Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W).
+    Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of one in tiles,
+    with tile_grid (1,6).
     For other clients, tiles (B,I,channels,height,width) with their pixels' mask (B,I,height,width).
     """
     mask, pixels = inputs.get(names.PIXEL_ATTENTION_MASK), inputs[names.PIXEL_VALUES]
@@ -53,6 +55,8 @@ def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
     features: ir.Value = connector(spec.connector, graph / "connector", x)
     if spec.vision.packed is not None:
         features = graph.op.Squeeze(features, graph.constant("first_axis", [0]))  # (N, W)
+    if spec.mosaic is not None:
+        features = mosaic(spec.mosaic, graph / "mosaic", features, inputs[names.TILE_GRID])  # (N, W)
     if mask is not None:
         features = graph.call(without_padding, features, mask)
     return {names.IMAGE_FEATURES: features}

@@ -42,7 +42,10 @@ class VisionLanguage:
             )
         width, (before, after) = spec.decoder.hidden_size, contract.lengths
         pixels = input_of(spec.vision).ports(spec.vision, (IMAGES,))
-        of_each = (names.NUM_FEATURES,) if spec.vision.packed else (IMAGES, spec.connector.vectors)
+        any_size = spec.vision.packed or spec.mosaic
+        of_each = (names.NUM_FEATURES,) if any_size else (IMAGES, spec.connector.vectors)
+        if spec.mosaic:
+            pixels = *pixels, ints(names.TILE_GRID, 1, 6)
         images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, width),))
         contract = _positioned(spec, contract)
         if spec.tiled and contract.hub:
@@ -82,6 +85,8 @@ class VisionLanguage:
             mutual_prompts=spec.mutual == Mutual.PREFIX,
         )
         images = input_of(spec.vision).facts(spec.vision.embedding)
+        if spec.mosaic:
+            images = replace(images, tile_side=spec.mosaic.side, most_tiles=spec.mosaic.most or 0)
         earlier = {
             names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
             names.INPUTS_EMBEDS: f"{roles.EMBED_TOKENS}.{names.INPUTS_EMBEDS}",
@@ -112,6 +117,8 @@ class VisionLanguage:
         shapes = under("vision", stacks.parameters(spec.vision)) | under(
             "connector", connector(spec.connector)
         )
+        if spec.mosaic:
+            shapes |= {"mosaic.newline": (spec.connector.size,)}
         return shapes | under("decoder", stacks.parameters(spec.decoder)) | under("head", head)
 
     def shared(self, spec: VisionLanguageSpec) -> Mapping[str, str]:
@@ -127,7 +134,8 @@ class VisionLanguage:
         if stack == names.VISION:
             merged = spec.connector.merged
             packed = f"a vector for {merged} x {merged} patches"
-            note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors an image"
+            each = "a tile" if spec.mosaic else "an image"
+            note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors {each}"
             return (Readout("connector", note, every=True),)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 

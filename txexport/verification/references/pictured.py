@@ -10,6 +10,7 @@ from txexport.contracts.names import (
     GRIDS,
     IMAGE_FEATURES,
     IMAGE_GRIDS,
+    IMAGE_SIZES,
     INPUTS_EMBEDS,
     PIXEL_VALUES,
     POSITION_IDS,
@@ -23,6 +24,12 @@ def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor
     """The images of a prompt as the original reads them: tiles with an axis of prompts, grids by its name."""
     tiled = isinstance(spec, VisionLanguageSpec) and spec.tiled
     renamed = {GRIDS: IMAGE_GRIDS}
+    if isinstance(spec, VisionLanguageSpec) and spec.mosaic is not None and images:
+        read = {PIXEL_VALUES: images[PIXEL_VALUES], IMAGE_SIZES: images[IMAGE_SIZES]}
+        several = (
+            {} if spec.mosaic.most is None else {"batch_num_images": torch.tensor([len(read[IMAGE_SIZES])])}
+        )
+        return read | several
     return {renamed.get(name, name): value[None] if tiled else value for name, value in images.items()}
 
 
@@ -56,7 +63,7 @@ def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **argu
     if images:
         vectors = torch.cat([*model.get_image_features(**images, **arguments).pooler_output])  # (I*N, W)
         pixels = images[PIXEL_VALUES]
-        if pixels.ndim > 2:
+        if pixels.ndim > 2 and IMAGE_SIZES not in images:
             vectors = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1))
         result[IMAGE_FEATURES] = vectors.numpy()
     return result
