@@ -34,7 +34,7 @@ UNREAD = {
     **{
         (name, "feature-extraction"): "the decoder's hidden states, which no task gives"
         for name in (
-            "llava",
+            *("llava", "llava_next", "llava_onevision"),
             "idefics3",
             "smolvlm",
             "internvl",

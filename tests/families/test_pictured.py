@@ -12,7 +12,7 @@ from txexport.exporter import export
 from txexport.families import blip
 from txexport.verification import verify
 
-FAMILIES = ("llava", "idefics3", "internvl", "gemma3", "paligemma")
+FAMILIES = ("llava", "idefics3", "internvl", "gemma3", "paligemma", "llava_next", "llava_onevision")
 
 
 @pytest.fixture
