@@ -624,9 +624,9 @@ QWEN2_VL = {
     "text_config": {name: value for name, value in WRITER.items() if name != "model_type"}
     | {"max_position_embeddings": 120, "rope_parameters": AXES},
     "image_token_id": 310,
-    "video_token_id": 311,
-    "vision_start_token_id": 312,
-    "vision_end_token_id": 313,
+    "video_token_id": 309,
+    "vision_start_token_id": 307,
+    "vision_end_token_id": 308,
     "tie_word_embeddings": False,
 }
 QWEN2_5_VL = QWEN2_VL | {

@@ -16,6 +16,7 @@ from helpers import mutations_of_families as family
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
+from helpers import mutations_of_packing as packing
 from helpers import mutations_of_phrases as phrases
 from helpers import mutations_of_pictures as pictures
 from helpers import mutations_of_points as points
@@ -893,6 +894,31 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("paligemma", "dynamic", "model"): (pictures.causal_prefix, pictures.suffix_both_ways),
     ("paligemma 2", "static", "model"): (pictures.window_limits_prefix,),
     ("paligemma 2", "dynamic", "model"): (pictures.window_limits_prefix,),
+    ("qwen2_vl", "static", "vision_encoder"): (
+        packing.columns_for_rows,
+        packing.patches_line_by_line,
+        packing.patches_of_the_first_image,
+        packing.images_attend_to_each_other,
+        packing.neighbours_apart,
+        pictures.unnormed_squares,
+        pictures.linear_connector,
+    ),
+    ("qwen2_vl", "static", "model"): (
+        packing.flat_images,
+        packing.columns_for_rows_of_vectors,
+        packing.frames_last,
+        packing.positions_of_slots,
+        pictures.features_one_place_later,
+    ),
+    ("qwen2_vl", "dynamic", "model"): (packing.flat_images, packing.columns_for_rows_of_vectors),
+    ("qwen2_5_vl", "static", "vision_encoder"): (
+        packing.windows_ignored,
+        packing.windows_everywhere,
+        packing.larger_windows,
+        packing.windows_of_all_images,
+        packing.columns_for_rows,
+        packing.neighbours_apart,
+    ),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

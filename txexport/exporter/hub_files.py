@@ -14,7 +14,7 @@ from txexport.exporter.bundle_plan import BundlePlan
 from txexport.formats import DTYPES
 from txexport.parts import input_of, signatures
 from txexport.parts.inputs import reads_tokens
-from txexport.spec import ModelSpec, StackSpec, TextStackSpec
+from txexport.spec import ModelSpec, StackSpec, TextStackSpec, VisionLanguageSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
 PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
@@ -43,6 +43,7 @@ JS_DTYPES = {
     "int4": "q4",
 }
 FRAMES = 3000
+OF_ALL = ("architectures", "model_type", "vision_config", "text_config")  # of config.json, not of a decoder
 
 
 def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, bytes]:
@@ -149,12 +150,31 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
     config = {name: value for name, value in config.items() if name != "quantization_config"}
     if config.get("model_type") in MULTI_QUERY and config.get("multi_query") is True:
         del config["multi_query"]
+    if isinstance(plan.spec, VisionLanguageSpec) and plan.spec.axes:
+        config = _in_both_forms(config, plan.model_type, plan.spec.decoder)
     files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
     known = [JS_DTYPES[dtype] for dtype in plan.options.dtypes if dtype in JS_DTYPES]
     settings: dict[str, Any] = {"dtype": next(iter(known), "fp32")}
     if not plan.options.single_file:
         settings["use_external_data_format"] = files
     return config | {"transformers.js_config": settings}
+
+
+def _in_both_forms(config: dict[str, Any], model_type: str, decoder: TextStackSpec) -> dict[str, Any]:
+    """A config.json whose decoder is described in text_config, with its sizes at the root too.
+
+    transformers.js looks for Qwen2-VL's sizes at the root, as older files have them, and for Qwen2.5-VL's in
+    text_config, as newer ones do, whichever form a file has.
+    """
+    kind = decoder.blocks[0].masked
+    sizes = {
+        "hidden_size": decoder.hidden_size,
+        "num_hidden_layers": decoder.num_layers,
+        "num_attention_heads": kind.num_heads,
+        "num_key_value_heads": kind.cache_shapes[0][0],
+    }
+    text = {name: value for name, value in config.items() if name not in OF_ALL}
+    return {**sizes, "text_config": {**text, "model_type": f"{model_type}_text"}, **config}
 
 
 def _genai(

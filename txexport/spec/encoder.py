@@ -13,6 +13,7 @@ from txexport.spec.head import HeadSpec, VectorSpec, check_tied
 from txexport.spec.map_stack import MapStackSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.object_masks import ObjectMasksSpec
+from txexport.spec.packed import PackedSpec
 from txexport.spec.pose import PoseSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
@@ -96,6 +97,8 @@ class EncoderSpec:
             )
         if isinstance(self.encoder.embedding, NaflexSpec):
             raise SpecError("EncoderSpec: embedding is NaflexSpec, which a DualEncoderSpec alone reads")
+        if isinstance(self.encoder.embedding, PackedSpec):
+            raise SpecError("EncoderSpec: embedding is PackedSpec, which a VisionLanguageSpec alone reads")
         if self.head.neck is not None:
             self._check_neck(self.head.neck)
         if self.head.stages:

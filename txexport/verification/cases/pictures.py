@@ -6,10 +6,18 @@ import numpy as np
 
 from txexport.bundle.manifest import GraphFile
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, PIXEL_ATTENTION_MASK, PIXEL_VALUES, TILE_GRID
+from txexport.contracts.names import (
+    GRIDS,
+    IMAGE_FEATURES,
+    IMAGE_GRIDS,
+    PIXEL_ATTENTION_MASK,
+    PIXEL_VALUES,
+    POSITION_IDS,
+    TILE_GRID,
+)
 from txexport.parts.cases import DecoderCase, GreedyCase
 from txexport.parts.part import PixelInputs
-from txexport.runtime.generation.media import Media, Medium
+from txexport.runtime.generation.media import Media, Medium, positions_of
 from txexport.runtime.generation.pictures import grid_of, length_of, media_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import RolePairs
@@ -52,6 +60,22 @@ def media_among(
         media.append(Medium(int(indices[before]), length, b"", part, grid))
         before += length
     return tuple(media)
+
+
+def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
+    """The inputs that a client's model takes for the images of a row; it calls grids by one name.
+
+    A client that computes positions on three axes to generate alone is given them.
+    """
+    assert case.images is not None
+    images, tokens = case.images[row], case.rows[row]
+    inputs = pixels_of(runner.manifest.graphs[roles.IMAGE_ENCODER], [images])
+    if GRIDS in inputs:
+        inputs[IMAGE_GRIDS] = inputs.pop(GRIDS)
+    if IMAGE_GRIDS in inputs:
+        rows = [media_among(runner, tokens, images, np.zeros((len(tokens), 0), np.float32))]
+        inputs[POSITION_IDS] = positions_of(True, rows, np.zeros(1, np.int64), len(tokens))
+    return inputs
 
 
 def pixels_of(encoder: GraphFile, images: Sequence[Sequence[PixelInputs]]) -> Arrays:
