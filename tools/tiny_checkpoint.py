@@ -592,6 +592,25 @@ GEMMA3_WITH_IMAGES = {
     "image_token_index": 310,
     "mm_tokens_per_image": 4,
 }
+PALIGEMMA = {
+    "vision_config": TILE | {"model_type": "siglip_vision_model", "vision_use_head": False},
+    "text_config": LLAMA | {"model_type": "gemma", "head_dim": 10, "max_position_embeddings": 80},
+    "image_token_index": 310,
+    "projection_dim": 48,
+}
+CANVASES = [[24, 24], [24, 48], [48, 24], [48, 48], [24, 72]]
+LLAVA_NEXT = {
+    "vision_config": TILE | {"model_type": "clip_vision_model", "patch_size": 8, "num_hidden_layers": 3},
+    "text_config": WRITER | {"max_position_embeddings": 200},
+    "image_token_index": 310,
+    "image_grid_pinpoints": CANVASES,
+}
+LLAVA_ONEVISION = LLAVA_NEXT | {
+    "vision_config": TILE | {"model_type": "siglip_vision_model", "patch_size": 8, "vision_use_head": False},
+    "text_config": WRITER | {"model_type": "qwen2", "max_position_embeddings": 200},
+    "video_token_index": 311,
+    "vision_aspect_ratio": "anyres_max_2",
+}
 AXES = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 2, 1]}
 QWEN2_VL = {
     "vision_config": {
@@ -823,6 +842,9 @@ FAMILIES = {
     "smolvlm": ("SmolVLMForConditionalGeneration", IDEFICS3),
     "internvl": ("InternVLForConditionalGeneration", INTERNVL),
     "gemma3": ("Gemma3ForConditionalGeneration", GEMMA3_WITH_IMAGES),
+    "llava_next": ("LlavaNextForConditionalGeneration", LLAVA_NEXT),
+    "llava_onevision": ("LlavaOnevisionForConditionalGeneration", LLAVA_ONEVISION),
+    "paligemma": ("PaliGemmaForConditionalGeneration", PALIGEMMA),
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN2_VL),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
@@ -846,7 +868,7 @@ FAMILIES = {
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
 WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
-NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "nemotron")
+NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "paligemma", "nemotron")
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):

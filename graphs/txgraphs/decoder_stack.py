@@ -8,7 +8,7 @@ from txexport.contracts import names
 from txexport.spec import Cache, TextStackSpec
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block
-from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask
+from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
 from txgraphs.mask import cache_mask, causal_mask, filled_slots, filled_then, padding_mask, single_token
 from txgraphs.position import asked_positions, positions
 from txgraphs.stack import (
@@ -42,7 +42,8 @@ def decoder(
 
     `embed` gives the vectors of the new tokens at their positions. With logits_indices (B,L), over a static
     cache, the last layer writes the keys and values of all tokens, and computes the rest for those indices
-    only: x is (B,L,W). New tokens of one of the `groups` (B,S), -1 for none, see each other.
+    only: x is (B,L,W). New tokens of one of the `groups` (B,S), -1 for none, see each other, and so do those
+    of a prefix, where the inputs have its length.
     """
     inputs = _with_ids(graph, inputs)
     input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
@@ -69,7 +70,8 @@ def decoder(
             if block.masked.shares_keys and not room:  # graphs for other clients do not branch
                 single = single or graph.call(single_token, input_ids, name="single")
                 context["single"] = single
-            if block.masked.maskless_static and groups is None:
+            grouped = groups is not None or names.PREFIX_LENGTHS in inputs
+            if block.masked.maskless_static and not grouped:
                 filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
                 context |= {"mask": None, "filled": filled}
         past_k, past_v = past[layer]
@@ -119,15 +121,18 @@ def _over_slots(
     input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS]
     slots = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
     places = inputs.get(names.POSITION_IDS, slots)  # those of the slots, unless they are given
+    bounded = names.PREFIX_LENGTHS not in inputs
+    if not bounded:
+        groups = graph.call(prefix_groups, slots, inputs[names.PREFIX_LENGTHS], name="groups")  # (B, S)
     every, all_read = range(spec.num_layers), weighted or groups is not None
     together = () if groups is None else (groups, groups, cache_lengths)
     if logits_indices is None:
-        return places, _slot_masks(spec, graph, every, slots, past_k, all_read, *together)
+        return places, _slot_masks(spec, graph, every, slots, past_k, all_read, bounded, *together)
     asked = graph.call(asked_positions, logits_indices, cache_lengths, name="positions")  # (B, L)
-    before = _slot_masks(spec, graph, every[:-1], slots, past_k, all_read, *together)
+    before = _slot_masks(spec, graph, every[:-1], slots, past_k, all_read, bounded, *together)
     if groups is not None:
         together = graph.op.GatherElements(groups, logits_indices, axis=1), groups, cache_lengths
-    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True, *together)
+    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True, bounded, *together)
 
 
 def _slot_masks(
@@ -137,16 +142,18 @@ def _slot_masks(
     places: ir.Value,
     past_k: ir.Value,
     all_read: bool,
+    bounded: bool,
     *together: ir.Value,
 ) -> list[Masks]:
     """Of some layers by window the masks (B,1,S,C), of queries at `places` (B,S), that are read.
 
-    With groups, `together` are those of the queries, of the new tokens, and the latter's first slots.
+    With groups, `together` are those of the queries, of the new tokens, and the latter's first slots;
+    windows limit them if they are `bounded`.
     """
     op, masks = graph.op, Masks()
     kinds = [spec.layers[layer].masked for layer in layers]
     for window in dict.fromkeys(kind.window for kind in kinds if all_read or not kind.maskless_static):
-        kind = grouped_cache_mask(window) if together else cache_mask(window)
+        kind = grouped_cache_mask(window, bounded) if together else cache_mask(window)
         masks[window] = graph.call(kind, places, past_k, *together, name="mask")  # (B, 1, S, C)
     if spec.relative is None or not layers:
         return [masks] * len(layers)
@@ -171,12 +178,17 @@ def _over_past(
         start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
         position_ids = graph.call(positions, input_ids, start, name="positions")
     order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
+    prefix_lengths = inputs.get(names.PREFIX_LENGTHS)
+    if prefix_lengths is not None:
+        new = op.Slice(order, length, op.Shape(order, start=1, end=2), [1])  # (B, S)
+        groups = graph.call(prefix_groups, new, prefix_lengths, name="groups")  # (B, S)
     masks: Masks = {}
     for window in dict.fromkeys(kind.window for kind in masked_attentions(spec)):
         if groups is None:
             seen = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")
         else:
-            seen = graph.call(grouped_causal_mask(window), attention_mask, order, groups, name="mask")
+            kind = grouped_causal_mask(window, prefix_lengths is None)
+            seen = graph.call(kind, attention_mask, order, groups, name="mask")
         masks[window] = seen  # (B, 1, S, T)
     layers = range(spec.num_layers)
     return position_ids, biased_masks(spec, graph, "decoder", masks, position_ids, order, layers)

@@ -6,7 +6,7 @@ from torch import Tensor
 from txexport.contracts import names
 from txexport.spec import Cache, TextStackSpec
 from txmodels.block import DecoderBlock
-from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups
+from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups, prefix_groups
 from txmodels.mask import cache_mask, causal_mask, filled_then, padding_mask, single_token
 from txmodels.position import asked_positions, positions
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
@@ -28,7 +28,6 @@ class Decoder(Stack):
         input_ids: Tensor,
         past: KeyValues,
         *,
-        cache_lengths: Tensor | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         encoder_attention_mask: Tensor | None = None,
@@ -36,6 +35,7 @@ class Decoder(Stack):
         given: Given | None = None,
         logits_indices: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        **lengths: Tensor | None,
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
@@ -46,18 +46,22 @@ class Decoder(Stack):
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
         what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
-        Adjacent new tokens of the id `mutual_id` attend to each other.
+        Adjacent new tokens of the id `mutual_id` attend to each other, and so do the first prefix_lengths (B)
+        tokens of a row, which are read in one step.
         """
         given, groups = given or Given(), None
+        cache_lengths, prefix_lengths = map(lengths.get, (names.CACHE_LENGTHS, names.PREFIX_LENGTHS))
         if self.mutual_id is not None:
             groups = image_groups(self.mutual_id, input_ids)  # (B, S)
         if self.static:
             assert cache_lengths is not None
             places, masks = self._over_slots(
-                input_ids, past[0][0], cache_lengths, logits_indices, position_ids, groups
+                input_ids, past[0][0], cache_lengths, logits_indices, position_ids, groups, prefix_lengths
             )
         else:
-            places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids, groups)
+            places, masks = self._over_past(
+                input_ids, past[0][0], attention_mask, position_ids, groups, prefix_lengths
+            )
         cross_mask = None
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
@@ -66,7 +70,8 @@ class Decoder(Stack):
         if x is None:
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         present, single, filled = [], single_token(input_ids), None
-        if cache_lengths is not None and not self.weighted and groups is None:
+        grouped = groups is not None or prefix_lengths is not None
+        if cache_lengths is not None and not self.weighted and not grouped:
             filled = filled_then(input_ids, cache_lengths)
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             context = layer_context(block, {}, masks[i], rotations, {})
@@ -96,6 +101,7 @@ class Decoder(Stack):
         logits_indices: Tensor | None,
         position_ids: Tensor | None,
         groups: Tensor | None,
+        prefix_lengths: Tensor | None,
     ) -> tuple[Tensor, list[Masks]]:
         """Positions of new tokens (B,S), and of each layer by window the mask over its slots (B,1,S,C).
 
@@ -103,25 +109,29 @@ class Decoder(Stack):
         """
         slots = positions(input_ids, cache_lengths)  # (B, S)
         places = slots if position_ids is None else position_ids
+        bounded = prefix_lengths is None
+        if prefix_lengths is not None:
+            groups = prefix_groups(slots, prefix_lengths)  # (B, S)
         together = () if groups is None else (groups, groups, cache_lengths)
-        masks = self._slot_masks(slots, past_k, *together)
+        masks = self._slot_masks(slots, past_k, bounded, *together)
         if logits_indices is not None:
             scored = asked_positions(logits_indices, cache_lengths)
             if groups is not None:
                 together = groups.gather(1, logits_indices), groups, cache_lengths
-            masks[-1] = self._slot_masks(scored, past_k, *together)[-1]
+            masks[-1] = self._slot_masks(scored, past_k, bounded, *together)[-1]
         return places, masks
 
-    def _slot_masks(self, places: Tensor, past_k: Tensor, *together: Tensor) -> list[Masks]:
+    def _slot_masks(self, places: Tensor, past_k: Tensor, bounded: bool, *together: Tensor) -> list[Masks]:
         """Of each layer by window the mask (B,1,S,C) of queries at `places` (B,S).
 
-        With groups, `together` are those of the queries, of the new tokens, and the latter's first slots.
+        With groups, `together` are those of the queries, of the new tokens, and the latter's first slots;
+        windows limit them if they are `bounded`.
         """
         slots = torch.arange(past_k.shape[2], device=places.device)[None]  # (1, C)
         masks: Masks = {}
         for window in {attention.window for attention in self.masked_attentions()}:
             if together:
-                masks[window] = grouped_cache_mask(window, places, past_k, *together)
+                masks[window] = grouped_cache_mask(window, bounded, places, past_k, *together)
             else:
                 masks[window] = cache_mask(window, places, past_k)
         return self.biased_masks(masks, places, slots)
@@ -133,6 +143,7 @@ class Decoder(Stack):
         attention_mask: Tensor | None,
         position_ids: Tensor | None,
         groups: Tensor | None,
+        prefix_lengths: Tensor | None,
     ) -> tuple[Tensor, list[Masks]]:
         """Positions of new tokens (B,S), and of each layer by window the mask over all of them (B,1,S,T)."""
         length = past_k.shape[2]  # P
@@ -141,12 +152,16 @@ class Decoder(Stack):
         if position_ids is None:
             position_ids = positions(input_ids, input_ids.new_full((input_ids.shape[0],), length))
         order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
+        if prefix_lengths is not None:
+            groups = prefix_groups(order[:, length:], prefix_lengths)  # (B, S)
         masks: Masks = {}
         for window in {attention.window for attention in self.masked_attentions()}:
             if groups is None:
                 masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
             else:
-                masks[window] = grouped_causal_mask(window, attention_mask, order, groups)
+                masks[window] = grouped_causal_mask(
+                    window, prefix_lengths is None, attention_mask, order, groups
+                )
         return position_ids, self.biased_masks(masks, position_ids, order)
 
 

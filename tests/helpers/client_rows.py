@@ -267,7 +267,8 @@ def generate_inputs(row: Row) -> dict[str, np.ndarray]:
 def pictured_prompt(row: Row) -> dict[str, np.ndarray]:
     """A prompt with two images, for the sizes of the family's usual row."""
     usual = tiny_checkpoint.FAMILIES[row.model_type][1]
-    vision, token = usual["vision_config"], usual["image_token_id"]
+    token = usual.get("image_token_id", usual.get("image_token_index"))
+    vision = usual["vision_config"]
     if "image_size" not in vision:
         return _packed_prompt(usual)
     side = vision["image_size"] // vision["patch_size"] // usual.get("scale_factor", 1)
@@ -309,6 +310,8 @@ def sequences(
 ) -> np.ndarray:
     """(B,S) ids by transformers' generate."""
     tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+    if row.model_type == "paligemma":  # whose processor says which tokens are a prompt's; clients do not
+        tensors["token_type_ids"] = torch.zeros_like(tensors["input_ids"])
     if "image_grid_thw" in inputs:
         token = tiny_checkpoint.FAMILIES[row.model_type][1]["image_token_id"]
         tensors["mm_token_type_ids"] = (tensors["input_ids"] == token).int()

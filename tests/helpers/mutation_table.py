@@ -32,6 +32,7 @@ from helpers import mutations_of_speech as speech
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import (
+    CONVERSE,
     DEPTH,
     DETECT,
     FEATURES,
@@ -67,6 +68,7 @@ OVER_DINOV2 = {
     **{"add_projection": True, "use_bias_in_fusion_residual": False, "fusion_hidden_size": 256},
     "neck_hidden_sizes": [6, 7, 8, 9],
 }
+GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
     "deformable_detr, proposed": Row(
@@ -121,6 +123,7 @@ OTHERS: dict[str, Row] = {
         "rotary",
         {"position_embeddings_type": "rotary"},
     ),
+    "paligemma 2": Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE, "PaliGemma 2", GEMMA2),
     "whisper, labels": Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
 }
 
@@ -868,6 +871,29 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("gemma3", "static", "vision_encoder"): (pictures.unnormed_squares,),
     ("gemma3", "static", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
     ("gemma3", "dynamic", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
+    ("llava_next", "static", "vision_encoder"): (
+        pictures.rows_without_ends,
+        pictures.padding_in_the_map,
+        pictures.tiles_column_by_column,
+        pictures.whole_image_last,
+        pictures.last_vector_skipped,
+    ),
+    ("llava_onevision", "static", "vision_encoder"): (
+        pictures.rows_without_ends,
+        pictures.padding_in_the_map,
+        pictures.tiles_column_by_column,
+        pictures.corners_aligned,
+        pictures.map_of_any_size,
+    ),
+    ("paligemma", "static", "model"): (
+        pictures.causal_prefix,
+        pictures.suffix_both_ways,
+        pictures.last_of_prefix_causal,
+        pictures.features_of_another_scale,
+    ),
+    ("paligemma", "dynamic", "model"): (pictures.causal_prefix, pictures.suffix_both_ways),
+    ("paligemma 2", "static", "model"): (pictures.window_limits_prefix,),
+    ("paligemma 2", "dynamic", "model"): (pictures.window_limits_prefix,),
     ("qwen2_vl", "static", "vision_encoder"): (
         packing.columns_for_rows,
         packing.patches_line_by_line,

@@ -505,6 +505,15 @@ NORMED_QUERIES = {
 }
 QWEN3 = {"text_config": {"model_type": "qwen3", "head_dim": 8}}
 EVERY_PATCH = {"mm_tokens_per_image": 16, "tie_word_embeddings": False}
+SIGLIP_TILES = {
+    "vision_config": {"model_type": "siglip_vision_model", "patch_size": 6},
+    "text_config": {"model_type": "mistral", "max_position_embeddings": 300, "sliding_window": 60},
+    "vision_feature_layer": -1,
+    "vision_feature_select_strategy": "full",
+    "image_grid_pinpoints": [[48, 48], [24, 72]],
+}
+ONE_TILE = {"vision_aspect_ratio": "anyres_max_1", "vision_feature_layer": -2, **TIED}
+GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 FOUR_SECTIONS = {
     "vision_config": {
         "spatial_merge_size": 3,
@@ -786,6 +795,18 @@ OTHERS = [
     Row("internvl", "InternVLForConditionalGeneration", CONVERSE, "normed queries, Qwen 3", NORMED_QUERIES),
     Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE),
     Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE, "every patch, untied", EVERY_PATCH),
+    Row("llava_next", "LlavaNextForConditionalGeneration", CONVERSE),
+    Row("llava_next", "LlavaNextForConditionalGeneration", CONVERSE, "SigLIP, Mistral", SIGLIP_TILES),
+    Row("llava_onevision", "LlavaOnevisionForConditionalGeneration", CONVERSE),
+    Row(
+        "llava_onevision",
+        "LlavaOnevisionForConditionalGeneration",
+        CONVERSE,
+        "tied, one tile at most",
+        ONE_TILE,
+    ),
+    Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE),
+    Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE, "PaliGemma 2", GEMMA2),
     Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE),
     Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE, "tied, sections of four", FOUR_SECTIONS),
     Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE, "YaRN, a sliding window", YARN_ON_AXES),

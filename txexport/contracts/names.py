@@ -13,6 +13,7 @@ INPUTS_EMBEDS = "inputs_embeds"  # (B,S,W): vectors in place of token ids
 
 # Inputs that only a decoder has
 CACHE_LENGTHS = "cache_lengths"  # (B): filled slots of a static cache
+PREFIX_LENGTHS = "prefix_lengths"  # (B): the first tokens of a row, which attend to each other
 LOGITS_INDICES = "logits_indices"  # (B,L): the new tokens whose logits are computed
 ENCODER_HIDDEN_STATES = "encoder_hidden_states"  # (B,E,W)
 ENCODER_ATTENTION_MASK = "encoder_attention_mask"  # (B,E)
@@ -24,6 +25,8 @@ PIXEL_ATTENTION_MASK = "pixel_attention_mask"  # (B,P): 1 for a patch, 0 for pad
 SPATIAL_SHAPES = "spatial_shapes"  # (B,2): rows and columns of an image's patches
 IMAGE_GRIDS = "image_grid_thw"  # (I,3): frames, rows and columns of the patches of each image
 GRIDS = "grid_thw"  # the same, as Qwen2-VL's graph calls it
+TILE_GRID = "tile_grid"  # (1,6): rows and columns of tiles, of their vectors without padding, and reduced
+IMAGE_SIZES = "image_sizes"  # (I,2): height and width of images in pixels, which originals read
 PIXEL_MASK = "pixel_mask"  # (B,height,width) of any size: 1 for a pixel of the image, 0 for padding
 INPUT_FEATURES = "input_features"  # (B,bands,frames), (B,frames,bands) with a mask, or (B,1,frames,bands)
 INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)

@@ -32,6 +32,7 @@ OF_INPUT = {
     names.POSITION_IDS: POSITIONS,
     names.LOGITS_INDICES: SCORED,
     names.CACHE_LENGTHS: CACHE,
+    names.PREFIX_LENGTHS: CACHE,
     names.USE_CACHE_BRANCH: CACHE,
     names.PIXEL_VALUES: IMAGE,
     names.PIXEL_MASK: IMAGE,
@@ -39,6 +40,7 @@ OF_INPUT = {
     names.SPATIAL_SHAPES: IMAGE,
     names.IMAGE_GRIDS: IMAGE,
     names.GRIDS: IMAGE,
+    names.TILE_GRID: IMAGE,
     names.INPUT_FEATURES: SOUND,
     names.INPUT_VALUES: SOUND,
     names.INPUT_POINTS: PROMPTS,
@@ -63,8 +65,11 @@ class GraphFacts:
     its own. Heights and widths of images are multiples of `image_stride`, unless that is 0. A sound has
     `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
     layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images stand in
-    the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step.
-    Squares of `merged_patches` a side become one vector each, unless that is 0: images are of any size then.
+    the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step,
+    and with `mutual_prompts` all tokens of a prompt. Squares of `merged_patches` a side become one vector
+    each, unless that is 0: images are of any size then. Tiles of an image, of `tile_side` vectors a side
+    unless that is 0, are one map; with `most_tiles`, a map of more is reduced, and only an image that is
+    alone in a prompt is cut.
     """
 
     vocab_size: int = 0
@@ -82,7 +87,10 @@ class GraphFacts:
     filter_width: int = 0
     image_token_id: int | None = None
     mutual_images: bool = False
+    mutual_prompts: bool = False
     merged_patches: int = 0
+    tile_side: int = 0
+    most_tiles: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from itertools import cycle, islice
 
 import numpy as np
 
-from txexport.contracts.names import PIXEL_VALUES
+from txexport.contracts.names import IMAGE_SIZES, PIXEL_VALUES, TILE_GRID
 from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
 from txexport.parts.inputs import input_of
 from txexport.parts.part import PixelInputs, Skipped
-from txexport.spec import VisionLanguageSpec
+from txexport.spec import Mutual, VisionLanguageSpec
+from txexport.spec.mosaic import SINGLE, vectors_of
 
 IMAGE = 0  # in a layout, an image; any other number is that of tokens between images
 RAGGED = ((2, IMAGE, 3), (5,), (1, IMAGE, 2, IMAGE, 4))
@@ -33,7 +34,7 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
     one = np.ones((STEPS, len(rows)), np.int64)
     stepwise = np.vstack([lengths - STEPS, one])
     chunk = max(2, rows[0].count(spec.image_token_id) // 2 + 1)
-    chunks = _pieces(spec, RAGGED) if spec.mutual else _chunks(lengths, chunk)
+    chunks = _pieces(spec, RAGGED) if spec.mutual == Mutual.IMAGE else _chunks(lengths, chunk)
     cases = [
         DecoderCase("three rows of one, no and two images, then steps", rows, stepwise, images=images),
         DecoderCase("three rows of images in chunks", rows, chunks, images=images),
@@ -82,12 +83,13 @@ def _rows(
     for layout in layouts:
         row: list[int] = []
         images.append([])
+        alone = layout.count(IMAGE) == 1
         for count in layout:
             ids = random.integers(0, spec.vocab_size, count)
             other = (spec.image_token_id + 1) % spec.vocab_size
             row += np.where(ids == spec.image_token_id, other, ids).tolist()
             if count == IMAGE:
-                image, vectors = _image(spec, random, next(grids))
+                image, vectors = _image(spec, random, next(grids), alone)
                 images[-1].append(image)
                 row += [spec.image_token_id] * vectors
         rows.append(row)
@@ -95,9 +97,22 @@ def _rows(
 
 
 def _image(
-    spec: VisionLanguageSpec, random: np.random.Generator, grid: tuple[int, int]
+    spec: VisionLanguageSpec, random: np.random.Generator, grid: tuple[int, int], alone: bool
 ) -> tuple[PixelInputs, int]:
-    """A random image, and the number of its vectors; `grid` has their sides if any size is read."""
+    """A random image, and the number of its vectors; `grid` has their sides if any size is read.
+
+    Where tiles are a mosaic, its sides are those of the image in thirds of a tile's; some mosaics cut an
+    image that is `alone` in its row.
+    """
+    if spec.mosaic is not None:
+        height, width = (side * spec.mosaic.tile // 3 + 1 for side in grid)
+        tiled = alone or spec.mosaic.most is None
+        numbers = spec.mosaic.grid(height, width) if tiled else SINGLE
+        tiles = input_of(spec.vision).rows(spec.vision, random, [1] * (1 + numbers[0] * numbers[1]))
+        inputs = {TILE_GRID: np.array([numbers]), IMAGE_SIZES: np.array([[height, width]])}
+        return {PIXEL_VALUES: np.stack([*map(np.asarray, tiles)]), **inputs}, vectors_of(
+            numbers, spec.mosaic.side
+        )
     packed = spec.vision.packed
     if packed is None:
         [pixels] = input_of(spec.vision).rows(spec.vision, random, [1])

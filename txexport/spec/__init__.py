@@ -36,6 +36,7 @@ from txexport.spec.enums import (
     ClassReadout,
     ConvolutionNorm,
     HeadKind,
+    Mutual,
     NormKind,
     NormPlacement,
     Pick,
@@ -57,6 +58,7 @@ from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.model import ModelSpec
+from txexport.spec.mosaic import MosaicSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
@@ -179,6 +181,8 @@ __all__ = [
     "MediaStackSpec",
     "MergingSpec",
     "ModelSpec",
+    "MosaicSpec",
+    "Mutual",
     "NaflexSpec",
     "NeckSpec",
     "NormKind",

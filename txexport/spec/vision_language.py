@@ -7,8 +7,9 @@ from txexport.errors import SpecError
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.connector import ConnectorSpec
 from txexport.spec.decoder import check_causal_lm, check_decoder
-from txexport.spec.enums import Architecture, PositionKind
+from txexport.spec.enums import Architecture, Mutual, PositionKind
 from txexport.spec.head import HeadSpec
+from txexport.spec.mosaic import MosaicSpec
 from txexport.spec.packed import PackedSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
@@ -21,11 +22,12 @@ class VisionLanguageSpec:
     """An image encoder, a connector, and a decoder under a causal LM head (Liu et al. 2023, 4.1).
 
     The connector's vectors of images, in their order, replace those of the tokens `image_token_id`. Where
-    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. The
-    tokens of an image are `mutual` where they attend to each other (Gemma Team 2025, 2.1): all of them are
-    then read in one step, and there are no graphs for other clients, which do not tell them from others.
+    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. Tokens
+    of an image, or of a prompt, may be `mutual`, which attend to each other: all of them are then read in one
+    step. Where they are of images there are no graphs for other clients, which do not tell them from others.
     Images of any size have packed patches, and tokens then have positions on three axes: frames, rows and
-    columns of an image, and the same on each for a text (Wang et al. 2024, 2.1).
+    columns of an image, and the same on each for a text (Wang et al. 2024, 2.1). Vectors of the tiles of an
+    image may be a `mosaic`, of as many as its size says; its graph reads one image at a time.
     """
 
     vision: SignalStackSpec
@@ -34,7 +36,8 @@ class VisionLanguageSpec:
     head: HeadSpec
     image_token_id: int
     tiled: bool = False
-    mutual: bool = False
+    mutual: Mutual | None = None
+    mosaic: MosaicSpec | None = None
 
     architecture: ClassVar[Architecture] = Architecture.VISION_LANGUAGE
     alignment: ClassVar[None] = None
@@ -56,6 +59,11 @@ class VisionLanguageSpec:
             raise SpecError(
                 f"VisionLanguageSpec: the encoder reads {type(patches).__name__} for a decoder with "
                 f"positions on {self.axes or 1} axes, expected patches of images of one size for one on 1"
+            )
+        if self.mosaic is not None and self.connector.vectors != self.mosaic.side**2:
+            raise SpecError(
+                f"VisionLanguageSpec: a tile has {self.connector.vectors} vectors, expected "
+                f"{self.mosaic.side**2} for a mosaic"
             )
         read = patches.length - self.connector.skipped, self.vision.hidden_size, self.decoder.hidden_size
         if read != (patches.patches, self.connector.hidden_size, self.connector.size) or (
@@ -79,7 +87,7 @@ class VisionLanguageSpec:
                 f"{connector.size}, expected {sizes[0]} of {sizes[2]} by {sizes[2]} without a grid and "
                 f"{sizes[1]}"
             )
-        if self.axes != AXES or self.mutual or self.tiled:
+        if self.axes != AXES or self.mutual or self.tiled or self.mosaic:
             raise SpecError(
                 f"VisionLanguageSpec: positions on {self.axes or 1} axes with packed patches, expected "
                 f"{AXES}, without tiles or mutual attention"

@@ -6,15 +6,16 @@ import onnx_ir as ir
 from onnxscript import script
 
 from txexport.contracts import cache_names, names, roles
-from txexport.spec import Cache, VisionLanguageSpec
+from txexport.spec import Cache, Mutual, VisionLanguageSpec
 from txgraphs import domain, op
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import Build, Signatures, Values, named, pair_of
 from txgraphs.connector import connector
 from txgraphs.decoder_stack import decoder
 from txgraphs.encoder_stack import signal_encoder
-from txgraphs.group_mask import image_groups
+from txgraphs.group_mask import first_step, image_groups
 from txgraphs.heads.causal_lm import causal_lm_head
+from txgraphs.mosaic import mosaic
 from txgraphs.splice import spliced
 from txgraphs.stack import Given, embedded
 
@@ -40,7 +41,8 @@ def vision_language_models(
 def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
     """pixel_values (I,channels,height,width) -> image_features (I,N,W).
 
-    Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W).
+    Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of one in tiles,
+    with tile_grid (1,6).
     For other clients, tiles (B,I,channels,height,width) with their pixels' mask (B,I,height,width).
     """
     mask, pixels = inputs.get(names.PIXEL_ATTENTION_MASK), inputs[names.PIXEL_VALUES]
@@ -53,6 +55,8 @@ def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
     features: ir.Value = connector(spec.connector, graph / "connector", x)
     if spec.vision.packed is not None:
         features = graph.op.Squeeze(features, graph.constant("first_axis", [0]))  # (N, W)
+    if spec.mosaic is not None:
+        features = mosaic(spec.mosaic, graph / "mosaic", features, inputs[names.TILE_GRID])  # (N, W)
     if mask is not None:
         features = graph.call(without_padding, features, mask)
     return {names.IMAGE_FEATURES: features}
@@ -81,7 +85,11 @@ def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values
     past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
     embed, picks = partial(_vectors, spec, graph, inputs), inputs.get(names.LOGITS_INDICES)
     groups = None
-    if spec.mutual:
+    if spec.mutual == Mutual.PREFIX and names.PREFIX_LENGTHS not in inputs:  # of other clients
+        mask, new = inputs[names.ATTENTION_MASK], inputs[names.INPUTS_EMBEDS]
+        prefix = graph.call(first_step, mask, new, name=names.PREFIX_LENGTHS)  # (B)
+        inputs = {**inputs, names.PREFIX_LENGTHS: prefix}
+    if spec.mutual == Mutual.IMAGE:
         ids = inputs[names.INPUT_IDS]
         groups = graph.call(image_groups(spec.image_token_id), ids, name="groups")  # (B, S)
     x, present = decoder(spec.decoder, cache, graph, inputs, past, None, Given(), embed, picks, groups)

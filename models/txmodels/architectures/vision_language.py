@@ -7,12 +7,13 @@ from torch import Tensor, nn
 
 from txexport.contracts import names
 from txexport.parts import check_outputs
-from txexport.spec import Cache, VisionLanguageSpec
+from txexport.spec import Cache, Mutual, VisionLanguageSpec
 from txmodels.architectures._model import empty_past
 from txmodels.connector import Connector
 from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
+from txmodels.mosaic import Mosaic
 from txmodels.splice import spliced
 
 
@@ -25,17 +26,25 @@ class VisionLanguageModel(nn.Module):
         self.spec, self.outputs = spec, frozenset(outputs)
         self.vision = SignalEncoder(spec.vision)
         self.connector = Connector(spec.connector)
-        mutual_id = spec.image_token_id if spec.mutual else None
+        self.mosaic = None if spec.mosaic is None else Mosaic(spec.mosaic, spec.connector.size)
+        mutual_id = spec.image_token_id if spec.mutual == Mutual.IMAGE else None
         self.decoder = Decoder(spec.decoder, cache, mutual_id=mutual_id)
         self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
 
     def images(self, pixel_values: Tensor, **grids: Tensor) -> dict[str, Tensor]:
         """pixel_values (I,channels,height,width) -> image_features (I,N,W).
 
-        Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W).
+        Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of those in
+        tiles, with tile_grid (I,6).
         """
+        if self.mosaic is not None:
+            features = self.connector(self.vision(pixel_values)[0])  # (T, N, W)
+            tile_grid = grids[names.TILE_GRID]
+            counts = (1 + tile_grid[:, 0] * tile_grid[:, 1]).tolist()
+            images = zip(features.split(counts), tile_grid.split(1), strict=True)
+            return {names.IMAGE_FEATURES: torch.cat([self.mosaic(*one) for one in images])}
         x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None))  # (I, S, W)
-        features: Tensor = self.connector(x)
+        features = self.connector(x)
         return {names.IMAGE_FEATURES: features[0] if grids else features}
 
     def read_images(

@@ -24,7 +24,16 @@ FILE = "preprocessor_config.json"
 
 
 @pytest.fixture(
-    scope="module", params=["idefics3", "smolvlm", "gemma3", "internvl", "qwen2_vl", "qwen2_5_vl"]
+    scope="module",
+    params=[
+        "idefics3",
+        "smolvlm",
+        "gemma3",
+        "internvl",
+        "qwen2_vl",
+        "qwen2_5_vl",
+        *pictured_families.MOSAICS,
+    ],
 )
 def family(request):
     return request.param
@@ -59,7 +68,7 @@ def inputs_of(original, family, content):
     images = [one for one in content if not isinstance(one, str)]
     inputs = processor(
         text=f"<s>user: {text} assistant:",
-        images=images or None,
+        images=[images] if images and family == "llava_onevision" else images or None,
         return_tensors="pt",
         add_special_tokens=False,
     )

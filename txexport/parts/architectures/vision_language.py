@@ -16,7 +16,7 @@ from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Skipped, View
 from txexport.parts.pictures import picture_cases, picture_prompts
-from txexport.spec import VisionLanguageSpec
+from txexport.spec import Mutual, VisionLanguageSpec
 from txexport.spec.shapes import Shapes, under
 
 IMAGES = names.IMAGE_BATCH_SIZE
@@ -42,7 +42,10 @@ class VisionLanguage:
             )
         width, (before, after) = spec.decoder.hidden_size, contract.lengths
         pixels = input_of(spec.vision).ports(spec.vision, (IMAGES,))
-        of_each = (names.NUM_FEATURES,) if spec.vision.packed else (IMAGES, spec.connector.vectors)
+        any_size = spec.vision.packed or spec.mosaic
+        of_each = (names.NUM_FEATURES,) if any_size else (IMAGES, spec.connector.vectors)
+        if spec.mosaic:
+            pixels = *pixels, ints(names.TILE_GRID, 1, 6)
         images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, width),))
         contract = _positioned(spec, contract)
         if spec.tiled and contract.hub:
@@ -51,10 +54,11 @@ class VisionLanguage:
         present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
         outputs = (*_cached.logits(spec.head, spec.decoder, contract.logits), *present)
         if not contract.hub:
+            prefix = (ints(names.PREFIX_LENGTHS, names.BATCH_SIZE),) * (spec.mutual == Mutual.PREFIX)
             features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, width)
-            step = Signature((*contract.step, features, *past), outputs)
+            step = Signature((*contract.step, *prefix, features, *past), outputs)
             return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
-        if spec.mutual:
+        if spec.mutual == Mutual.IMAGE:
             return {}
         ids, *others = contract.step
         vectors = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
@@ -77,9 +81,12 @@ class VisionLanguage:
             input_of(spec.decoder).facts(spec.decoder.embedding),
             limit="decoder",
             image_token_id=spec.image_token_id,
-            mutual_images=spec.mutual,
+            mutual_images=spec.mutual == Mutual.IMAGE,
+            mutual_prompts=spec.mutual == Mutual.PREFIX,
         )
         images = input_of(spec.vision).facts(spec.vision.embedding)
+        if spec.mosaic:
+            images = replace(images, tile_side=spec.mosaic.side, most_tiles=spec.mosaic.most or 0)
         earlier = {
             names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
             names.INPUTS_EMBEDS: f"{roles.EMBED_TOKENS}.{names.INPUTS_EMBEDS}",
@@ -110,6 +117,8 @@ class VisionLanguage:
         shapes = under("vision", stacks.parameters(spec.vision)) | under(
             "connector", connector(spec.connector)
         )
+        if spec.mosaic:
+            shapes |= {"mosaic.newline": (spec.connector.size,)}
         return shapes | under("decoder", stacks.parameters(spec.decoder)) | under("head", head)
 
     def shared(self, spec: VisionLanguageSpec) -> Mapping[str, str]:
@@ -125,7 +134,8 @@ class VisionLanguage:
         if stack == names.VISION:
             merged = spec.connector.merged
             packed = f"a vector for {merged} x {merged} patches"
-            note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors an image"
+            each = "a tile" if spec.mosaic else "an image"
+            note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors {each}"
             return (Readout("connector", note, every=True),)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 

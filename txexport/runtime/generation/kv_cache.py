@@ -93,21 +93,26 @@ class StaticCache:
         self.bound = self.session.bind({**self.cross, **self.buffers}, presents, [LOGITS], "cpu")
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token."""
-        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None])[:, 0]
+        """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token.
+
+        The first step of a row reads its prompt.
+        """
+        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None], prompts=True)[:, 0]
 
     def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
         every = np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape)
         return self._run(input_ids, counts, every)
 
-    def _run(self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray) -> np.ndarray:
+    def _run(
+        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, prompts: bool = False
+    ) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
         feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
         if on_axes(self.session):
             feeds[POSITION_IDS] = positions_of(True, self.media, self.lengths, input_ids.shape[1])
         tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
-        logits = self.bound(tensors | step_inputs(self.session, self.media, self.lengths, counts))
+        logits = self.bound(tensors | step_inputs(self.session, self.media, self.lengths, counts, prompts))
         self.lengths = self.lengths + counts
         return logits[LOGITS].numpy()  # (B, L, V)
 
@@ -229,7 +234,7 @@ class DynamicCache:
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """See StaticCache."""
         picks = np.maximum(counts - 1, 0)[:, None]
-        logits = self._run(input_ids, counts, picks)
+        logits = self._run(input_ids, counts, picks, prompts=True)
         if LOGITS_INDICES not in self.session.inputs:
             logits = np.take_along_axis(logits, picks[:, :, None], axis=1)
         return logits[:, 0]
@@ -238,12 +243,15 @@ class DynamicCache:
         """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
         return self._run(input_ids, counts, np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape))
 
-    def _run(self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray) -> np.ndarray:
+    def _run(
+        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, prompts: bool = False
+    ) -> np.ndarray:
         """Logits (B,S,V) of every token, or (B,L,V) of `picks` (B,L) where the graph takes them."""
         steps = np.arange(input_ids.shape[1])
         real = (steps < counts[:, None]).astype(np.int64)  # (B, S)
         self.mask = np.concatenate([self.mask, real], axis=1)  # (B, P+S)
-        feeds = {INPUT_IDS: input_ids, **step_inputs(self.session, self.media, self.lengths, counts)}
+        feeds = {INPUT_IDS: input_ids}
+        feeds |= step_inputs(self.session, self.media, self.lengths, counts, prompts)
         if ATTENTION_MASK in self.session.inputs:
             feeds[ATTENTION_MASK] = self.mask
             position_ids = positions_of(on_axes(self.session), self.media, self.lengths, len(steps))

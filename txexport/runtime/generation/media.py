@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts.names import IMAGE_FEATURES, POSITION_IDS
+from txexport.contracts.names import IMAGE_FEATURES, POSITION_IDS, PREFIX_LENGTHS
 from txexport.errors import InputError
 from txexport.runtime.session import Session
 
@@ -97,17 +97,23 @@ def hide(token_ids: Sequence[int], media: Media) -> Sequence[int]:
     return hidden
 
 
-def step_inputs(session: Session, rows: Sequence[Media], starts: np.ndarray, counts: np.ndarray) -> Arrays:
+def step_inputs(
+    session: Session, rows: Sequence[Media], starts: np.ndarray, counts: np.ndarray, prompts: bool = False
+) -> Arrays:
     """The vectors (N,W) of media among new tokens, `counts` (B) of each row from `starts` (B) on.
 
-    Nothing for a graph that reads no media.
+    With `prompts`, new tokens of a row that begins are those of its prompt, which attend to each other in
+    some graphs. Nothing for a graph that reads neither.
     """
-    if IMAGE_FEATURES not in session.inputs:
-        return {}
-    width = session.inputs[IMAGE_FEATURES].shape[1]
-    assert isinstance(width, int)
-    features = features_between(rows, starts, counts)
-    return {IMAGE_FEATURES: np.concatenate([np.zeros((0, width), np.float32), *features])}
+    inputs = {}
+    if PREFIX_LENGTHS in session.inputs:
+        inputs[PREFIX_LENGTHS] = np.where(starts == 0, counts, 0) * prompts
+    if IMAGE_FEATURES in session.inputs:
+        width = session.inputs[IMAGE_FEATURES].shape[1]
+        assert isinstance(width, int)
+        features = features_between(rows, starts, counts)
+        inputs[IMAGE_FEATURES] = np.concatenate([np.zeros((0, width), np.float32), *features])
+    return inputs
 
 
 def on_axes(session: Session) -> bool:

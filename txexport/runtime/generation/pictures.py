@@ -7,21 +7,25 @@ from typing import Any
 import numpy as np
 
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES
+from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, TILE_GRID
 from txexport.errors import InputError, counted
 from txexport.runtime.generation.media import Arrays, Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.image_packing import Patches
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts, Pieces
+from txexport.spec.mosaic import vectors_of
 
 MOST_BYTES = 2**28  # of the vectors that are kept: 28 images of LLaVA 1.5, 7B, or 1800 tiles of SmolVLM-256M
 CHANGES = threading.Lock()
 
 
 def vectors_of_image(bundle: LoadedBundle) -> int | None:
-    """The number of vectors that stand for an image; None where images are of any size."""
-    if bundle.stage(roles.IMAGE_ENCODER).facts.merged_patches:
+    """The number of vectors that stand for an image, or a tile; None where images are of any size."""
+    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    if facts.tile_side:
+        return facts.tile_side**2
+    if facts.merged_patches:
         return None
     size = bundle.sessions[roles.IMAGE_ENCODER].outputs[IMAGE_FEATURES].shape[1]
     assert isinstance(size, int)
@@ -38,7 +42,8 @@ def prompts_of(bundle: LoadedBundle) -> PicturePrompts:
     """The form of images in a bundle's prompts. Raises InputError where there are none."""
     check_reads_images(bundle)
     assert bundle.image_token_id is not None
-    return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle))
+    most = bundle.stage(roles.IMAGE_ENCODER).facts.most_tiles or None
+    return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle), most)
 
 
 def tiles_of(bundle: LoadedBundle, images: PromptImages | None, prompts: Any) -> list[list[Pieces]]:
@@ -67,6 +72,9 @@ def read_media(
 
 def _inputs(bundle: LoadedBundle, pieces: Pieces) -> Iterator[Arrays]:
     """The inputs of the image encoder for an image, or for each of its tiles."""
+    if not isinstance(pieces, Patches) and pieces.grid is not None:
+        yield {PIXEL_VALUES: pieces.values, TILE_GRID: np.array([pieces.grid])}
+        return
     if not isinstance(pieces, Patches):
         yield from ({PIXEL_VALUES: tile[None]} for tile in pieces.values)
         return
@@ -81,8 +89,7 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
     """
     indices, inputs = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*images]
     grids = [grid_of(bundle, one) for one in inputs]
-    alike = vectors_of_image(bundle)
-    lengths = [grid[0] * grid[1] if grid is not None else alike or 0 for grid in grids]
+    lengths = [length_of(bundle, one) for one in inputs]
     if len(indices) != sum(lengths):
         raise InputError(
             f"a prompt has {counted(len(indices), 'token')} for images, expected {sum(lengths)} for "
@@ -96,6 +103,15 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
             raise InputError(f"the {length} tokens for image {number + 1} of a prompt are not in one piece")
         media.append(Medium(first, length, digest, _features(bundle, image, digest), grid))
     return tuple(media)
+
+
+def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
+    """The number of vectors of an image, or a tile, by its inputs."""
+    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    if facts.tile_side:
+        return vectors_of(image[TILE_GRID][0].tolist(), facts.tile_side)
+    grid = grid_of(bundle, image)
+    return (vectors_of_image(bundle) or 0) if grid is None else grid[0] * grid[1]
 
 
 def grid_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> tuple[int, int] | None:

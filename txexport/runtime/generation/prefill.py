@@ -43,9 +43,10 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
 
 
 def chunk_of(request: GenerationRequest, size: int, longest: int) -> int:
-    """The tokens of a step of prefill: all of the longest prompt where an image must be read in one step."""
+    """The tokens of a step of prefill: all of the longest prompt if it or an image is read in one step."""
     stage = request.bundle.step
-    at_once = stage is not None and stage.facts.mutual_images and any(request.media)
+    facts = None if stage is None else stage.facts
+    at_once = facts is not None and (facts.mutual_prompts or (facts.mutual_images and any(request.media)))
     return max(1, longest) if at_once else size
 
 

@@ -123,14 +123,18 @@ def request_of(
 
 
 def check_store(bundle: LoadedBundle, store: object) -> PrefixStore | None:
-    """Check a prefix store. Raises InputError for another object, and for a bundle with an encoder."""
+    """Check a prefix store; None for a bundle that does not read prompts in parts.
+
+    Raises InputError for another object, and for a bundle with an encoder.
+    """
     if store is None:
         return None
     if not isinstance(store, PrefixStore):
         raise InputError(f"{PREFIX_STORE} is a {type(store).__name__}, expected a txexport.PrefixStore")
     if bundle.is_encoder_decoder:
         raise InputError(f"{PREFIX_STORE} needs a decoder-only model, and {bundle} has an encoder")
-    return store
+    # Where all tokens of a prompt attend to each other, no part of it can be read before.
+    return None if bundle.step is not None and bundle.step.facts.mutual_prompts else store
 
 
 def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) -> LoadedBundle | None:

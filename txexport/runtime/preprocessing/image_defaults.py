@@ -5,6 +5,7 @@ from typing import Any
 
 from txexport.errors import BundleError, UnsupportedError
 from txexport.runtime.preprocessing.image_sizes import Rounding
+from txexport.spec.mosaic import CANVASES, LARGER_CANVASES
 
 LANCZOS, BILINEAR, BICUBIC = 1, 2, 3  # as Pillow numbers them
 
@@ -138,6 +139,9 @@ QWEN2_VL = OF_CLIP | {
     "temporal_patch_size": 2,
     "merge_size": 2,
 }
+LLAVA_NEXT = CLIP | {"do_pad": True, "image_grid_pinpoints": CANVASES}
+LLAVA_ONEVISION = OF_CLIP | {"size": {"height": 384, "width": 384}, "crop_size": None, "do_pad": True}
+LLAVA_ONEVISION["image_grid_pinpoints"] = LARGER_CANVASES
 GOT_OCR2 = CLIP | {
     "size": {"height": 384, "width": 384},
     "do_center_crop": False,
@@ -184,6 +188,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "GotOcr2ImageProcessor": PLAIN | GOT_OCR2,
     "DonutImageProcessor": PLAIN | DONUT,
     "Qwen2VLImageProcessor": PLAIN | QWEN2_VL,
+    "LlavaNextImageProcessor": PLAIN | LLAVA_NEXT,
+    "LlavaOnevisionImageProcessor": PLAIN | LLAVA_ONEVISION,
     "Gemma3ImageProcessor": PLAIN | SIGLIP | {"resample": BILINEAR, "do_pan_and_scan": False},
     "BlipImageProcessor": PLAIN | OF_CLIP | {"size": {"height": 384, "width": 384}},
 }
@@ -202,7 +208,8 @@ SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize 
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 PACKED = {"Qwen2VLImageProcessor"}  # processors that pack patches of images of any size
 TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}  # processors that cut images into tiles
-OWN_PADDING = PADDED | SQUARED | TILED | {"DonutImageProcessor"}  # what do_pad means for each
+MOSAICS = {"LlavaNextImageProcessor", "LlavaOnevisionImageProcessor"}  # processors that pad tiles of a batch
+OWN_PADDING = PADDED | SQUARED | TILED | MOSAICS | {"DonutImageProcessor"}  # what do_pad means for each
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
@@ -237,6 +244,9 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 # The processor by model type, for files that name none.
 BY_MODEL = {
     "gemma3": "Gemma3ImageProcessor",
+    "paligemma": "SiglipImageProcessor",
+    "llava_next": "LlavaNextImageProcessor",
+    "llava_onevision": "LlavaOnevisionImageProcessor",
     "blip": "BlipImageProcessor",
     "donut-swin": "DonutImageProcessor",
     "internvl": "GotOcr2ImageProcessor",

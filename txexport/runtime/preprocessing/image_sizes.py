@@ -6,6 +6,7 @@ from typing import Any
 
 from txexport.errors import UnsupportedError, shown
 from txexport.runtime.preprocessing.image_frames import Framed, framed_of
+from txexport.runtime.preprocessing.image_mosaics import Mosaic, mosaic_of
 from txexport.runtime.preprocessing.image_packing import Packing, packing_of
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, canvas_of, tiled_of
 
@@ -87,6 +88,7 @@ Size = (
     | Floored
     | Patched
     | Packing
+    | Mosaic
     | Tiled
     | Canvas
     | Framed
@@ -103,6 +105,8 @@ def size_for(
     """
     if options.get("do_pan_and_scan"):
         raise UnsupportedError("image processor: do_pan_and_scan is not supported; set it to false")
+    if "image_grid_pinpoints" in defaults:
+        return mosaic_of(options)
     if "max_image_size" in defaults:
         return tiled_of(options)
     if "do_thumbnail" in defaults:
@@ -263,6 +267,8 @@ def pixels_of(size: Size | None) -> int:
         return size.height * size.width * size.most
     if isinstance(size, Framed):
         return size.height * size.width
+    if isinstance(size, Mosaic):
+        return max(high * wide for high, wide in size.canvases)
     if isinstance(size, Tiled):
         return max(size.side, size.longest or 0) ** 2
     height, width = (size, size) if isinstance(size, int) else size or (1, 1)

@@ -19,6 +19,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     BOUNDED,
     BOXED,
     DEFAULTS,
+    MOSAICS,
     OWN_PADDING,
     PACKED,
     PADDED,
@@ -113,7 +114,7 @@ class Images:
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
         self.size: Size | None = None
-        if options["do_resize"] or kind in TILED | PACKED or "do_thumbnail" in DEFAULTS[kind]:
+        if options["do_resize"] or kind in TILED | PACKED | MOSAICS or "do_thumbnail" in DEFAULTS[kind]:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
@@ -202,8 +203,11 @@ class Images:
             squares, rows, columns = tiles(image, self.size, self.resample)
         else:
             return Tiles(self._row(image)[None])
-        values = self.levels[np.stack(squares), np.arange(3)]  # (n, H, W, 3)
-        return Tiles(values.transpose(0, 3, 1, 2), rows, columns)
+        return Tiles(self.values_of(squares), rows, columns)
+
+    def values_of(self, squares: Sequence[np.ndarray]) -> np.ndarray:
+        """The values (n,3,H,W) of tiles (H,W,3) uint8."""
+        return self.levels[np.stack(squares), np.arange(3)].transpose(0, 3, 1, 2)
 
     def patches(self, source: Any) -> Patches:
         """The packed patches of an image of any size. Raises InputError as `pixels`."""
@@ -300,7 +304,9 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
     try:
         if not isinstance(image, Image.Image):
             with Image.open(image) as file:
-                _check_pixels(name, *file.size)
+                if file.width * file.height > PIXELS:
+                    size = f"{file.width} x {file.height}, expected at most {PIXELS:,} pixels"
+                    raise InputError(f"image {name} is {size}; make it smaller")
                 image = ImageOps.exif_transpose(file).convert("RGB")
         # One colour of an image without alpha may be transparent, and still is after conversion to RGB.
         if on_white and ("A" in image.getbands() or image.info.get("transparency") is not None):
@@ -311,10 +317,3 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
         raise
     except Exception as error:  # Pillow's decoders raise many types for damaged files
         raise InputError(f"image {name} cannot be read: {first_line(error)}") from None
-
-
-def _check_pixels(name: object, width: int, height: int) -> None:
-    if width * height > PIXELS:
-        raise InputError(
-            f"image {name} is {width} x {height}, expected at most {PIXELS:,} pixels; make it smaller"
-        )

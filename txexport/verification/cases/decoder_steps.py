@@ -16,12 +16,14 @@ from txexport.contracts.names import (
     LOGITS,
     LOGITS_INDICES,
     POSITION_IDS,
+    PREFIX_LENGTHS,
     USE_CACHE_BRANCH,
 )
 from txexport.parts.cases import DecoderCase
 from txexport.runtime.generation.media import Media, features_between, positions_of
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.sources import prompt_of
 
 FIRST = (1, 0, 1)  # heads, length and size of an empty past that no graph reads; clients invent it
 SPARE = 3  # slots of a static cache beyond those of a case
@@ -67,8 +69,14 @@ class Steps:
         raise NotImplementedError
 
     def features(self, new: list[list[int]]) -> dict[str, np.ndarray]:
-        """The input of the vectors (n,W) of images among the new tokens; nothing for a graph without it."""
-        return {IMAGE_FEATURES: self.vectors(new)} if IMAGE_FEATURES in self.ports else {}
+        """The vectors (n,W) of images among the new tokens, and the lengths of prompts.
+
+        Nothing for a graph without these inputs.
+        """
+        inputs = {IMAGE_FEATURES: self.vectors(new)} if IMAGE_FEATURES in self.ports else {}
+        if PREFIX_LENGTHS in self.ports:
+            inputs[PREFIX_LENGTHS] = np.array([prompt_of(self.case, row) for row in range(len(new))])
+        return inputs
 
     def vectors(self, new: list[list[int]]) -> np.ndarray:
         """The vectors (n,W) of images among the new tokens of each row, in their order."""

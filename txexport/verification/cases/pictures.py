@@ -13,11 +13,12 @@ from txexport.contracts.names import (
     PIXEL_ATTENTION_MASK,
     PIXEL_VALUES,
     POSITION_IDS,
+    TILE_GRID,
 )
 from txexport.parts.cases import DecoderCase, GreedyCase
 from txexport.parts.part import PixelInputs
 from txexport.runtime.generation.media import Media, Medium, positions_of
-from txexport.runtime.generation.pictures import grid_of, media_of
+from txexport.runtime.generation.pictures import grid_of, length_of, media_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import RolePairs
 from txexport.verification.references.originals import Arrays, Pictures, joined
@@ -28,9 +29,15 @@ def run_pictures(
 ) -> list[Media]:
     """The media of each row, from one run over all images; their vectors are paired with the reference's."""
     assert case.images is not None
-    feeds = pixels_of(runner.manifest.graphs[roles.IMAGE_ENCODER], case.images)
-    result = runner.run(roles.IMAGE_ENCODER, **feeds)[IMAGE_FEATURES]  # (I, N, W), or (N, W)
-    vectors, media = result.reshape(-1, result.shape[-1]), []
+    encoder, media = runner.manifest.graphs[roles.IMAGE_ENCODER], []
+    every = [case.images]
+    if TILE_GRID in [port.name for port in encoder.inputs]:  # it reads one image at a time
+        every = [[[image]] for some in case.images for image in some]
+    feeds = [pixels_of(encoder, images) for images in every]
+    results = [
+        runner.run(roles.IMAGE_ENCODER, **one)[IMAGE_FEATURES] for one in feeds
+    ]  # (I, N, W), or (N, W)
+    vectors = np.concatenate([result.reshape(-1, result.shape[-1]) for result in results])
     for row, images, truth in zip(case.rows, case.images, expected, strict=True):
         media.append(media_among(runner, row, images, vectors))
         if images:
@@ -48,8 +55,7 @@ def media_among(
     indices = np.flatnonzero(np.array(row) == runner.bundle.image_token_id)
     media, before = [], 0
     for image in images:
-        grid = grid_of(runner.bundle, image)
-        length = len(indices) // len(images) if grid is None else grid[0] * grid[1]
+        grid, length = grid_of(runner.bundle, image), length_of(runner.bundle, image)
         part = vectors[before : before + length]
         media.append(Medium(int(indices[before]), length, b"", part, grid))
         before += length
@@ -77,8 +83,10 @@ def pixels_of(encoder: GraphFile, images: Sequence[Sequence[PixelInputs]]) -> Ar
 
     The latter are padded with zeros to the most images of a row.
     """
-    if PIXEL_ATTENTION_MASK not in [port.name for port in encoder.inputs]:
-        return joined(image for some in images for image in some)
+    read = [port.name for port in encoder.inputs]
+    if PIXEL_ATTENTION_MASK not in read:
+        every = joined(image for some in images for image in some)
+        return {name: array for name, array in every.items() if name in read}
     rows = [joined(some).get(PIXEL_VALUES) for some in images]
     counts = np.array([len(some) for some in images])
     shape = next(row.shape[1:] for row in rows if row is not None)
@@ -100,4 +108,6 @@ def media(runner: GraphRunner, case: GreedyCase) -> list[Media]:
     """The media of each prompt, as the runtime makes them of pixels."""
     if case.images is None:
         return []
-    return [media_of(runner.bundle, row, images) for row, images in zip(case.rows, case.images, strict=True)]
+    encoder = runner.manifest.graphs[roles.IMAGE_ENCODER]
+    rows = [[pixels_of(encoder, [[image]]) for image in images] for images in case.images]
+    return [media_of(runner.bundle, row, images) for row, images in zip(case.rows, rows, strict=True)]

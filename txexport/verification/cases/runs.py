@@ -41,7 +41,7 @@ from txexport.verification.cases.decoder_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.pictures import media, pictures_of, run_pictures
 from txexport.verification.cases.ranks import in_ranks
-from txexport.verification.cases.sources import Pairs, RolePairs, run_sources, source_of
+from txexport.verification.cases.sources import Pairs, RolePairs, prompt_of, run_sources, source_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.originals import Arrays, Reference, Source
 
@@ -206,7 +206,9 @@ def _check_declared(runner: GraphRunner, found: Arrays) -> None:
 def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) -> list[Outcome]:
     """Logits of every token and the final cache: step by step against one pass for each row."""
     pairs: RolePairs = {}
-    expected = [reference.decode(row, source_of(case, i)) for i, row in enumerate(case.rows)]
+    expected = [
+        reference.decode(row, source_of(case, i), prompt_of(case, i)) for i, row in enumerate(case.rows)
+    ]
     cross = run_sources(runner, case, expected, pairs) if case.sources else {}
     media = run_pictures(runner, case, expected, pairs) if case.images is not None else None
     if aligned := alignment.pairs(runner, case.rows, cross, expected):
@@ -258,7 +260,7 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
             prompt, source = [config.decoder_start or 0], row
         else:
             prompt, source = list(row), pictures_of(case, i)
-        logits = reference.decode(prompt + tokens[:-1], source)[LOGITS][len(prompt) - 1 :]
+        logits = reference.decode(prompt + tokens[:-1], source, len(prompt))[LOGITS][len(prompt) - 1 :]
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{counted(len(tokens), 'token')} came out, expected {case.new_tokens}")
         pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))

@@ -87,8 +87,8 @@ class Exported:
         """See Reference."""
         return (self.encoder or self.model).run(inputs)
 
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
-        """See Reference."""
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
+        """See Reference. The prompt is all tokens but the last, if there is a graph that takes a past."""
         cross, result = self._read(source) if source is not None else ({}, {})
         prompt = len(tokens) - 1 if self.past and len(tokens) > 1 else len(tokens)
         first = self.model.run(self._feeds(self.model, tokens[:prompt], 0, {}) | cross)
@@ -185,7 +185,7 @@ class Bundled:
         vectors = {name: result[name] for name in (TEXT_EMBEDS, other.vectors)}
         return result | self.runner.run(roles.SIMILARITY, **vectors)
 
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference."""
         cross: Arrays = {}
         result: Arrays = {}
@@ -207,7 +207,11 @@ class Bundled:
             result = {name: array[0] for name, array in encoded.items()}
             aligned = alignment.weights(self.runner, [tokens], cross)
             result |= {name: array[0] for name, array in aligned.items()}
-        counts = [len(tokens) - 1, 1] if len(tokens) > 1 else [1]
+        first = max(1, len(tokens) - 1)
+        step = self.runner.bundle.step
+        if step is not None and step.facts.mutual_prompts:
+            first = prompt or len(tokens)
+        counts = [first, len(tokens) - first] if first < len(tokens) else [first]
         sources = None if source is None or isinstance(source, Pictures) else [source]
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)
         kind = StaticSteps if self.runner.manifest.cache == "static" else DynamicSteps

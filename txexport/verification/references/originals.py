@@ -31,9 +31,11 @@ from txexport.contracts.names import (
     LAST_HIDDEN_STATE,
     LOGITS,
     PIXEL_VALUES,
+    PREFIX_LENGTHS,
 )
 from txexport.families import Resolved
 from txexport.parts.part import PixelInputs, SignalCase
+from txexport.spec import Mutual
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.precision import in_float64, perturbed
 
@@ -89,10 +91,11 @@ class Reference(Protocol):
         """A padded batch -> outputs by the names of an encoder graph."""
         ...
 
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """One row in one pass, without padding or past -> outputs by the names of a dynamic decoder graph.
 
-        No batch axis. With a source, the encoder's outputs too: last_hidden_state and cross caches.
+        No batch axis. With a source, the encoder's outputs too: last_hidden_state and cross caches. The first
+        `prompt` tokens, None for all, are the row's prompt, in case its tokens attend to each other.
         """
         ...
 
@@ -126,10 +129,10 @@ class Twin:
         return {name: value.numpy() for name, value in outputs.items()}
 
     @torch.no_grad()
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference."""
         assert isinstance(self.model, Transformer)
-        result = one_pass(self.model, ids_of(tokens, source), **source_tensors(source))
+        result = one_pass(self.model, ids_of(tokens, source), prompt, **source_tensors(source))
         return {name: part_of(source, name, value.numpy()) for name, value in result.items()}
 
 
@@ -198,7 +201,9 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 
 
-def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
+def one_pass(
+    model: Any, decoder_input_ids: Tensor, prompt: int | None = None, **source: Tensor
+) -> dict[str, Tensor]:
     """decoder_input_ids (B,T) and the encoder's inputs -> as `Reference.decode`, with a batch axis."""
     inputs: dict = {}
     result, part = {}, None
@@ -217,6 +222,9 @@ def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[st
             part = cache_names.DECODER
     if isinstance(model, VisionLanguageModel):
         result = result | {INPUTS_EMBEDS: model.tokens(decoder_input_ids)}
+        if model.spec.mutual == Mutual.PREFIX:
+            batch, length = decoder_input_ids.shape
+            inputs[PREFIX_LENGTHS] = torch.full((batch,), length if prompt is None else prompt)
     logits, present, layers = model.decode_layers(
         decoder_input_ids, model.empty_past(len(decoder_input_ids)), **inputs
     )

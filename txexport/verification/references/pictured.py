@@ -10,11 +10,13 @@ from txexport.contracts.names import (
     GRIDS,
     IMAGE_FEATURES,
     IMAGE_GRIDS,
+    IMAGE_SIZES,
     INPUTS_EMBEDS,
     PIXEL_VALUES,
+    POSITION_IDS,
     TOKEN_TYPE_IDS,
 )
-from txexport.spec import ModelSpec, VisionLanguageSpec
+from txexport.spec import ModelSpec, Mutual, VisionLanguageSpec
 from txexport.verification.references.originals import Arrays
 
 
@@ -22,17 +24,34 @@ def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor
     """The images of a prompt as the original reads them: tiles with an axis of prompts, grids by its name."""
     tiled = isinstance(spec, VisionLanguageSpec) and spec.tiled
     renamed = {GRIDS: IMAGE_GRIDS}
+    if isinstance(spec, VisionLanguageSpec) and spec.mosaic is not None and images:
+        read = {PIXEL_VALUES: images[PIXEL_VALUES], IMAGE_SIZES: images[IMAGE_SIZES]}
+        several = (
+            {} if spec.mosaic.most is None else {"batch_num_images": torch.tensor([len(read[IMAGE_SIZES])])}
+        )
+        return read | several
     return {renamed.get(name, name): value[None] if tiled else value for name, value in images.items()}
 
 
-def kinds(input_ids: Tensor, spec: ModelSpec, images: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The types of tokens by which an original tells those of images.
+def kinds(
+    input_ids: Tensor, spec: ModelSpec, images: Mapping[str, Tensor], prompt: int | None
+) -> dict[str, Tensor]:
+    """The types of tokens by which an original tells those of images, or the first `prompt`, None for all.
 
-    It needs them where these attend to each other, and where positions count rows and columns of images.
+    It needs them where these attend to each other, and where positions count rows and columns of images. For
+    those of prompts, positions are counted from 0: the original counts from 1, and differs in rotated keys
+    alone.
     """
-    if not isinstance(spec, VisionLanguageSpec) or not (spec.mutual or (spec.axes and images)):
+    if not isinstance(spec, VisionLanguageSpec):
         return {}
-    return {TOKEN_TYPE_IDS if spec.mutual else "mm_token_type_ids": (input_ids == spec.image_token_id).long()}
+    if spec.mutual == Mutual.PREFIX:
+        positions = torch.arange(input_ids.shape[1])[None]
+        later = positions >= (input_ids.shape[1] if prompt is None else prompt)
+        return {TOKEN_TYPE_IDS: later.long(), POSITION_IDS: positions}
+    of_images = (input_ids == spec.image_token_id).long()
+    if spec.mutual:
+        return {TOKEN_TYPE_IDS: of_images}
+    return {"mm_token_type_ids": of_images} if spec.axes and images else {}
 
 
 def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **arguments: bool) -> Arrays:
@@ -44,7 +63,7 @@ def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **argu
     if images:
         vectors = torch.cat([*model.get_image_features(**images, **arguments).pooler_output])  # (I*N, W)
         pixels = images[PIXEL_VALUES]
-        if pixels.ndim > 2:
+        if pixels.ndim > 2 and IMAGE_SIZES not in images:
             vectors = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1))
         result[IMAGE_FEATURES] = vectors.numpy()
     return result

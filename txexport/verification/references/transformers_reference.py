@@ -156,14 +156,14 @@ class Transformers:
         return result | ({INPUT_VALUES: result[INPUT_VALUES][:, None]} if self.channels else {})
 
     @torch.no_grad()
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference."""
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
             cached = {} if CACHES in self.lacks else self._empty_cache()
             images = by_prompt(source_tensors(source), self.spec)
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images
-            inputs |= kinds(ids, self.spec, images)
+            inputs |= kinds(ids, self.spec, images, prompt)
             named = self.arguments if images else self.layer_outputs
             outputs = self.model(**inputs, **cached, **named)
             caches = _cache(transformers_loading.cache_of(outputs)) if cached else {}
