@@ -171,6 +171,11 @@ GPT_OSS = LLAMA | {
         "original_max_position_embeddings": 10,
     },
 }
+LFM2 = LLAMA | {
+    "num_hidden_layers": 4,
+    "layer_types": ["conv", "full_attention", "conv", "conv"],
+    "block_auto_adjust_ff_dim": False,
+}
 GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
@@ -672,6 +677,7 @@ FAMILIES = {
     "llama": ("LlamaForCausalLM", LLAMA),
     "mistral": ("MistralForCausalLM", LLAMA | {"sliding_window": 5}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
+    "lfm2": ("Lfm2ForCausalLM", LFM2),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),

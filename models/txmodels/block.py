@@ -25,6 +25,7 @@ from txexport.spec import (
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     ReducedAttentionSpec,
+    ShortConvolutionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
@@ -44,6 +45,7 @@ from txmodels.patch_bias_attention import PatchBiasAttention
 from txmodels.performer_attention import PerformerAttention
 from txmodels.position import asked
 from txmodels.reduced_attention import ConvolvedFeedForward, ReducedAttention
+from txmodels.short_convolution import ShortConvolution
 from txmodels.strided_attention import StridedAttention
 from txmodels.transformer_xl_attention import TransformerXLAttention
 from txmodels.window_attention import WindowAttention
@@ -58,6 +60,7 @@ CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: CachedAttention,
     LatentAttentionSpec: CachedLatentAttention,
 }
+STATEFUL: dict[type, Callable[..., nn.Module]] = {ShortConvolutionSpec: ShortConvolution}
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,
     StridedAttentionSpec: StridedAttention,
@@ -230,3 +233,20 @@ class DecoderBlock(_Block):
             weights += cross_weights
         y = self._fed(x, attended)  # (B, S, W)
         return y, k, v, *weights
+
+
+class StatefulBlock(_Block):
+    """A sublayer with states in place of attention, then feed-forward."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec, STATEFUL[type(spec.attention)](spec.attention), weighted=False)
+
+    def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:
+        """x (B,S,W), the other inputs of the sublayer, its states among them -> y (B,S,W), the states.
+
+        With logits_indices (B,L), y (B,L,W) is of these tokens only.
+        """
+        mixed, *states = self.attention(self._before_attention(x), **context)
+        x = asked(x, context.get(names.LOGITS_INDICES))  # (B, L, W)
+        y = self._fed(x, self._attended(x, mixed))  # (B, S, W)
+        return y, *states

@@ -116,13 +116,13 @@ def _is_whisper(encoder: StackSpec) -> bool:
 
 def _keeps_one_size(decoder: StackSpec) -> bool:
     """Tell whether keys and values have one size, as onnxruntime-genai requires."""
-    shapes = (block.masked.cache_shapes for block in decoder.layers)
+    shapes = (block.masked.cache_shapes for block in decoder.layers if not block.states)
     return all(keys == values for keys, values in shapes)
 
 
 def _has_long_factors(decoder: StackSpec) -> bool:
     """Tell whether the graph with a growing cache continues beyond our limit, by LongRoPE's long factors."""
-    rotaries = (block.masked.rotary for block in decoder.blocks)
+    rotaries = (block.masked.rotary for block in decoder.blocks if not block.states)
     return any(rotary is not None and rotary.long_frequencies for rotary in rotaries)
 
 

@@ -94,6 +94,7 @@ from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
+from txexport.spec.short_convolution import ShortConvolutionSpec, StatefulSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
@@ -215,6 +216,7 @@ __all__ = [
     "RoundedAlibiSpec",
     "SegmentsSpec",
     "Sharing",
+    "ShortConvolutionSpec",
     "SignalStackSpec",
     "SinusoidVectorsSpec",
     "SparseAttentionSpec",
@@ -227,6 +229,7 @@ __all__ = [
     "StageSpec",
     "StagedDepthSpec",
     "StagedStackSpec",
+    "StatefulSpec",
     "StridedAttentionSpec",
     "SubsampledSpec",
     "TextStackSpec",

@@ -13,7 +13,9 @@ from txexport.spec import (
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
+    ShortConvolutionSpec,
     SparseAttentionSpec,
+    StatefulSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
@@ -32,13 +34,17 @@ from txexport.spec.shapes import Shapes, linear, norm, under
 GATES = 8  # numbers of each query and head that its two gates are summed from
 
 
-def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> Shapes:
-    """The parameters of attention of any kind."""
+def attention(
+    spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec,
+) -> Shapes:
+    """The parameters of attention of any kind, or of what stands in its place."""
     match spec:
         case AttentionSpec():
             return dense_attention(spec)
         case LatentAttentionSpec():
             return latent_attention(spec)
+        case ShortConvolutionSpec():
+            return short_convolution(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
         case TransformerXLAttentionSpec():
@@ -105,6 +111,18 @@ def latent_attention(spec: LatentAttentionSpec) -> Shapes:
         **under("v_up", linear(rank, heads * spec.v_head_dim, False)),
         **under("o", linear(heads * spec.v_head_dim, spec.hidden_size, spec.bias)),
     }
+
+
+def short_convolution(spec: ShortConvolutionSpec) -> Shapes:
+    """The projection to gates and inputs, the convolution, and the output's projection."""
+    width = spec.hidden_size
+    shapes = {
+        **under("project", linear(width, 3 * width, spec.bias)),
+        "convolution.weight": (width, 1, spec.kernel),
+    }
+    if spec.bias:
+        shapes["convolution.bias"] = (width,)
+    return shapes | under("output", linear(width, width, spec.bias))
 
 
 def disentangled_attention(spec: DisentangledAttentionSpec) -> Shapes:

@@ -57,6 +57,7 @@ TYPES: dict[str, type] = {
     "rounded_alibi": specs.RoundedAlibiSpec,
     "attention": specs.AttentionSpec,
     "latent": specs.LatentAttentionSpec,
+    "short_convolution": specs.ShortConvolutionSpec,
     "disentangled": specs.DisentangledAttentionSpec,
     "transformer_xl": specs.TransformerXLAttentionSpec,
     "relative_key": specs.RelativeKeyAttentionSpec,

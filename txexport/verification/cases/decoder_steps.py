@@ -15,6 +15,7 @@ from txexport.contracts.names import (
     INPUTS_EMBEDS,
     LOGITS,
     LOGITS_INDICES,
+    NEW_LENGTHS,
     POSITION_IDS,
     USE_CACHE_BRANCH,
 )
@@ -52,6 +53,8 @@ class Steps:
             name: self.first_past(len(case.rows), self.ports[name].shape[1], self.ports[name].shape[3])
             for name in cache_names.own_past(self.ports)
         }
+        for name in cache_names.past_states(self.ports):
+            self.past[name] = np.zeros([len(case.rows), *map(int, self.ports[name].shape[1:])], np.float32)
 
     def stepping(self, case: DecoderCase) -> str:
         """The role of the graph that takes a past."""
@@ -124,6 +127,8 @@ class StaticSteps(Steps):
         ids, _ = pad([row or [0] for row in new], 0)
         backwards = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape).copy()
         feeds = {INPUT_IDS: ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: backwards}
+        if NEW_LENGTHS in self.ports:
+            feeds[NEW_LENGTHS] = counts
         logits = self.advance(feeds | self.media(new))[:, ::-1]
         self.lengths = self.lengths + counts
         return [logits[row, :n] for row, n in enumerate(counts)]
