@@ -14,6 +14,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
@@ -34,6 +35,7 @@ from txgraphs.attention import attention, cached_attention, cross_attention, sha
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
+from txgraphs.gated_delta import gated_delta
 from txgraphs.grid_attention import grid_attention
 from txgraphs.latent_attention import cached_latent_attention, latent_attention
 from txgraphs.linformer_attention import linformer_attention
@@ -60,7 +62,10 @@ CACHED_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     AttentionSpec: cached_attention,
     LatentAttentionSpec: cached_latent_attention,
 }
-STATEFUL: dict[type, Callable[..., tuple[ir.Value, ...]]] = {ShortConvolutionSpec: short_convolution}
+STATEFUL: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
+    ShortConvolutionSpec: short_convolution,
+    GatedDeltaSpec: gated_delta,
+}
 SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LocalAttentionSpec: local_attention,
     StridedAttentionSpec: strided_attention,

@@ -15,6 +15,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
@@ -34,6 +35,7 @@ from txmodels.attention import Attention, CachedAttention, CrossAttention
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
+from txmodels.gated_delta import GatedDelta
 from txmodels.grid_attention import GridAttention
 from txmodels.latent_attention import CachedLatentAttention, LatentAttention
 from txmodels.linformer_attention import LinformerAttention
@@ -60,7 +62,10 @@ CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: CachedAttention,
     LatentAttentionSpec: CachedLatentAttention,
 }
-STATEFUL: dict[type, Callable[..., nn.Module]] = {ShortConvolutionSpec: ShortConvolution}
+STATEFUL: dict[type, Callable[..., nn.Module]] = {
+    ShortConvolutionSpec: ShortConvolution,
+    GatedDeltaSpec: GatedDelta,
+}
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,
     StridedAttentionSpec: StridedAttention,

@@ -1,7 +1,8 @@
 """Names of what a decoder keeps between steps: the past that its graph takes, and the present that it gives.
 
 Keys and values grow by the new tokens: `past_key_values.{layer}.key`. States have a fixed size:
-`past_conv.{layer}`, the last inputs of a convolution. With an encoder there are two parts: the decoder's own
+`past_conv.{layer}`, the last inputs of a convolution, `past_recurrent.{layer}`, the matrices of linear
+attention. With an encoder there are two parts: the decoder's own
 keys and values, and those of the encoder's output, which cross-attention reads and no step changes:
 `past_key_values.{layer}.encoder.key`.
 """
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 PAST, PRESENT = "past_key_values", "present"
 ENCODER, DECODER = "encoder", "decoder"  # the parts
-STATES = ("conv",)  # kinds of states
+STATES = ("conv", "recurrent")  # kinds of states
 PAST_STATES, PRESENT_STATES = (tuple(f"{time}_{kind}." for kind in STATES) for time in ("past", "present"))
 
 

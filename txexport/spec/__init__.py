@@ -44,6 +44,7 @@ from txexport.spec.enums import (
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.frames import FramesSpec
+from txexport.spec.gated_delta import GatedDeltaSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.grounded import GroundedSpec
@@ -94,7 +95,7 @@ from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
-from txexport.spec.short_convolution import ShortConvolutionSpec, StatefulSpec
+from txexport.spec.short_convolution import ShortConvolutionSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
@@ -106,6 +107,7 @@ from txexport.spec.staged import (
     StageMergingSpec,
     StageSpec,
 )
+from txexport.spec.stateful import StatefulSpec
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.time_delay import TimeDelaySpec
 from txexport.spec.vision_language import VisionLanguageSpec
@@ -154,6 +156,7 @@ __all__ = [
     "FramesSpec",
     "FusedSegmentsSpec",
     "FusionPyramidSpec",
+    "GatedDeltaSpec",
     "GatedFramesSpec",
     "GridAttentionSpec",
     "GroundedSpec",

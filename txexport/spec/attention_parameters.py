@@ -5,6 +5,7 @@ from typing import assert_never
 from txexport.spec import (
     AttentionSpec,
     DisentangledAttentionSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     MaskedAttentionSpec,
@@ -45,6 +46,8 @@ def attention(
             return latent_attention(spec)
         case ShortConvolutionSpec():
             return short_convolution(spec)
+        case GatedDeltaSpec():
+            return gated_delta(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
         case TransformerXLAttentionSpec():
@@ -90,6 +93,8 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
     if spec.sinks:
         shapes["sinks"] = (spec.num_heads,)
+    if spec.gated_output:
+        shapes |= under("output_gate", linear(spec.hidden_size, queries, spec.bias))
     if spec.gated:
         shapes |= under("gate.project", linear(spec.hidden_size // spec.num_heads, GATES, True))
         shapes["gate.constant"] = (1, spec.num_heads, 1, 1)
@@ -123,6 +128,21 @@ def short_convolution(spec: ShortConvolutionSpec) -> Shapes:
     if spec.bias:
         shapes["convolution.bias"] = (width,)
     return shapes | under("output", linear(width, width, spec.bias))
+
+
+def gated_delta(spec: GatedDeltaSpec) -> Shapes:
+    """Projections, the convolution, rate and step of the decay, the norm and the output's projection."""
+    width, heads = spec.hidden_size, spec.num_value_heads
+    sizes = dict(zip(("query", "key", "value"), spec.widths, strict=True))
+    sizes |= {"gate": spec.widths[2], "beta": heads, "decay": heads}
+    shapes: Shapes = {f"{name}.weight": (size, width) for name, size in sizes.items()}
+    return shapes | {
+        "convolution.weight": (sum(spec.widths), 1, spec.kernel),
+        "rate": (heads,),
+        "step": (heads,),
+        **under("head_norm", norm(spec.norm)),
+        **under("output", linear(spec.widths[2], width, False)),
+    }
 
 
 def disentangled_attention(spec: DisentangledAttentionSpec) -> Shapes:

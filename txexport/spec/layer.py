@@ -16,7 +16,7 @@ from txexport.spec.relative_attention import (
     PositionedAttentionSpec,
     TransformerXLAttentionSpec,
 )
-from txexport.spec.short_convolution import StatefulSpec
+from txexport.spec.stateful import StatefulSpec
 
 
 @dataclass(frozen=True)

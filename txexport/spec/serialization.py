@@ -58,6 +58,7 @@ TYPES: dict[str, type] = {
     "attention": specs.AttentionSpec,
     "latent": specs.LatentAttentionSpec,
     "short_convolution": specs.ShortConvolutionSpec,
+    "gated_delta": specs.GatedDeltaSpec,
     "disentangled": specs.DisentangledAttentionSpec,
     "transformer_xl": specs.TransformerXLAttentionSpec,
     "relative_key": specs.RelativeKeyAttentionSpec,

@@ -33,7 +33,3 @@ class ShortConvolutionSpec:
     def states(self) -> dict[str, tuple[int, ...]]:
         """The shapes of what a row keeps between steps, by kind: the last inputs of the convolution."""
         return {"conv": (self.hidden_size, self.kernel)}
-
-
-# Layers that keep arrays of fixed size between steps, and no keys and values.
-StatefulSpec = ShortConvolutionSpec

@@ -20,7 +20,9 @@ def cached(cache: Any, part: str | None = None) -> dict[str, Tensor]:
     for i, layer in enumerate(cache.layers):
         if getattr(layer, "keys", None) is not None:  # MBart has layers without them
             result |= zip(cache_names.present(i, part), (layer.keys, layer.values), strict=True)
-        elif (states := getattr(layer, "conv_states", None)) is not None:
-            (name,) = cache_names.of_layer(cache_names.PRESENT, i, ["conv"])
-            result[name] = states[0]
+        for kind in cache_names.STATES:
+            state = getattr(layer, f"{kind}_states", {}).get(0)
+            if state is not None:
+                (name,) = cache_names.of_layer(cache_names.PRESENT, i, [kind])
+                result[name] = state
     return result
