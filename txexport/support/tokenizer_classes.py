@@ -108,8 +108,10 @@ _ROWS = {  # by name, without "Tokenizer"
     "Parakeet": _row(model_types="omniasr_ctc parakeet_ctc"),
     "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
     "Qwen2": _row(
-        "- <|endoftext|> <|endoftext|> - <|endoftext|> - -", "internvl qwen2 qwen2_moe qwen3 qwen3_moe"
+        "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
+        "internvl qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next",
     ),
+    "Qwen3_5": _row("- <|endoftext|> <|endoftext|> - <|endoftext|> - -", "qwen3_5_text"),
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(
         ROBERTA,
@@ -141,7 +143,7 @@ _ROWS = {  # by name, without "Tokenizer"
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
 Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
-Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
+Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax llava mistral
 mixtral modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5 xlm-roberta-xl"""
