@@ -35,7 +35,7 @@ def delta_rule(
     between = g.call(decays, sums, size, name="between")  # (N, B, V, C, C)
     turned = g.call(transposed, k)
     replaced = op.Mul(beta, k, name="replaced")  # (N, B, V, C, D)
-    inverse = inverted(g, op.Mul(op.MatMul(replaced, turned), between), size)  # (N, B, V, C, C)
+    inverse = inverted(g, op.Mul(op.MatMul(replaced, turned), between))  # (N, B, V, C, C)
     values = op.MatMul(inverse, op.Mul(beta, v), name="values")  # (N, B, V, C, E)
     growth = op.Exp(sums)
     weights = op.MatMul(inverse, op.Mul(replaced, growth), name="weights")  # (N, B, V, C, D)
@@ -104,23 +104,23 @@ EYE = onnx.numpy_helper.from_array(np.eye(CHUNK, dtype=np.float32))
 
 
 @script(domain, default_opset=op)
-def squares(system, size):
+def squares(system):
     """The identity (C,C) and the masks of `levels` (L,C,C), in the numbers of a system (...,C,C)."""
     zeros, axes = op.Constant(value_ints=[0, 0]), op.Constant(value_ints=[-2, -1])
-    square = op.Concat(size, size, axis=0)
+    square = op.Shape(system, start=-2)
     one = op.CastLike(op.Slice(op.Constant(value=EYE), zeros, square, axes), system)  # (C, C)
     masks = op.CastLike(op.Slice(op.Constant(value=LEVELS), zeros, square, axes), system)  # (L, C, C)
     return one, masks
 
 
 @component("inverse")
-def inverted(g: Body, system: ir.Value, size: ir.Value) -> ir.Value:
+def inverted(g: Body, system: ir.Value) -> ir.Value:
     """The inverse of 1 plus what is below the diagonal of `system` (...,C,C).
 
     Inverses of squares on the diagonal become those of squares of twice the size.
     """
     op = g.op
-    inverse, masks = g.call(squares, system, size)
+    inverse, masks = g.call(squares, system)
     for number in range(len(levels(CHUNK))):
         below = op.Mul(system, op.Gather(masks, op.Constant(value_int=number)))
         change = below if number == 0 else op.MatMul(op.MatMul(inverse, below), inverse)
