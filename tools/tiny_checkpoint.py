@@ -192,6 +192,24 @@ QWEN3_NEXT = QWEN3_5 | {
     "moe_intermediate_size": 28,
     "shared_expert_intermediate_size": 50,
 }
+QWEN3_5_VISION = {
+    "depth": 1,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_heads": 2,
+    "out_hidden_size": 48,
+    "num_position_embeddings": 16,
+}
+QWEN3_5_WITH_IMAGES = {
+    "text_config": QWEN3_5 | {"model_type": "qwen3_5_text"},
+    "vision_config": QWEN3_5_VISION,
+    "image_token_id": 310,
+}
+QWEN3_5_MOE_WITH_IMAGES = {
+    "text_config": QWEN3_NEXT | {"model_type": "qwen3_5_moe_text"},
+    "vision_config": QWEN3_5_VISION,
+    "image_token_id": 310,
+}
 GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
@@ -696,6 +714,9 @@ FAMILIES = {
     "lfm2": ("Lfm2ForCausalLM", LFM2),
     "qwen3_next": ("Qwen3NextForCausalLM", QWEN3_NEXT),
     "qwen3_5_text": ("Qwen3_5ForCausalLM", QWEN3_5),
+    "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", QWEN3_NEXT),
+    "qwen3_5": ("Qwen3_5ForConditionalGeneration", QWEN3_5_WITH_IMAGES),
+    "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", QWEN3_5_MOE_WITH_IMAGES),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),

@@ -19,21 +19,23 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As Qwen3-Next's, but one tensor has all queries, then all keys and values."""
+    """As Qwen3-Next's, with other names of projections."""
+    return qwen3_next.with_delta(spec, llama.table(spec), projections(spec))
+
+
+def projections(spec: EncoderSpec | DecoderSpec) -> Rules:
+    """The projections of delta rules: one tensor has all queries, then all keys and values."""
     delta = qwen3_next.delta_of(spec)
     keys, _, values = delta.widths
     if values % keys:
         raise UnsupportedError(f"values are {values} wide, expected a multiple of {keys}, the width of keys")
     mixer, source = f"{_causal.stack_name(spec)}.layers.{{i}}.attention", "layers.{i}.linear_attn"
-    parts = 2 + values // keys
-    rules: Rules = {
-        f"{mixer}.query.weight": Take(f"{source}.in_proj_qkv.weight", part=0, parts=parts),
-        f"{mixer}.key.weight": Take(f"{source}.in_proj_qkv.weight", part=1, parts=parts),
-        f"{mixer}.value.weight": Take(
-            f"{source}.in_proj_qkv.weight", part=2, parts=parts, width=values // keys
-        ),
+    joined, parts, width = f"{source}.in_proj_qkv.weight", 2 + values // keys, values // keys
+    return {
+        f"{mixer}.query.weight": Take(joined, part=0, parts=parts),
+        f"{mixer}.key.weight": Take(joined, part=1, parts=parts),
+        f"{mixer}.value.weight": Take(joined, part=2, parts=parts, width=width),
         f"{mixer}.gate.weight": f"{source}.in_proj_z.weight",
         f"{mixer}.beta.weight": f"{source}.in_proj_b.weight",
         f"{mixer}.decay.weight": f"{source}.in_proj_a.weight",
     }
-    return qwen3_next.with_delta(spec, llama.table(spec), rules)

@@ -111,7 +111,10 @@ _ROWS = {  # by name, without "Tokenizer"
         "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
         "internvl qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next",
     ),
-    "Qwen3_5": _row("- <|endoftext|> <|endoftext|> - <|endoftext|> - -", "qwen3_5_text"),
+    "Qwen3_5": _row(
+        "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
+        "qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text",
+    ),
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(
         ROBERTA,
@@ -166,6 +169,9 @@ MISNAMED = {
     "phi3",
     "phimoe",
     "qwen2",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "qwen3_5_moe_text",
     "siglip2",
     "smolvlm",
 }
