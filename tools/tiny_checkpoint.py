@@ -171,6 +171,45 @@ GPT_OSS = LLAMA | {
         "original_max_position_embeddings": 10,
     },
 }
+LFM2 = LLAMA | {
+    "num_hidden_layers": 4,
+    "layer_types": ["conv", "full_attention", "conv", "conv"],
+    "block_auto_adjust_ff_dim": False,
+}
+QWEN3_5 = LLAMA | {
+    "num_hidden_layers": 3,
+    "head_dim": 12,
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 10,
+    "linear_value_head_dim": 10,
+    "partial_rotary_factor": 0.5,
+}
+QWEN3_NEXT = QWEN3_5 | {
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 28,
+    "shared_expert_intermediate_size": 50,
+}
+QWEN3_5_VISION = {
+    "depth": 1,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_heads": 2,
+    "out_hidden_size": 48,
+    "num_position_embeddings": 16,
+}
+QWEN3_5_WITH_IMAGES = {
+    "text_config": QWEN3_5 | {"model_type": "qwen3_5_text"},
+    "vision_config": QWEN3_5_VISION,
+    "image_token_id": 310,
+}
+QWEN3_5_MOE_WITH_IMAGES = {
+    "text_config": QWEN3_NEXT | {"model_type": "qwen3_5_moe_text"},
+    "vision_config": QWEN3_5_VISION,
+    "image_token_id": 310,
+}
 GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
@@ -721,6 +760,12 @@ FAMILIES = {
     "llama": ("LlamaForCausalLM", LLAMA),
     "mistral": ("MistralForCausalLM", LLAMA | {"sliding_window": 5}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
+    "lfm2": ("Lfm2ForCausalLM", LFM2),
+    "qwen3_next": ("Qwen3NextForCausalLM", QWEN3_NEXT),
+    "qwen3_5_text": ("Qwen3_5ForCausalLM", QWEN3_5),
+    "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", QWEN3_NEXT),
+    "qwen3_5": ("Qwen3_5ForConditionalGeneration", QWEN3_5_WITH_IMAGES),
+    "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", QWEN3_5_MOE_WITH_IMAGES),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),

@@ -5,11 +5,20 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from txexport.contracts import names
-from txexport.spec import Cache, TextStackSpec
+from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
-from txgraphs.block import decoder_block
+from txgraphs.block import decoder_block, stateful_block
 from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
-from txgraphs.mask import cache_mask, causal_mask, filled_slots, filled_then, padding_mask, single_token
+from txgraphs.mask import (
+    cache_mask,
+    causal_mask,
+    counted_tokens,
+    filled_slots,
+    filled_then,
+    masked_tokens,
+    padding_mask,
+    single_token,
+)
 from txgraphs.position import asked_positions, positions
 from txgraphs.stack import (
     Given,
@@ -22,7 +31,7 @@ from txgraphs.stack import (
     rotary_context,
 )
 
-KeyValues = list[tuple[ir.Value, ir.Value]]
+KeyValues = list[tuple[ir.Value, ...]]  # keys and values of each layer, or its states
 Embed = Callable[[ir.Value], ir.Value]  # positions (B,S) -> x (B,S,W)
 
 
@@ -46,7 +55,8 @@ def decoder(
     of a prefix, where the inputs have its length.
     """
     inputs = _with_ids(graph, inputs)
-    input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
+    input_ids, slots, room = inputs[names.INPUT_IDS], keys_of(spec, past), {}
+    new = _new_tokens(graph, inputs) if spec.stateful else {}
     if cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
         inputs, slots = _shared(graph, inputs)
         room = {"used": graph.op.Shape(slots, start=2, end=3)}
@@ -66,7 +76,15 @@ def decoder(
         context = layer_context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
             context[names.LOGITS_INDICES] = logits_indices
-        elif cache == Cache.STATIC and not given.weighted:
+        if block.states:
+            given.hidden(x)
+            states = dict(zip(block.states, past[layer], strict=True))
+            x, *states = stateful_block(
+                block, graph / f"decoder.layers.{layer}", x, **new, **states, **context
+            )
+            present.append(tuple(states))
+            continue
+        if cache == Cache.STATIC and not given.weighted and names.LOGITS_INDICES not in context:
             if block.masked.shares_keys and not room:  # graphs for other clients do not branch
                 single = single or graph.call(single_token, input_ids, name="single")
                 context["single"] = single
@@ -151,8 +169,13 @@ def _slot_masks(
     windows limit them if they are `bounded`.
     """
     op, masks = graph.op, Masks()
-    kinds = [spec.layers[layer].masked for layer in layers]
-    for window in dict.fromkeys(kind.window for kind in kinds if all_read or not kind.maskless_static):
+    kinds = [spec.layers[layer].attention for layer in layers]
+    read = [
+        kind
+        for kind in kinds
+        if isinstance(kind, MaskedAttentionSpec) and (all_read or not kind.maskless_static)
+    ]
+    for window in dict.fromkeys(kind.window for kind in read):
         kind = grouped_cache_mask(window, bounded) if together else cache_mask(window)
         masks[window] = graph.call(kind, places, past_k, *together, name="mask")  # (B, 1, S, C)
     if spec.relative is None or not layers:
@@ -199,6 +222,24 @@ def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
     op = graph.op
     batch, new = op.Shape(input_ids, start=0, end=1), op.Shape(input_ids, start=1, end=2)
     return op.Expand(graph.constant("one", [1]), op.Concat(batch, op.Add(length, new), axis=0))
+
+
+def keys_of(spec: TextStackSpec, past: KeyValues) -> ir.Value:
+    """The keys (B,K,P,H) of the first layer that has them."""
+    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if not block.states)
+
+
+def _new_tokens(graph: Graph, inputs: dict[str, ir.Value]) -> Values:
+    """The inputs of layers with states: real (B,S,1) of the new tokens, and ends (B)."""
+    op, input_ids, ends = graph.op, inputs[names.INPUT_IDS], inputs.get(names.NEW_LENGTHS)
+    if ends is not None:
+        real = graph.call(counted_tokens, input_ids, ends, name="real")
+    else:
+        mask = inputs.get(names.ATTENTION_MASK)
+        if mask is None:
+            mask = _ones(graph, input_ids, op.Constant(value_ints=[0]))
+        real, ends = graph.call(masked_tokens, mask, input_ids, name="new")
+    return {"real": op.Cast(real, to=graph.dtype), "ends": ends}
 
 
 def _source(mask: ir.Value | None, k: ir.Value, v: ir.Value) -> Values:

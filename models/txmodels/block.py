@@ -15,6 +15,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
@@ -25,6 +26,7 @@ from txexport.spec import (
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     ReducedAttentionSpec,
+    ShortConvolutionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
@@ -33,6 +35,7 @@ from txmodels.attention import Attention, CachedAttention, CrossAttention
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
+from txmodels.gated_delta import GatedDelta
 from txmodels.grid_attention import GridAttention
 from txmodels.latent_attention import CachedLatentAttention, LatentAttention
 from txmodels.linformer_attention import LinformerAttention
@@ -44,6 +47,7 @@ from txmodels.patch_bias_attention import PatchBiasAttention
 from txmodels.performer_attention import PerformerAttention
 from txmodels.position import asked
 from txmodels.reduced_attention import ConvolvedFeedForward, ReducedAttention
+from txmodels.short_convolution import ShortConvolution
 from txmodels.strided_attention import StridedAttention
 from txmodels.transformer_xl_attention import TransformerXLAttention
 from txmodels.window_attention import WindowAttention
@@ -57,6 +61,10 @@ WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
 CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: CachedAttention,
     LatentAttentionSpec: CachedLatentAttention,
+}
+STATEFUL: dict[type, Callable[..., nn.Module]] = {
+    ShortConvolutionSpec: ShortConvolution,
+    GatedDeltaSpec: GatedDelta,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,
@@ -230,3 +238,20 @@ class DecoderBlock(_Block):
             weights += cross_weights
         y = self._fed(x, attended)  # (B, S, W)
         return y, k, v, *weights
+
+
+class StatefulBlock(_Block):
+    """A sublayer with states in place of attention, then feed-forward."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec, STATEFUL[type(spec.attention)](spec.attention), weighted=False)
+
+    def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:
+        """x (B,S,W), the other inputs of the sublayer, its states among them -> y (B,S,W), the states.
+
+        With logits_indices (B,L), y (B,L,W) is of these tokens only.
+        """
+        mixed, *states = self.attention(self._before_attention(x), **context)
+        x = asked(x, context.get(names.LOGITS_INDICES))  # (B, L, W)
+        y = self._fed(x, self._attended(x, mixed))  # (B, S, W)
+        return y, *states

@@ -5,13 +5,21 @@ from torch import Tensor
 
 from txexport.contracts import names
 from txexport.spec import Cache, TextStackSpec
-from txmodels.block import DecoderBlock
+from txmodels.block import DecoderBlock, StatefulBlock
 from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups, prefix_groups
-from txmodels.mask import cache_mask, causal_mask, filled_then, padding_mask, single_token
+from txmodels.mask import (
+    cache_mask,
+    causal_mask,
+    counted_tokens,
+    filled_then,
+    masked_tokens,
+    padding_mask,
+    single_token,
+)
 from txmodels.position import asked_positions, positions
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
 
-KeyValues = list[tuple[Tensor, Tensor]]
+KeyValues = list[tuple[Tensor, ...]]  # keys and values of each layer, or its states
 
 
 class Decoder(Stack):
@@ -20,7 +28,13 @@ class Decoder(Stack):
     def __init__(
         self, spec: TextStackSpec, cache: Cache, weighted: bool = False, mutual_id: int | None = None
     ):
-        super().__init__(spec, (DecoderBlock(block, cache, weighted) for block in spec.layers))
+        super().__init__(
+            spec,
+            (
+                StatefulBlock(block) if block.states else DecoderBlock(block, cache, weighted)
+                for block in spec.layers
+            ),
+        )
         self.static, self.weighted, self.mutual_id = cache == Cache.STATIC, weighted, mutual_id
 
     def forward(
@@ -39,6 +53,9 @@ class Decoder(Stack):
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
+        A layer with states has these in place of keys and values. They need new_lengths (B) over a static
+        cache, or the mask of a dynamic one.
+
         With inputs_embeds (B,S,W), these stand in place of the embedding of the ids, positions included, and
         the ids tell the size alone. A static cache takes cache_lengths (B), and position_ids (B,S) where
         positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
@@ -53,14 +70,15 @@ class Decoder(Stack):
         cache_lengths, prefix_lengths = map(lengths.get, (names.CACHE_LENGTHS, names.PREFIX_LENGTHS))
         if self.mutual_id is not None:
             groups = image_groups(self.mutual_id, input_ids)  # (B, S)
+        slots = keys_of(self.spec, past)
         if self.static:
             assert cache_lengths is not None
             places, masks = self._over_slots(
-                input_ids, past[0][0], cache_lengths, logits_indices, position_ids, groups, prefix_lengths
+                input_ids, slots, cache_lengths, logits_indices, position_ids, groups, prefix_lengths
             )
         else:
             places, masks = self._over_past(
-                input_ids, past[0][0], attention_mask, position_ids, groups, prefix_lengths
+                input_ids, slots, attention_mask, position_ids, groups, prefix_lengths
             )
         cross_mask = None
         if encoder_attention_mask is not None:
@@ -69,6 +87,7 @@ class Decoder(Stack):
         x = inputs_embeds
         if x is None:
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
+        new = _new_tokens(input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
         present, single, filled = [], single_token(input_ids), None
         grouped = groups is not None or prefix_lengths is not None
         if cache_lengths is not None and not self.weighted and not grouped:
@@ -77,7 +96,13 @@ class Decoder(Stack):
             context = layer_context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
                 context[names.LOGITS_INDICES] = logits_indices
-            elif filled is not None:
+            if block.states:
+                given.hidden(x)
+                states = dict(zip(block.states, past[i], strict=True))
+                x, *states = layer(x, **new, **states, **context)
+                present.append(tuple(states))
+                continue
+            if filled is not None and names.LOGITS_INDICES not in context:
                 if block.masked.shares_keys:
                     context["single"] = single
                 if block.masked.maskless_static:
@@ -163,6 +188,20 @@ class Decoder(Stack):
                     window, prefix_lengths is None, attention_mask, order, groups
                 )
         return position_ids, self.biased_masks(masks, position_ids, order)
+
+
+def keys_of(spec: TextStackSpec, past: KeyValues) -> Tensor:
+    """The keys (B,K,P,H) of the first layer that has them."""
+    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if not block.states)
+
+
+def _new_tokens(input_ids: Tensor, new_lengths: Tensor | None, attention_mask: Tensor | None) -> Values:
+    """The inputs of layers with states: real (B,S,1) of the new tokens, and ends (B)."""
+    if new_lengths is not None:
+        return {"real": counted_tokens(input_ids, new_lengths), "ends": new_lengths}
+    mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    real, ends = masked_tokens(mask, input_ids)
+    return {"real": real, "ends": ends}
 
 
 def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:

@@ -28,7 +28,9 @@ from txexport.runtime import load
 from txexport.verification.clients.process import Call
 
 CLIENT = "genai"
-DECODERS = rows_of(("gpt2", "llama", "qwen2", "qwen3", "mistral", "phi", "phi3", "gemma2"), (GENERATE,))
+DECODERS = rows_of(
+    ("gpt2", "llama", "qwen2", "qwen3", "mistral", "phi", "phi3", "gemma2", "lfm2"), (GENERATE,)
+)
 START = tiny_checkpoint.WHISPER["decoder_start_token_id"]
 PADDING, END = (tiny_checkpoint.IDS[name] for name in ("pad_token_id", "eos_token_id"))
 PROMPT = max(LENGTHS)

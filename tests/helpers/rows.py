@@ -151,6 +151,22 @@ MOONLIGHT = {"n_group": 1, "topk_group": 1, "q_lora_rank": None} | ALL_DIMENSION
 V3_HALVES = {"rope_interleave": False, "attention_bias": True, "norm_topk_prob": False}
 GLM_4_5 = {"use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2, "routed_scaling_factor": 1.7}
 NORMALISED = {"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 5}
+SOME_DENSE = {"mlp_only_layers": [0], "norm_topk_prob": False, "attention_bias": True}
+WIDER_VALUES = {
+    "linear_value_head_dim": 20,
+    "linear_conv_kernel_dim": 3,
+    "partial_rotary_factor": 1.0,
+    "layer_types": ["full_attention", "linear_attention", "linear_attention"],
+    "tie_word_embeddings": True,
+}
+ADJUSTED = {
+    "block_auto_adjust_ff_dim": True,
+    "block_multiple_of": 16,
+    "block_ffn_dim_multiplier": 1.3,
+    "layer_types": ["full_attention", "conv", "conv"],
+    "num_hidden_layers": 3,
+    "tie_word_embeddings": False,
+}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
 ALPHA = {"rope_parameters": {"rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 1e4}}
@@ -253,6 +269,16 @@ DECODERS = [
     *decoder("qwen3", "Qwen3"),
     Row("qwen3", "Qwen3ForCausalLM", GENERATE, "biases", {"attention_bias": True}),
     Row("qwen3", "Qwen3ForCausalLM", GENERATE, "yarn, not truncated", {"rope_parameters": EXACT}),
+    Row("lfm2", "Lfm2ForCausalLM", GENERATE),
+    Row("lfm2", "Lfm2ForCausalLM", GENERATE, "biases, kernel of 4", {"conv_bias": True, "conv_L_cache": 4}),
+    Row("lfm2", "Lfm2ForCausalLM", GENERATE, "adjusted networks, untied", ADJUSTED),
+    Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE),
+    Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE, "some dense layers, biases", SOME_DENSE),
+    Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),
+    Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE, "tied, wider values", WIDER_VALUES),
+    Row("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", GENERATE),
+    Row("qwen3_5", "Qwen3_5ForConditionalGeneration", GENERATE, "the text model within"),
+    Row("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", GENERATE, "the text model within"),
     *decoder("phi", "Phi"),
     Row("phi", "PhiForCausalLM", GENERATE, "norms of heads, 2 key heads", HEAD_NORMS),
     Row("phi", "PhiForCausalLM", GENERATE, "tied, 0.4 rotary", TIED | {"partial_rotary_factor": 0.4}),

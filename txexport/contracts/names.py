@@ -14,6 +14,7 @@ INPUTS_EMBEDS = "inputs_embeds"  # (B,S,W): vectors in place of token ids
 # Inputs that only a decoder has
 CACHE_LENGTHS = "cache_lengths"  # (B): filled slots of a static cache
 PREFIX_LENGTHS = "prefix_lengths"  # (B): the first tokens of a row, which attend to each other
+NEW_LENGTHS = "new_lengths"  # (B): tokens among the new ones of each row, which padding on the right follows
 LOGITS_INDICES = "logits_indices"  # (B,L): the new tokens whose logits are computed
 ENCODER_HIDDEN_STATES = "encoder_hidden_states"  # (B,E,W)
 ENCODER_ATTENTION_MASK = "encoder_attention_mask"  # (B,E)

@@ -19,7 +19,8 @@ TOKEN_TYPES = "token_types"
 GLOBAL_TOKENS = "global_tokens"  # 1 for a token that attends globally
 POSITIONS = "positions"
 SCORED = "scored"  # the indices of the tokens whose logits are computed
-CACHE = "cache"  # keys and values of earlier steps, and their lengths
+CACHE = "cache"  # what earlier steps left, and the lengths of keys and values
+NEW = "new"  # the number of tokens in each row of a step
 IMAGE, SOUND = "image", "sound"
 PROMPTS = "prompts"  # points and their labels, with the corners of boxes or beside boxes
 MEDIA = frozenset({IMAGE, SOUND})
@@ -33,6 +34,7 @@ OF_INPUT = {
     names.LOGITS_INDICES: SCORED,
     names.CACHE_LENGTHS: CACHE,
     names.PREFIX_LENGTHS: CACHE,
+    names.NEW_LENGTHS: NEW,
     names.USE_CACHE_BRANCH: CACHE,
     names.PIXEL_VALUES: IMAGE,
     names.PIXEL_MASK: IMAGE,

@@ -100,9 +100,14 @@ def _genai_settings(
         return _genai(decoder, generation, _whisper(encoder, decoder, plan)) if known else None
     if not _keeps_one_size(decoder) or len(plan.spec.stacks) > 1:  # one that reads images among its tokens
         return None
+    if any(kind != "conv" for block in decoder.blocks for kind in block.states):
+        return None
     shared = any(one.role == roles.SHARED for one in plan.hub)
     file = _file(plan, roles.SHARED if shared else roles.MODEL)
-    graphs = {"type": "decoder", "decoder": {"filename": file, **_session(plan)}}
+    session: dict[str, Any] = {"filename": file, **_session(plan)}
+    graphs: dict[str, Any] = {"type": "decoder", "decoder": session}
+    if decoder.stateful:
+        graphs = {"type": config["model_type"], "decoder": session | _states(decoder)}
     settings = _genai(decoder, generation, graphs, shared)
     if not shared and _has_long_factors(decoder):
         settings["model"]["context_length"] = config["max_position_embeddings"]
@@ -117,13 +122,13 @@ def _is_whisper(encoder: StackSpec) -> bool:
 
 def _keeps_one_size(decoder: StackSpec) -> bool:
     """Tell whether keys and values have one size, as onnxruntime-genai requires."""
-    shapes = (block.masked.cache_shapes for block in decoder.layers)
+    shapes = (block.masked.cache_shapes for block in decoder.layers if not block.states)
     return all(keys == values for keys, values in shapes)
 
 
 def _has_long_factors(decoder: StackSpec) -> bool:
     """Tell whether the graph with a growing cache continues beyond our limit, by LongRoPE's long factors."""
-    rotaries = (block.masked.rotary for block in decoder.blocks)
+    rotaries = (block.masked.rotary for block in decoder.blocks if not block.states)
     return any(rotary is not None and rotary.long_frequencies for rotary in rotaries)
 
 
@@ -206,6 +211,23 @@ def _is_id(value: object) -> bool:
     """Tell whether a setting is a token id or a list of token ids."""
     ids = value if isinstance(value, list) and value else [value]
     return all(type(one) is int and one >= 0 for one in ids)
+
+
+def _states(decoder: TextStackSpec) -> dict[str, Any]:
+    """The kinds of layers, the size of a convolution's last inputs, and those of keys and values."""
+    attention = next(block.dense for block in decoder.layers if not block.states)
+    kernel = next(block.states["conv"][1] for block in decoder.layers if "conv" in block.states)
+    return {
+        "layer_types": ["conv" if block.states else "full_attention" for block in decoder.layers],
+        "conv_cache_size": kernel,
+        "hidden_size": decoder.hidden_size,
+        "num_hidden_layers": decoder.num_layers,
+        "num_attention_heads": attention.num_heads,
+        "num_key_value_heads": attention.num_kv_heads,
+        "head_size": attention.head_dim,
+        "inputs": {"past_conv_names": f"{cache_names.PAST_STATES[0]}%d"},
+        "outputs": {"present_conv_names": f"{cache_names.PRESENT_STATES[0]}%d"},
+    }
 
 
 def _file(plan: BundlePlan, role: str) -> str:

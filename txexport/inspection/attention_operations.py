@@ -12,6 +12,7 @@ from txexport.spec import (
     BlockSpec,
     ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
@@ -25,14 +26,16 @@ from txexport.spec import (
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
+    ShortConvolutionSpec,
     SparseAttentionSpec,
     StackSpec,
+    StatefulSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
 
-Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
+Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
 
 
 def cached(spec: MaskedAttentionSpec) -> int:
@@ -41,9 +44,16 @@ def cached(spec: MaskedAttentionSpec) -> int:
 
 
 def per_pair(spec: Attention) -> int:
-    """Operations for a pair of a query and a key: their product, and the weighted value."""
+    """Operations for a pair of a query and a key: their product, and the weighted value.
+
+    Of a convolution those for a token and a place of the kernel, of a delta rule those for a token.
+    """
     if isinstance(spec, LatentAttentionSpec):
         return 2 * spec.num_heads * (2 * spec.kv_lora_rank + spec.qk_rope_head_dim)
+    if isinstance(spec, ShortConvolutionSpec):
+        return 2 * spec.hidden_size
+    if isinstance(spec, GatedDeltaSpec):
+        return 6 * spec.num_value_heads * spec.key_dim * spec.value_dim + 2 * sum(spec.widths) * spec.kernel
     return 4 * spec.num_heads * spec.head_dim
 
 
@@ -65,6 +75,10 @@ def pairs(spec: Attention, length: int) -> int:
             | LowRankAttentionSpec()
         ):
             return _in_window(spec.window, spec.causal, length)
+        case ShortConvolutionSpec():  # of the convolution
+            return length * spec.kernel
+        case GatedDeltaSpec():  # a step of the recurrence each
+            return length
         case LongformerAttentionSpec():
             return _in_window(spec.window // 2 + 1, spec.causal, length)
         case WindowAttentionSpec():  # of whole windows

@@ -45,6 +45,7 @@ from txexport.spec.enums import (
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.frames import FramesSpec
+from txexport.spec.gated_delta import GatedDeltaSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.grounded import GroundedSpec
@@ -97,6 +98,7 @@ from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
+from txexport.spec.short_convolution import ShortConvolutionSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
@@ -108,6 +110,7 @@ from txexport.spec.staged import (
     StageMergingSpec,
     StageSpec,
 )
+from txexport.spec.stateful import StatefulSpec
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.time_delay import TimeDelaySpec
 from txexport.spec.vision_language import VisionLanguageSpec
@@ -156,6 +159,7 @@ __all__ = [
     "FramesSpec",
     "FusedSegmentsSpec",
     "FusionPyramidSpec",
+    "GatedDeltaSpec",
     "GatedFramesSpec",
     "GridAttentionSpec",
     "GroundedSpec",
@@ -221,6 +225,7 @@ __all__ = [
     "RoundedAlibiSpec",
     "SegmentsSpec",
     "Sharing",
+    "ShortConvolutionSpec",
     "SignalStackSpec",
     "SinusoidVectorsSpec",
     "SparseAttentionSpec",
@@ -233,6 +238,7 @@ __all__ = [
     "StageSpec",
     "StagedDepthSpec",
     "StagedStackSpec",
+    "StatefulSpec",
     "StridedAttentionSpec",
     "SubsampledSpec",
     "TextStackSpec",

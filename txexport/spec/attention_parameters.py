@@ -5,6 +5,7 @@ from typing import assert_never
 from txexport.spec import (
     AttentionSpec,
     DisentangledAttentionSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     MaskedAttentionSpec,
@@ -13,7 +14,9 @@ from txexport.spec import (
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
+    ShortConvolutionSpec,
     SparseAttentionSpec,
+    StatefulSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
@@ -32,13 +35,19 @@ from txexport.spec.shapes import Shapes, linear, norm, under
 GATES = 8  # numbers of each query and head that its two gates are summed from
 
 
-def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> Shapes:
-    """The parameters of attention of any kind."""
+def attention(
+    spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec,
+) -> Shapes:
+    """The parameters of attention of any kind, or of what stands in its place."""
     match spec:
         case AttentionSpec():
             return dense_attention(spec)
         case LatentAttentionSpec():
             return latent_attention(spec)
+        case ShortConvolutionSpec():
+            return short_convolution(spec)
+        case GatedDeltaSpec():
+            return gated_delta(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
         case TransformerXLAttentionSpec():
@@ -84,6 +93,8 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
     if spec.sinks:
         shapes["sinks"] = (spec.num_heads,)
+    if spec.gated_output:
+        shapes |= under("output_gate", linear(spec.hidden_size, queries, spec.bias))
     if spec.gated:
         shapes |= under("gate.project", linear(spec.hidden_size // spec.num_heads, GATES, True))
         shapes["gate.constant"] = (1, spec.num_heads, 1, 1)
@@ -104,6 +115,33 @@ def latent_attention(spec: LatentAttentionSpec) -> Shapes:
         **under("k_up", linear(rank, heads * spec.qk_nope_head_dim, False)),
         **under("v_up", linear(rank, heads * spec.v_head_dim, False)),
         **under("o", linear(heads * spec.v_head_dim, spec.hidden_size, spec.bias)),
+    }
+
+
+def short_convolution(spec: ShortConvolutionSpec) -> Shapes:
+    """The projection to gates and inputs, the convolution, and the output's projection."""
+    width = spec.hidden_size
+    shapes = {
+        **under("project", linear(width, 3 * width, spec.bias)),
+        "convolution.weight": (width, 1, spec.kernel),
+    }
+    if spec.bias:
+        shapes["convolution.bias"] = (width,)
+    return shapes | under("output", linear(width, width, spec.bias))
+
+
+def gated_delta(spec: GatedDeltaSpec) -> Shapes:
+    """Projections, the convolution, rate and step of the decay, the norm and the output's projection."""
+    width, heads = spec.hidden_size, spec.num_value_heads
+    sizes = dict(zip(("query", "key", "value"), spec.widths, strict=True))
+    sizes |= {"gate": spec.widths[2], "beta": heads, "decay": heads}
+    shapes: Shapes = {f"{name}.weight": (size, width) for name, size in sizes.items()}
+    return shapes | {
+        "convolution.weight": (sum(spec.widths), 1, spec.kernel),
+        "rate": (heads,),
+        "step": (heads,),
+        **under("head_norm", norm(spec.norm)),
+        **under("output", linear(spec.widths[2], width, False)),
     }
 
 

@@ -1,5 +1,6 @@
 """Layers: attention, feed-forward networks or experts, and the norms around them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
@@ -15,6 +16,7 @@ from txexport.spec.relative_attention import (
     PositionedAttentionSpec,
     TransformerXLAttentionSpec,
 )
+from txexport.spec.stateful import StatefulSpec
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class AdapterSpec:
 class BlockSpec:
     """One layer: self-attention, optional cross-attention over an encoder, and the feed-forward network.
 
+    In place of attention there may be another sublayer that mixes tokens, which keeps states between steps.
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
     each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number. An
     `adapter` follows the layer.
@@ -151,7 +154,7 @@ class BlockSpec:
     network of the same sizes. Each reads the output of a norm, and one more norm follows the last.
     """
 
-    attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
+    attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
     feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec
     norm: NormSpec
     placement: NormPlacement
@@ -175,6 +178,11 @@ class BlockSpec:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
         if self.cross_attention is not None:
             self._check_cross(self.cross_attention)
+        if self.states and (self.cross_attention is not None or self.adapter is not None):
+            raise SpecError(
+                f"BlockSpec: {type(self.attention).__name__} with cross attention or an adapter; no "
+                "architecture has both: expected None"
+            )
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError(
                 f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "
@@ -266,6 +274,11 @@ class BlockSpec:
         crossed = ("cross_attention",) if self.cross_attention is not None else ()
         adapted = ("adapter",) if self.adapter is not None else ()
         return ("attention", *crossed, "feed_forward", *adapted)
+
+    @property
+    def states(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of what a row keeps between steps in place of keys and values, by kind; else empty."""
+        return self.attention.states if isinstance(self.attention, StatefulSpec) else {}
 
     @property
     def dense(self) -> AttentionSpec:

@@ -58,6 +58,8 @@ TYPES: dict[str, type] = {
     "rounded_alibi": specs.RoundedAlibiSpec,
     "attention": specs.AttentionSpec,
     "latent": specs.LatentAttentionSpec,
+    "short_convolution": specs.ShortConvolutionSpec,
+    "gated_delta": specs.GatedDeltaSpec,
     "disentangled": specs.DisentangledAttentionSpec,
     "transformer_xl": specs.TransformerXLAttentionSpec,
     "relative_key": specs.RelativeKeyAttentionSpec,

@@ -5,11 +5,11 @@ from functools import partial
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.contracts import cache_names, names, roles
+from txexport.contracts import names, roles
 from txexport.spec import Cache, Mutual, VisionLanguageSpec
 from txgraphs import domain, op
 from txgraphs._graph import Graph
-from txgraphs.architectures._model import Build, Signatures, Values, named, pair_of
+from txgraphs.architectures._model import Build, Signatures, Values, past_of, present_of
 from txgraphs.connector import connector
 from txgraphs.decoder_stack import decoder
 from txgraphs.encoder_stack import signal_encoder
@@ -82,7 +82,7 @@ def without_padding(features, mask):
 
 def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values) -> None:
     """Token ids (B,S) with image_features (N,W), or vectors in their place -> logits (B,L,V), present."""
-    past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
+    past = past_of(spec.decoder, inputs)
     embed, picks = partial(_vectors, spec, graph, inputs), inputs.get(names.LOGITS_INDICES)
     groups = None
     if spec.mutual == Mutual.PREFIX and names.PREFIX_LENGTHS not in inputs:  # of other clients
@@ -95,8 +95,7 @@ def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values
     x, present = decoder(spec.decoder, cache, graph, inputs, past, None, Given(), embed, picks, groups)
     word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
     graph.add_outputs({names.LOGITS: causal_lm_head(spec.head, graph / "head", x, None, word)})
-    for layer, pair in enumerate(present):
-        graph.add_outputs(named(cache_names.present(layer), pair))
+    graph.add_outputs(present_of(spec.decoder, present))
 
 
 def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, _positions: ir.Value) -> ir.Value:

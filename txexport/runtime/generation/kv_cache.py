@@ -9,19 +9,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from txexport.contracts.cache_names import is_cross, is_past, own_past, to_present
+from txexport.contracts.cache_names import own_past, to_present
 from txexport.contracts.names import (
     ATTENTION_MASK,
     CACHE_LENGTHS,
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
+    NEW_LENGTHS,
     POSITION_IDS,
-    SOURCES,
 )
-from txexport.errors import counted
 from txexport.runtime import memory
+from txexport.runtime.generation.cache_rows import check_room, per_token, rows_of, shares_sources
 from txexport.runtime.generation.media import Media, on_axes, positions_of, step_inputs
+from txexport.runtime.generation.states import States, empty_states, filled_states
 from txexport.runtime.session import Session, Value
 
 
@@ -38,25 +39,6 @@ def open_cache(
     return DynamicCache(session, cross, batch)
 
 
-def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> None:
-    """Raise InputError where `rows` of `capacity` tokens, with `more` bytes a row, exceed the memory."""
-    token = sum(
-        math.prod(per_token(session, name)) * session.dtype(name)().nbytes
-        for name in own_past(session.inputs)
-    )
-    memory.check(
-        f"a cache of {counted(rows, 'row')} of {counted(capacity, 'token')}", rows * (capacity * token + more)
-    )
-
-
-def per_token(session: Session, name: str) -> tuple[int, int]:
-    """The number of heads of the cache `name`, and their size."""
-    _, heads, _, size = session.inputs[name].shape
-    assert isinstance(heads, int)
-    assert isinstance(size, int)
-    return heads, size
-
-
 class StaticCache:
     """Buffers (B,K,C,H) bound as past and present at once, so that a step writes in place.
 
@@ -69,6 +51,7 @@ class StaticCache:
         self.lengths = np.zeros(batch, np.int64)
         self.media: list[Media] = [()] * batch
         self.arrays = self._zeros(batch, capacity)
+        self.states = States(session, empty_states(session, batch))
         self._bind()
 
     def _zeros(self, batch: int, capacity: int) -> dict[str, np.ndarray]:
@@ -89,8 +72,12 @@ class StaticCache:
     def _bind(self) -> None:
         """Bind the buffers and the cross-attention inputs, which stay the same from step to step."""
         self.buffers = {name: self.session.value(array) for name, array in self.arrays.items()}
+        inputs = {**self.cross, **self.buffers}
         presents = {to_present(name): buffer for name, buffer in self.buffers.items()}
-        self.bound = self.session.bind({**self.cross, **self.buffers}, presents, [LOGITS], "cpu")
+        self.bound = [
+            self.session.bind({**inputs, **before}, {**presents, **after}, [LOGITS], "cpu")
+            for before, after in self.states.bindings
+        ]
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token.
@@ -111,18 +98,26 @@ class StaticCache:
         feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
         if on_axes(self.session):
             feeds[POSITION_IDS] = positions_of(True, self.media, self.lengths, input_ids.shape[1])
+        if NEW_LENGTHS in self.session.inputs:
+            feeds[NEW_LENGTHS] = counts
         tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
-        logits = self.bound(tensors | step_inputs(self.session, self.media, self.lengths, counts, prompts))
+        others = step_inputs(self.session, self.media, self.lengths, counts, prompts)
+        logits = self.bound[self.states.turn](tensors | others)
+        self.states.advance()
         self.lengths = self.lengths + counts
         return logits[LOGITS].numpy()  # (B, L, V)
 
     def row(self, place: int) -> dict[str, np.ndarray]:
-        """Copies of a row's keys and values (K,P,H), by name."""
+        """Copies of a row's keys and values (K,P,H), and of its states, by name."""
         length = int(self.lengths[place])
-        return {name: array[place, :, :length].copy() for name, array in self.held().items()}
+        states = {name: array[place].copy() for name, array in self.states.held.items()}
+        return {name: array[place, :, :length].copy() for name, array in self.held().items()} | states
 
     def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
-        """Set each row to the first `lengths` (B) tokens of `rows`, as `row` returned them."""
+        """Set each row to the first `lengths` (B) tokens of `rows`, as `row` returned them.
+
+        With states these are all tokens of a row, or none.
+        """
         self.lengths = np.array(lengths, np.int64)
         self._reserve(max(lengths))
         for name, array in self.held().items():
@@ -130,8 +125,8 @@ class StaticCache:
                 if length:
                     array[place, :, :length] = values[name][:, :length]
             self.arrays[name] = array
-        if self.session.memory != "cpu":  # those were copies
-            self._bind()
+        self.states.hold(filled_states(self.session, lengths, rows))
+        self._bind()
 
     @property
     def ragged(self) -> bool:
@@ -147,11 +142,14 @@ class StaticCache:
         moved, filled = np.flatnonzero(rows != np.arange(len(rows))), int(self.lengths.max())
         if not len(moved):
             return
-        held = self.held()
+        held, states = self.held(), self.states.held
         for array in held.values():
             array[moved, :, :filled] = array[rows[moved], :, :filled]
+        for array in states.values():
+            array[moved] = array[rows[moved]]
         if self.session.memory != "cpu":  # those were copies
             self.arrays = held
+            self.states.hold(states)
             self._bind()
         self.lengths, self.media = self.lengths[rows], _taken(self.media, rows)
 
@@ -166,6 +164,7 @@ class StaticCache:
         for name, array in held.items():
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
         self._select_sources(rows, copies if shares_sources(self.session) else 1)
+        self.states.hold({name: array[rows] for name, array in self.states.held.items()})
         self.lengths, self.media = self.lengths[rows], _taken(self.media, rows)
         self._bind()
 
@@ -204,17 +203,6 @@ def _taken(media: Sequence[Media], rows: np.ndarray) -> list[Media]:
     return [media[row] for row in rows.tolist()]
 
 
-def shares_sources(session: Session) -> bool:
-    """Return whether all keys and values of cross-attention have a batch of their own, that of sources."""
-    cross = [port for name, port in session.inputs.items() if is_past(name) and is_cross(name)]
-    return bool(cross) and all(port.shape[0] == SOURCES for port in cross)
-
-
-def rows_of(session: Session, values: Mapping[str, Value], rows: np.ndarray) -> dict[str, Value]:
-    """Rows of values, in that order."""
-    return {name: session.value(np.ascontiguousarray(value.numpy()[rows])) for name, value in values.items()}
-
-
 class DynamicCache:
     """Keys and values (B,K,P,H) that each step returns longer; padding is included and masked."""
 
@@ -227,6 +215,11 @@ class DynamicCache:
         for name in own_past(session.inputs):
             heads, size = per_token(session, name)
             self.past[name] = session.value(np.zeros((batch, heads, 0, size), session.dtype(name)))
+        self.hold_states(empty_states(session, batch))
+
+    def hold_states(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Replace the states (B,...) of all rows."""
+        self.states = {name: self.session.value(array) for name, array in arrays.items()}
 
     def reserve(self, capacity: int) -> None:
         """Do nothing: each step returns a longer cache."""
@@ -259,16 +252,18 @@ class DynamicCache:
         if LOGITS_INDICES in self.session.inputs:
             feeds[LOGITS_INDICES] = picks
         values = {name: self.session.value(np.ascontiguousarray(array)) for name, array in feeds.items()}
-        wanted = [LOGITS, *map(to_present, self.past)]
-        outputs = self.session.run_values({**values, **self.cross, **self.past}, wanted)
+        kept = self.past | self.states
+        outputs = self.session.run_values({**values, **self.cross, **kept}, [LOGITS, *map(to_present, kept)])
         self.past = {name: outputs[to_present(name)] for name in self.past}
+        self.states = {name: outputs[to_present(name)] for name in self.states}
         self.lengths = self.lengths + counts
         return outputs[LOGITS].numpy()
 
     def row(self, place: int) -> dict[str, np.ndarray]:
         """See StaticCache."""
         real = self.mask[place].astype(bool)
-        return {name: value.numpy()[place][:, real] for name, value in self.past.items()}
+        states = {name: value.numpy()[place].copy() for name, value in self.states.items()}
+        return {name: value.numpy()[place][:, real] for name, value in self.past.items()} | states
 
     def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
         """See StaticCache."""
@@ -282,6 +277,7 @@ class DynamicCache:
                 if length:
                     array[place, :, :length] = values[name][:, :length]
             self.past[name] = self.session.value(array)
+        self.hold_states(filled_states(self.session, lengths, rows))
 
     @property
     def ragged(self) -> bool:
@@ -306,11 +302,13 @@ class DynamicCache:
         """See StaticCache."""
         if np.array_equal(rows, np.arange(len(rows))):
             return
-        self.past = rows_of(self.session, self.past, rows)
+        self.past, self.states = (rows_of(self.session, part, rows) for part in (self.past, self.states))
         self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], _taken(self.media, rows)
 
     def select(self, rows: np.ndarray, copies: int = 1) -> None:
         """See StaticCache; every row has keys and values of its own."""
         check_room(self.session, len(rows), self.mask.shape[1])
-        self.past, self.cross = (rows_of(self.session, part, rows) for part in (self.past, self.cross))
+        self.past, self.cross, self.states = (
+            rows_of(self.session, part, rows) for part in (self.past, self.cross, self.states)
+        )
         self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], _taken(self.media, rows)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from txexport.contracts.names import LOGITS
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
+from txexport.runtime.generation.cache_rows import check_room
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.runtime.session import finite

@@ -111,13 +111,15 @@ def request_of(
     """A request with `options` over the checkpoint's settings."""
     values = {name: options[name] for name in options if name not in OBJECTS}
     config = bundle.files.generation_config.updated(**values)
+    assistant = _assistant(bundle, options.get(ASSISTANT), config)
+    _check_states(bundle, assistant, config)
     return GenerationRequest(
         bundle,
         inputs,
         config,
         "max_new_tokens" in options,
         logits_processor,
-        _assistant(bundle, options.get(ASSISTANT), config),
+        assistant,
         prefix_store=check_store(bundle, options.get(PREFIX_STORE)),
     )
 
@@ -158,6 +160,19 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
     if config.prompt_lookup_num_tokens is not None:
         raise InputError(f"prompt_lookup_num_tokens is given, expected none with {ASSISTANT}")
     return assistant
+
+
+def _check_states(bundle: LoadedBundle, assistant: LoadedBundle | None, config: GenerationConfig) -> None:
+    """Raise InputError for drafts of a model with states: these cannot be taken back with rejected tokens."""
+    option = "prompt_lookup_num_tokens" if assistant is None else ASSISTANT
+    if assistant is None and config.prompt_lookup_num_tokens is None:
+        return
+    for one in (bundle, assistant):
+        if one is not None and one.keeps_states:
+            raise InputError(
+                f"{option} is given, but {one} keeps states beside keys and values, which cannot be taken "
+                "back with rejected tokens; leave it out"
+            )
 
 
 def _prompt_media(bundle: LoadedBundle) -> Shapes:

@@ -15,6 +15,7 @@ from txexport.contracts.names import (
     INPUTS_EMBEDS,
     LOGITS,
     LOGITS_INDICES,
+    NEW_LENGTHS,
     POSITION_IDS,
     PREFIX_LENGTHS,
     USE_CACHE_BRANCH,
@@ -51,10 +52,13 @@ class Steps:
         self.role = self.ran = self.stepping(case)
         self.ports = {port.name: port for port in runner.manifest.graphs[self.role].inputs}
         self.lengths = np.zeros(len(case.rows), np.int64)
+        self.mask = np.zeros((len(case.rows), 0), np.int64)
         self.past = {
             name: self.first_past(len(case.rows), self.ports[name].shape[1], self.ports[name].shape[3])
             for name in cache_names.own_past(self.ports)
         }
+        for name in cache_names.past_states(self.ports):
+            self.past[name] = np.zeros([len(case.rows), *map(int, self.ports[name].shape[1:])], np.float32)
 
     def stepping(self, case: DecoderCase) -> str:
         """The role of the graph that takes a past."""
@@ -135,6 +139,8 @@ class StaticSteps(Steps):
         feeds = {INPUT_IDS: ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: backwards}
         if POSITION_IDS in self.ports:
             feeds[POSITION_IDS] = self.positions(ids.shape[1])
+        if NEW_LENGTHS in self.ports:
+            feeds[NEW_LENGTHS] = counts
         logits = self.advance(feeds | self.features(new))[:, ::-1]
         self.lengths = self.lengths + counts
         return [logits[row, :n] for row, n in enumerate(counts)]
@@ -146,16 +152,6 @@ class StaticSteps(Steps):
 
 class SharedSteps(StaticSteps):
     """Steps over the same buffers with a mask that grows, padding included."""
-
-    def __init__(
-        self,
-        runner: GraphRunner,
-        case: DecoderCase,
-        cross: dict[str, np.ndarray],
-        media: Sequence[Media] | None = None,
-    ):
-        super().__init__(runner, case, cross, media)
-        self.mask = np.zeros((len(case.rows), 0), np.int64)
 
     def stepping(self, case: DecoderCase) -> str:
         """See Steps."""
@@ -175,16 +171,6 @@ class SharedSteps(StaticSteps):
 
 class DynamicSteps(Steps):
     """Steps over a cache that grows, padding included."""
-
-    def __init__(
-        self,
-        runner: GraphRunner,
-        case: DecoderCase,
-        cross: dict[str, np.ndarray],
-        media: Sequence[Media] | None = None,
-    ):
-        super().__init__(runner, case, cross, media)
-        self.mask = np.zeros((len(case.rows), 0), np.int64)
 
     def first_past(self, batch, heads, size):
         """A cache of length 0."""

@@ -234,7 +234,9 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         )
         for row, truth in enumerate(expected):
             for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
-                if cache_names.is_cross(name):
+                if cache_names.is_state(name):
+                    found = cache[row]
+                elif cache_names.is_cross(name):
                     found = cache[row][:, : truth[name].shape[1]]
                 else:
                     found = cache[row][:, steps.filled(row)]

@@ -228,11 +228,9 @@ def one_pass(
     logits, present, layers = model.decode_layers(
         decoder_input_ids, model.empty_past(len(decoder_input_ids)), **inputs
     )
-    caches = {
-        name: tensor
-        for i, pair in enumerate(present)
-        for name, tensor in zip(cache_names.present(i, part), pair, strict=True)
-    }
+    caches: dict[str, Tensor] = {}
+    for i, (block, each) in enumerate(zip(model.decoder.spec.layers, present, strict=True)):
+        caches |= zip(cache_names.of_layer(cache_names.PRESENT, i, block.states, part), each, strict=True)
     return result | caches | layers | {LOGITS: logits}
 
 

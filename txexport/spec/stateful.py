@@ -1,0 +1,6 @@
+"""Layers that keep arrays of fixed size between steps, and no keys and values."""
+
+from txexport.spec.gated_delta import GatedDeltaSpec
+from txexport.spec.short_convolution import ShortConvolutionSpec
+
+StatefulSpec = ShortConvolutionSpec | GatedDeltaSpec
