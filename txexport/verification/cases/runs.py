@@ -234,14 +234,23 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         )
         for row, truth in enumerate(expected):
             for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
+                expected_cache = truth[name]
                 if cache_names.is_state(name):
-                    found = cache[row]
+                    found, expected_cache = state_vectors(cache[row]), state_vectors(expected_cache)
                 elif cache_names.is_cross(name):
-                    found = cache[row][:, : truth[name].shape[1]]
+                    found = cache[row][:, : expected_cache.shape[1]]
                 else:
                     found = cache[row][:, steps.filled(row)]
-                pairs.setdefault((steps.ran, name), []).append((found, truth[name]))
+                pairs.setdefault((steps.ran, name), []).append((found, expected_cache))
     return _by_graph(runner, pairs)
+
+
+def state_vectors(state: np.ndarray) -> np.ndarray:
+    """A row's state as vectors, whose numbers are of one size.
+
+    The last inputs (C,K) of a convolution are vectors (K,C) of tokens, and a head's matrix (V,D,E) is one.
+    """
+    return state.T if state.ndim == 2 else state.reshape(len(state), -1)
 
 
 def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> list[Outcome]:
