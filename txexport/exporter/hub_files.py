@@ -99,11 +99,14 @@ def _genai_settings(
         return _genai(decoder, generation, _whisper(encoder, decoder, plan)) if known else None
     if not _keeps_one_size(decoder) or len(plan.spec.stacks) > 1:  # one that reads images among its tokens
         return None
+    if any(kind != "conv" for block in decoder.blocks for kind in block.states):
+        return None
     shared = any(one.role == roles.SHARED for one in plan.hub)
     file = _file(plan, roles.SHARED if shared else roles.MODEL)
-    graphs = {"type": "decoder", "decoder": {"filename": file, **_session(plan)}}
+    session: dict[str, Any] = {"filename": file, **_session(plan)}
+    graphs: dict[str, Any] = {"type": "decoder", "decoder": session}
     if decoder.stateful:
-        graphs = {"type": config["model_type"], "decoder": graphs["decoder"] | _states(decoder)}
+        graphs = {"type": config["model_type"], "decoder": session | _states(decoder)}
     settings = _genai(decoder, generation, graphs, shared)
     if not shared and _has_long_factors(decoder):
         settings["model"]["context_length"] = config["max_position_embeddings"]

@@ -176,13 +176,13 @@ class BlockSpec:
                 )
         if self.norm.size != width:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
-        if self.cross_attention is not None:
-            self._check_cross(self.cross_attention)
         if self.states and (self.cross_attention is not None or self.adapter is not None):
             raise SpecError(
                 f"BlockSpec: {type(self.attention).__name__} with cross attention or an adapter; no "
                 "architecture has both: expected None"
             )
+        if self.cross_attention is not None:
+            self._check_cross(self.cross_attention)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError(
                 f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "

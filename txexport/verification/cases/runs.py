@@ -232,13 +232,12 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         )
         for row, truth in enumerate(expected):
             for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
-                if cache_names.is_state(name):
-                    found = cache[row]
-                elif cache_names.is_cross(name):
-                    found = cache[row][:, : truth[name].shape[1]]
-                else:
-                    found = cache[row][:, steps.filled(row)]
-                pairs.setdefault((steps.ran, name), []).append((found, truth[name]))
+                computed = cache[row]
+                if cache_names.is_cross(name):
+                    computed = computed[:, : truth[name].shape[1]]
+                elif not cache_names.is_state(name):
+                    computed = computed[:, steps.filled(row)]
+                pairs.setdefault((steps.ran, name), []).append((computed, truth[name]))
     return _by_graph(runner, pairs)
 
 
