@@ -176,6 +176,14 @@ LFM2 = LLAMA | {
     "layer_types": ["conv", "full_attention", "conv", "conv"],
     "block_auto_adjust_ff_dim": False,
 }
+LFM2_MOE = LLAMA | {
+    "num_hidden_layers": 4,
+    "layer_types": ["conv", "full_attention", "conv", "conv"],
+    "num_dense_layers": 1,
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 28,
+}
 GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
@@ -678,6 +686,7 @@ FAMILIES = {
     "mistral": ("MistralForCausalLM", LLAMA | {"sliding_window": 5}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
     "lfm2": ("Lfm2ForCausalLM", LFM2),
+    "lfm2_moe": ("Lfm2MoeForCausalLM", LFM2_MOE),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),

@@ -29,10 +29,10 @@ from txexport.verification.clients.process import Call
 
 CLIENT = "genai"
 DECODERS = rows_of(
-    ("gpt2", "llama", "qwen2", "qwen3", "mistral", "phi", "phi3", "gemma2", "lfm2"), (GENERATE,)
+    ("gpt2", "llama", "qwen2", "qwen3", "mistral", "phi", "phi3", "gemma2", "lfm2", "lfm2_moe"), (GENERATE,)
 )
 # A state is of all tokens, so that none can be taken back: "RewindTo is currently not supported for lfm2".
-REWOUND = [row for row in DECODERS if row.model_type != "lfm2"]
+REWOUND = [row for row in DECODERS if not row.model_type.startswith("lfm2")]
 START = tiny_checkpoint.WHISPER["decoder_start_token_id"]
 PADDING, END = (tiny_checkpoint.IDS[name] for name in ("pad_token_id", "eos_token_id"))
 PROMPT = max(LENGTHS)

@@ -261,6 +261,11 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         states.other_layer_s_state,
         common.new_before_past,
     ),
+    ("lfm2_moe", "static", "model"): (
+        states.taps_in_reverse,
+        family.uncorrected_choice,
+        common.swap_gate_and_up,
+    ),
     ("mixtral", "static", "model"): (
         family.router_before_choice,
         family.worst_experts,

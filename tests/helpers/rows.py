@@ -159,6 +159,13 @@ ADJUSTED = {
     "num_hidden_layers": 3,
     "tie_word_embeddings": False,
 }
+SCALED_SHARES = {
+    "norm_topk_prob": False,
+    "routed_scaling_factor": 1.7,
+    "num_dense_layers": 0,
+    "conv_bias": True,
+    "tie_word_embeddings": False,
+}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
 ALPHA = {"rope_parameters": {"rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 1e4}}
@@ -264,6 +271,8 @@ DECODERS = [
     Row("lfm2", "Lfm2ForCausalLM", GENERATE),
     Row("lfm2", "Lfm2ForCausalLM", GENERATE, "biases, kernel of 4", {"conv_bias": True, "conv_L_cache": 4}),
     Row("lfm2", "Lfm2ForCausalLM", GENERATE, "adjusted networks, untied", ADJUSTED),
+    Row("lfm2_moe", "Lfm2MoeForCausalLM", GENERATE),
+    Row("lfm2_moe", "Lfm2MoeForCausalLM", GENERATE, "plain shares, scaled, untied", SCALED_SHARES),
     *decoder("phi", "Phi"),
     Row("phi", "PhiForCausalLM", GENERATE, "norms of heads, 2 key heads", HEAD_NORMS),
     Row("phi", "PhiForCausalLM", GENERATE, "tied, 0.4 rotary", TIED | {"partial_rotary_factor": 0.4}),
