@@ -210,6 +210,14 @@ QWEN3_5_MOE_WITH_IMAGES = {
     "vision_config": QWEN3_5_VISION,
     "image_token_id": 310,
 }
+LFM2_MOE = LLAMA | {
+    "num_hidden_layers": 4,
+    "layer_types": ["conv", "full_attention", "conv", "conv"],
+    "num_dense_layers": 1,
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 28,
+}
 GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
@@ -766,6 +774,7 @@ FAMILIES = {
     "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", QWEN3_NEXT),
     "qwen3_5": ("Qwen3_5ForConditionalGeneration", QWEN3_5_WITH_IMAGES),
     "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", QWEN3_5_MOE_WITH_IMAGES),
+    "lfm2_moe": ("Lfm2MoeForCausalLM", LFM2_MOE),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),

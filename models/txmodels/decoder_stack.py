@@ -44,8 +44,7 @@ class Decoder(Stack):
         *,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        cross: KeyValues | None = None,
+        source: tuple[Tensor | None, KeyValues] | None = None,
         given: Given | None = None,
         logits_indices: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
@@ -59,9 +58,9 @@ class Decoder(Stack):
         With inputs_embeds (B,S,W), these stand in place of the embedding of the ids, positions included, and
         the ids tell the size alone. A static cache takes cache_lengths (B), and position_ids (B,S) where
         positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
-        position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
-        its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
-        what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
+        position_ids (B,S), or neither where every row is as long as the cache. An encoder is a `source`:
+        its mask (B,E), or None, and its keys and values (B,K,E,H) a layer. `given` is filled with what
+        layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
         Adjacent new tokens of the id `mutual_id` attend to each other, and so do the first prefix_lengths (B)
         tokens of a row, which are read in one step.
@@ -80,9 +79,8 @@ class Decoder(Stack):
             places, masks = self._over_past(
                 input_ids, slots, attention_mask, position_ids, groups, prefix_lengths
             )
-        cross_mask = None
-        if encoder_attention_mask is not None:
-            cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
+        source_mask, cross = (None, None) if source is None else source
+        cross_mask = None if source_mask is None else padding_mask(source_mask, input_ids)  # (B, 1, S, E)
         rotations = self.rotary_context(places, short=self.static)
         x = inputs_embeds
         if x is None:
@@ -109,9 +107,9 @@ class Decoder(Stack):
                     context |= {"mask": None, "filled": filled}
             past_k, past_v = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
-            source = None if cross is None else _source(cross_mask, *cross[i])
+            encoded = None if cross is None else _source(cross_mask, *cross[i])
             given.hidden(x)
-            x, k, v, *weights = layer(x, source, cache_lengths=cache_lengths, **context)
+            x, k, v, *weights = layer(x, encoded, cache_lengths=cache_lengths, **context)
             given.weights(*weights)
             present.append((k, v))
         y: Tensor = self.final_norm(x)

@@ -44,6 +44,10 @@ UNREAD = {
             "qwen2_5_vl",
         )
     },
+    **{
+        (name, "feature-extraction"): "a decoder's states, which graphs of a whole sequence do not keep"
+        for name in ("lfm2", "lfm2_moe")
+    },
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("gemma3", "text-classification"): "scores of texts with images, which no published checkpoint gives",

@@ -29,6 +29,7 @@ from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
 from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
+from helpers import mutations_of_states as states
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import (
@@ -243,6 +244,31 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("qwen3", "static", "model"): (
         common.drop_head_norm,
         common.drop_layer,
+    ),
+    ("lfm2", "static", "model"): (
+        states.state_not_carried,
+        states.state_one_place_off,
+        states.state_of_padding,
+        states.other_layer_s_state,
+        states.gates_exchanged,
+        states.ungated,
+        states.taps_in_reverse,
+        common.drop_head_norm,
+        common.keys_not_turned,
+        common.swap_gate_and_up,
+    ),
+    ("lfm2", "dynamic", "model"): (
+        states.state_not_carried,
+        states.state_one_place_off,
+        states.state_of_padding,
+        states.padding_convolved,
+        states.other_layer_s_state,
+        common.new_before_past,
+    ),
+    ("lfm2_moe", "static", "model"): (
+        states.taps_in_reverse,
+        family.uncorrected_choice,
+        common.swap_gate_and_up,
     ),
     ("mixtral", "static", "model"): (
         family.router_before_choice,

@@ -167,6 +167,13 @@ ADJUSTED = {
     "num_hidden_layers": 3,
     "tie_word_embeddings": False,
 }
+SCALED_SHARES = {
+    "norm_topk_prob": False,
+    "routed_scaling_factor": 1.7,
+    "num_dense_layers": 0,
+    "conv_bias": True,
+    "tie_word_embeddings": False,
+}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
 ALPHA = {"rope_parameters": {"rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 1e4}}
@@ -279,6 +286,8 @@ DECODERS = [
     Row("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", GENERATE),
     Row("qwen3_5", "Qwen3_5ForConditionalGeneration", GENERATE, "the text model within"),
     Row("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", GENERATE, "the text model within"),
+    Row("lfm2_moe", "Lfm2MoeForCausalLM", GENERATE),
+    Row("lfm2_moe", "Lfm2MoeForCausalLM", GENERATE, "plain shares, scaled, untied", SCALED_SHARES),
     *decoder("phi", "Phi"),
     Row("phi", "PhiForCausalLM", GENERATE, "norms of heads, 2 key heads", HEAD_NORMS),
     Row("phi", "PhiForCausalLM", GENERATE, "tied, 0.4 rotary", TIED | {"partial_rotary_factor": 0.4}),

@@ -32,7 +32,7 @@ def pair(kind: str, layer: int | str, part: str | None) -> tuple[str, str]:
 
 
 def of_layer(kind: str, layer: int, states: Iterable[str], part: str | None = None) -> tuple[str, ...]:
-    """What a layer keeps, of `kind` PAST or PRESENT: `states` of kinds in STATES, or keys and values."""
+    """The names of a layer, of `kind` PAST or PRESENT: those of `states`, of kinds in STATES, or a pair."""
     time = "past" if kind == PAST else "present"
     return tuple(f"{time}_{one}.{layer}" for one in states) or pair(kind, layer, part)
 

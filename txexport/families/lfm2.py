@@ -6,7 +6,7 @@ from txexport.checkpoints.weight_map import Rules, Table
 from txexport.errors import UnsupportedError
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
-from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, ShortConvolutionSpec
+from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, ShortConvolutionSpec, TextStackSpec
 
 TASKS = {"text-generation": ("Lfm2ForCausalLM",)}
 
@@ -18,15 +18,26 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     block_ff_dim, adjust it, and list the layers with attention.
     """
     config.expect(block_use_swiglu=True)
+    config = renamed(config).replaced(intermediate_size=_network_width(config))
+    return _causal.model(config, task, stack_spec(config), tied=True)
+
+
+def renamed(config: Config) -> Config:
+    """The settings by LLaMA's names, with this family's defaults."""
+    config.expect(use_pos_enc=True)
     config = config.with_defaults(num_key_value_heads=8, norm_eps=1e-5, max_position_embeddings=128_000)
     config = config.with_defaults(rope_theta=1e6) if config.values.get("rope_parameters") is None else config
-    values = config.values
-    config = config.replaced(
+    return config.replaced(
         rms_norm_eps=config.number("norm_eps"),
-        intermediate_size=_network_width(config),
-        tie_word_embeddings=values.get("tie_embedding", values.get("tie_word_embeddings", True)),
+        tie_word_embeddings=config.values.get(
+            "tie_embedding", config.values.get("tie_word_embeddings", True)
+        ),
         hidden_act="silu",
     )
+
+
+def stack_spec(config: Config) -> TextStackSpec:
+    """LLaMA's stack of renamed settings, with convolutions in place of attention in most layers."""
     stack = llama.stack_spec(config, head_norm=True)
     convolution = ShortConvolutionSpec(
         stack.hidden_size, config.integer("conv_L_cache", 3), config.flag("conv_bias", False)
@@ -36,7 +47,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
         return block if attends[layer] else replace(block, attention=convolution)
 
-    return _causal.model(config, task, _causal.each_layer(stack, varied), tied=True)
+    return _causal.each_layer(stack, varied)
 
 
 def _network_width(config: Config) -> int:
@@ -58,7 +69,7 @@ def _attends(config: Config, count: int) -> list[bool]:
     kinds = config.strings("layer_types")
     if not kinds:
         listed = config.values.get("full_attn_idxs") is not None
-        layers = set(config.integers("full_attn_idxs")) if listed else set(range(count))
+        layers = config.numbers("full_attn_idxs") if listed else range(count)
         return [layer in layers for layer in range(count)]
     if set(kinds) - {"conv", "full_attention"} or len(kinds) != count:
         raise UnsupportedError(

@@ -61,9 +61,9 @@ class Pass:
 class CacheBytes:
     """Keys and values in float32: 8 bytes K H a layer and token, and in all for B rows of S tokens.
 
-    `total` includes the states of layers that have these instead, which do not grow.
-    `windowed` of `layers` layers look at a window only; the cache keeps every token for them too. With an
-    encoder, `cross_` is what its tokens take.
+    `states` are of layers that have these instead, and do not grow with S. `windowed` of `layers` layers look
+    at a window only; the cache keeps every token for them too. With an encoder, `cross_` is what its tokens
+    take.
     """
 
     per_token: int
@@ -72,6 +72,7 @@ class CacheBytes:
     cross_total: int
     windowed: int
     layers: int
+    states: int = 0
 
 
 def prefill(spec: ModelSpec, length: int, batch: int = 1) -> dict[str, Pass]:
@@ -114,8 +115,8 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     cross = NUMBER * sum(cached(kind) for kind in crossed)
     source = source_tokens(spec, decoding, length)
     windowed = sum(block.attention.window is not None for block in layers if not block.states)
-    total = (size * length + states) * batch
-    return CacheBytes(size, total, cross, cross * source * batch, windowed, len(layers))
+    total, crossing = size * length * batch, cross * source * batch
+    return CacheBytes(size, total, cross, crossing, windowed, len(layers), states * batch)
 
 
 def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str, int]:

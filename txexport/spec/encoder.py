@@ -19,7 +19,7 @@ from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
 from txexport.spec.segments import PyramidSpec
 from txexport.spec.signal_embedding import PatchSpec
-from txexport.spec.stack import StackSpec, TextStackSpec
+from txexport.spec.stack import StackSpec, TextStackSpec, check_stateless
 from txexport.spec.staged import StagedStackSpec
 
 VECTORS = (HeadKind.NONE, HeadKind.LAST_MAP)  # heads that leave hidden states as they are
@@ -49,6 +49,7 @@ class EncoderSpec:
     generates: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        check_stateless(self, self.encoder)
         if self.head.kind == HeadKind.CAUSAL_LM:
             raise SpecError(
                 f"EncoderSpec: a causal LM head needs a decoder; head.kind is '{self.head.kind}', "

@@ -51,9 +51,9 @@ class ExpertsSpec:
 
     - Weights of the outputs: the router's softmax (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1), over the
       picked experts if `normalised`, else over all. `scale` multiplies the weights.
-    - `corrected`: sigmoid scores in place of the softmax, divided by the sum of the picked ones if
-      `normalised`; experts are picked by score plus a learned e_score_correction_bias (DeepSeek-AI 2025,
-      2.1.2).
+    - `corrected`: sigmoid scores in place of the softmax, divided by the sum of the picked ones, plus
+      `sum_eps`, if `normalised`; experts are picked by score plus a learned e_score_correction_bias
+      (DeepSeek-AI 2025, 2.1.2).
     - `num_groups`, `top_groups`: group-limited top-k. Experts are picked from the best groups only, ranked by
       their best expert, or if `corrected` by their best two (DeepSeek-AI 2024, 2.2.2).
     - `shared`: an expert that every token passes; if `shared_gated`, a sigmoid gate scales its output (Yang
@@ -77,9 +77,10 @@ class ExpertsSpec:
     router_bias: bool = False
     output_bias: bool = False
     jitter: float | None = None
+    sum_eps: float = 1e-20
 
     def __post_init__(self) -> None:
-        positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale")
+        positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale", "sum_eps")
         if self.top_k > self.num_experts:
             cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
             raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")
@@ -176,13 +177,13 @@ class BlockSpec:
                 )
         if self.norm.size != width:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
-        if self.cross_attention is not None:
-            self._check_cross(self.cross_attention)
         if self.states and (self.cross_attention is not None or self.adapter is not None):
             raise SpecError(
                 f"BlockSpec: {type(self.attention).__name__} with cross attention or an adapter; no "
                 "architecture has both: expected None"
             )
+        if self.cross_attention is not None:
+            self._check_cross(self.cross_attention)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError(
                 f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "

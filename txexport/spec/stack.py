@@ -164,3 +164,13 @@ MediaStackSpec = (
     | MapStackSpec
 )
 StackSpec = TextStackSpec | MediaStackSpec
+
+
+def check_stateless(owner: object, stack: StackSpec) -> None:
+    """Raise SpecError where an encoder has layers with states, which are kept between a decoder's steps."""
+    if isinstance(stack, TextStackSpec) and stack.stateful:
+        kinds = sorted({type(block.attention).__name__ for block in stack.blocks if block.states})
+        raise SpecError(
+            f"{type(owner).__name__}: only a decoder keeps states; blocks of an encoder have "
+            f"{', '.join(kinds)}, expected attention"
+        )

@@ -83,7 +83,7 @@ def named(pair: tuple[str, str], values: tuple[ir.Value, ...]) -> Values:
 
 
 def past_of(spec: TextStackSpec, inputs: Values) -> list[tuple[ir.Value, ...]]:
-    """What each layer keeps between steps: its keys and values, or its states."""
+    """Each layer's past keys and values, or its states."""
     labels = (
         cache_names.of_layer(cache_names.PAST, layer, block.states) for layer, block in enumerate(spec.layers)
     )

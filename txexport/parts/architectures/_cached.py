@@ -27,7 +27,7 @@ def own(decoder: TextStackSpec, kind: str, part: str | None, length: str) -> lis
 
 
 def counts(decoder: TextStackSpec, contract: Contract) -> tuple[Port, ...]:
-    """The lengths of new tokens, for states over a cache that is told no mask."""
+    """The lengths of new tokens, for states over a cache without a mask."""
     masked = any(port.name == names.ATTENTION_MASK for port in contract.step)
     return () if masked or not decoder.stateful else (ints(names.NEW_LENGTHS, names.BATCH_SIZE),)
 
@@ -51,6 +51,8 @@ def layer_ports(
 ) -> list[Port]:
     """The ports of every layer of a decoder; attention weights cover all keys of its cache."""
     ports = (port for port in signature.outputs if cache_names.is_present(port.name))
-    own = (port for port in ports if not (cache_names.is_cross(port.name) or cache_names.is_state(port.name)))
-    keys = next((port.shape[2] for port in own), stacks.TOKENS[1])
+    grown = (
+        port for port in ports if not (cache_names.is_cross(port.name) or cache_names.is_state(port.name))
+    )
+    keys = next((port.shape[2] for port in grown), stacks.TOKENS[1])
     return stacks.layer_ports(decoder, name, outputs, stacks.TOKENS, keys, source)

@@ -252,8 +252,9 @@ class DynamicCache:
         if LOGITS_INDICES in self.session.inputs:
             feeds[LOGITS_INDICES] = picks
         values = {name: self.session.value(np.ascontiguousarray(array)) for name, array in feeds.items()}
-        kept = self.past | self.states
-        outputs = self.session.run_values({**values, **self.cross, **kept}, [LOGITS, *map(to_present, kept)])
+        before = self.past | self.states
+        wanted = [LOGITS, *map(to_present, before)]
+        outputs = self.session.run_values({**values, **self.cross, **before}, wanted)
         self.past = {name: outputs[to_present(name)] for name in self.past}
         self.states = {name: outputs[to_present(name)] for name in self.states}
         self.lengths = self.lengths + counts

@@ -65,7 +65,7 @@ class States:
 
     @property
     def bindings(self) -> list[tuple[dict[str, Value], dict[str, Value]]]:
-        """What each step in turn reads and writes, by the names of inputs and outputs; one without states."""
+        """The buffers that each step in turn reads and writes, by input and output name; one pair without."""
         ways = [self.values, self.values[::-1]] if self.values[0] else [({}, {})]
         return [
             (before, {to_present(name): value for name, value in after.items()}) for before, after in ways

@@ -234,14 +234,14 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         )
         for row, truth in enumerate(expected):
             for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
-                expected_cache = truth[name]
+                computed, true = cache[row], truth[name]
                 if cache_names.is_state(name):
-                    found, expected_cache = state_vectors(cache[row]), state_vectors(expected_cache)
+                    computed, true = state_vectors(computed), state_vectors(true)
                 elif cache_names.is_cross(name):
-                    found = cache[row][:, : expected_cache.shape[1]]
+                    computed = computed[:, : true.shape[1]]
                 else:
-                    found = cache[row][:, steps.filled(row)]
-                pairs.setdefault((steps.ran, name), []).append((found, expected_cache))
+                    computed = computed[:, steps.filled(row)]
+                pairs.setdefault((steps.ran, name), []).append((computed, true))
     return _by_graph(runner, pairs)
 
 

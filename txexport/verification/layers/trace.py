@@ -133,9 +133,9 @@ class Trace:
             )
             return [tuple(caches[name] for name in each) for each in labels]
 
-        cross = of_layers(cache_names.ENCODER) if crossed else None
-        logits, present, kept = model.decode_layers(past=of_layers(part), cross=cross, **others)
-        outputs = {LOGITS: logits, **kept}
+        encoded = {"cross": of_layers(cache_names.ENCODER)} if crossed else {}
+        logits, present, layers = model.decode_layers(past=of_layers(part), **encoded, **others)
+        outputs = {LOGITS: logits, **layers}
         for layer, (block, each) in enumerate(zip(blocks, present, strict=True)):
             labels = cache_names.of_layer(cache_names.PRESENT, layer, block.states, part)
             outputs |= zip(labels, each, strict=True)
