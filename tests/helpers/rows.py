@@ -170,6 +170,7 @@ GRANITE_EXPERTS = {
     "attention_bias": True,
     "tie_word_embeddings": True,
 }
+GRANITE_DENSE = {"layer_types": ["attention"] * 4, "position_embedding_type": "rope"}
 FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True, "mamba_expand": 3}
 ADJUSTED = {
     "block_auto_adjust_ff_dim": True,
@@ -286,6 +287,7 @@ DECODERS = [
     Row("lfm2", "Lfm2ForCausalLM", GENERATE, "adjusted networks, untied", ADJUSTED),
     Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE),
     Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "experts, RoPE", GRANITE_EXPERTS),
+    Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "attention alone", GRANITE_DENSE),
     Row("bamba", "BambaForCausalLM", GENERATE),
     Row("bamba", "BambaForCausalLM", GENERATE, "groups of one head", FOUR_GROUPS),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE),

@@ -46,8 +46,11 @@ def layer(config: Config, width: int) -> Mamba2Spec:
     )
 
 
-def beside_attention(stack: TextStackSpec, mamba: Mamba2Spec, attends: list[bool]) -> TextStackSpec:
-    """`stack` with `mamba` in place of attention, but in the layers that attend."""
+def beside_attention(config: Config, stack: TextStackSpec, attends: list[bool]) -> TextStackSpec:
+    """`stack` with Mamba-2 in place of attention, but in the layers that attend."""
+    if all(attends):
+        return stack
+    mamba = layer(config, stack.hidden_size)
 
     def varied(number: int, block: BlockSpec) -> BlockSpec:
         return block if attends[number] else replace(block, attention=mamba)

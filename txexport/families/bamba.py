@@ -25,8 +25,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     )
     listed = config.values.get("attn_layer_indices") or []
     attends = [layer in listed for layer in range(stack.num_layers)]
-    stack = _mamba2.beside_attention(stack, _mamba2.layer(config, stack.hidden_size), attends)
-    return _causal.model(config, task, stack, tied=False)
+    return _causal.model(config, task, _mamba2.beside_attention(config, stack, attends), tied=False)
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:

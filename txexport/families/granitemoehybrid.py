@@ -1,4 +1,4 @@
-"""Granite 4 (IBM 2025): Mamba-2 layers, attention in a few, and experts beside a shared network or none."""
+"""Granite 4 (IBM 2025): Mamba-2 layers beside attention or none, experts beside a shared network or none."""
 
 from dataclasses import replace
 
@@ -43,8 +43,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         attention = block.dense if turned else replace(block.dense, rotary=None)
         return replace(block, attention=attention, feed_forward=network)
 
-    stack = _causal.each_layer(stack, varied)
-    stack = _mamba2.beside_attention(stack, _mamba2.layer(config, stack.hidden_size), _attends(config, stack))
+    stack = _mamba2.beside_attention(config, _causal.each_layer(stack, varied), _attends(config, stack))
     return _causal.model(config, task, stack, tied=False, scale=1 / config.number("logits_scaling", 1.0))
 
 
