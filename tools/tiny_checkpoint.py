@@ -219,6 +219,21 @@ LFM2_MOE = LLAMA | {
     "moe_intermediate_size": 28,
 }
 GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
+MAMBA2 = {"mamba_n_heads": 4, "mamba_d_state": 10, "mamba_n_groups": 2, "mamba_d_conv": 3}
+GRANITE_HYBRID = (
+    GRANITE
+    | MAMBA2
+    | {
+        "num_hidden_layers": 4,
+        "layer_types": ["mamba", "attention", "mamba", "mamba"],
+        "shared_intermediate_size": 50,
+        "intermediate_size": 28,
+        "num_local_experts": 0,
+        "num_experts_per_tok": 0,
+        "position_embedding_type": "nope",
+    }
+)
+BAMBA = LLAMA | MAMBA2 | {"num_hidden_layers": 3, "attn_layer_indices": [1]}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
     "mlp_only_layers": [1],
@@ -796,6 +811,8 @@ FAMILIES = {
     "gpt_oss": ("GptOssForCausalLM", GPT_OSS),
     "granite": ("GraniteForCausalLM", GRANITE),
     "granitemoe": ("GraniteMoeForCausalLM", GRANITEMOE),
+    "granitemoehybrid": ("GraniteMoeHybridForCausalLM", GRANITE_HYBRID),
+    "bamba": ("BambaForCausalLM", BAMBA),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),

@@ -21,6 +21,7 @@ from txexport.spec import (
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    Mamba2Spec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -42,6 +43,7 @@ from txgraphs.linformer_attention import linformer_attention
 from txgraphs.local_attention import local_attention
 from txgraphs.longformer_attention import longformer_attention
 from txgraphs.low_rank_attention import low_rank_attention
+from txgraphs.mamba2 import mamba2
 from txgraphs.norm import norm
 from txgraphs.patch_bias_attention import patch_bias_attention
 from txgraphs.performer_attention import performer_attention
@@ -65,6 +67,7 @@ CACHED_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
 STATEFUL: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     ShortConvolutionSpec: short_convolution,
     GatedDeltaSpec: gated_delta,
+    Mamba2Spec: mamba2,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LocalAttentionSpec: local_attention,

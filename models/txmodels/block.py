@@ -22,6 +22,7 @@ from txexport.spec import (
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    Mamba2Spec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -42,6 +43,7 @@ from txmodels.linformer_attention import LinformerAttention
 from txmodels.local_attention import LocalAttention
 from txmodels.longformer_attention import LongformerAttention
 from txmodels.low_rank_attention import LowRankAttention
+from txmodels.mamba2 import Mamba2
 from txmodels.norm import Norm
 from txmodels.patch_bias_attention import PatchBiasAttention
 from txmodels.performer_attention import PerformerAttention
@@ -65,6 +67,7 @@ CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
 STATEFUL: dict[type, Callable[..., nn.Module]] = {
     ShortConvolutionSpec: ShortConvolution,
     GatedDeltaSpec: GatedDelta,
+    Mamba2Spec: Mamba2,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,

@@ -29,6 +29,7 @@ from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
 from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
+from helpers import mutations_of_state_spaces as spaces
 from helpers import mutations_of_states as states
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
@@ -269,6 +270,24 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         states.taps_in_reverse,
         family.uncorrected_choice,
         common.swap_gate_and_up,
+    ),
+    ("granitemoehybrid", "static", "model"): (
+        spaces.state_not_carried,
+        spaces.padding_in_a_state,
+        spaces.other_layer_s_state,
+        spaces.decay_ignored,
+        spaces.decayed_by_its_own_token,
+        spaces.state_read_undecayed,
+        spaces.inputs_of_one_step,
+        spaces.groups_shifted,
+        spaces.skip_left_out,
+        spaces.ungated,
+    ),
+    ("granitemoehybrid", "dynamic", "model"): (
+        spaces.state_not_carried,
+        spaces.padding_in_a_state,
+        spaces.padding_convolved,
+        spaces.other_layer_s_state,
     ),
     ("mixtral", "static", "model"): (
         family.router_before_choice,

@@ -159,6 +159,19 @@ WIDER_VALUES = {
     "layer_types": ["full_attention", "linear_attention", "linear_attention"],
     "tie_word_embeddings": True,
 }
+GRANITE_EXPERTS = {
+    "num_local_experts": 5,
+    "num_experts_per_tok": 2,
+    "position_embedding_type": "rope",
+    "layer_types": ["attention", "mamba", "mamba"],
+    "num_hidden_layers": 3,
+    "mamba_n_groups": 1,
+    "mamba_proj_bias": True,
+    "attention_bias": True,
+    "tie_word_embeddings": True,
+}
+GRANITE_DENSE = {"layer_types": ["attention"] * 4, "position_embedding_type": "rope"}
+FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True, "mamba_expand": 3}
 ADJUSTED = {
     "block_auto_adjust_ff_dim": True,
     "block_multiple_of": 16,
@@ -279,6 +292,11 @@ DECODERS = [
     Row("lfm2", "Lfm2ForCausalLM", GENERATE),
     Row("lfm2", "Lfm2ForCausalLM", GENERATE, "biases, kernel of 4", {"conv_bias": True, "conv_L_cache": 4}),
     Row("lfm2", "Lfm2ForCausalLM", GENERATE, "adjusted networks, untied", ADJUSTED),
+    Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE),
+    Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "experts, RoPE", GRANITE_EXPERTS),
+    Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "attention alone", GRANITE_DENSE),
+    Row("bamba", "BambaForCausalLM", GENERATE),
+    Row("bamba", "BambaForCausalLM", GENERATE, "groups of one head", FOUR_GROUPS),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE, "some dense layers, biases", SOME_DENSE),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),

@@ -2,7 +2,7 @@
 
 Keys and values grow by the new tokens: `past_key_values.{layer}.key`. States have a fixed size:
 `past_conv.{layer}`, the last inputs of a convolution, `past_recurrent.{layer}`, the matrices of linear
-attention. With an encoder there are two parts: the decoder's own
+attention, `past_ssm.{layer}`, those of state spaces. With an encoder there are two parts: the decoder's own
 keys and values, and those of the encoder's output, which cross-attention reads and no step changes:
 `past_key_values.{layer}.encoder.key`.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 PAST, PRESENT = "past_key_values", "present"
 ENCODER, DECODER = "encoder", "decoder"  # the parts
-STATES = ("conv", "recurrent")  # kinds of states
+STATES = ("conv", "recurrent", "ssm")  # kinds of states
 PAST_STATES, PRESENT_STATES = (tuple(f"{time}_{kind}." for kind in STATES) for time in ("past", "present"))
 
 

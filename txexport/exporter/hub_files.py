@@ -150,13 +150,18 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
 
     By default it looks for eight-bit graphs in a browser, and for weights inside the graph. Settings of
     quantisation are removed, since they are about tensors that a bundle does not have. With multi_query, it
-    looks for keys and values in one tensor, which other clients do not know, so multi_query is removed.
+    looks for keys and values in one tensor, which other clients do not know, so multi_query is removed. It
+    knows the kinds of layers with state spaces by their older names.
     """
     config = {name: value for name, value in config.items() if name != "quantization_config"}
     if config.get("model_type") in MULTI_QUERY and config.get("multi_query") is True:
         del config["multi_query"]
     if isinstance(plan.spec, VisionLanguageSpec) and plan.spec.axes:
         config = _in_both_forms(config, plan.model_type, plan.spec.decoder)
+    decoder = plan.spec.stacks.get("decoder")
+    states = [block.states for block in decoder.layers] if decoder is not None else []
+    if "layer_types" in config and any("ssm" in each for each in states):
+        config["layer_types"] = ["mamba" if each else "attention" for each in states]
     files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
     known = [JS_DTYPES[dtype] for dtype in plan.options.dtypes if dtype in JS_DTYPES]
     settings: dict[str, Any] = {"dtype": next(iter(known), "fp32")}

@@ -19,6 +19,7 @@ from txexport.spec import (
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    Mamba2Spec,
     MaskedAttentionSpec,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -46,7 +47,8 @@ def cached(spec: MaskedAttentionSpec) -> int:
 def per_pair(spec: Attention) -> int:
     """Operations for a pair of a query and a key: their product, and the weighted value.
 
-    Of a convolution those for a token and a place of the kernel, of a delta rule those for a token.
+    Of a convolution those for a token and a place of the kernel, of a delta rule or a state space those for a
+    token.
     """
     if isinstance(spec, LatentAttentionSpec):
         return 2 * spec.num_heads * (2 * spec.kv_lora_rank + spec.qk_rope_head_dim)
@@ -54,6 +56,8 @@ def per_pair(spec: Attention) -> int:
         return 2 * spec.hidden_size
     if isinstance(spec, GatedDeltaSpec):
         return 6 * spec.num_value_heads * spec.key_dim * spec.value_dim + 2 * sum(spec.widths) * spec.kernel
+    if isinstance(spec, Mamba2Spec):
+        return 5 * spec.inner_size * spec.state_size + 2 * sum(spec.widths) * spec.kernel
     return 4 * spec.num_heads * spec.head_dim
 
 
@@ -77,7 +81,7 @@ def pairs(spec: Attention, length: int) -> int:
             return _in_window(spec.window, spec.causal, length)
         case ShortConvolutionSpec():  # of the convolution
             return length * spec.kernel
-        case GatedDeltaSpec():  # a step of the recurrence each
+        case GatedDeltaSpec() | Mamba2Spec():  # a step of the recurrence each
             return length
         case LongformerAttentionSpec():
             return _in_window(spec.window // 2 + 1, spec.causal, length)

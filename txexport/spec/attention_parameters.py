@@ -8,6 +8,7 @@ from txexport.spec import (
     GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
+    Mamba2Spec,
     MaskedAttentionSpec,
     PatchBiasAttentionSpec,
     PositionedAttentionSpec,
@@ -48,6 +49,8 @@ def attention(
             return short_convolution(spec)
         case GatedDeltaSpec():
             return gated_delta(spec)
+        case Mamba2Spec():
+            return mamba2(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
         case TransformerXLAttentionSpec():
@@ -142,6 +145,24 @@ def gated_delta(spec: GatedDeltaSpec) -> Shapes:
         "step": (heads,),
         **under("head_norm", norm(spec.norm)),
         **under("output", linear(spec.widths[2], width, False)),
+    }
+
+
+def mamba2(spec: Mamba2Spec) -> Shapes:
+    """The projection to gate, inputs and steps, the convolution, numbers of each head, norm and output."""
+    inner, mixed, heads = spec.inner_size, sum(spec.widths), spec.num_state_heads
+    shapes = {
+        **under("project", linear(spec.hidden_size, inner + mixed + heads, spec.bias)),
+        "convolution.weight": (mixed, 1, spec.kernel),
+    }
+    if spec.convolution_bias:
+        shapes["convolution.bias"] = (mixed,)
+    return shapes | {
+        "rate": (heads,),
+        "step": (heads,),
+        "skip": (heads,),
+        **under("gated_norm", norm(spec.norm)),
+        **under("output", linear(inner, spec.hidden_size, spec.bias)),
     }
 
 

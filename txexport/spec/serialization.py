@@ -60,6 +60,7 @@ TYPES: dict[str, type] = {
     "latent": specs.LatentAttentionSpec,
     "short_convolution": specs.ShortConvolutionSpec,
     "gated_delta": specs.GatedDeltaSpec,
+    "mamba2": specs.Mamba2Spec,
     "disentangled": specs.DisentangledAttentionSpec,
     "transformer_xl": specs.TransformerXLAttentionSpec,
     "relative_key": specs.RelativeKeyAttentionSpec,

@@ -148,8 +148,9 @@ _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FS
 Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
-_GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax llava mistral
-mixtral modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5 xlm-roberta-xl"""
+_GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe granitemoehybrid hyperclovax
+llava mistral mixtral modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5
+xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {
     GENERIC: _row(model_types=_GENERIC_MODELS),

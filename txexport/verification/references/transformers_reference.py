@@ -79,7 +79,7 @@ class Transformers:
         layers = decoder.layers if decoder else ()
         self.kv_heads = [0 if block.states else block.masked.cache_shapes[0][0] for block in layers]
         self.new_cache = transformers.DynamicCache
-        self.stateful = any(block.states for block in layers)
+        self.states = [tuple(block.states) for block in layers]
         row = row_of(resolved.task, resolved.spec.architecture)
         self.detects = "detect" in row.methods or Architecture.GROUNDED in row.architectures
         name = resolved.original or row.judge(resolved.model_type)
@@ -169,7 +169,9 @@ class Transformers:
             inputs |= kinds(ids, self.spec, images, prompt)
             named = self.arguments if images else self.layer_outputs
             outputs = self.model(**inputs, **cache_arguments, **named)
-            caches = cached(transformers_loading.cache_of(outputs)) if cache_arguments else {}
+            caches = {}
+            if cache_arguments:
+                caches = cached(transformers_loading.cache_of(outputs), states=self.states)
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
             reads_images = isinstance(self.spec, VisionLanguageSpec)
             vectors = pictured(self.model, ids, images, **named) if reads_images else {}
@@ -213,7 +215,7 @@ class Transformers:
         if name is None:
             names = " or ".join(transformers_loading.CACHE_NAMES)
             raise AssertionError(f"{type(self.model).__name__}.forward has no parameter {names}")
-        cache = self.new_cache(config=self.model.config) if self.stateful else self.new_cache()
+        cache = self.new_cache(config=self.model.config) if any(self.states) else self.new_cache()
         return {name: cache, "use_cache": True}
 
     def _own_heads(self, caches: Arrays) -> Arrays:
