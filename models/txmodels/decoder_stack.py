@@ -1,5 +1,7 @@
 """Decoders: stacks that read new tokens over a cache of past ones."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -36,6 +38,7 @@ class Decoder(Stack):
         given: Given | None = None,
         logits_indices: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        deep: Sequence[Tensor] = (),
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
@@ -46,7 +49,8 @@ class Decoder(Stack):
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
         what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
-        Adjacent new tokens of the id `mutual_id` attend to each other.
+        Adjacent new tokens of the id `mutual_id` attend to each other. What is `deep` (B,S,W) is added to the
+        outputs of the first layers.
         """
         given, groups = given or Given(), None
         if self.mutual_id is not None:
@@ -82,6 +86,7 @@ class Decoder(Stack):
             source = None if cross is None else _source(cross_mask, *cross[i])
             given.hidden(x)
             x, k, v, *weights = layer(x, source, cache_lengths=cache_lengths, **context)
+            x = x + deep[i] if i < len(deep) else x
             given.weights(*weights)
             present.append((k, v))
         y: Tensor = self.final_norm(x)

@@ -33,7 +33,16 @@ UNREAD = {
     ("grounding-dino", "feature-extraction"): "queries, which are no result of a task",
     **{
         (name, "feature-extraction"): "the decoder's hidden states, which no task gives"
-        for name in ("llava", "idefics3", "smolvlm", "internvl", "gemma3", "qwen2_vl", "qwen2_5_vl")
+        for name in (
+            "llava",
+            "idefics3",
+            "smolvlm",
+            "internvl",
+            "gemma3",
+            "qwen2_vl",
+            "qwen2_5_vl",
+            "qwen3_vl",
+        )
     },
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",

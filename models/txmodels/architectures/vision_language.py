@@ -14,6 +14,7 @@ from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.splice import spliced
+from txmodels.stack import Given
 
 
 class VisionLanguageModel(nn.Module):
@@ -25,6 +26,8 @@ class VisionLanguageModel(nn.Module):
         self.spec, self.outputs = spec, frozenset(outputs)
         self.vision = SignalEncoder(spec.vision)
         self.connector = Connector(spec.connector)
+        if spec.deep_connector is not None:
+            self.deep = nn.ModuleList(Connector(spec.deep_connector) for _ in spec.deep)
         mutual_id = spec.image_token_id if spec.mutual else None
         self.decoder = Decoder(spec.decoder, cache, mutual_id=mutual_id)
         self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
@@ -34,8 +37,13 @@ class VisionLanguageModel(nn.Module):
 
         Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W).
         """
-        x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None))  # (I, S, W)
+        states: dict[str, Tensor] | None = {} if self.spec.deep else None
+        x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None), given=Given(states=states))
         features: Tensor = self.connector(x)
+        if states is not None:
+            below = [states[str(layer + 1)] for layer in self.spec.deep]
+            deep = [part(state) for part, state in zip(self.deep, below, strict=True)]
+            features = torch.cat([features, *deep], dim=-1)
         return {names.IMAGE_FEATURES: features[0] if grids else features}
 
     def read_images(
@@ -72,7 +80,10 @@ class VisionLanguageModel(nn.Module):
         """As `decode`, and outputs of layers by name, of which there are none."""
         x = self.tokens(input_ids)
         if image_features is not None:
-            x = spliced(self.spec.image_token_id, x, input_ids, image_features)
+            first, *deep = image_features.split(x.shape[2], dim=1)
+            zeros, token = torch.zeros_like(x), self.spec.image_token_id
+            inputs["deep"] = [spliced(token, zeros, input_ids, one) for one in deep]
+            x = spliced(token, x, input_ids, first)
         last, rest = (logits_indices, None) if self.decoder.static else (None, logits_indices)
         x, present = self.decoder(input_ids, past, inputs_embeds=x, logits_indices=last, **inputs)
         return self.head(x, rest, self.decoder.token_embedding), present, {}

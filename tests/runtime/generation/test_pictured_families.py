@@ -24,7 +24,7 @@ FILE = "preprocessor_config.json"
 
 
 @pytest.fixture(
-    scope="module", params=["idefics3", "smolvlm", "gemma3", "internvl", "qwen2_vl", "qwen2_5_vl"]
+    scope="module", params=["idefics3", "smolvlm", "gemma3", "internvl", *pictured_families.PACKED]
 )
 def family(request):
     return request.param

@@ -43,7 +43,7 @@ class VisionLanguage:
         width, (before, after) = spec.decoder.hidden_size, contract.lengths
         pixels = input_of(spec.vision).ports(spec.vision, (IMAGES,))
         of_each = (names.NUM_FEATURES,) if spec.vision.packed else (IMAGES, spec.connector.vectors)
-        images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, width),))
+        images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, spec.features),))
         contract = _positioned(spec, contract)
         if spec.tiled and contract.hub:
             images = replace(images, inputs=_by_prompt(pixels[0]))
@@ -51,10 +51,10 @@ class VisionLanguage:
         present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
         outputs = (*_cached.logits(spec.head, spec.decoder, contract.logits), *present)
         if not contract.hub:
-            features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, width)
+            features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, spec.features)
             step = Signature((*contract.step, features, *past), outputs)
             return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
-        if spec.mutual:
+        if spec.mutual or spec.deep:
             return {}
         ids, *others = contract.step
         vectors = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
@@ -110,6 +110,9 @@ class VisionLanguage:
         shapes = under("vision", stacks.parameters(spec.vision)) | under(
             "connector", connector(spec.connector)
         )
+        if spec.deep_connector is not None:
+            for number in range(len(spec.deep)):
+                shapes |= under(f"deep.{number}", connector(spec.deep_connector))
         return shapes | under("decoder", stacks.parameters(spec.decoder)) | under("head", head)
 
     def shared(self, spec: VisionLanguageSpec) -> Mapping[str, str]:
@@ -126,7 +129,8 @@ class VisionLanguage:
             merged = spec.connector.merged
             packed = f"a vector for {merged} x {merged} patches"
             note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors an image"
-            return (Readout("connector", note, every=True),)
+            deep = (Readout(f"deep.{number}", every=True) for number in range(len(spec.deep)))
+            return (Readout("connector", note, every=True), *deep)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 
     def vector_output(self, spec: VisionLanguageSpec) -> None:
