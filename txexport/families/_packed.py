@@ -27,7 +27,7 @@ from txexport.spec import (
 from txexport.spec.enums import Activation
 
 TOWER = "visual."
-NAMING = Naming("model.language_model.", others=("model.", "language_model."))
+NAMING = Naming("model.language_model.", others=("model.",))
 IMAGE_TOKEN = 151655
 EPSILON = 1e-6  # of the image encoder's norms
 SECTIONS = (16, 24, 24)  # frequencies of frames, rows and columns, where config.json says nothing
