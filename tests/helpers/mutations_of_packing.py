@@ -108,7 +108,7 @@ def positions_of_slots(model):
 
 
 def _deep_calls(model):
-    return [one for one in model.graph.node if one.name.startswith("deep")]
+    return [one for one in model.graph.node if one.name.startswith("behind")]
 
 
 def deep_features_exchanged(model):

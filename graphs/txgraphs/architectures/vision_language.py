@@ -110,7 +110,7 @@ def _with_deep(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values
     zeros = op.Expand(zero, op.Concat(op.Shape(ids), width, axis=0))  # (B, S, W)
     replaced = spliced(spec.image_token_id)
     added = {
-        f"{names.DEEP_FEATURES}.{layer}": graph.call(replaced, zeros, ids, one, name="deep")
+        f"{names.DEEP_FEATURES}.{layer}": graph.call(replaced, zeros, ids, one, name="behind")
         for layer, one in enumerate(deep)
     }
     return {**inputs, names.IMAGE_FEATURES: first, **added}
