@@ -1,7 +1,5 @@
 """Decoders: stacks that read new tokens over a cache of past ones."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -38,19 +36,18 @@ class Decoder(Stack):
         given: Given | None = None,
         logits_indices: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        deep: Sequence[Tensor] = (),
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
         With inputs_embeds (B,S,W), these stand in place of the embedding of the ids, positions included, and
-        the ids tell the size alone. A static cache takes cache_lengths (B), and position_ids (B,S) where
-        positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
+        the ids tell the size alone; what comes behind the W numbers, W each, is added to the outputs of the
+        first layers. A static cache takes cache_lengths (B), and position_ids (B,S), or (3,B,S) on axes,
+        where positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
         position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
         its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
         what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
-        Adjacent new tokens of the id `mutual_id` attend to each other. What is `deep` (B,S,W) is added to the
-        outputs of the first layers.
+        Adjacent new tokens of the id `mutual_id` attend to each other.
         """
         given, groups = given or Given(), None
         if self.mutual_id is not None:
@@ -66,9 +63,11 @@ class Decoder(Stack):
         if encoder_attention_mask is not None:
             cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
         rotations = self.rotary_context(places, short=self.static)
-        x = inputs_embeds
-        if x is None:
+        deep: list[Tensor] = []
+        if inputs_embeds is None:
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
+        else:
+            x, *deep = inputs_embeds.split(self.spec.hidden_size, dim=2)
         present, single, filled = [], single_token(input_ids), None
         if cache_lengths is not None and not self.weighted and groups is None:
             filled = filled_then(input_ids, cache_lengths)

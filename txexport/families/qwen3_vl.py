@@ -74,17 +74,17 @@ def table(spec: VisionLanguageSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
     rules, merger = _packed.table(spec, qwen3, {"up.*": "linear_fc1.*", "down.*": "linear_fc2.*"}), "merger"
     tower = _packed.TOWER
-    own: Rules = {
+    further: Rules = {
         "vision.embedding.position.weight": f"{tower}pos_embed.weight",
         "vision.embedding.project.bias": f"{tower}patch_embed.proj.bias",
     }
-    places = {"connector": merger} | {
+    mergers = {"connector": merger} | {
         f"deep.{i}": f"deepstack_merger_list.{i}" for i in range(len(spec.deep))
     }
-    for ours, theirs in places.items():
-        own |= {
+    for ours, theirs in mergers.items():
+        further |= {
             f"{ours}.norm.*": f"{tower}{theirs}.norm.*",
             f"{ours}.up.*": f"{tower}{theirs}.linear_fc1.*",
             f"{ours}.down.*": f"{tower}{theirs}.linear_fc2.*",
         }
-    return replace(rules, rules=dict(rules.rules) | own)
+    return replace(rules, rules=dict(rules.rules) | further)

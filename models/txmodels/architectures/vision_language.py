@@ -82,8 +82,8 @@ class VisionLanguageModel(nn.Module):
         if image_features is not None:
             first, *deep = image_features.split(x.shape[2], dim=1)
             zeros, token = torch.zeros_like(x), self.spec.image_token_id
-            inputs["deep"] = [spliced(token, zeros, input_ids, one) for one in deep]
-            x = spliced(token, x, input_ids, first)
+            behind = [spliced(token, zeros, input_ids, one) for one in deep]
+            x = torch.cat([spliced(token, x, input_ids, first), *behind], dim=2)
         last, rest = (logits_indices, None) if self.decoder.static else (None, logits_indices)
         x, present = self.decoder(input_ids, past, inputs_embeds=x, logits_indices=last, **inputs)
         return self.head(x, rest, self.decoder.token_embedding), present, {}
