@@ -56,8 +56,9 @@ class Decoder(Stack):
         cache, or the mask of a dynamic one.
 
         With inputs_embeds (B,S,W), these stand in place of the embedding of the ids, positions included, and
-        the ids tell the size alone. A static cache takes cache_lengths (B), and position_ids (B,S) where
-        positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
+        the ids tell the size alone; what comes behind the W numbers, W each, is added to the outputs of the
+        first layers. A static cache takes cache_lengths (B), and position_ids (B,S), or (3,B,S) on axes,
+        where positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
         position_ids (B,S), or neither where every row is as long as the cache. An encoder is a `source`:
         its mask (B,E), or None, and its keys and values (B,K,E,H) a layer. `given` is filled with what
         layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
@@ -82,9 +83,11 @@ class Decoder(Stack):
         source_mask, cross = (None, None) if source is None else source
         cross_mask = None if source_mask is None else padding_mask(source_mask, input_ids)  # (B, 1, S, E)
         rotations = self.rotary_context(places, short=self.static)
-        x = inputs_embeds
-        if x is None:
+        deep: list[Tensor] = []
+        if inputs_embeds is None:
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
+        else:
+            x, *deep = inputs_embeds.split(self.spec.hidden_size, dim=2)
         new = _new_tokens(input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
         present, single, filled = [], single_token(input_ids), None
         grouped = groups is not None or prefix_lengths is not None
@@ -110,6 +113,7 @@ class Decoder(Stack):
             encoded = None if cross is None else _source(cross_mask, *cross[i])
             given.hidden(x)
             x, k, v, *weights = layer(x, encoded, cache_lengths=cache_lengths, **context)
+            x = x + deep[i] if i < len(deep) else x
             given.weights(*weights)
             present.append((k, v))
         y: Tensor = self.final_norm(x)

@@ -42,6 +42,7 @@ UNREAD = {
             "paligemma",
             "qwen2_vl",
             "qwen2_5_vl",
+            "qwen3_vl",
         )
     },
     **{

@@ -9,7 +9,6 @@ from helpers.pictured import picture
 
 import txexport
 from txexport.errors import InputError
-from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.media import Medium, positions_of
 from txexport.runtime.generation.pictures import prompts_of, read_media, tiles_of
 from txexport.runtime.generation.requests import GenerationRequest
@@ -34,7 +33,7 @@ OF_PROMPTS = [A, None, [LARGE, DOT], [LONG]]
 PROMPTS = [f"{MARK}the cat sat", "the dog", f"on {MARK}and{MARK} the mat", f"the rug: {MARK}"]
 
 
-@pytest.fixture(scope="module", params=["qwen2_vl", "qwen2_5_vl"])
+@pytest.fixture(scope="module", params=["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
 def family(request):
     return request.param
 
@@ -110,7 +109,7 @@ def test_rows_that_join_and_leave_have_their_own_positions(model):
     """In continuous batching, rows of other prompts come and go between their steps."""
     expected = model.generate(PROMPTS, images=OF_PROMPTS, **GREEDY)
     bundle, batch = model.bundle, RunningBatch(model.bundle)
-    config = GenerationConfig(max_new_tokens=8, pad_token_id=1)
+    config = bundle.files.generation_config.updated(**GREEDY)
     rows = []
     for text, images in [*zip(PROMPTS, OF_PROMPTS, strict=True)] * 2:
         tiles = tiles_of(bundle, [images], [text])

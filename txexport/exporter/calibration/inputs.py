@@ -37,7 +37,8 @@ def check_reads(spec: ModelSpec, task: str) -> None:
         raise InputError(f"texts need a model that reads them without images; this one is for {task}")
     if not signatures(spec, ECOSYSTEM):
         raise UnsupportedError(
-            "no graph reads calibration texts where tokens of an image attend to each other"
+            "no graph reads calibration texts where tokens of an image attend to each other, or are read by "
+            "several layers"
         )
 
 
