@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from txexport.contracts.tile_grid import canvas_of
 from txexport.errors import UnsupportedError, shown
 from txexport.runtime.preprocessing.image_resizing import resized_image
-from txexport.spec.mosaic import canvas_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 MOST_PIXELS = 2**24  # of a canvas
+# Heights and widths of the first releases of LLaVA-NeXT, and of LLaVA-OneVision.
+CANVASES = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
+LARGER_CANVASES = [[384 * rows, 384 * columns] for rows in range(1, 7) for columns in range(1, 7)]
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ def in_tiles(image: "Image", size: Mosaic, resample: int) -> list[np.ndarray]:
     over, beside = high - fitted[0], wide - fitted[1]
     pixels = np.pad(pixels, ((over // 2, over - over // 2), (beside // 2, beside - beside // 2), (0, 0)))
     tiles = pixels.reshape(high // size.tile, size.tile, wide // size.tile, size.tile, 3).swapaxes(1, 2)
-    whole = np.asarray(resized_image(image, size.tile, size.tile, resample))
-    return [whole, *tiles.reshape(-1, size.tile, size.tile, 3)]
+    overview = np.asarray(resized_image(image, size.tile, size.tile, resample))
+    return [overview, *tiles.reshape(-1, size.tile, size.tile, 3)]
 
 
 def in_square(image: "Image", size: Mosaic, resample: int) -> list[np.ndarray]:
