@@ -11,7 +11,7 @@ from transformers.models.llava_next.processing_llava_next import LlavaNextProces
 from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
 
 from txexport.contracts.tile_grid import grid_of, vectors_of
-from txexport.errors import SpecError, UnsupportedError
+from txexport.errors import InputError, SpecError, UnsupportedError
 from txexport.runtime.preprocessing.image_mosaics import CANVASES, LARGER_CANVASES, in_square, in_tiles
 from txexport.runtime.preprocessing.images import Images
 from txexport.spec import MosaicSpec
@@ -106,6 +106,12 @@ def test_other_settings_are_refused(kind, settings, message, tmp_path):
     (tmp_path / FILE).write_text(json.dumps({"image_processor_type": f"{kind}ImageProcessor"} | settings))
     with pytest.raises(UnsupportedError, match=message):
         Images(tmp_path)
+
+
+def test_a_square_around_a_narrow_image_is_bounded(tmp_path):
+    _, images = read("LlavaOnevision", ONEVISION | CANVAS, tmp_path)
+    with pytest.raises(InputError, match="an image of 20000 x 1 would become a square of 400,000,000 pixels"):
+        in_square(picture(20_000, 1), images.size, images.resample)
 
 
 def test_canvases_that_no_tiles_fill_are_refused():

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from txexport.contracts.tile_grid import canvas_of
-from txexport.errors import UnsupportedError, shown
+from txexport.errors import InputError, UnsupportedError, shown
 from txexport.runtime.preprocessing.image_resizing import resized_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MOST_PIXELS = 2**24  # of a canvas
+MOST_PIXELS, MOST_OF_SQUARE = 2**24, 2**27  # of a canvas, and of a square around an image
 # Heights and widths of the first releases of LLaVA-NeXT, and of LLaVA-OneVision.
 CANVASES = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
 LARGER_CANVASES = [[384 * rows, 384 * columns] for rows in range(1, 7) for columns in range(1, 7)]
@@ -70,10 +70,18 @@ def in_tiles(image: "Image", size: Mosaic, resample: int) -> list[np.ndarray]:
 
 
 def in_square(image: "Image", size: Mosaic, resample: int) -> list[np.ndarray]:
-    """The single tile (H,W,3) uint8 of an image in the middle of a square."""
+    """The single tile (H,W,3) uint8 of an image in the middle of a square.
+
+    Raises InputError for an image that is too narrow.
+    """
     from PIL import Image
 
     side = max(image.size)
+    if side**2 > MOST_OF_SQUARE:
+        raise InputError(
+            f"an image of {image.width} x {image.height} would become a square of {side**2:,} pixels, "
+            f"expected at most {MOST_OF_SQUARE:,}; cut it"
+        )
     square = Image.new("RGB", (side, side), size.colour)
     square.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
-    return [np.asarray(resized_image(square, size.tile, size.tile, resample, most=2 * MOST_PIXELS))]
+    return [np.asarray(resized_image(square, size.tile, size.tile, resample))]

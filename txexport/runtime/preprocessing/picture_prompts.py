@@ -69,7 +69,7 @@ class PicturePrompts:
         return [self.files.images.in_prompt(image) for image in images]
 
     def _mosaic(self, source: Any, size: Mosaic, single: bool) -> Tiles:
-        """An image as a whole and in tiles, or as one tile, which only the `single` one of a prompt never is."""
+        """An image as a whole and in tiles, or as one tile if it is not the `single` one of a prompt."""
         assert self.vectors is not None
         images = self.files.images
         image = opened(source, images.on_white)
