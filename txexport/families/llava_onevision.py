@@ -11,7 +11,7 @@ from txexport.spec import VisionLanguageSpec
 TASKS = {"image-text-to-text": ("LlavaOnevisionForConditionalGeneration",)}
 
 NAMING = _pictured.NAMING
-ALIASES = llava.ALIASES
+ALIASES = llava.ALIASES | {"video_token_id": "video_token_index"}
 CANVASES = [[384 * rows, 384 * columns] for rows in range(1, 7) for columns in range(1, 7)]
 # What config.json means where it describes no image encoder.
 SO400M = {

@@ -1,12 +1,13 @@
 """Images as a whole and in tiles on a canvas of their shape (Liu et al. 2024, LLaVA-NeXT)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from txexport.contracts.names import IMAGE_SIZES, PIXEL_VALUES
 from txexport.contracts.tile_grid import canvas_of
 from txexport.errors import InputError, UnsupportedError, shown
 from txexport.runtime.preprocessing.image_resizing import resized_image
@@ -18,6 +19,16 @@ MOST_PIXELS, MOST_OF_SQUARE = 2**24, 2**27  # of a canvas, and of a square aroun
 # Heights and widths of the first releases of LLaVA-NeXT, and of LLaVA-OneVision.
 CANVASES = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
 LARGER_CANVASES = [[384 * rows, 384 * columns] for rows in range(1, 7) for columns in range(1, 7)]
+
+
+class Processor(Protocol):
+    """What makes values (n,3,H,W) float32 of tiles (H,W,3) uint8, after a filter of Pillow's."""
+
+    resample: int
+
+    def values_of(self, squares: Sequence[np.ndarray]) -> np.ndarray:
+        """See Processor."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -85,3 +96,12 @@ def in_square(image: "Image", size: Mosaic, resample: int) -> list[np.ndarray]:
     square = Image.new("RGB", (side, side), size.colour)
     square.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
     return [np.asarray(resized_image(square, size.tile, size.tile, resample))]
+
+
+def mosaics(images: Sequence["Image"], size: Mosaic, processor: Processor) -> dict[str, np.ndarray]:
+    """The tiles (I,n,3,H,W) of images that are each alone, padded with zeros, and the images' sizes (I,2)."""
+    rows = [processor.values_of(in_tiles(image, size, processor.resample)) for image in images]
+    values = np.zeros((len(rows), max(map(len, rows)), *rows[0].shape[1:]), np.float32)
+    for row, tiles in zip(values, rows, strict=True):
+        row[: len(tiles)] = tiles
+    return {PIXEL_VALUES: values, IMAGE_SIZES: np.array([(image.height, image.width) for image in images])}

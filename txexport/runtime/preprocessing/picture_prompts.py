@@ -14,7 +14,7 @@ from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_messages import messages_of, text_of
 from txexport.runtime.preprocessing.chat_templates import templates_of
 from txexport.runtime.preprocessing.image_mosaics import Mosaic, in_square, in_tiles
-from txexport.runtime.preprocessing.image_packing import Patches
+from txexport.runtime.preprocessing.image_packing import Packing, Patches
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
 from txexport.runtime.preprocessing.images import opened
 from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_paligemma, of_tiles
@@ -66,7 +66,8 @@ class PicturePrompts:
         size = self.files.images.size
         if isinstance(size, Mosaic):
             return [self._mosaic(image, size, len(images) == 1) for image in images]
-        return [self.files.images.in_prompt(image) for image in images]
+        read = self.files.images.patches if isinstance(size, Packing) else self.files.images.tiles
+        return [read(image) for image in images]
 
     def _mosaic(self, source: Any, size: Mosaic, single: bool) -> Tiles:
         """An image as a whole and in tiles, or as one tile if it is not the `single` one of a prompt."""
