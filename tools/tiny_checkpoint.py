@@ -641,6 +641,24 @@ QWEN2_5_VL = QWEN2_VL | {
         "fullatt_block_indexes": [1],
     },
 }
+QWEN3_VL = QWEN2_VL | {
+    "vision_config": {
+        "depth": 4,
+        "hidden_size": 32,
+        "out_hidden_size": 48,
+        "intermediate_size": 40,
+        "num_heads": 4,
+        "patch_size": 4,
+        "num_position_embeddings": 25,
+        "deepstack_visual_indexes": [0, 2],
+    },
+    "text_config": QWEN2_VL["text_config"]
+    | {
+        "num_hidden_layers": 3,
+        "head_dim": 12,
+        "rope_parameters": AXES | {"mrope_section": [2, 2, 2], "mrope_interleaved": True},
+    },
+}
 BLIP = {
     "vision_config": VIT,
     "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
@@ -846,6 +864,7 @@ FAMILIES = {
     "llava_onevision": ("LlavaOnevisionForConditionalGeneration", LLAVA_ONEVISION),
     "paligemma": ("PaliGemmaForConditionalGeneration", PALIGEMMA),
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN2_VL),
+    "qwen3_vl": ("Qwen3VLForConditionalGeneration", QWEN3_VL),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),

@@ -43,7 +43,8 @@ def decoder(
     `embed` gives the vectors of the new tokens at their positions. With logits_indices (B,L), over a static
     cache, the last layer writes the keys and values of all tokens, and computes the rest for those indices
     only: x is (B,L,W). New tokens of one of the `groups` (B,S), -1 for none, see each other, and so do those
-    of a prefix, where the inputs have its length.
+    of a prefix, where the inputs have its length. Inputs DEEP_FEATURES (B,S,W), if there are any, are added
+    to the output of the layer of their number.
     """
     inputs = _with_ids(graph, inputs)
     input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
@@ -82,6 +83,8 @@ def decoder(
         x, k, v, *weights = decoder_block(
             block, given.weighted, cache, place, x, source, cache_lengths=cache_lengths, **context
         )
+        deep = inputs.get(f"{names.DEEP_FEATURES}.{layer}")
+        x = x if deep is None else graph.op.Add(x, deep)
         given.weights(*weights)
         present.append((k, v))
     return final_normed(spec, graph, "decoder", x, given), present

@@ -19,6 +19,7 @@ from txgraphs._nodes import Place
 from txgraphs.block import encoder_block
 from txgraphs.conformer_block import conformer_block, distance_context
 from txgraphs.inputs import signal_embedding
+from txgraphs.inputs.packed import packed_embedding
 from txgraphs.inputs.patches import layer_position
 from txgraphs.length_adapter import length_adapter
 from txgraphs.mask import causal_mask, near_mask, padding_mask
@@ -98,7 +99,11 @@ def signal_encoder(
     if rotary is not None and patches is not None:
         turning = patch_rotation(patches, rotary, graph.dtype)
         context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
-    x, vectors = signal_embedding(spec, graph / f"{stack}.embedding", signal, *masks)  # (B, S, W), (B, S)
+    place = graph / f"{stack}.embedding"
+    if packed is not None:
+        x, vectors = packed_embedding(packed, place, signal, coordinates, groups[0]), None  # (1, N, W)
+    else:
+        x, vectors = signal_embedding(spec, place, signal, *masks)  # (B, S, W), (B, S)
     frames, real = x, vectors
     if spec.squeeze is not None:
         place = graph / f"{stack}.squeeze"

@@ -1,5 +1,7 @@
 """Decoders: stacks that read new tokens over a cache of past ones."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -35,6 +37,7 @@ class Decoder(Stack):
         given: Given | None = None,
         logits_indices: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        deep: Sequence[Tensor] = (),
         **lengths: Tensor | None,
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
@@ -47,7 +50,8 @@ class Decoder(Stack):
         what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
         Adjacent new tokens of the id `mutual_id` attend to each other, and so do the first prefix_lengths (B)
-        tokens of a row, which are read in one step.
+        tokens of a row, which are read in one step. What is `deep` (B,S,W) is added to the outputs of the
+        first layers.
         """
         given, groups = given or Given(), None
         cache_lengths, prefix_lengths = map(lengths.get, (names.CACHE_LENGTHS, names.PREFIX_LENGTHS))
@@ -87,6 +91,7 @@ class Decoder(Stack):
             source = None if cross is None else _source(cross_mask, *cross[i])
             given.hidden(x)
             x, k, v, *weights = layer(x, source, cache_lengths=cache_lengths, **context)
+            x = x + deep[i] if i < len(deep) else x
             given.weights(*weights)
             present.append((k, v))
         y: Tensor = self.final_norm(x)

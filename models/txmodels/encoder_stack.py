@@ -119,15 +119,17 @@ class SignalEncoder(nn.Module):
             cos, sin = patch_rotation(patches, rotary, signal)  # (B, S, R)
         if rotary is not None and packed is not None:
             assert grids is not None
-            coordinates, first, wide = patch_places(packed.merged, grids)
+            coordinates, *groups = patch_places(packed.merged, grids)
             cos, sin = rotation(rotary, coordinates)  # (1, N, R)
             masks = {
-                kind.attention.window: window_mask(kind.attention.window, coordinates, first, wide)
+                kind.attention.window: window_mask(kind.attention.window, coordinates, *groups)
                 for kind in self.spec.blocks
             }
         if self.spec.masked:
             shapes = [] if spatial_shapes is None else [spatial_shapes]
             x, vectors = self.embedding(signal, attention_mask, *shapes)  # (B, S, W), (B, S)
+        elif packed is not None:
+            x = self.embedding(signal, coordinates, groups[0])  # (1, N, W)
         else:
             x = self.embedding(signal)  # (B, S, W)
         frames, real = x, vectors

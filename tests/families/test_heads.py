@@ -42,6 +42,7 @@ UNREAD = {
             "paligemma",
             "qwen2_vl",
             "qwen2_5_vl",
+            "qwen3_vl",
         )
     },
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",

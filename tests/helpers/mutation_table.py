@@ -919,6 +919,19 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         packing.columns_for_rows,
         packing.neighbours_apart,
     ),
+    ("qwen3_vl", "static", "vision_encoder"): (
+        packing.images_attend_to_each_other,
+        packing.another_layer_deep,
+        packing.positions_of_corners,
+        packing.without_learned_positions,
+        packing.positions_of_one_size,
+    ),
+    ("qwen3_vl", "static", "model"): (
+        packing.deep_features_exchanged,
+        packing.deep_features_ignored,
+        packing.positions_of_slots,
+    ),
+    ("qwen3_vl", "dynamic", "model"): (packing.deep_features_ignored,),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

@@ -2,7 +2,7 @@
 
 from onnx import helper
 
-from helpers.graph_edits import constant_value, function, node, replace_input, set_constant, through
+from helpers.graph_edits import become, constant_value, function, node, replace_input, set_constant, through
 
 
 def columns_for_rows(model):
@@ -28,7 +28,7 @@ def patches_of_the_first_image(model):
 def images_attend_to_each_other(model):
     """Patches that attend to those of all images."""
     body = function(model, "window_mask")
-    through(body, body.input[1], "Mul", 0)
+    through(body, body.input[2], "Mul", 0)
 
 
 def windows_ignored(model):
@@ -57,7 +57,7 @@ def larger_windows(model):
 def windows_of_all_images(model):
     """Windows of several images that attend to each other."""
     body = function(model, "window_mask")
-    through(body, body.input[1], "Mul", 0)
+    through(body, body.input[2], "Mul", 0)
 
 
 def neighbours_apart(model):
@@ -105,3 +105,50 @@ def positions_of_slots(model):
     turned.input[0] = "slots.changed"
     for one in reversed(added):
         model.graph.node.insert(index, one)
+
+
+def _deep_calls(model):
+    return [one for one in model.graph.node if one.name.startswith("deep")]
+
+
+def deep_features_exchanged(model):
+    """Vectors of the image encoder's layers in the reverse order."""
+    first, second = _deep_calls(model)
+    first.input[2], second.input[2] = second.input[2], first.input[2]
+
+
+def deep_features_ignored(model):
+    """Nothing of an image behind the first layer."""
+    call = _deep_calls(model)[0]
+    through(model.graph, call.output[0], "Mul", 0.0)
+
+
+def another_layer_deep(model):
+    """The vectors of a layer above the one that reaches the decoder."""
+    blocks = [one for one in model.graph.node if "_block" in one.op_type]
+    connector = next(
+        one for one in model.graph.node if blocks[0].output[0] in one.input and one not in blocks
+    )
+    replace_input(connector, blocks[0].output[0], blocks[1].output[0])
+
+
+def positions_of_corners(model):
+    """Learned positions of the nearest place above and left, not interpolated."""
+    body = function(model, "grid_positions")
+    share = next(
+        one for one in body.node if one.op_type == "Sub" and node(body, "Floor").output[0] in one.input
+    )
+    through(body, share.output[0], "Mul", 0.0)
+
+
+def positions_of_one_size(model):
+    """Learned positions by a patch's row and column, whatever the image's size."""
+    body = function(model, "grid_positions")
+    through(body, node(body, "Div").output[0], "Floor")
+
+
+def without_learned_positions(model):
+    """Patches without learned positions."""
+    body = function(model, "packed_embedding")
+    added = node(body, "Add", -1)
+    become(added, "Identity", added.input[0])

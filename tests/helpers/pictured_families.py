@@ -22,8 +22,8 @@ TOKENS = {
     "llava_onevision": ("<image>", ["<video>"]),
     "qwen2_vl": ("<|image_pad|>", ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]),
 }
-PACKED = ("qwen2_vl", "qwen2_5_vl")  # families of packed patches
-TOKENS["qwen2_5_vl"] = TOKENS["qwen2_vl"]
+PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")  # families of packed patches
+TOKENS["qwen2_5_vl"] = TOKENS["qwen3_vl"] = TOKENS["qwen2_vl"]
 TOKENS["smolvlm"] = TOKENS["idefics3"]
 NAMED = {  # attributes of the tokenizer that a processor reads
     "internvl": {
@@ -131,9 +131,11 @@ def processor_of(folder: Path, family: str) -> Any:
     from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
     from transformers.models.qwen2_5_vl.processing_qwen2_5_vl import Qwen2_5_VLProcessor
     from transformers.models.qwen2_vl.processing_qwen2_vl import Qwen2VLProcessor
+    from transformers.models.qwen3_vl.processing_qwen3_vl import Qwen3VLProcessor
 
     kinds = {"internvl": InternVLProcessor, "qwen2_vl": Qwen2VLProcessor, "qwen2_5_vl": Qwen2_5_VLProcessor}
     kinds["llava_onevision"] = LlavaOnevisionProcessor
+    kinds["qwen3_vl"] = Qwen3VLProcessor
     processor = kinds[family].__new__(kinds[family])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     processor.image_processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")

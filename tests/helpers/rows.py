@@ -541,6 +541,20 @@ THREE_A_SIDE = {
     **TIED,
 }
 WITHOUT_WINDOWS = {"vision_config": {"fullatt_block_indexes": [0, 1, 2], "in_channels": 1}}
+ONE_DEEP = {
+    "vision_config": {
+        "deepstack_visual_indexes": [3],
+        "num_position_embeddings": 4,
+        "spatial_merge_size": 3,
+        "hidden_act": "relu",
+    },
+    "text_config": {
+        "attention_bias": True,
+        "rope_parameters": tiny_checkpoint.AXES | {"mrope_section": [3, 1, 2]},
+    },
+    **TIED,
+}
+NOT_DEEP = {"vision_config": {"deepstack_visual_indexes": []}, "text_config": {"num_hidden_layers": 1}}
 NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
@@ -813,6 +827,9 @@ OTHERS = [
     Row("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", CONVERSE),
     Row("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", CONVERSE, "tied, wider windows", THREE_A_SIDE),
     Row("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", CONVERSE, "without windows", WITHOUT_WINDOWS),
+    Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE),
+    Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "tied, one layer deep", ONE_DEEP),
+    Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "not deep", NOT_DEEP),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
     Row("donut-swin", "DonutSwinModel", SEE),

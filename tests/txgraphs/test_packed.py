@@ -40,7 +40,7 @@ STACK = SignalStackSpec(PackedSpec(W, 3), (WINDOWED, BLOCK), 3)
 
 
 def places_of(grids, merged=2):
-    """Rows and columns, the first patch of each image, and its columns, of both halves."""
+    """Rows and columns, those of each image, and its first patch, of both halves."""
     sizes = torch.tensor(grids)
     count = int(sizes.prod(dim=1).sum())
     function = txgraphs.packed.patch_places(merged)
@@ -54,14 +54,32 @@ def places_of(grids, merged=2):
 
 @pytest.mark.parametrize("grids", GRIDS, ids=str)
 def test_rows_and_columns_are_those_of_the_library(grids):
-    coordinates, first, wide = places_of(grids)
+    coordinates, sides, first = places_of(grids)
     expected = vision_utils.get_vision_position_ids(torch.tensor(grids), 2)  # (N, 2)
     assert torch.equal(coordinates[:, 0].T, expected)
     bounds = vision_utils.get_vision_cu_seqlens(torch.tensor(grids)).tolist()
     assert first.unique().tolist() == bounds[:-1]
-    assert wide.tolist() == [
-        columns for frames, rows, columns in grids for _ in range(frames * rows * columns)
-    ]
+    sizes = torch.tensor(grids)
+    assert torch.equal(sides[:, 0].T, sizes[:, 1:].repeat_interleave(sizes.prod(dim=1), dim=0))
+
+
+@pytest.mark.parametrize("side", [2, 5])
+@pytest.mark.parametrize("grids", GRIDS, ids=str)
+def test_learned_positions_are_those_of_the_library(grids, side):
+    coordinates, sides, _ = places_of(grids)
+    table = random(side**2, W)
+    [position] = check(
+        partial(txmodels.packed.grid_positions, side),
+        txgraphs.packed.grid_positions(side),
+        coordinates,
+        sides,
+        table,
+    )
+    taps, weights = vision_utils.get_vision_interpolation_indices_and_weights(
+        torch.tensor(grids), side, align_corners=True, spatial_merge_size=2
+    )
+    expected = (table[taps] * weights[:, :, None]).sum(1)
+    np.testing.assert_allclose(position[0], expected, atol=1e-5)
 
 
 def test_squares_of_other_sizes():
@@ -100,8 +118,8 @@ def test_an_encoder_of_packed_patches(grids):
         together, _ = seeded(module)(x, grids=sizes)
         counts = sizes.prod(dim=1).tolist()
         for one, grid, part in zip(x.split(counts), sizes, together[0].split(counts), strict=True):
-            alone, _ = module(one, grids=grid[None])
-            assert (alone[0] - part).abs().max() < 1e-5
+            single, _ = module(one, grids=grid[None])
+            assert (single[0] - part).abs().max() < 1e-5
     shapes = {name: tuple(value.shape) for name, value in module.embedding.named_parameters()}
     assert shapes == OF_SPEC[PackedSpec].parameters(STACK.embedding)
 
@@ -140,7 +158,7 @@ def test_rotation_on_several_axes(axes):
             "unmasked is True",
         ),
         (lambda: EncoderSpec(STACK), "embedding is PackedSpec, which a VisionLanguageSpec alone reads"),
-        (lambda: PackedSpec(W, 3, merged=65), "merged is 65, expected at most 64"),
+        (lambda: PackedSpec(W, 3, merged=65), "merged is 65 and side 0, expected up to 64"),
         (lambda: PackedSpec(W, 0), "patch_size"),
     ],
 )

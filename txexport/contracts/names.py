@@ -34,6 +34,7 @@ INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 # Prompts of masks, and the places of an image that they are for
 IMAGE_EMBEDDINGS = "image_embeddings"  # (B,W,R,C), or of several maps, the finest first, IMAGE_MAPS
 IMAGE_FEATURES = "image_features"  # (I,N,W): the vectors of images that a decoder reads; of any size (N,W)
+DEEP_FEATURES = "deep_features"  # within a graph, by layer: what is added to its output (B,S,W)
 IMAGE_MAPS = tuple(f"{IMAGE_EMBEDDINGS}.{level}" for level in range(3))
 IMAGE_POSITIONS = "image_positional_embeddings"  # (B,W,R,C)
 INPUT_POINTS = "input_points"  # (B,P,N,2): x and y in pixels of the image after resizing

@@ -1,10 +1,13 @@
 """Decoders with positions on three axes, which read packed patches of images (Wang et al. 2024, 2.1)."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import ModuleType
+from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
-from txexport.families import _pictured, qwen2, vit
+from txexport.families import _pictured, vit
 from txexport.families._causal import each_layer
 from txexport.families._config import Config, TensorNames, minimal_cycle, shortened
 from txexport.families._rope import plain_frequencies
@@ -24,7 +27,7 @@ from txexport.spec import (
 from txexport.spec.enums import Activation
 
 TOWER = "visual."
-NAMING = Naming("model.language_model.", others=("model.", "language_model."))
+NAMING = Naming("model.language_model.", others=("model.",))
 IMAGE_TOKEN = 151655
 EPSILON = 1e-6  # of the image encoder's norms
 SECTIONS = (16, 24, 24)  # frequencies of frames, rows and columns, where config.json says nothing
@@ -42,9 +45,9 @@ DEFAULTS = {
 }
 
 
-def model(config: Config, names: TensorNames, images: SignalStackSpec) -> VisionLanguageSpec:
-    """The image encoder with its connector, and the decoder that config.json describes."""
-    text, patches = decoder(config, names), images.packed
+def model(config: Config, text: DecoderSpec, images: SignalStackSpec) -> VisionLanguageSpec:
+    """The image encoder with its connector, and the decoder."""
+    patches = images.packed
     assert patches is not None
     wide, norm = images.hidden_size * patches.merged**2, images.blocks[0].norm
     connector = ConnectorSpec(
@@ -61,13 +64,19 @@ def model(config: Config, names: TensorNames, images: SignalStackSpec) -> Vision
     return VisionLanguageSpec(images, connector, text.decoder, text.head, token)
 
 
-def decoder(config: Config, names: TensorNames) -> DecoderSpec:
+def decoder(
+    config: Config,
+    names: TensorNames,
+    family: ModuleType,
+    defaults: Mapping[str, Any],
+    axes_of: Callable[[Config, int], tuple[int, ...]],
+) -> DecoderSpec:
     """The decoder of text_config, or in older files of config.json itself, with three axes of positions.
 
     A stored head is read, whatever tie_word_embeddings says, as transformers does.
     """
     nested = config.table("text_config")
-    text = (nested if nested.values else config).with_defaults(**DEFAULTS)
+    text = (nested if nested.values else config).with_defaults(**defaults)
     stated = config.flag("tie_word_embeddings", False) or nested.flag("tie_word_embeddings", False)
     text = text.replaced(tie_word_embeddings=stated and not any("lm_head." in name for name in names))
     key = "rope_scaling" if text.values.get("rope_scaling") else "rope_parameters"
@@ -75,20 +84,20 @@ def decoder(config: Config, names: TensorNames) -> DecoderSpec:
     if rope.get("rope_type", rope.get("type")) in ("mrope", None):
         rope |= {"rope_type": "default"}
     text = text.replaced(**{key: rope})
-    spec = qwen2.spec(text, "text-generation", names)
+    spec = family.spec(text, "text-generation", names)
     assert isinstance(spec, DecoderSpec)
 
     def on_axes(_: int, block: BlockSpec) -> BlockSpec:
         kind = block.attention
         assert isinstance(kind, AttentionSpec)
         assert kind.rotary is not None
-        axes = _axes(text.table(key), len(kind.rotary.frequencies))
+        axes = axes_of(text.table(key), len(kind.rotary.frequencies))
         return replace(block, attention=replace(kind, rotary=replace(kind.rotary, axes=axes)))
 
     return replace(spec, decoder=each_layer(spec.decoder, on_axes))
 
 
-def _axes(rope: Config, count: int) -> tuple[int, ...]:
+def in_sections(rope: Config, count: int) -> tuple[int, ...]:
     """The axis of each frequency: sections of them turn by frames, rows, columns, frames and so on."""
     sections = rope.values.get("mrope_section", [*SECTIONS])
     sizes = sections if isinstance(sections, list) and all(type(one) is int for one in sections) else []
@@ -108,8 +117,12 @@ def tower(
     norm: NormSpec,
     windows: list[int | None],
     grids: str = "image_grid_thw",
+    bias: bool = False,
+    side: int = 0,
 ) -> SignalStackSpec:
-    """The image encoder; `windows` are those of its layers, in patches a side."""
+    """The image encoder; `windows` are those of its layers, in patches a side.
+
+    `grids`, `bias` and `side` are those of its patches."""
     heads = vision.integer("num_heads", 16)
     head_dim = vision.head_dim(width, heads)
     rope = vision.table("rope_parameters")
@@ -128,6 +141,8 @@ def tower(
         frames=vision.integer("temporal_patch_size", 2),
         merged=vision.integer("spatial_merge_size", 2),
         channels=vision.integer("in_channels", 3),
+        bias=bias,
+        side=side,
         grids=grids,
     )
     block = BlockSpec(attention, feed_forward, norm, NormPlacement.PRE)
@@ -135,11 +150,14 @@ def tower(
     return SignalStackSpec(patches, minimal_cycle(blocks), len(windows))
 
 
-def table(spec: VisionLanguageSpec, feed_forward: Rules) -> Table:
-    """Map parameters to the tensor names of transformers; `feed_forward` are those of the image encoder."""
+def table(spec: VisionLanguageSpec, family: ModuleType, feed_forward: Rules) -> Table:
+    """Map parameters to the tensor names of transformers; `feed_forward` are those of the image encoder.
+
+    The decoder's are those of its family.
+    """
     patches = spec.vision.packed
     assert patches is not None
-    rules, drop = _pictured.decoder_rules(qwen2, DecoderSpec(spec.decoder, spec.head), "")
+    rules, drop = _pictured.decoder_rules(family, DecoderSpec(spec.decoder, spec.head), "")
     layer, source = "vision.layers.{i}", f"{TOWER}blocks.{{i}}"
     sides = (patches.channels, patches.frames, patches.patch_size, patches.patch_size)
     rules |= {

@@ -2,7 +2,7 @@
 
 from txexport.checkpoints.weight_map import Table
 from txexport.errors import UnsupportedError
-from txexport.families import _packed, vit
+from txexport.families import _packed, qwen2, vit
 from txexport.families._config import Config, TensorNames, shortened
 from txexport.spec import FeedForwardSpec, NormKind, NormSpec, VisionLanguageSpec
 
@@ -21,7 +21,8 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     feed_forward = FeedForwardSpec(width, size, activation, gated=True)
     norm = NormSpec(width, _packed.EPSILON, NormKind.RMS)
     images = _packed.tower(vision, width, feed_forward, norm, windows(vision))
-    return _packed.model(config, names, images)
+    text = _packed.decoder(config, names, qwen2, _packed.DEFAULTS, _packed.in_sections)
+    return _packed.model(config, text, images)
 
 
 def windows(vision: Config) -> list[int | None]:
@@ -39,4 +40,4 @@ def windows(vision: Config) -> list[int | None]:
 
 def table(spec: VisionLanguageSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    return _packed.table(spec, {f"{name}.*": f"{name}_proj.*" for name in ("up", "gate", "down")})
+    return _packed.table(spec, qwen2, {f"{name}.*": f"{name}_proj.*" for name in ("up", "gate", "down")})

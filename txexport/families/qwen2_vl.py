@@ -1,7 +1,7 @@
 """Qwen2-VL (Wang et al. 2024): images of any size, and positions by frame, row and column."""
 
 from txexport.checkpoints.weight_map import Table
-from txexport.families import _packed
+from txexport.families import _packed, qwen2
 from txexport.families._config import Config, TensorNames
 from txexport.spec import FeedForwardSpec, NormSpec, VisionLanguageSpec
 
@@ -19,11 +19,11 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
         width, int(width * vision.number("mlp_ratio", 4)), vision.activation("hidden_act", "quick_gelu")
     )
     norm = NormSpec(width, _packed.EPSILON)
-    return _packed.model(
-        config, names, _packed.tower(vision, width, feed_forward, norm, [None] * layers, GRIDS)
-    )
+    images = _packed.tower(vision, width, feed_forward, norm, [None] * layers, GRIDS)
+    text = _packed.decoder(config, names, qwen2, _packed.DEFAULTS, _packed.in_sections)
+    return _packed.model(config, text, images)
 
 
 def table(spec: VisionLanguageSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    return _packed.table(spec, {"up.*": "fc1.*", "down.*": "fc2.*"})
+    return _packed.table(spec, qwen2, {"up.*": "fc1.*", "down.*": "fc2.*"})

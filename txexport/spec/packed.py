@@ -13,8 +13,9 @@ class PackedSpec:
     Each patch is repeated for `frames` of a video, and projected to a vector. The patches of an image are in
     squares of `merged` by `merged` neighbours, row by row; a grid says how many rows and columns they have.
     Layers rotate by a patch's row and column, and patches of one image attend to each other, in layers with a
-    `window` those within the same square of that many patches a side. `bias` is the projection's. The graph's
-    input of grids is called `grids`, as in other clients.
+    `window` those within the same square of that many patches a side. `bias` is the projection's. A table of
+    `side` squared positions is added, interpolated to an image's size, unless that is 0. The graph's input of
+    grids is called `grids`, as in other clients.
     """
 
     hidden_size: int
@@ -23,14 +24,17 @@ class PackedSpec:
     merged: int = 2
     channels: int = 3
     bias: bool = False
+    side: int = 0
     grids: str = "image_grid_thw"
 
     masked: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "patch_size", "frames", "merged", "channels")
-        if self.merged > 64:
-            raise SpecError(f"PackedSpec: merged is {self.merged}, expected at most 64")
+        if self.merged > 64 or self.side < 0:
+            raise SpecError(
+                f"PackedSpec: merged is {self.merged} and side {self.side}, expected up to 64, and 0 or more"
+            )
 
     @property
     def numbers(self) -> int:

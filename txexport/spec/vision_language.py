@@ -27,7 +27,9 @@ class VisionLanguageSpec:
     step. Where they are of images there are no graphs for other clients, which do not tell them from others.
     Images of any size have packed patches, and tokens then have positions on three axes: frames, rows and
     columns of an image, and the same on each for a text (Wang et al. 2024, 2.1). Vectors of the tiles of an
-    image may be a `mosaic`, of as many as its size says; its graph reads one image at a time.
+    image may be a `mosaic`, of as many as its size says; its graph reads one image at a time. What the image
+    encoder's layers of the indices `deep` return passes a `deep_connector` each, and is added behind the
+    first layers of the decoder (Meng et al. 2024, 3.1); other clients have no place for it, and no graphs.
     """
 
     vision: SignalStackSpec
@@ -38,6 +40,8 @@ class VisionLanguageSpec:
     tiled: bool = False
     mutual: Mutual | None = None
     mosaic: MosaicSpec | None = None
+    deep: tuple[int, ...] = ()
+    deep_connector: ConnectorSpec | None = None
 
     architecture: ClassVar[Architecture] = Architecture.VISION_LANGUAGE
     alignment: ClassVar[None] = None
@@ -51,6 +55,7 @@ class VisionLanguageSpec:
             )
         check_causal_lm(self, self.head, self.decoder)
         self._check_embedding()
+        self._check_deep()
         if self.vision.packed is not None:
             self._check_packed(self.vision.packed)
             return
@@ -93,6 +98,26 @@ class VisionLanguageSpec:
                 f"{AXES}, without tiles or mutual attention"
             )
 
+    def _check_deep(self) -> None:
+        """Raise SpecError unless layers of both stacks, and connectors like the last one, fit `deep`."""
+        last, other = self.connector, self.deep_connector
+        layers, fewer = self.vision.num_layers, self.decoder.num_layers
+        if not self.deep and other is None:
+            return
+        rising = [*self.deep] == sorted({*self.deep}) and all(0 <= one < layers for one in self.deep)
+        alike = other is not None and (other.hidden_size, other.size, other.grid, other.merged) == (
+            last.hidden_size,
+            last.size,
+            last.grid,
+            last.merged,
+        )
+        if not (self.deep and rising and alike and len(self.deep) < fewer and self.vision.packed):
+            raise SpecError(
+                f"VisionLanguageSpec: deep is {self.deep} of {layers} layers over {fewer} of the decoder, "
+                f"and its connector {other}; expected layers that rise, fewer than the decoder's, of packed "
+                "patches, and a connector as the last one"
+            )
+
     def _check_embedding(self) -> None:
         """Raise SpecError where the vectors of tokens are more than a row of the vocabulary's matrix."""
         embedding = self.decoder.embedding
@@ -114,6 +139,11 @@ class VisionLanguageSpec:
         kinds = [block.attention for block in self.decoder.blocks]
         rotations = [kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)]
         return max((max(one.axes) + 1 for one in rotations if one is not None and one.axes), default=0)
+
+    @property
+    def features(self) -> int:
+        """The numbers of a vector of an image: one of the decoder's width for each connector."""
+        return self.decoder.hidden_size * (1 + len(self.deep))
 
     @property
     def stacks(self) -> dict[str, StackSpec]:

@@ -109,7 +109,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
     "Qwen2": _row(
         "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
-        "internvl qwen2 qwen2_5_vl qwen2_moe qwen2_vl qwen3 qwen3_moe",
+        "internvl qwen2 qwen2_5_vl qwen2_moe qwen2_vl qwen3 qwen3_moe qwen3_vl",
     ),
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(

@@ -51,8 +51,15 @@ def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
     signals = {names.PIXEL_VALUES: pixels}
     if spec.vision.packed is not None:
         signals[spec.vision.packed.grids] = inputs[spec.vision.packed.grids]
-    x, _ = signal_encoder(spec.vision, graph, signals, Given(), "vision")  # (I, S, W)
+    states: dict[str, ir.Value] | None = {} if spec.deep else None
+    x, _ = signal_encoder(spec.vision, graph, signals, Given(states=states), "vision")  # (I, S, W)
     features: ir.Value = connector(spec.connector, graph / "connector", x)
+    if states is not None:
+        parts = [
+            connector(spec.deep_connector, graph / f"deep.{number}", states[str(layer + 1)])
+            for number, layer in enumerate(spec.deep)
+        ]
+        features = graph.op.Concat(features, *parts, axis=-1)
     if spec.vision.packed is not None:
         features = graph.op.Squeeze(features, graph.constant("first_axis", [0]))  # (N, W)
     if spec.mosaic is not None:
@@ -83,6 +90,8 @@ def without_padding(features, mask):
 def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values) -> None:
     """Token ids (B,S) with image_features (N,W), or vectors in their place -> logits (B,L,V), present."""
     past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
+    if spec.deep:
+        inputs = _with_deep(spec, graph, inputs)
     embed, picks = partial(_vectors, spec, graph, inputs), inputs.get(names.LOGITS_INDICES)
     groups = None
     if spec.mutual == Mutual.PREFIX and names.PREFIX_LENGTHS not in inputs:  # of other clients
@@ -97,6 +106,22 @@ def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values
     graph.add_outputs({names.LOGITS: causal_lm_head(spec.head, graph / "head", x, None, word)})
     for layer, pair in enumerate(present):
         graph.add_outputs(named(cache_names.present(layer), pair))
+
+
+def _with_deep(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
+    """The inputs with image_features of the decoder's width, and what is added behind each first layer."""
+    ids, count, op = inputs[names.INPUT_IDS], 1 + len(spec.deep), graph.op
+    sizes = graph.constant("features", [spec.decoder.hidden_size] * count)
+    first, *deep = op.Split(inputs[names.IMAGE_FEATURES], sizes, axis=1, _outputs=count)
+    zero = op.CastLike(op.Constant(value_float=0.0), first)
+    width = graph.constant("width", [spec.decoder.hidden_size])
+    zeros = op.Expand(zero, op.Concat(op.Shape(ids), width, axis=0))  # (B, S, W)
+    replaced = spliced(spec.image_token_id)
+    added = {
+        f"{names.DEEP_FEATURES}.{layer}": graph.call(replaced, zeros, ids, one, name="deep")
+        for layer, one in enumerate(deep)
+    }
+    return {**inputs, names.IMAGE_FEATURES: first, **added}
 
 
 def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, _positions: ir.Value) -> ir.Value:

@@ -15,6 +15,7 @@ from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.mosaic import Mosaic
 from txmodels.splice import spliced
+from txmodels.stack import Given
 
 
 class VisionLanguageModel(nn.Module):
@@ -27,6 +28,8 @@ class VisionLanguageModel(nn.Module):
         self.vision = SignalEncoder(spec.vision)
         self.connector = Connector(spec.connector)
         self.mosaic = None if spec.mosaic is None else Mosaic(spec.mosaic, spec.connector.size)
+        if spec.deep_connector is not None:
+            self.deep = nn.ModuleList(Connector(spec.deep_connector) for _ in spec.deep)
         mutual_id = spec.image_token_id if spec.mutual == Mutual.IMAGE else None
         self.decoder = Decoder(spec.decoder, cache, mutual_id=mutual_id)
         self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
@@ -43,8 +46,13 @@ class VisionLanguageModel(nn.Module):
             counts = (1 + tile_grid[:, 0] * tile_grid[:, 1]).tolist()
             images = zip(features.split(counts), tile_grid.split(1), strict=True)
             return {names.IMAGE_FEATURES: torch.cat([self.mosaic(*one) for one in images])}
-        x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None))  # (I, S, W)
+        states: dict[str, Tensor] | None = {} if self.spec.deep else None
+        x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None), given=Given(states=states))
         features = self.connector(x)
+        if states is not None:
+            below = [states[str(layer + 1)] for layer in self.spec.deep]
+            deep = [part(state) for part, state in zip(self.deep, below, strict=True)]
+            features = torch.cat([features, *deep], dim=-1)
         return {names.IMAGE_FEATURES: features[0] if grids else features}
 
     def read_images(
@@ -81,7 +89,10 @@ class VisionLanguageModel(nn.Module):
         """As `decode`, and outputs of layers by name, of which there are none."""
         x = self.tokens(input_ids)
         if image_features is not None:
-            x = spliced(self.spec.image_token_id, x, input_ids, image_features)
+            first, *deep = image_features.split(x.shape[2], dim=1)
+            zeros, token = torch.zeros_like(x), self.spec.image_token_id
+            inputs["deep"] = [spliced(token, zeros, input_ids, one) for one in deep]
+            x = spliced(token, x, input_ids, first)
         last, rest = (logits_indices, None) if self.decoder.static else (None, logits_indices)
         x, present = self.decoder(input_ids, past, inputs_embeds=x, logits_indices=last, **inputs)
         return self.head(x, rest, self.decoder.token_embedding), present, {}

@@ -9,7 +9,6 @@ from helpers.pictured import picture
 
 import txexport
 from txexport.errors import InputError
-from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.media import Medium, positions_of
 from txexport.runtime.generation.pictures import prompts_of, read_media, tiles_of
 from txexport.runtime.generation.requests import GenerationRequest
@@ -34,7 +33,7 @@ OF_PROMPTS = [A, None, [LARGE, DOT], [LONG]]
 PROMPTS = [f"{MARK}the cat sat", "the dog", f"on {MARK}and{MARK} the mat", f"the rug: {MARK}"]
 
 
-@pytest.fixture(scope="module", params=["qwen2_vl", "qwen2_5_vl"])
+@pytest.fixture(scope="module", params=["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
 def family(request):
     return request.param
 
@@ -110,7 +109,7 @@ def test_rows_that_join_and_leave_have_their_own_positions(model):
     """In continuous batching, rows of other prompts come and go between their steps."""
     expected = model.generate(PROMPTS, images=OF_PROMPTS, **GREEDY)
     bundle, batch = model.bundle, RunningBatch(model.bundle)
-    config = GenerationConfig(max_new_tokens=8, pad_token_id=1)
+    config = bundle.files.generation_config.updated(**GREEDY)
     rows = []
     for text, images in [*zip(PROMPTS, OF_PROMPTS, strict=True)] * 2:
         tiles = tiles_of(bundle, [images], [text])
@@ -152,10 +151,10 @@ def test_images_of_other_shapes_are_told_apart(model):
 
 def test_turns_of_a_session_equal_transformers(model, original):
     session, messages, text, images = model.session(), [], "<s>", []
-    for image, words in ((A, "what"), (LARGE, "and here"), (None, "no"), (C, "at last")):
-        messages.append(message(*entries(image), words))
+    for image, question in ((A, "what"), (LARGE, "and here"), (None, "no"), (C, "at last")):
+        messages.append(message(*entries(image), question))
         images += entries(image)
-        text += f"user: {MARK * len(entries(image))}{words} "
+        text += f"user: {MARK * len(entries(image))}{question} "
         answer = session.chat(messages, **GREEDY)
         assert answer == original(f"{text}assistant:", images, **GREEDY)
         messages.append({"role": "assistant", "content": answer})
@@ -168,13 +167,13 @@ def test_positions_are_those_of_the_library(original):
     grids = [[(3, 5), (1, 1)], [], [(4, 2)]]
     rows, media = [], []
     for sides in grids:
-        row, found = [5, 6], []
+        row, pictured = [5, 6], []
         for side in sides:
             length = side[0] * side[1]
-            found.append(Medium(len(row), length, b"", None, side))
+            pictured.append(Medium(len(row), length, b"", None, side))
             row += [*[token] * length, 7]
         rows.append(row + [8] * (30 - len(row)))
-        media.append(tuple(found))
+        media.append(tuple(pictured))
     ids = torch.tensor(rows)
     images = torch.tensor([(1, 2 * high, 2 * wide) for sides in grids for high, wide in sides])
     expected, deltas = network.get_rope_index(ids, (ids == token).int(), images)

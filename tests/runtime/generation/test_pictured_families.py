@@ -30,8 +30,7 @@ FILE = "preprocessor_config.json"
         "smolvlm",
         "gemma3",
         "internvl",
-        "qwen2_vl",
-        "qwen2_5_vl",
+        *pictured_families.PACKED,
         *pictured_families.MOSAICS,
     ],
 )

@@ -46,7 +46,7 @@ class VisionLanguage:
         of_each = (names.NUM_FEATURES,) if any_size else (IMAGES, spec.connector.vectors)
         if spec.mosaic:
             pixels = *pixels, ints(names.TILE_GRID, 1, 6)
-        images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, width),))
+        images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, spec.features),))
         contract = _positioned(spec, contract)
         if spec.tiled and contract.hub:
             images = replace(images, inputs=_by_prompt(pixels[0]))
@@ -55,10 +55,10 @@ class VisionLanguage:
         outputs = (*_cached.logits(spec.head, spec.decoder, contract.logits), *present)
         if not contract.hub:
             prefix = (ints(names.PREFIX_LENGTHS, names.BATCH_SIZE),) * (spec.mutual == Mutual.PREFIX)
-            features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, width)
+            features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, spec.features)
             step = Signature((*contract.step, *prefix, features, *past), outputs)
             return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
-        if spec.mutual == Mutual.IMAGE:
+        if spec.mutual == Mutual.IMAGE or spec.deep:
             return {}
         ids, *others = contract.step
         vectors = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
@@ -119,6 +119,9 @@ class VisionLanguage:
         )
         if spec.mosaic:
             shapes |= {"mosaic.newline": (spec.connector.size,)}
+        if spec.deep_connector is not None:
+            for number in range(len(spec.deep)):
+                shapes |= under(f"deep.{number}", connector(spec.deep_connector))
         return shapes | under("decoder", stacks.parameters(spec.decoder)) | under("head", head)
 
     def shared(self, spec: VisionLanguageSpec) -> Mapping[str, str]:
@@ -137,7 +140,8 @@ class VisionLanguage:
             each = "a tile" if spec.mosaic else "an image"
             note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors {each}"
             ends = (Readout("mosaic", "the end of each row of vectors", every=True),) if spec.mosaic else ()
-            return (Readout("connector", note, every=True), *ends)
+            deep = (Readout(f"deep.{number}", every=True) for number in range(len(spec.deep)))
+            return (Readout("connector", note, every=True), *ends, *deep)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 
     def vector_output(self, spec: VisionLanguageSpec) -> None:

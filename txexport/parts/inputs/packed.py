@@ -19,7 +19,7 @@ class Packed:
     spec = PackedSpec
     reads_tokens = False
     last_state_before_norm = True
-    tables = ()
+    tables = ("position.weight",)
 
     def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
         """pixel_values and the grids."""
@@ -42,8 +42,11 @@ class Packed:
         return GraphFacts(merged_patches=embedding.merged)
 
     def parameters(self, embedding: PackedSpec) -> Shapes:
-        """The projection of patches."""
-        return under("project", linear(embedding.numbers, embedding.hidden_size, embedding.bias))
+        """The projection of patches, and the table of positions."""
+        positions: Shapes = {"position.weight": (embedding.side**2, embedding.hidden_size)}
+        return (positions if embedding.side else {}) | under(
+            "project", linear(embedding.numbers, embedding.hidden_size, embedding.bias)
+        )
 
     def fixed(self, embedding: PackedSpec) -> tuple[str, ...]:
         """None."""
@@ -59,7 +62,8 @@ class Packed:
         side = stack.packed.patch_size
         windows = {block.attention.window for block in stack.blocks} - {None}
         within = [f"attention within {one} x {one} patches in some layers" for one in windows]
-        return [f"images of any size in squares of {side}", "2-D RoPE", *within]
+        learned = [f"{stack.packed.side**2:,} learned positions"] if stack.packed.side else []
+        return [f"images of any size in squares of {side}", "2-D RoPE", *learned, *within]
 
     def rows(self, stack: SignalStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
         """Random patches, one row of them for each length."""

@@ -252,6 +252,7 @@ BY_MODEL = {
     "internvl": "GotOcr2ImageProcessor",
     "qwen2_vl": "Qwen2VLImageProcessor",
     "qwen2_5_vl": "Qwen2VLImageProcessor",
+    "qwen3_vl": "Qwen2VLImageProcessor",
     "idefics3": "Idefics3ImageProcessor",
     "smolvlm": "SmolVLMImageProcessor",
     "llava": "CLIPImageProcessor",

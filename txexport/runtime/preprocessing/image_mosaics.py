@@ -22,7 +22,7 @@ LARGER_CANVASES = [[384 * rows, 384 * columns] for rows in range(1, 7) for colum
 
 
 class Processor(Protocol):
-    """What makes values (n,3,H,W) float32 of tiles (H,W,3) uint8, after a filter of Pillow's."""
+    """The part of `Images` that makes values (n,3,H,W) of tiles (H,W,3), after a filter of Pillow's."""
 
     resample: int
 

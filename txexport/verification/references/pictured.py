@@ -61,7 +61,10 @@ def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **argu
     """
     result = {INPUTS_EMBEDS: model.get_input_embeddings()(input_ids)[0].numpy()}
     if images:
-        vectors = torch.cat([*model.get_image_features(**images, **arguments).pooler_output])  # (I*N, W)
+        read = model.get_image_features(**images, **arguments)
+        vectors = torch.cat([*read.pooler_output])  # (I*N, W)
+        deep = [torch.cat([*one]) for one in getattr(read, "deepstack_features", None) or ()]
+        vectors = torch.cat([vectors, *deep], dim=1)
         pixels = images[PIXEL_VALUES]
         if pixels.ndim > 2 and IMAGE_SIZES not in images:
             vectors = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1))
