@@ -33,8 +33,8 @@ def mosaic(spec: MosaicSpec, g: Body, features: ir.Value, tile_grid: ir.Value) -
     width = op.Shape(features, start=2, end=3)
     ends = op.Expand(g.weight("newline"), op.Concat(op.Shape(x, start=0, end=1), one, width, axis=0))
     lines = op.Reshape(op.Concat(x, ends, axis=1), op.Concat(op.Constant(value_ints=[-1]), width, axis=0))
-    whole = op.Squeeze(op.Slice(features, zero, one, zero), zero)
-    y: ir.Value = op.Concat(whole, lines, axis=0)
+    overview = op.Squeeze(op.Slice(features, zero, one, zero), zero)
+    y: ir.Value = op.Concat(overview, lines, axis=0)
     return y
 
 
@@ -63,9 +63,9 @@ def reduced(x, size):
     scale = op.CastLike(count, x) / op.CastLike(size, x)
     numbers = op.CastLike(op.Range(zero, op.Squeeze(size), one), x)
     middle = op.CastLike(half, x)
-    places = op.Max((numbers + middle) * scale - middle, op.CastLike(zero, x))  # (size)
-    first = op.Cast(op.Floor(places), to=7)
+    rows = op.Max((numbers + middle) * scale - middle, op.CastLike(zero, x))  # (size)
+    first = op.Cast(op.Floor(rows), to=7)
     second = op.Min(first + one, count - one)
-    share = op.Unsqueeze(places - op.Floor(places), behind)
+    share = op.Unsqueeze(rows - op.Floor(rows), behind)
     y = op.Gather(x, first, axis=0) * (op.CastLike(one, x) - share) + op.Gather(x, second, axis=0) * share
     return y

@@ -38,9 +38,9 @@ def reduced(x: Tensor, size: int) -> Tensor:
     """x (R,C,W) -> (size,C,W): linear interpolation between rows, of which the centres are evenly spread."""
     count = x.shape[0]
     scale = torch.tensor(count, dtype=x.dtype) / torch.tensor(size, dtype=x.dtype)
-    places = ((torch.arange(size, dtype=x.dtype) + 0.5) * scale - 0.5).clamp(min=0)  # (size)
-    first = places.floor().long()
+    rows = ((torch.arange(size, dtype=x.dtype) + 0.5) * scale - 0.5).clamp(min=0)  # (size)
+    first = rows.floor().long()
     second = (first + 1).clamp(max=count - 1)
-    share = (places - first)[:, None, None]
+    share = (rows - first)[:, None, None]
     y = x[first] * (1 - share) + x[second] * share
     return y

@@ -12,8 +12,8 @@ from transformers.models.llava_next.modeling_llava_next import LlavaNextModel
 from transformers.models.llava_onevision.modeling_llava_onevision import LlavaOnevisionModel
 from txmodels.mosaic import Mosaic, reduced, tiles_as_map
 
+from txexport.contracts.tile_grid import SINGLE, grid_of, vectors_of
 from txexport.spec import MosaicSpec
-from txexport.spec.mosaic import SINGLE, vectors_of
 
 W, TILE = 5, 24
 CANVASES = ((24, 48), (48, 24), (48, 48), (72, 24), (24, 72))
@@ -29,7 +29,7 @@ def spec_of(side, most=None) -> MosaicSpec:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_mosaic(size, side, most):
     spec = spec_of(side, most)
-    grid = spec.grid(*size)
+    grid = grid_of(size, CANVASES, TILE, side, most)
     module = seeded(Mosaic(spec, W))
     features = random(1 + grid[0] * grid[1], side**2, W)
     [y] = check(module, partial(txgraphs.mosaic.mosaic, spec), features, torch.tensor([grid]))

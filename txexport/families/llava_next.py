@@ -7,12 +7,12 @@ from txexport.errors import UnsupportedError
 from txexport.families import _pictured, llava
 from txexport.families._config import Config, TensorNames, shortened
 from txexport.spec import MosaicSpec, PatchSpec, VisionLanguageSpec
-from txexport.spec.mosaic import CANVASES
 
 TASKS = {"image-text-to-text": ("LlavaNextForConditionalGeneration",)}
 
 NAMING = _pictured.NAMING
 ALIASES = llava.ALIASES
+CANVASES = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
 MOST = 256  # canvases
 
 

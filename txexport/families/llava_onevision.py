@@ -7,12 +7,12 @@ from txexport.errors import UnsupportedError
 from txexport.families import _pictured, llava, llava_next
 from txexport.families._config import Config, TensorNames
 from txexport.spec import VisionLanguageSpec
-from txexport.spec.mosaic import LARGER_CANVASES
 
 TASKS = {"image-text-to-text": ("LlavaOnevisionForConditionalGeneration",)}
 
 NAMING = _pictured.NAMING
-ALIASES = llava.ALIASES
+ALIASES = llava.ALIASES | {"video_token_id": "video_token_index"}
+CANVASES = [[384 * rows, 384 * columns] for rows in range(1, 7) for columns in range(1, 7)]
 # What config.json means where it describes no image encoder.
 SO400M = {
     "hidden_size": 1152,
@@ -31,7 +31,7 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     if most is None:
         raise UnsupportedError(f"{config.path}: vision_aspect_ratio is {ratio!r}, expected 'anyres_max_9'")
     config = completed(config)
-    return llava_next.in_tiles(config, llava.spec(config, task, names), LARGER_CANVASES, int(most[1]))
+    return llava_next.in_tiles(config, llava.spec(config, task, names), CANVASES, int(most[1]))
 
 
 def completed(config: Config) -> Config:

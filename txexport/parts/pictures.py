@@ -6,11 +6,11 @@ from itertools import cycle, islice
 import numpy as np
 
 from txexport.contracts.names import IMAGE_SIZES, PIXEL_VALUES, TILE_GRID
+from txexport.contracts.tile_grid import SINGLE, grid_of, vectors_of
 from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
 from txexport.parts.inputs import input_of
 from txexport.parts.part import PixelInputs, Skipped
 from txexport.spec import Mutual, VisionLanguageSpec
-from txexport.spec.mosaic import SINGLE, vectors_of
 
 IMAGE = 0  # in a layout, an image; any other number is that of tokens between images
 RAGGED = ((2, IMAGE, 3), (5,), (1, IMAGE, 2, IMAGE, 4))
@@ -83,13 +83,13 @@ def _rows(
     for layout in layouts:
         row: list[int] = []
         images.append([])
-        alone = layout.count(IMAGE) == 1
+        single = layout.count(IMAGE) == 1
         for count in layout:
             ids = random.integers(0, spec.vocab_size, count)
             other = (spec.image_token_id + 1) % spec.vocab_size
             row += np.where(ids == spec.image_token_id, other, ids).tolist()
             if count == IMAGE:
-                image, vectors = _image(spec, random, next(grids), alone)
+                image, vectors = _image(spec, random, next(grids), single)
                 images[-1].append(image)
                 row += [spec.image_token_id] * vectors
         rows.append(row)
@@ -97,17 +97,19 @@ def _rows(
 
 
 def _image(
-    spec: VisionLanguageSpec, random: np.random.Generator, grid: tuple[int, int], alone: bool
+    spec: VisionLanguageSpec, random: np.random.Generator, grid: tuple[int, int], single: bool
 ) -> tuple[PixelInputs, int]:
     """A random image, and the number of its vectors; `grid` has their sides if any size is read.
 
     Where tiles are a mosaic, its sides are those of the image in thirds of a tile's; some mosaics cut an
-    image that is `alone` in its row.
+    image that is the `single` one of its row.
     """
     if spec.mosaic is not None:
         height, width = (side * spec.mosaic.tile // 3 + 1 for side in grid)
-        tiled = alone or spec.mosaic.most is None
-        numbers = spec.mosaic.grid(height, width) if tiled else SINGLE
+        tiled = single or spec.mosaic.most is None
+        mosaic, size = spec.mosaic, (height, width)
+        on_canvas = grid_of(size, mosaic.canvases, mosaic.tile, mosaic.side, mosaic.most)
+        numbers = on_canvas if tiled else SINGLE
         tiles = input_of(spec.vision).rows(spec.vision, random, [1] * (1 + numbers[0] * numbers[1]))
         inputs = {TILE_GRID: np.array([numbers]), IMAGE_SIZES: np.array([[height, width]])}
         return {PIXEL_VALUES: np.stack([*map(np.asarray, tiles)]), **inputs}, vectors_of(

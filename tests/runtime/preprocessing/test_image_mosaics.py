@@ -10,11 +10,11 @@ from helpers.pictured import picture
 from transformers.models.llava_next.processing_llava_next import LlavaNextProcessor
 from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
 
-from txexport.errors import SpecError, UnsupportedError
-from txexport.runtime.preprocessing.image_mosaics import in_square, in_tiles
+from txexport.contracts.tile_grid import grid_of, vectors_of
+from txexport.errors import InputError, SpecError, UnsupportedError
+from txexport.runtime.preprocessing.image_mosaics import CANVASES, LARGER_CANVASES, in_square, in_tiles
 from txexport.runtime.preprocessing.images import Images
 from txexport.spec import MosaicSpec
-from txexport.spec.mosaic import CANVASES, LARGER_CANVASES, vectors_of
 
 SIZES = [(24, 24), (25, 24), (48, 48), (49, 47), (1, 90), (90, 2), (37, 100), (200, 150), (23, 23), (72, 25)]
 NEXT = {"size": {"shortest_edge": 24}, "crop_size": {"height": 24, "width": 24}}
@@ -69,10 +69,9 @@ def test_a_prompt_has_as_many_tokens_as_transformers_writes(canvases):
     processor = LlavaNextProcessor.__new__(LlavaNextProcessor)
     processor.image_processor = SimpleNamespace(image_grid_pinpoints=canvases)
     processor.patch_size, processor.num_additional_image_tokens = 14, 1
-    spec = MosaicSpec(336, 24, tuple(map(tuple, canvases)))
     for height, width in sizes(400):
         expected = processor._get_number_of_features(height, width, 336, 336) - 1
-        assert vectors_of(spec.grid(height, width), 24) == expected, (height, width)
+        assert vectors_of(grid_of((height, width), canvases, 336, 24, None), 24) == expected, (height, width)
 
 
 @pytest.mark.parametrize("most", [9, 4, 1])
@@ -81,10 +80,9 @@ def test_a_large_map_is_reduced_as_in_transformers(most):
     processor = LlavaOnevisionProcessor.__new__(LlavaOnevisionProcessor)
     processor.image_processor = SimpleNamespace(image_grid_pinpoints=LARGER_CANVASES)
     processor.num_image_tokens, processor.vision_aspect_ratio = 729, f"anyres_max_{most}"
-    spec = MosaicSpec(384, 27, tuple(map(tuple, LARGER_CANVASES)), most)
     reduced = 0
     for height, width in sizes(400):
-        grid = spec.grid(height, width)
+        grid = grid_of((height, width), LARGER_CANVASES, 384, 27, most)
         reduced += grid[2:4] != grid[4:]
         expected = processor._get_number_of_features(height, width, 384, 384)
         assert vectors_of(grid, 27) == expected, (height, width)
@@ -108,6 +106,12 @@ def test_other_settings_are_refused(kind, settings, message, tmp_path):
     (tmp_path / FILE).write_text(json.dumps({"image_processor_type": f"{kind}ImageProcessor"} | settings))
     with pytest.raises(UnsupportedError, match=message):
         Images(tmp_path)
+
+
+def test_a_square_around_a_narrow_image_is_bounded(tmp_path):
+    _, images = read("LlavaOnevision", ONEVISION | CANVAS, tmp_path)
+    with pytest.raises(InputError, match="an image of 20000 x 1 would become a square of 400,000,000 pixels"):
+        in_square(picture(20_000, 1), images.size, images.resample)
 
 
 def test_canvases_that_no_tiles_fill_are_refused():

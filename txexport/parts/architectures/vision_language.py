@@ -133,14 +133,15 @@ class VisionLanguage:
         return Decoding("decoder")
 
     def readouts(self, spec: VisionLanguageSpec, stack: str) -> tuple[Readout, ...]:
-        """The connector of the image encoder, and the head of the decoder."""
+        """The connector of the image encoder, the ends of rows of a mosaic, and the head of the decoder."""
         if stack == names.VISION:
             merged = spec.connector.merged
             packed = f"a vector for {merged} x {merged} patches"
             each = "a tile" if spec.mosaic else "an image"
             note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors {each}"
+            ends = (Readout("mosaic", "the end of each row of vectors", every=True),) if spec.mosaic else ()
             deep = (Readout(f"deep.{number}", every=True) for number in range(len(spec.deep)))
-            return (Readout("connector", note, every=True), *deep)
+            return (Readout("connector", note, every=True), *ends, *deep)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 
     def vector_output(self, spec: VisionLanguageSpec) -> None:

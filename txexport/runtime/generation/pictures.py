@@ -8,13 +8,13 @@ import numpy as np
 
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, TILE_GRID
+from txexport.contracts.tile_grid import vectors_of
 from txexport.errors import InputError, counted
 from txexport.runtime.generation.media import Arrays, Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.image_packing import Patches
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts, Pieces
-from txexport.spec.mosaic import vectors_of
 
 MOST_BYTES = 2**28  # of the vectors that are kept: 28 images of LLaVA 1.5, 7B, or 1800 tiles of SmolVLM-256M
 CHANGES = threading.Lock()

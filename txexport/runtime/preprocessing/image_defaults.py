@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from txexport.errors import BundleError, UnsupportedError
+from txexport.runtime.preprocessing.image_mosaics import CANVASES, LARGER_CANVASES
 from txexport.runtime.preprocessing.image_sizes import Rounding
-from txexport.spec.mosaic import CANVASES, LARGER_CANVASES
 
 LANCZOS, BILINEAR, BICUBIC = 1, 2, 3  # as Pillow numbers them
 

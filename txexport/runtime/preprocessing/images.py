@@ -32,6 +32,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     processor,
 )
 from txexport.runtime.preprocessing.image_frames import Framed, framed
+from txexport.runtime.preprocessing.image_mosaics import Mosaic, mosaics
 from txexport.runtime.preprocessing.image_packing import Packing, Patches, packed, patches_of
 from txexport.runtime.preprocessing.image_resizing import RESIZED
 from txexport.runtime.preprocessing.image_scaling import resized
@@ -177,9 +178,10 @@ class Images:
     def inputs(self, images: "Source | Sequence[Source]") -> dict[str, np.ndarray]:
         """The inputs of a graph by name: those of `pixels`, or patches with their mask and their shapes.
 
-        Or the tiles of the images of a prompt, with their mask; or the packed patches of images, and grids.
+        Or the tiles of the images of a prompt, with their mask; or the packed patches of images, and grids;
+        or images in tiles, padded with zeros to the most of one, and their sizes.
         """
-        cut = isinstance(self.size, Patched | Packing | Tiled) or (
+        cut = isinstance(self.size, Patched | Packing | Tiled | Mosaic) or (
             isinstance(self.size, Canvas) and self.size.splits
         )
         if not cut:
@@ -189,6 +191,8 @@ class Images:
             return {PIXEL_VALUES: np.concatenate([self.tiles(one).values for one in sources])}
         if isinstance(self.size, Tiled):
             return of_prompt([self.tiles(one) for one in sources])
+        if isinstance(self.size, Mosaic):
+            return mosaics([opened(one, self.on_white) for one in sources], self.size, self)
         if isinstance(self.size, Packing):
             return packed([self.patches(one) for one in sources])
         assert isinstance(self.size, Patched)
@@ -213,10 +217,6 @@ class Images:
         """The packed patches of an image of any size. Raises InputError as `pixels`."""
         assert isinstance(self.size, Packing)
         return patches_of(self._row(opened(source, self.on_white)), self.size)
-
-    def in_prompt(self, source: Any) -> Tiles | Patches:
-        """An image in a prompt: its patches, or its tiles."""
-        return self.patches(source) if isinstance(self.size, Packing) else self.tiles(source)
 
     def prepared(self, source: "Source") -> Prepared:
         """One image, and its height and width before resizing. Raises InputError as `pixels`."""

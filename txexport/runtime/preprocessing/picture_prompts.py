@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from txexport.bundle import read_json
+from txexport.contracts.tile_grid import SINGLE, grid_of, vectors_of
 from txexport.errors import BundleError, InputError, counted
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
@@ -13,13 +14,11 @@ from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_messages import messages_of, text_of
 from txexport.runtime.preprocessing.chat_templates import templates_of
 from txexport.runtime.preprocessing.image_mosaics import Mosaic, in_square, in_tiles
-from txexport.runtime.preprocessing.image_packing import Patches
+from txexport.runtime.preprocessing.image_packing import Packing, Patches
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
 from txexport.runtime.preprocessing.images import opened
 from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_paligemma, of_tiles
 from txexport.runtime.preprocessing.special_tokens import special_tokens
-from txexport.spec import MosaicSpec
-from txexport.spec.mosaic import SINGLE, vectors_of
 
 Pieces: TypeAlias = Tiles | Patches  # an image as a processor reads it in a prompt
 
@@ -67,19 +66,18 @@ class PicturePrompts:
         size = self.files.images.size
         if isinstance(size, Mosaic):
             return [self._mosaic(image, size, len(images) == 1) for image in images]
-        return [self.files.images.in_prompt(image) for image in images]
+        read = self.files.images.patches if isinstance(size, Packing) else self.files.images.tiles
+        return [read(image) for image in images]
 
-    def _mosaic(self, source: Any, size: Mosaic, alone: bool) -> Tiles:
-        """An image as a whole and in tiles; one that is not `alone` may be a single tile."""
+    def _mosaic(self, source: Any, size: Mosaic, single: bool) -> Tiles:
+        """An image as a whole and in tiles, or as one tile if it is not the `single` one of a prompt."""
         assert self.vectors is not None
         images = self.files.images
-        image, spec = (
-            opened(source, images.on_white),
-            MosaicSpec(size.tile, math.isqrt(self.vectors), size.canvases, self.most),
-        )
-        if not alone and self.most is not None:
+        image = opened(source, images.on_white)
+        if not single and self.most is not None:
             return Tiles(images.values_of(in_square(image, size, images.resample)), grid=SINGLE)
-        grid = spec.grid(image.height, image.width)
+        sides = image.height, image.width
+        grid = grid_of(sides, size.canvases, size.tile, math.isqrt(self.vectors), self.most)
         return Tiles(images.values_of(in_tiles(image, size, images.resample)), grid=grid)
 
     def expanded(self, text: str, images: Sequence[Pieces]) -> str:
