@@ -50,9 +50,9 @@ def state_space(
     left = op.Mul(written, g.call(transposed, op.Slice(between, *ends)))
     left = op.Reshape(left, grouped, name="left")  # (N, B, G, H/G*P, C)
     column = op.Concat(op.Shape(x, end=4), op.Constant(value_ints=[1]), axis=0)
-    kept = op.Reshape(op.Expand(g.call(decayed, last), column), grouped, name="kept")  # (N, B, G, H/G*P, 1)
+    rest = op.Reshape(op.Expand(g.call(decayed, last), column), grouped, name="rest")  # (N, B, G, H/G*P, 1)
     before = op.Reshape(state, op.Constant(value_ints=[0, groups, -1, 0]))  # (B, G, H/G*P, D)
-    after, far = g.call(scanned, before, left, b, c, kept, name="scanned")
+    after, far = g.call(scanned, before, left, b, c, rest, name="scanned")
     far = op.Mul(op.Reshape(far, op.Shape(x)), g.call(decayed, sums), name="far")  # (N, B, H, P, C)
     y = g.call(rows, op.Add(near, far))  # (B, N*C, H, P)
     y = op.Slice(y, op.Constant(value_ints=[0]), length, op.Constant(value_ints=[1]))
@@ -101,7 +101,7 @@ def decays(decay, size):
 
 
 @script(domain, default_opset=op)
-def scanned(state, left, b, c, kept):
+def scanned(state, left, b, c, rest):
     """Chunks (N,B,G,...) one by one over the state (B,G,H/G*P,D) -> state, outputs (N,B,G,H/G*P,C)."""
 
     @graph()
@@ -110,5 +110,5 @@ def scanned(state, left, b, c, kept):
         after = before * k + op.MatMul(x, writes)  # (B, G, H/G*P, D)
         return after, y
 
-    after, outputs = op.Scan(state, left, b, c, kept, body=chunk, num_scan_inputs=4)
+    after, outputs = op.Scan(state, left, b, c, rest, body=chunk, num_scan_inputs=4)
     return after, outputs

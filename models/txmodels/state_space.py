@@ -30,9 +30,9 @@ def state_space(
     near = written @ scores  # (N, B, H, P, C)
     last = sums[..., -1:]  # (N, B, H, 1, 1)
     left = (written * between[..., -1:].mT).reshape(*x.shape[:2], groups, -1, size)  # (N, B, G, H/G*P, C)
-    kept = decayed(last).expand(*x.shape[:4], 1).reshape(*x.shape[:2], groups, -1, 1)  # (N, B, G, H/G*P, 1)
+    rest = decayed(last).expand(*x.shape[:4], 1).reshape(*x.shape[:2], groups, -1, 1)  # (N, B, G, H/G*P, 1)
     before = state.reshape(len(state), groups, -1, state.shape[3])  # (B, G, H/G*P, D)
-    after, far = scanned(before, left, b, c, kept)
+    after, far = scanned(before, left, b, c, rest)
     y = near + far.reshape(x.shape) * decayed(sums)  # (N, B, H, P, C)
     return rows(y)[:, :length], after.reshape(state.shape)
 
@@ -65,10 +65,10 @@ def rows(x: Tensor) -> Tensor:
     return y
 
 
-def scanned(state: Tensor, left: Tensor, b: Tensor, c: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
+def scanned(state: Tensor, left: Tensor, b: Tensor, c: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
     """Chunks (N,B,G,...) one by one over the state (B,G,H/G*P,D) -> state, outputs (N,B,G,H/G*P,C)."""
     outputs = []
-    for x, writes, reads, k in zip(left, b, c, kept, strict=True):
+    for x, writes, reads, k in zip(left, b, c, rest, strict=True):
         outputs.append(state @ reads)  # (B, G, H/G*P, C)
         state = state * k + x @ writes  # (B, G, H/G*P, D)
     return state, torch.stack(outputs)

@@ -9,6 +9,7 @@ CAUSAL = "an encoder read as a decoder (is_decoder), which no published checkpoi
 ALONE = "the decoder without its encoder, which its checkpoints are not published as"
 WRAPPED = "its decoder starts with the last token of each row, whichever that is"
 BY_MASK = "positions are counted by the mask, which the graph of a whole sequence does not do"
+STATEFUL = "hidden states of layers with states, which no graph of a whole sequence has"
 COUNTED = "its biases count the padding between tokens, which those of a graph do not"
 LABELLED = ("token-classification", "question-answering")
 UNREAD = {
@@ -51,6 +52,8 @@ UNREAD = {
     },
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
+    ("granitemoehybrid", "feature-extraction"): STATEFUL,
+    ("bamba", "feature-extraction"): STATEFUL,
     ("gemma3", "text-classification"): "scores of texts with images, which no published checkpoint gives",
     ("donut-swin", "image-classification"): "Donut's encoder, whose published checkpoints read documents",
     ("blip", "feature-extraction"): "texts or images, of which a captioner needs no vectors",

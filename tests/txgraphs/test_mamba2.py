@@ -60,8 +60,8 @@ def test_chunks_equal_token_by_token(length, heads, groups):
     inputs = inputs_of(length, heads, groups)
     function = partial(txgraphs.state_space.state_space, heads, groups)
     y, state = check(txmodels.state_space.state_space, function, *inputs)
-    for found, exact in zip((y, state), by_token(*inputs), strict=True):
-        assert np.abs(found - exact.numpy()).max() < 1e-6 * exact.abs().max()
+    for ours, exact in zip((y, state), by_token(*inputs), strict=True):
+        assert np.abs(ours - exact.numpy()).max() < 1e-6 * exact.abs().max()
 
 
 def test_what_is_nearly_forgotten_is_zero():
@@ -132,8 +132,8 @@ def test_rows_in_pieces_equal_the_layer_of_transformers(spec):
     rows: list[list[torch.Tensor]] = [[] for _ in range(B)]
     for size in (4, 1, CHUNK + 2, 3 * CHUNK):
         counts = (lengths - taken).clamp(0, size)
-        places = (taken[:, None] + torch.arange(size)).clamp(max=x.shape[1] - 1)
-        piece = x.gather(1, places[:, :, None].expand(-1, -1, W))
+        tokens = (taken[:, None] + torch.arange(size)).clamp(max=x.shape[1] - 1)
+        piece = x.gather(1, tokens[:, :, None].expand(-1, -1, W))
         real = (torch.arange(size) < counts[:, None])[:, :, None].float()
         y, *states = module(piece, *states, real, counts)
         for row, count in enumerate(counts.tolist()):

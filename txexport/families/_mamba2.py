@@ -47,9 +47,17 @@ def layer(config: Config, width: int) -> Mamba2Spec:
 
 
 def beside_attention(config: Config, stack: TextStackSpec, attends: list[bool]) -> TextStackSpec:
-    """`stack` with Mamba-2 in place of attention, but in the layers that attend."""
+    """`stack` with Mamba-2 in place of attention, but in the layers that attend.
+
+    Raises UnsupportedError where there are none of these.
+    """
     if all(attends):
         return stack
+    if not any(attends):
+        raise UnsupportedError(
+            f"{config.path}: no layer has attention, expected one or more: keys and values tell how many "
+            "tokens a cache has"
+        )
     mamba = layer(config, stack.hidden_size)
 
     def varied(number: int, block: BlockSpec) -> BlockSpec:

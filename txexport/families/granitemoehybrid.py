@@ -23,7 +23,7 @@ KINDS = {"mamba": False, "linear_attention": False, "attention": True, "full_att
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; without rope, positions are told by the states alone."""
+    """The architecture that config.json describes; without rope, attention knows no positions."""
     experts, top_k = config.count("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
     width, shared = (
         config.integer("intermediate_size", 11_008),
