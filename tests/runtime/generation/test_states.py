@@ -15,7 +15,7 @@ from helpers.serving import running
 import txexport
 from txexport.errors import InputError
 from txexport.exporter import export
-from txexport.runtime.generation import prefill, running_batch
+from txexport.runtime.generation import prefill, running_batch, scoring
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.generation.requests import request_of
@@ -120,6 +120,19 @@ def test_samples_are_those_of_the_originals_scores(model, original):
             logits = original(torch.tensor([[*prompt, *row.tokens]])).logits[0, len(prompt) - 1 : -1]
         chosen = logits.log_softmax(-1)[range(len(row.tokens)), row.tokens]
         np.testing.assert_allclose(row.log_probs, chosen.numpy(), atol=2e-5)
+
+
+@pytest.mark.parametrize("pieces", [1, 6])
+def test_scores_of_given_texts_are_those_of_the_original(pieces, model, original, monkeypatch):
+    """All tokens at once, and a sixth of the longest row in each step."""
+    request = request_of(model.bundle, PROMPTS, None, {})
+    size = len(PROMPTS) * request.vocab_size * max(map(len, PROMPTS))
+    monkeypatch.setattr(scoring, "SCORES_AT_ONCE", size // pieces)
+    for prompt, scores in zip(PROMPTS, scoring.token_log_probs(request, PROMPTS), strict=True):
+        with torch.no_grad():
+            logits = original(torch.tensor([prompt])).logits[0, :-1]
+        expected_scores = logits.log_softmax(-1)[range(len(prompt) - 1), prompt[1:]]
+        np.testing.assert_allclose(scores, expected_scores.numpy(), atol=2e-5)
 
 
 def test_prompts_in_pieces_equal_transformers(model, original, monkeypatch):
