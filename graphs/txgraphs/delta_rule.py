@@ -33,7 +33,7 @@ def delta_rule(
     q, k, v, decay, beta = (g.call(chunked, x, size) for x in (q, k, v, decay, beta))  # (N, B, V, C, ...)
     sums = op.CumSum(decay, op.Constant(value_int=3), name="sums")  # (N, B, V, C, 1)
     between = g.call(decays, sums, size, name="between")  # (N, B, V, C, C)
-    turned = g.call(transposed, k)
+    turned = g.call(transposed, k)  # (N, B, V, D, C)
     replaced = op.Mul(beta, k, name="replaced")  # (N, B, V, C, D)
     inverse = inverted(g, op.Mul(op.MatMul(replaced, turned), between))  # (N, B, V, C, C)
     values = op.MatMul(inverse, op.Mul(beta, v), name="values")  # (N, B, V, C, E)
@@ -91,9 +91,9 @@ def decays(sums, size):
 
 def levels(size: int) -> np.ndarray:
     """Masks (L,C,C) of the squares below the diagonal between pairs of squares of 1, 2, 4 ... numbers."""
-    places, masks = np.arange(size), []
+    numbers, masks = np.arange(size), []
     for width in (2**level for level in range(size.bit_length() - 1)):
-        squares = places // width
+        squares = numbers // width
         odd = (squares % 2 == 1)[:, None]
         masks.append(odd & (squares[:, None] == squares + 1))
     return np.stack(masks)
@@ -129,7 +129,7 @@ def inverted(g: Body, system: ir.Value) -> ir.Value:
 
 
 @script(domain, default_opset=op)
-def scanned(state, read, written, values, weights, scores, kept):
+def scanned(state, read, written, values, weights, scores, shares):
     """Chunks (N,B,V,C,...) one by one over the state (B,V,D,E) -> state, outputs (N,B,V,C,E)."""
 
     @graph()
@@ -140,6 +140,6 @@ def scanned(state, read, written, values, weights, scores, kept):
         return after, y
 
     after, outputs = op.Scan(
-        state, read, written, values, weights, scores, kept, body=chunk, num_scan_inputs=6
+        state, read, written, values, weights, scores, shares, body=chunk, num_scan_inputs=6
     )
     return after, outputs

@@ -21,13 +21,13 @@ def delta_rule(
     size = min(length, CHUNK)
     q, k, v, decay, beta = (chunked(x, size) for x in (q, k, v, decay, beta))  # (N, B, V, C, ...)
     sums = decay.cumsum(3)  # (N, B, V, C, 1)
-    lower = torch.ones(size, size, dtype=torch.bool, device=q.device).tril()
-    between = torch.where(lower, sums - sums.mT, LOWEST).exp()  # (N, B, V, C, C)
+    between = decays(sums, size)  # (N, B, V, C, C)
     replaced = beta * k  # (N, B, V, C, D)
-    inverse = inverted(replaced @ k.mT * between)  # (N, B, V, C, C)
+    turned = transposed(k)  # (N, B, V, D, C)
+    inverse = inverted(replaced @ turned * between)  # (N, B, V, C, C)
     values = inverse @ (beta * v)  # (N, B, V, C, E)
     weights = inverse @ (replaced * sums.exp())  # (N, B, V, C, D)
-    scores = q @ k.mT * between  # (N, B, V, C, C)
+    scores = q @ turned * between  # (N, B, V, C, C)
     last = sums[:, :, :, -1:]  # (N, B, V, 1, 1)
     read, written = q * sums.exp(), k * (last - sums).exp()
     outputs, state = scanned(state, read, written, values, weights, scores, last.exp())
@@ -45,6 +45,19 @@ def joined(x: Tensor) -> Tensor:
     """x (N,B,V,C,D) -> (B,N*C,V,D)."""
     y = x.permute(1, 0, 3, 2, 4).flatten(1, 2)
     return y
+
+
+def transposed(x: Tensor) -> Tensor:
+    """x (N,B,V,C,D) -> (N,B,V,D,C)."""
+    y = x.mT
+    return y
+
+
+def decays(sums: Tensor, size: int) -> Tensor:
+    """sums (N,B,V,C,1) of logarithms -> the decay (N,B,V,C,C) of each token between it and a later one."""
+    lower = torch.ones(size, size, dtype=torch.bool, device=sums.device).tril()  # (C, C)
+    between = torch.where(lower, sums - transposed(sums), LOWEST).exp()
+    return between
 
 
 def inverted(system: Tensor) -> Tensor:
@@ -70,9 +83,9 @@ def squares(system: Tensor) -> tuple[Tensor, Tensor]:
 
 def levels(size: int) -> Tensor:
     """Masks (L,C,C) of the squares below the diagonal between pairs of squares of 1, 2, 4 ... numbers."""
-    places, masks = torch.arange(size), []
+    numbers, masks = torch.arange(size), []
     for width in (2**level for level in range(size.bit_length() - 1)):
-        squares = places // width
+        squares = numbers // width
         odd = (squares % 2 == 1)[:, None]
         masks.append(odd & (squares[:, None] == squares + 1))
     return torch.stack(masks)
@@ -85,11 +98,11 @@ def scanned(
     values: Tensor,
     weights: Tensor,
     scores: Tensor,
-    kept: Tensor,
+    shares: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Chunks (N,B,V,C,...) one by one over the state (B,V,D,E) -> outputs (N,B,V,C,E), state."""
     outputs = []
-    for q, k, u, w, a, d in zip(read, written, values, weights, scores, kept, strict=True):
+    for q, k, u, w, a, d in zip(read, written, values, weights, scores, shares, strict=True):
         new = u - w @ state  # (B, V, C, E)
         outputs.append(q @ state + a @ new)  # (B, V, C, E)
         state = state * d + k.mT @ new  # (B, V, D, E)

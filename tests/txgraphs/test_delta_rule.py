@@ -131,8 +131,8 @@ def test_rows_in_pieces_equal_the_layer_of_transformers(spec):
     rows: list[list[torch.Tensor]] = [[] for _ in range(B)]
     for size in (4, 1, CHUNK + 2, 3 * CHUNK):
         counts = (lengths - taken).clamp(0, size)
-        places = (taken[:, None] + torch.arange(size)).clamp(max=x.shape[1] - 1)
-        piece = x.gather(1, places[:, :, None].expand(-1, -1, W))
+        indices = (taken[:, None] + torch.arange(size)).clamp(max=x.shape[1] - 1)
+        piece = x.gather(1, indices[:, :, None].expand(-1, -1, W))
         real = (torch.arange(size) < counts[:, None])[:, :, None].float()
         y, *states = module(piece, *states, real, counts)
         for row, count in enumerate(counts.tolist()):
