@@ -64,7 +64,8 @@ class GraphFacts:
     `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
     layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images stand in
     the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step.
-    Squares of `merged_patches` a side become one vector each, unless that is 0: images are of any size then.
+    Squares of `merged_patches` a side become one vector each, unless that is 0: images are of any size then,
+    and each of `patch_heads` heads has a score for each pair of an image's patches.
     """
 
     vocab_size: int = 0
@@ -83,6 +84,7 @@ class GraphFacts:
     image_token_id: int | None = None
     mutual_images: bool = False
     merged_patches: int = 0
+    patch_heads: int = 0
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,8 @@ class VisionLanguage:
             mutual_images=spec.mutual,
         )
         images = input_of(spec.vision).facts(spec.vision.embedding)
+        if spec.vision.packed is not None:
+            images = replace(images, patch_heads=spec.vision.blocks[0].attention.num_heads)
         earlier = {
             names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
             names.INPUTS_EMBEDS: f"{roles.EMBED_TOKENS}.{names.INPUTS_EMBEDS}",
