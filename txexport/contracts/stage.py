@@ -69,9 +69,9 @@ class GraphFacts:
     layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images stand in
     the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step,
     and with `mutual_prompts` all tokens of a prompt. Squares of `merged_patches` a side become one vector
-    each, unless that is 0: images are of any size then. Tiles of an image, of `tile_side` vectors a side
-    unless that is 0, are one map; with `most_tiles`, a map of more is reduced, and only an image that is
-    alone in a prompt is cut.
+    each, unless that is 0: images are of any size then, and each of `patch_heads` heads has a score for each
+    pair of an image's patches. Tiles of an image, of `tile_side` vectors a side unless that is 0, are one
+    map; with `most_tiles`, a map of more is reduced, and only an image that is alone in a prompt is cut.
     """
 
     vocab_size: int = 0
@@ -93,6 +93,7 @@ class GraphFacts:
     merged_patches: int = 0
     tile_side: int = 0
     most_tiles: int = 0
+    patch_heads: int = 0
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from helpers.pictured import picture
 
 import txexport
 from txexport.errors import InputError
+from txexport.runtime import memory
 from txexport.runtime.generation.media import Medium, positions_of
 from txexport.runtime.generation.pictures import prompts_of, read_media, tiles_of
 from txexport.runtime.generation.requests import GenerationRequest
@@ -185,6 +186,14 @@ def test_positions_are_those_of_the_library(original):
         np.testing.assert_array_equal(part[:, row], expected.numpy()[:, row, start : start + 4])
     behind = positions_of(True, media, np.full(3, 40), 1)
     np.testing.assert_array_equal(behind[:, :, 0], np.broadcast_to(40 + deltas[:, 0].numpy(), (3, 3)))
+
+
+def test_an_image_of_too_many_patches_is_refused(model, monkeypatch):
+    monkeypatch.setattr(memory, "total", lambda: 2**14)
+    model.bundle.image_features.clear()
+    ids, tiles = [model.bundle.image_token_id] * 24, tiles_of(model.bundle, [LARGE], ["x"])
+    with pytest.raises(InputError, match="attention over 96 patches of an image, which lower max_pixels"):
+        read_media(model.bundle, [ids], tiles)
 
 
 def test_what_is_not_read_is_one_line(model):

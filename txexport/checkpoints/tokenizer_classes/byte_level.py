@@ -105,12 +105,12 @@ def qwen3_5(settings: Settings, file: TokenizerFile) -> Built:
     return Built(_qwen(settings, file, QWEN3_5_WORDS), settings.tokens("Qwen3_5Tokenizer"))
 
 
-def _qwen(settings: Settings, file: TokenizerFile, words: Regex) -> Tokenizer:
+def _qwen(settings: Settings, file: TokenizerFile, pieces: Regex) -> Tokenizer:
     spaced = settings.get("add_prefix_space", None) or False
     tokenizer = _bytes(file, spaced)
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(words, "isolated"), pre_tokenizers.ByteLevel(spaced, use_regex=False)]
+        [pre_tokenizers.Split(pieces, "isolated"), pre_tokenizers.ByteLevel(spaced, use_regex=False)]
     )
     return tokenizer
 

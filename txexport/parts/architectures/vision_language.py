@@ -87,6 +87,8 @@ class VisionLanguage:
         images = input_of(spec.vision).facts(spec.vision.embedding)
         if spec.mosaic:
             images = replace(images, tile_side=spec.mosaic.side, most_tiles=spec.mosaic.most or 0)
+        if spec.vision.packed is not None:
+            images = replace(images, patch_heads=spec.vision.blocks[0].attention.num_heads)
         earlier = {
             names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
             names.INPUTS_EMBEDS: f"{roles.EMBED_TOKENS}.{names.INPUTS_EMBEDS}",

@@ -10,6 +10,7 @@ from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, TILE_GRID
 from txexport.contracts.tile_grid import vectors_of
 from txexport.errors import InputError, counted
+from txexport.runtime import memory
 from txexport.runtime.generation.media import Arrays, Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.image_packing import Patches
@@ -123,11 +124,20 @@ def grid_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> tuple[int,
     return rows // merged, columns // merged
 
 
+def _check_room(bundle: LoadedBundle, image: Arrays) -> None:
+    """Raise InputError for an image of any size whose patches have more scores than there is memory."""
+    heads, count = bundle.stage(roles.IMAGE_ENCODER).facts.patch_heads, len(image[PIXEL_VALUES])
+    if heads:
+        what = f"attention over {count:,} patches of an image, which lower max_pixels make fewer,"
+        memory.check(what, 4 * heads * count**2)
+
+
 def _features(bundle: LoadedBundle, image: Arrays, digest: bytes) -> np.ndarray:
     """The vectors (N,W) of an image, which are kept for its next turns in a conversation."""
     known = bundle.image_features
     vectors = known.get(digest)
     if vectors is None:
+        _check_room(bundle, image)
         features = bundle.sessions[roles.IMAGE_ENCODER].run(image)[IMAGE_FEATURES]
         vectors = features.reshape(-1, features.shape[-1])
         with CHANGES:  # requests of a server run side by side
