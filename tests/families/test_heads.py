@@ -47,13 +47,17 @@ UNREAD = {
         )
     },
     **{
-        (name, "feature-extraction"): "a decoder's states, which graphs of a whole sequence do not keep"
-        for name in ("lfm2", "lfm2_moe")
+        (name, "feature-extraction"): STATEFUL
+        for name in (
+            *("bamba", "granitemoehybrid", "lfm2", "lfm2_moe"),
+            *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
+        )
     },
+    **{(name, "text-classification"): STATEFUL for name in ("qwen3_5", "qwen3_5_text", "qwen3_next")},
+    **{(name, "token-classification"): STATEFUL for name in ("qwen3_5", "qwen3_next")},
+    ("qwen3_next", "question-answering"): STATEFUL,
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
-    ("granitemoehybrid", "feature-extraction"): STATEFUL,
-    ("bamba", "feature-extraction"): STATEFUL,
     ("gemma3", "text-classification"): "scores of texts with images, which no published checkpoint gives",
     ("donut-swin", "image-classification"): "Donut's encoder, whose published checkpoints read documents",
     ("blip", "feature-extraction"): "texts or images, of which a captioner needs no vectors",
