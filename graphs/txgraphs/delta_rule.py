@@ -7,9 +7,9 @@ from onnxscript import graph, script
 
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs.chunks import chunked, decayed, decays, transposed
 
 CHUNK = 32  # tokens
-LOWEST = -1e30  # the logarithm of nothing
 
 
 @component("y", "state")
@@ -32,32 +32,23 @@ def delta_rule(
     size = op.Min(length, op.Constant(value_ints=[CHUNK]), name="size")
     q, k, v, decay, beta = (g.call(chunked, x, size) for x in (q, k, v, decay, beta))  # (N, B, V, C, ...)
     sums = op.CumSum(decay, op.Constant(value_int=3), name="sums")  # (N, B, V, C, 1)
-    between = g.call(decays, sums, size, name="between")  # (N, B, V, C, C)
+    later = g.call(decays, g.call(transposed, decay), size)  # (N, B, V, C, C)
+    between = g.call(transposed, later, name="between")
     turned = g.call(transposed, k)  # (N, B, V, D, C)
     replaced = op.Mul(beta, k, name="replaced")  # (N, B, V, C, D)
     inverse = inverted(g, op.Mul(op.MatMul(replaced, turned), between))  # (N, B, V, C, C)
     values = op.MatMul(inverse, op.Mul(beta, v), name="values")  # (N, B, V, C, E)
-    growth = op.Exp(sums)
+    growth = g.call(decayed, sums)
     weights = op.MatMul(inverse, op.Mul(replaced, growth), name="weights")  # (N, B, V, C, D)
     scores = op.Mul(op.MatMul(q, turned), between, name="scores")  # (N, B, V, C, C)
-    ends = op.Constant(value_ints=[-1]), op.Constant(value_ints=[2**62]), op.Constant(value_ints=[3])
-    last = op.Slice(sums, *ends, name="last")  # (N, B, V, 1, 1)
-    read, written = op.Mul(q, growth), op.Mul(k, op.Exp(op.Sub(last, sums)))
-    rest = read, written, values, weights, scores, op.Exp(last)
+    end = op.Constant(value_ints=[-1]), op.Constant(value_ints=[2**62])
+    last = op.Slice(sums, *end, op.Constant(value_ints=[3]), name="last")  # (N, B, V, 1, 1)
+    left = op.Slice(later, *end, op.Constant(value_ints=[4]), name="left")  # (N, B, V, C, 1)
+    read, written = op.Mul(q, growth), op.Mul(k, left)
+    rest = read, written, values, weights, scores, g.call(decayed, last)
     state, outputs = g.call(scanned, state, *rest, name="scanned")
     y = op.Slice(g.call(joined, outputs), op.Constant(value_ints=[0]), length, op.Constant(value_ints=[1]))
     return y, state
-
-
-@script(domain, default_opset=op)
-def chunked(x, size):
-    """x (B,S,V,D) -> (N,B,V,C,D), chunks of `size` tokens; zeros fill up the last one."""
-    missing = op.Mod(op.Neg(op.Shape(x, start=1, end=2)), size)
-    pads = op.Concat(op.Constant(value_ints=[0, 0, 0, 0, 0]), missing, op.Constant(value_ints=[0, 0]), axis=0)
-    padded = op.Pad(x, pads)  # (B, N*C, V, D)
-    shape = op.Concat(op.Constant(value_ints=[0, -1]), size, op.Shape(x, start=2), axis=0)
-    y = op.Transpose(op.Reshape(padded, shape), perm=[1, 0, 3, 2, 4])  # (N, B, V, C, D)
-    return y
 
 
 @script(domain, default_opset=op)
@@ -67,26 +58,6 @@ def joined(x):
     shape = op.Concat(op.Shape(apart, end=1), op.Constant(value_ints=[-1]), op.Shape(apart, start=3), axis=0)
     y = op.Reshape(apart, shape)
     return y
-
-
-@script(domain, default_opset=op)
-def transposed(x):
-    """x (N,B,V,C,D) -> (N,B,V,D,C)."""
-    y = op.Transpose(x, perm=[0, 1, 2, 4, 3])
-    return y
-
-
-LOWER = onnx.numpy_helper.from_array(np.tri(CHUNK, dtype=bool))
-
-
-@script(domain, default_opset=op)
-def decays(sums, size):
-    """sums (N,B,V,C,1) of logarithms -> the decay (N,B,V,C,C) of each token between it and a later one."""
-    zeros, axes = op.Constant(value_ints=[0, 0]), op.Constant(value_ints=[0, 1])
-    lower = op.Slice(op.Constant(value=LOWER), zeros, op.Concat(size, size, axis=0), axes)  # (C, C)
-    lowest = op.CastLike(op.Constant(value_float=LOWEST), sums)
-    between = op.Exp(op.Where(lower, op.Sub(sums, transposed(sums)), lowest))
-    return between
 
 
 def levels(size: int) -> np.ndarray:

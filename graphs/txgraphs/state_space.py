@@ -1,16 +1,13 @@
 """State spaces over chunks of tokens: matrices that tokens decay, add to and read."""
 
-import numpy as np
-import onnx
 import onnx_ir as ir
 from onnxscript import graph, script
 
 from txgraphs import domain, op
 from txgraphs._component import Body, component
-from txgraphs.delta_rule import chunked, transposed
+from txgraphs.chunks import chunked, decayed, decays, transposed
 
 CHUNK = 64  # tokens
-FAINT = 1e-26  # what less is left of is gone: products with denormal numbers take a hundred times as long
 
 
 @component("y", "state")
@@ -60,13 +57,6 @@ def state_space(
 
 
 @script(domain, default_opset=op)
-def decayed(x):
-    """The factors of logarithms x, or 0 where they are FAINT."""
-    y = op.ThresholdedRelu(op.Exp(x), alpha=FAINT)
-    return y
-
-
-@script(domain, default_opset=op)
 def columns(x, size):
     """x (B,S,V,D) -> (N,B,V,D,C), chunks of `size` tokens; zeros fill up the last one."""
     y = transposed(chunked(x, size))
@@ -80,24 +70,6 @@ def rows(x):
     shape = op.Concat(op.Shape(apart, end=1), op.Constant(value_ints=[-1]), op.Shape(apart, start=3), axis=0)
     y = op.Reshape(apart, shape)
     return y
-
-
-UPPER = onnx.numpy_helper.from_array(np.triu(np.ones((CHUNK, CHUNK), np.float32)))
-LATER = onnx.numpy_helper.from_array(np.triu(np.ones((CHUNK, CHUNK), np.float32), 1))
-
-
-@script(domain, default_opset=op)
-def decays(decay, size):
-    """decay (N,B,H,1,C) of logarithms -> the decay (N,B,H,C,C) from each token to itself and later ones.
-
-    Sums of what lies between two tokens are exact to their last digits, as differences of sums are not.
-    """
-    zeros, axes = op.Constant(value_ints=[0, 0]), op.Constant(value_ints=[0, 1])
-    square = op.Concat(size, size, axis=0)
-    upper = op.CastLike(op.Slice(op.Constant(value=UPPER), zeros, square, axes), decay)  # (C, C)
-    later = op.CastLike(op.Slice(op.Constant(value=LATER), zeros, square, axes), decay)  # (C, C)
-    between = decayed(op.MatMul(op.Mul(decay, later), upper)) * upper
-    return between
 
 
 @script(domain, default_opset=op)

@@ -1,11 +1,11 @@
 """The gated delta rule over chunks of tokens: matrices that tokens decay, correct and read."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from txmodels.chunks import chunked, decayed, decays, transposed
+
 CHUNK = 32  # tokens
-LOWEST = -1e30  # the logarithm of nothing
 
 
 def delta_rule(
@@ -21,43 +21,26 @@ def delta_rule(
     size = min(length, CHUNK)
     q, k, v, decay, beta = (chunked(x, size) for x in (q, k, v, decay, beta))  # (N, B, V, C, ...)
     sums = decay.cumsum(3)  # (N, B, V, C, 1)
-    between = decays(sums, size)  # (N, B, V, C, C)
+    later = decays(transposed(decay))  # (N, B, V, C, C)
+    between = transposed(later)
     replaced = beta * k  # (N, B, V, C, D)
     turned = transposed(k)  # (N, B, V, D, C)
     inverse = inverted(replaced @ turned * between)  # (N, B, V, C, C)
     values = inverse @ (beta * v)  # (N, B, V, C, E)
-    weights = inverse @ (replaced * sums.exp())  # (N, B, V, C, D)
+    growth = decayed(sums)
+    weights = inverse @ (replaced * growth)  # (N, B, V, C, D)
     scores = q @ turned * between  # (N, B, V, C, C)
     last = sums[:, :, :, -1:]  # (N, B, V, 1, 1)
-    read, written = q * sums.exp(), k * (last - sums).exp()
-    outputs, state = scanned(state, read, written, values, weights, scores, last.exp())
+    left = later[..., -1:]  # (N, B, V, C, 1)
+    read, written = q * growth, k * left
+    outputs, state = scanned(state, read, written, values, weights, scores, decayed(last))
     return joined(outputs)[:, :length], state
-
-
-def chunked(x: Tensor, size: int) -> Tensor:
-    """x (B,S,V,D) -> (N,B,V,C,D), chunks of `size` tokens; zeros fill up the last one."""
-    padded = F.pad(x, (0, 0, 0, 0, 0, -x.shape[1] % size))  # (B, N*C, V, D)
-    y = padded.unflatten(1, (-1, size)).permute(1, 0, 3, 2, 4)  # (N, B, V, C, D)
-    return y
 
 
 def joined(x: Tensor) -> Tensor:
     """x (N,B,V,C,D) -> (B,N*C,V,D)."""
     y = x.permute(1, 0, 3, 2, 4).flatten(1, 2)
     return y
-
-
-def transposed(x: Tensor) -> Tensor:
-    """x (N,B,V,C,D) -> (N,B,V,D,C)."""
-    y = x.mT
-    return y
-
-
-def decays(sums: Tensor, size: int) -> Tensor:
-    """sums (N,B,V,C,1) of logarithms -> the decay (N,B,V,C,C) of each token between it and a later one."""
-    lower = torch.ones(size, size, dtype=torch.bool, device=sums.device).tril()  # (C, C)
-    between = torch.where(lower, sums - transposed(sums), LOWEST).exp()
-    return between
 
 
 def inverted(system: Tensor) -> Tensor:

@@ -1,13 +1,11 @@
 """State spaces over chunks of tokens: matrices that tokens decay, add to and read."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from txmodels.delta_rule import chunked
+from txmodels.chunks import chunked, decayed, decays, transposed
 
 CHUNK = 64  # tokens
-FAINT = 1e-26  # what less is left of is gone: products with denormal numbers take a hundred times as long
 
 
 def state_space(
@@ -29,7 +27,9 @@ def state_space(
     written = x * steps  # (N, B, H, P, C)
     near = written @ scores  # (N, B, H, P, C)
     last = sums[..., -1:]  # (N, B, H, 1, 1)
-    left = (written * between[..., -1:].mT).reshape(*x.shape[:2], groups, -1, size)  # (N, B, G, H/G*P, C)
+    left = (written * transposed(between[..., -1:])).reshape(
+        *x.shape[:2], groups, -1, size
+    )  # (N, B, G, H/G*P, C)
     rest = decayed(last).expand(*x.shape[:4], 1).reshape(*x.shape[:2], groups, -1, 1)  # (N, B, G, H/G*P, 1)
     before = state.reshape(len(state), groups, -1, state.shape[3])  # (B, G, H/G*P, D)
     after, far = scanned(before, left, b, c, rest)
@@ -37,25 +37,9 @@ def state_space(
     return rows(y)[:, :length], after.reshape(state.shape)
 
 
-def decays(decay: Tensor) -> Tensor:
-    """decay (N,B,H,1,C) of logarithms -> the decay (N,B,H,C,C) from each token to itself and later ones.
-
-    Sums of what lies between two tokens are exact to their last digits, as differences of sums are not.
-    """
-    upper = torch.ones(decay.shape[4], decay.shape[4], dtype=decay.dtype, device=decay.device).triu()
-    between = decayed((decay * upper.triu(1)) @ upper) * upper
-    return between
-
-
-def decayed(x: Tensor) -> Tensor:
-    """The factors of logarithms x, or 0 where they are FAINT."""
-    y = F.threshold(x.exp(), FAINT, 0)
-    return y
-
-
 def columns(x: Tensor, size: int) -> Tensor:
     """x (B,S,V,D) -> (N,B,V,D,C), chunks of `size` tokens; zeros fill up the last one."""
-    y = chunked(x, size).mT
+    y = transposed(chunked(x, size))
     return y
 
 

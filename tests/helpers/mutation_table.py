@@ -9,6 +9,7 @@ from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_convolutions as convolutions
+from helpers import mutations_of_delta_rules as delta
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_descriptions as descriptions
 from helpers import mutations_of_distances as distances
@@ -270,6 +271,27 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         states.taps_in_reverse,
         family.uncorrected_choice,
         common.swap_gate_and_up,
+    ),
+    ("qwen3_5_text", "static", "model"): (
+        delta.state_not_carried,
+        delta.padding_replaces,
+        delta.padding_decays,
+        delta.other_layer_s_state,
+        delta.decay_ignored,
+        delta.corrections_left_out,
+        delta.added_rather_than_replaced,
+        delta.keys_of_any_length,
+        delta.queries_unscaled,
+        delta.ungated,
+        delta.attention_ungated,
+        common.drop_head_norm,
+    ),
+    ("qwen3_5_text", "dynamic", "model"): (
+        delta.state_not_carried,
+        delta.padding_replaces,
+        delta.padding_decays,
+        delta.padding_convolved,
+        delta.other_layer_s_state,
     ),
     ("granitemoehybrid", "static", "model"): (
         spaces.state_not_carried,

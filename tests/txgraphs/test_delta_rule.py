@@ -56,6 +56,18 @@ def test_chunks_equal_token_by_token(length):
     np.testing.assert_allclose(state, last.numpy(), atol=2e-6)
 
 
+def test_decays_of_any_size_are_exact():
+    """From none to all of it: sums of what lies between two tokens, not differences of large numbers."""
+    q, k, v, _, beta, state = inputs_of(CHUNK)
+    decay = torch.full((B, CHUNK, 2, 1), -1e-4)
+    decay[:, : CHUNK // 2] = -40.0
+    inputs = q, k, v, decay, beta, state
+    y, last = check(txmodels.delta_rule.delta_rule, txgraphs.delta_rule.delta_rule, *inputs)
+    expected, after = by_token(*inputs)
+    np.testing.assert_allclose(y, expected.numpy(), atol=2e-6)
+    np.testing.assert_allclose(last, after.numpy(), atol=2e-6)
+
+
 @pytest.mark.parametrize("size", [1, 2, 7, CHUNK])
 def test_the_inverse_of_a_triangular_system(size):
     """Of equal keys without decay too, where a series of powers would lose all digits."""

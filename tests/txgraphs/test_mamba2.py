@@ -5,14 +5,17 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+import txgraphs.chunks
 import txgraphs.mamba2
 import txgraphs.state_space
+import txmodels.chunks
 import txmodels.mamba2
 import txmodels.state_space
 from helpers.twins import check, random, seeded
 from transformers import BambaConfig, DynamicCache
 from transformers.models.bamba.modeling_bamba import BambaMixer
-from txmodels.state_space import CHUNK, FAINT
+from txmodels.chunks import FAINT
+from txmodels.state_space import CHUNK
 
 from txexport.spec import Mamba2Spec, NormKind, NormSpec
 from txexport.spec.attention_parameters import attention
@@ -67,7 +70,7 @@ def test_chunks_equal_token_by_token(length, heads, groups):
 def test_what_is_nearly_forgotten_is_zero():
     """Products with denormal numbers are slow; those of a decay of e^-90 would be."""
     x = torch.tensor([0.0, -1.0, -59.0, -60.0, -90.0, -103.0, -1e30])
-    [y] = check(txmodels.state_space.decayed, txgraphs.state_space.decayed, x)
+    [y] = check(txmodels.chunks.decayed, txgraphs.chunks.decayed, x)
     assert (y == 0).tolist() == [False, False, False, True, True, True, True]
     assert y[2] > FAINT
 
