@@ -57,6 +57,7 @@ ELSEWHERE |= dict.fromkeys(
 ELSEWHERE |= {"grounding-dino": -2 * 64}  # the same
 ELSEWHERE |= {"llava": -27_040 - 120}  # the image encoder's last layer, and the norm behind it
 ELSEWHERE |= {"llava_next": -19_348 - 96, "llava_onevision": -96}  # the same, or the norm alone
+ELSEWHERE |= dict.fromkeys(("qwen3_5", "qwen3_5_moe"), -55_768)  # the image encoder
 ELSEWHERE |= {"wav2vec2-bert": -48}
 ELSEWHERE |= {"parakeet_ctc": 2 * 2 * 48}  # means and variances of batch norms, which training counts
 # The same, less a convolution for positions that the original leaves out, and what training masks with.

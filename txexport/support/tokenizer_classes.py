@@ -149,8 +149,8 @@ Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe granitemoehybrid hyperclovax
-llava mistral mixtral modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5
-xlm-roberta-xl"""
+llava llava_next mistral mixtral modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm
+stablelm umt5 xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {
     GENERIC: _row(model_types=_GENERIC_MODELS),
@@ -164,6 +164,7 @@ MISNAMED = {
     "ernie4_5",
     "hyperclovax",
     "llava",
+    "llava_next",
     "modernbert",
     "modernbert-decoder",
     "nemotron",
