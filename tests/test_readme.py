@@ -46,7 +46,8 @@ def test_every_family_is_named():
     other |= {"xlm-roberta-xl": "xlmroberta", "siglip_text_model": "siglip", "siglip_vision_model": "siglip"}
     other |= {"speech_to_text": "speech2text"}
     other |= {"dinov3_vit": "dinov3", "data2vec-text": "data2vec", "hunyuan_v1_dense": "hunyuan"}
-    other |= {"donut-swin": "donut"}
+    other |= {"donut-swin": "donut", "granitemoehybrid": "granite4", "lfm2_moe": "lfm2"}
+    other |= dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"), "qwen35")
     other |= {"deberta-v2": "deberta", "deepseek_v2": "deepseekv2", "data2vec-audio": "data2vec"}
     for row in ROWS:
         assert re.sub(r"[\W_]", "", other.get(row.model_type, row.model_type)) in plain

@@ -171,7 +171,69 @@ GPT_OSS = LLAMA | {
         "original_max_position_embeddings": 10,
     },
 }
+LFM2 = LLAMA | {
+    "num_hidden_layers": 4,
+    "layer_types": ["conv", "full_attention", "conv", "conv"],
+    "block_auto_adjust_ff_dim": False,
+}
+QWEN3_5 = LLAMA | {
+    "num_hidden_layers": 3,
+    "head_dim": 12,
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 10,
+    "linear_value_head_dim": 10,
+    "partial_rotary_factor": 0.5,
+}
+QWEN3_NEXT = QWEN3_5 | {
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 28,
+    "shared_expert_intermediate_size": 50,
+}
+QWEN3_5_VISION = {
+    "depth": 1,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_heads": 2,
+    "out_hidden_size": 48,
+    "num_position_embeddings": 16,
+}
+QWEN3_5_WITH_IMAGES = {
+    "text_config": QWEN3_5 | {"model_type": "qwen3_5_text"},
+    "vision_config": QWEN3_5_VISION,
+    "image_token_id": 310,
+}
+QWEN3_5_MOE_WITH_IMAGES = {
+    "text_config": QWEN3_NEXT | {"model_type": "qwen3_5_moe_text"},
+    "vision_config": QWEN3_5_VISION,
+    "image_token_id": 310,
+}
+LFM2_MOE = LLAMA | {
+    "num_hidden_layers": 4,
+    "layer_types": ["conv", "full_attention", "conv", "conv"],
+    "num_dense_layers": 1,
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 28,
+}
 GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
+MAMBA2 = {"mamba_n_heads": 4, "mamba_d_state": 10, "mamba_n_groups": 2, "mamba_d_conv": 3}
+GRANITE_HYBRID = (
+    GRANITE
+    | MAMBA2
+    | {
+        "num_hidden_layers": 4,
+        "layer_types": ["mamba", "attention", "mamba", "mamba"],
+        "shared_intermediate_size": 50,
+        "intermediate_size": 28,
+        "num_local_experts": 0,
+        "num_experts_per_tok": 0,
+        "position_embedding_type": "nope",
+    }
+)
+BAMBA = LLAMA | MAMBA2 | {"num_hidden_layers": 3, "attn_layer_indices": [1]}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
     "mlp_only_layers": [1],
@@ -592,6 +654,73 @@ GEMMA3_WITH_IMAGES = {
     "image_token_index": 310,
     "mm_tokens_per_image": 4,
 }
+PALIGEMMA = {
+    "vision_config": TILE | {"model_type": "siglip_vision_model", "vision_use_head": False},
+    "text_config": LLAMA | {"model_type": "gemma", "head_dim": 10, "max_position_embeddings": 80},
+    "image_token_index": 310,
+    "projection_dim": 48,
+}
+CANVASES = [[24, 24], [24, 48], [48, 24], [48, 48], [24, 72]]
+LLAVA_NEXT = {
+    "vision_config": TILE | {"model_type": "clip_vision_model", "patch_size": 8, "num_hidden_layers": 3},
+    "text_config": WRITER | {"max_position_embeddings": 200},
+    "image_token_index": 310,
+    "image_grid_pinpoints": CANVASES,
+}
+LLAVA_ONEVISION = LLAVA_NEXT | {
+    "vision_config": TILE | {"model_type": "siglip_vision_model", "patch_size": 8, "vision_use_head": False},
+    "text_config": WRITER | {"model_type": "qwen2", "max_position_embeddings": 200},
+    "video_token_index": 311,
+    "vision_aspect_ratio": "anyres_max_2",
+}
+AXES = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 2, 1]}
+QWEN2_VL = {
+    "vision_config": {
+        "depth": 3,
+        "embed_dim": 32,
+        "hidden_size": 48,
+        "mlp_ratio": 3,
+        "num_heads": 4,
+        "patch_size": 4,
+    },
+    "text_config": {name: value for name, value in WRITER.items() if name != "model_type"}
+    | {"max_position_embeddings": 120, "rope_parameters": AXES},
+    "image_token_id": 310,
+    "video_token_id": 309,
+    "vision_start_token_id": 307,
+    "vision_end_token_id": 308,
+    "tie_word_embeddings": False,
+}
+QWEN2_5_VL = QWEN2_VL | {
+    "vision_config": {
+        "depth": 3,
+        "hidden_size": 32,
+        "out_hidden_size": 48,
+        "intermediate_size": 40,
+        "num_heads": 4,
+        "patch_size": 4,
+        "window_size": 16,
+        "fullatt_block_indexes": [1],
+    },
+}
+QWEN3_VL = QWEN2_VL | {
+    "vision_config": {
+        "depth": 4,
+        "hidden_size": 32,
+        "out_hidden_size": 48,
+        "intermediate_size": 40,
+        "num_heads": 4,
+        "patch_size": 4,
+        "num_position_embeddings": 25,
+        "deepstack_visual_indexes": [0, 2],
+    },
+    "text_config": QWEN2_VL["text_config"]
+    | {
+        "num_hidden_layers": 3,
+        "head_dim": 12,
+        "rope_parameters": AXES | {"mrope_section": [2, 2, 2], "mrope_interleaved": True},
+    },
+}
 BLIP = {
     "vision_config": VIT,
     "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
@@ -672,6 +801,13 @@ FAMILIES = {
     "llama": ("LlamaForCausalLM", LLAMA),
     "mistral": ("MistralForCausalLM", LLAMA | {"sliding_window": 5}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
+    "lfm2": ("Lfm2ForCausalLM", LFM2),
+    "qwen3_next": ("Qwen3NextForCausalLM", QWEN3_NEXT),
+    "qwen3_5_text": ("Qwen3_5ForCausalLM", QWEN3_5),
+    "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", QWEN3_NEXT),
+    "qwen3_5": ("Qwen3_5ForConditionalGeneration", QWEN3_5_WITH_IMAGES),
+    "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", QWEN3_5_MOE_WITH_IMAGES),
+    "lfm2_moe": ("Lfm2MoeForCausalLM", LFM2_MOE),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),
@@ -693,6 +829,8 @@ FAMILIES = {
     "gpt_oss": ("GptOssForCausalLM", GPT_OSS),
     "granite": ("GraniteForCausalLM", GRANITE),
     "granitemoe": ("GraniteMoeForCausalLM", GRANITEMOE),
+    "granitemoehybrid": ("GraniteMoeHybridForCausalLM", GRANITE_HYBRID),
+    "bamba": ("BambaForCausalLM", BAMBA),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),
@@ -793,6 +931,12 @@ FAMILIES = {
     "smolvlm": ("SmolVLMForConditionalGeneration", IDEFICS3),
     "internvl": ("InternVLForConditionalGeneration", INTERNVL),
     "gemma3": ("Gemma3ForConditionalGeneration", GEMMA3_WITH_IMAGES),
+    "llava_next": ("LlavaNextForConditionalGeneration", LLAVA_NEXT),
+    "llava_onevision": ("LlavaOnevisionForConditionalGeneration", LLAVA_ONEVISION),
+    "paligemma": ("PaliGemmaForConditionalGeneration", PALIGEMMA),
+    "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN2_VL),
+    "qwen3_vl": ("Qwen3VLForConditionalGeneration", QWEN3_VL),
+    "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),
     "t5": ("T5ForConditionalGeneration", T5),
@@ -814,7 +958,7 @@ FAMILIES = {
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
 WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
-NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "nemotron")
+NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "paligemma", "nemotron")
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):

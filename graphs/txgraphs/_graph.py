@@ -123,9 +123,9 @@ class Graph(Nodes):
     def choose(
         self,
         condition: ir.Value,
-        then: Sequence[tuple[ir.Value, ir.Value]],
-        other: Sequence[tuple[ir.Value, ir.Value]],
-    ) -> list[tuple[ir.Value, ir.Value]]:
+        then: Sequence[tuple[ir.Value, ...]],
+        other: Sequence[tuple[ir.Value, ...]],
+    ) -> list[tuple[ir.Value, ...]]:
         """The pairs `then` if `condition`, of one element, is true, and else `other`: one If for all."""
         label = self._numbered("chosen")
         branches = [_given_on(f"{label}.{name}", pairs) for name, pairs in (("then", then), ("else", other))]
@@ -184,7 +184,7 @@ class Graph(Nodes):
         )
 
 
-def _given_on(name: str, pairs: Sequence[tuple[ir.Value, ir.Value]]) -> ir.Graph:
+def _given_on(name: str, pairs: Sequence[tuple[ir.Value, ...]]) -> ir.Graph:
     """A branch that returns values of the enclosing graph."""
     values = [value for pair in pairs for value in pair]
     nodes = [

@@ -48,7 +48,7 @@ def attention(
     q = _heads(spec, g, "q", x, cos, sin)  # (B, N, S, H)
     k, v = _heads(spec, g, "k", x, cos, sin), _values(spec, g, x)  # (B, K, S, H)
     heads, *weights = scaled_dot_product_attention(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)
-    mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
+    mixed = _gated_output(spec, g, x, g.call(merge, heads, name="mixed"))  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
     return y, *weights
 
@@ -100,7 +100,8 @@ def cached_attention(
         read = q, read_k, read_v, mask, single
         heads, *weights = scaled_dot_product_attention(spec, weighted, g, *read)  # (B, N, S, H)
         mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
-    y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
+    mixed = _gated_output(spec, g, asked(g, x, logits_indices), mixed)  # (B, L, N*H)
+    y = linear(spec.output_bias, g / "o", mixed)  # (B, L, W)
     return y, k, v, *weights
 
 
@@ -157,6 +158,13 @@ def shared_cross_attention(
     mixed = op.Reshape(g.call(merge, crossed), op.Shape(queries), name="mixed")  # (R, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (R, S, W)
     return y
+
+
+def _gated_output(spec: AttentionSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Value:
+    """x (B,S,W) and what its heads give (B,S,N*H) -> that times the gate, if there is one."""
+    if not spec.gated_output:
+        return mixed
+    return g.op.Mul(mixed, g.op.Sigmoid(linear(spec.bias, g / "output_gate", x)))
 
 
 def _heads(

@@ -14,16 +14,19 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    Mamba2Spec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     ReducedAttentionSpec,
+    ShortConvolutionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
@@ -33,17 +36,20 @@ from txgraphs.attention import attention, cached_attention, cross_attention, sha
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
+from txgraphs.gated_delta import gated_delta
 from txgraphs.grid_attention import grid_attention
 from txgraphs.latent_attention import cached_latent_attention, latent_attention
 from txgraphs.linformer_attention import linformer_attention
 from txgraphs.local_attention import local_attention
 from txgraphs.longformer_attention import longformer_attention
 from txgraphs.low_rank_attention import low_rank_attention
+from txgraphs.mamba2 import mamba2
 from txgraphs.norm import norm
 from txgraphs.patch_bias_attention import patch_bias_attention
 from txgraphs.performer_attention import performer_attention
 from txgraphs.position import asked
 from txgraphs.reduced_attention import convolved_feed_forward, reduced_attention
+from txgraphs.short_convolution import short_convolution
 from txgraphs.strided_attention import strided_attention
 from txgraphs.transformer_xl_attention import transformer_xl_attention
 from txgraphs.window_attention import window_attention
@@ -57,6 +63,11 @@ WEIGHING_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
 CACHED_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     AttentionSpec: cached_attention,
     LatentAttentionSpec: cached_latent_attention,
+}
+STATEFUL: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
+    ShortConvolutionSpec: short_convolution,
+    GatedDeltaSpec: gated_delta,
+    Mamba2Spec: mamba2,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LocalAttentionSpec: local_attention,
@@ -124,6 +135,20 @@ def decoder_block(
         weights += cross_weights
     y = _fed(spec, g, x, attended)  # (B, S, W)
     return y, k, v, *weights
+
+
+@component("y", "state", "second_state")
+def stateful_block(spec: BlockSpec, g: Body, x: ir.Value, **context: ir.Value | None) -> tuple[ir.Value, ...]:
+    """A sublayer with states in place of attention, then feed-forward.
+
+    x (B,S,W), the other inputs of the sublayer, its states among them -> y (B,S,W), the states. With
+    logits_indices (B,L), y (B,L,W) is of these tokens only.
+    """
+    mix = STATEFUL[type(spec.attention)]
+    mixed, *states = mix(spec.attention, g / "attention", _before_attention(spec, g, x), **context)
+    x = asked(g, x, context.get(names.LOGITS_INDICES))  # (B, L, W)
+    y = _fed(spec, g, x, _attended(spec, g, x, mixed))  # (B, S, W)
+    return y, *states
 
 
 def _before_attention(spec: BlockSpec, g: Body, x: ir.Value) -> ir.Value:

@@ -19,13 +19,17 @@ def connector(spec: ConnectorSpec, g: Body, x: ir.Value) -> ir.Value:
     if spec.skipped:
         first, axis = op.Constant(value_ints=[spec.skipped]), op.Constant(value_ints=[1])
         x = op.Slice(x, first, op.Shape(x, start=1, end=2), axis)
-    if spec.merged > 1:
+    if spec.norm is not None and spec.normed_first:
+        x = norm(spec.norm, g / "norm", x)
+    if spec.grid is None:
+        x = op.Reshape(x, op.Constant(value_ints=[0, -1, spec.merged**2 * spec.hidden_size]), name="joined")
+    elif spec.merged > 1:
         x = neighbours(spec.grid, spec.merged, g, x)  # (B, N, merged*merged*W)
     if spec.pooled:
         each = op.Reshape(x, op.Constant(value_ints=[0, 0, spec.merged**2, -1]))
         total = op.ReduceSum(each, op.Constant(value_ints=[2]), keepdims=0)  # (B, N, W)
         x = op.Div(total, op.Constant(value_float=float(spec.merged**2)))
-    if spec.norm is not None:
+    if spec.norm is not None and not spec.normed_first:
         x = norm(spec.norm, g / "norm", x)
     if spec.intermediate_size is None or spec.activation is None:
         features = linear(spec.bias, g / "project", x)

@@ -5,11 +5,20 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from txexport.contracts import names
-from txexport.spec import Cache, TextStackSpec
+from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
-from txgraphs.block import decoder_block
-from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask
-from txgraphs.mask import cache_mask, causal_mask, filled_slots, filled_then, padding_mask, single_token
+from txgraphs.block import decoder_block, stateful_block
+from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
+from txgraphs.mask import (
+    cache_mask,
+    causal_mask,
+    counted_tokens,
+    filled_slots,
+    filled_then,
+    masked_tokens,
+    padding_mask,
+    single_token,
+)
 from txgraphs.position import asked_positions, positions
 from txgraphs.stack import (
     Given,
@@ -22,7 +31,7 @@ from txgraphs.stack import (
     rotary_context,
 )
 
-KeyValues = list[tuple[ir.Value, ir.Value]]
+KeyValues = list[tuple[ir.Value, ...]]  # keys and values of each layer, or its states
 Embed = Callable[[ir.Value], ir.Value]  # positions (B,S) -> x (B,S,W)
 
 
@@ -42,10 +51,13 @@ def decoder(
 
     `embed` gives the vectors of the new tokens at their positions. With logits_indices (B,L), over a static
     cache, the last layer writes the keys and values of all tokens, and computes the rest for those indices
-    only: x is (B,L,W). New tokens of one of the `groups` (B,S), -1 for none, see each other.
+    only: x is (B,L,W). New tokens of one of the `groups` (B,S), -1 for none, see each other, and so do those
+    of a prefix, where the inputs have its length. Inputs DEEP_FEATURES (B,S,W), if there are any, are added
+    to the output of the layer of their number.
     """
     inputs = _with_ids(graph, inputs)
-    input_ids, slots, room = inputs[names.INPUT_IDS], past[0][0], {}
+    input_ids, slots, room = inputs[names.INPUT_IDS], keys_of(spec, past), {}
+    new = _new_tokens(graph, inputs) if spec.stateful else {}
     if cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
         inputs, slots = _shared(graph, inputs)
         room = {"used": graph.op.Shape(slots, start=2, end=3)}
@@ -65,11 +77,20 @@ def decoder(
         context = layer_context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
             context[names.LOGITS_INDICES] = logits_indices
-        elif cache == Cache.STATIC and not given.weighted:
+        if block.states:
+            given.hidden(x)
+            states = dict(zip(block.states, past[layer], strict=True))
+            x, *states = stateful_block(
+                block, graph / f"decoder.layers.{layer}", x, **new, **states, **context
+            )
+            present.append(tuple(states))
+            continue
+        if cache == Cache.STATIC and not given.weighted and names.LOGITS_INDICES not in context:
             if block.masked.shares_keys and not room:  # graphs for other clients do not branch
                 single = single or graph.call(single_token, input_ids, name="single")
                 context["single"] = single
-            if block.masked.maskless_static and groups is None:
+            grouped = groups is not None or names.PREFIX_LENGTHS in inputs
+            if block.masked.maskless_static and not grouped:
                 filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
                 context |= {"mask": None, "filled": filled}
         past_k, past_v = past[layer]
@@ -80,6 +101,8 @@ def decoder(
         x, k, v, *weights = decoder_block(
             block, given.weighted, cache, place, x, source, cache_lengths=cache_lengths, **context
         )
+        deep = inputs.get(f"{names.DEEP_FEATURES}.{layer}")
+        x = x if deep is None else graph.op.Add(x, deep)
         given.weights(*weights)
         present.append((k, v))
     return final_normed(spec, graph, "decoder", x, given), present
@@ -119,15 +142,18 @@ def _over_slots(
     input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS]
     slots = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
     places = inputs.get(names.POSITION_IDS, slots)  # those of the slots, unless they are given
+    bounded = names.PREFIX_LENGTHS not in inputs
+    if not bounded:
+        groups = graph.call(prefix_groups, slots, inputs[names.PREFIX_LENGTHS], name="groups")  # (B, S)
     every, all_read = range(spec.num_layers), weighted or groups is not None
     together = () if groups is None else (groups, groups, cache_lengths)
     if logits_indices is None:
-        return places, _slot_masks(spec, graph, every, slots, past_k, all_read, *together)
+        return places, _slot_masks(spec, graph, every, slots, past_k, all_read, bounded, *together)
     asked = graph.call(asked_positions, logits_indices, cache_lengths, name="positions")  # (B, L)
-    before = _slot_masks(spec, graph, every[:-1], slots, past_k, all_read, *together)
+    before = _slot_masks(spec, graph, every[:-1], slots, past_k, all_read, bounded, *together)
     if groups is not None:
         together = graph.op.GatherElements(groups, logits_indices, axis=1), groups, cache_lengths
-    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True, *together)
+    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True, bounded, *together)
 
 
 def _slot_masks(
@@ -137,16 +163,23 @@ def _slot_masks(
     places: ir.Value,
     past_k: ir.Value,
     all_read: bool,
+    bounded: bool,
     *together: ir.Value,
 ) -> list[Masks]:
     """Of some layers by window the masks (B,1,S,C), of queries at `places` (B,S), that are read.
 
-    With groups, `together` are those of the queries, of the new tokens, and the latter's first slots.
+    With groups, `together` are those of the queries, of the new tokens, and the latter's first slots;
+    windows limit them if they are `bounded`.
     """
     op, masks = graph.op, Masks()
-    kinds = [spec.layers[layer].masked for layer in layers]
-    for window in dict.fromkeys(kind.window for kind in kinds if all_read or not kind.maskless_static):
-        kind = grouped_cache_mask(window) if together else cache_mask(window)
+    kinds = [spec.layers[layer].attention for layer in layers]
+    read = [
+        kind
+        for kind in kinds
+        if isinstance(kind, MaskedAttentionSpec) and (all_read or not kind.maskless_static)
+    ]
+    for window in dict.fromkeys(kind.window for kind in read):
+        kind = grouped_cache_mask(window, bounded) if together else cache_mask(window)
         masks[window] = graph.call(kind, places, past_k, *together, name="mask")  # (B, 1, S, C)
     if spec.relative is None or not layers:
         return [masks] * len(layers)
@@ -171,12 +204,17 @@ def _over_past(
         start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
         position_ids = graph.call(positions, input_ids, start, name="positions")
     order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
+    prefix_lengths = inputs.get(names.PREFIX_LENGTHS)
+    if prefix_lengths is not None:
+        new = op.Slice(order, length, op.Shape(order, start=1, end=2), [1])  # (B, S)
+        groups = graph.call(prefix_groups, new, prefix_lengths, name="groups")  # (B, S)
     masks: Masks = {}
     for window in dict.fromkeys(kind.window for kind in masked_attentions(spec)):
         if groups is None:
             seen = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")
         else:
-            seen = graph.call(grouped_causal_mask(window), attention_mask, order, groups, name="mask")
+            kind = grouped_causal_mask(window, prefix_lengths is None)
+            seen = graph.call(kind, attention_mask, order, groups, name="mask")
         masks[window] = seen  # (B, 1, S, T)
     layers = range(spec.num_layers)
     return position_ids, biased_masks(spec, graph, "decoder", masks, position_ids, order, layers)
@@ -187,6 +225,24 @@ def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
     op = graph.op
     batch, new = op.Shape(input_ids, start=0, end=1), op.Shape(input_ids, start=1, end=2)
     return op.Expand(graph.constant("one", [1]), op.Concat(batch, op.Add(length, new), axis=0))
+
+
+def keys_of(spec: TextStackSpec, past: KeyValues) -> ir.Value:
+    """The keys (B,K,P,H) of the first layer that has them."""
+    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if not block.states)
+
+
+def _new_tokens(graph: Graph, inputs: dict[str, ir.Value]) -> Values:
+    """The inputs of layers with states: real (B,S,1) of the new tokens, and ends (B)."""
+    op, input_ids, ends = graph.op, inputs[names.INPUT_IDS], inputs.get(names.NEW_LENGTHS)
+    if ends is not None:
+        real = graph.call(counted_tokens, input_ids, ends, name="real")
+    else:
+        mask = inputs.get(names.ATTENTION_MASK)
+        if mask is None:
+            mask = _ones(graph, input_ids, op.Constant(value_ints=[0]))
+        real, ends = graph.call(masked_tokens, mask, input_ids, name="new")
+    return {"real": op.Cast(real, to=graph.dtype), "ends": ends}
 
 
 def _source(mask: ir.Value | None, k: ir.Value, v: ir.Value) -> Values:

@@ -19,9 +19,11 @@ from txgraphs._nodes import Place
 from txgraphs.block import encoder_block
 from txgraphs.conformer_block import conformer_block, distance_context
 from txgraphs.inputs import signal_embedding
+from txgraphs.inputs.packed import packed_embedding
 from txgraphs.inputs.patches import layer_position
 from txgraphs.length_adapter import length_adapter
 from txgraphs.mask import causal_mask, near_mask, padding_mask
+from txgraphs.packed import patch_places, window_mask
 from txgraphs.position import patch_rotation, positions, relative_bias, rotation, token_positions
 from txgraphs.squeeze import pooled_mask, squeeze, upsampling
 from txgraphs.stack import (
@@ -78,16 +80,30 @@ def signal_encoder(
 ) -> tuple[ir.Value, ir.Value | None]:
     """A stack that reads a whole image or sound at once; the twin of txmodels' SignalEncoder.
 
-    `inputs` are the signal, and the attention_mask of a masked stack -> last_hidden_state (B,S,W), and its
-    mask (B,S), None where the stack is not masked.
+    `inputs` are the signal, and the attention_mask of a masked stack, or the grids of packed patches ->
+    last_hidden_state (B,S,W), and its mask (B,S), None where the stack is not masked.
     """
     signal, *masks = inputs.values()
     context: Values = {"mask": None, "cos": None, "sin": None}
-    rotary, patches = spec.rotary, spec.patches
+    rotary, patches, packed = spec.rotary, spec.patches, spec.packed
+    windows: dict[int | None, ir.Value] = {}
+    if rotary is not None and packed is not None:
+        coordinates, *groups = graph.call(patch_places(packed.merged), masks.pop(), signal, name="places")
+        context["cos"], context["sin"] = graph.call(
+            rotation(rotary, graph.dtype), coordinates, name="rotation"
+        )
+        for window in dict.fromkeys(block.attention.window for block in spec.blocks):
+            windows[window] = graph.call(
+                window_mask(window), coordinates, *groups, name="mask"
+            )  # (1, 1, N, N)
     if rotary is not None and patches is not None:
         turning = patch_rotation(patches, rotary, graph.dtype)
         context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
-    x, vectors = signal_embedding(spec, graph / f"{stack}.embedding", signal, *masks)  # (B, S, W), (B, S)
+    place = graph / f"{stack}.embedding"
+    if packed is not None:
+        x, vectors = packed_embedding(packed, place, signal, coordinates, groups[0]), None  # (1, N, W)
+    else:
+        x, vectors = signal_embedding(spec, place, signal, *masks)  # (B, S, W), (B, S)
     frames, real = x, vectors
     if spec.squeeze is not None:
         place = graph / f"{stack}.squeeze"
@@ -95,7 +111,7 @@ def signal_encoder(
         vectors = None if vectors is None else pooled_mask(spec.squeeze, place, vectors)  # (B, S/factor)
     if vectors is not None:
         context["mask"] = graph.call(padding_mask, vectors, x, name="mask")  # (B, 1, S, S)
-    if rotary is not None and patches is None:
+    if rotary is not None and patches is None and packed is None:
         start = graph.op.Expand(graph.constant("start", [0]), graph.op.Shape(x, start=0, end=1))  # (B)
         order = graph.call(positions, x, start, name="order")  # (B, S)
         turning = rotation(rotary, graph.dtype)
@@ -109,6 +125,8 @@ def signal_encoder(
             context = {"attention_mask": vectors, "mask": context["mask"]} | distances[block]
         if isinstance(block.attention, PatchBiasAttentionSpec):
             context = {}  # it reads nothing else
+        if packed is not None:
+            context["mask"] = windows[block.attention.window]
         given.hidden(x)
         if spec.layer_positions and layer and patches is not None:
             x = layer_position(patches, graph / f"{stack}.layer_positions.{layer - 1}", x, signal)

@@ -39,7 +39,7 @@ def _corrected(spec: ExpertsSpec, g: Body, scores: ir.Value) -> tuple[ir.Value, 
     share = op.GatherElements(scores, choice, axis=1, name="share")
     if spec.normalised:
         total = op.ReduceSum(share, op.Constant(value_ints=[1]))  # (B*S, 1)
-        share = op.Div(share, op.Add(total, op.Constant(value_float=1e-20)))
+        share = op.Div(share, op.Add(total, op.Constant(value_float=spec.sum_eps)))
     return share, choice
 
 

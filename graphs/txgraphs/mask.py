@@ -111,6 +111,32 @@ def filled_then(input_ids, cache_lengths):
 
 
 @script(domain, default_opset=op)
+def counted_tokens(input_ids, new_lengths):
+    """input_ids (B,S), new_lengths (B) -> whether a token is one of its row's first new_lengths (B,S,1)."""
+    zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
+    steps = op.Range(zero, op.Squeeze(op.Shape(input_ids, start=1, end=2)), one)  # (S)
+    real = op.Less(steps, op.Unsqueeze(new_lengths, op.Constant(value_ints=[1])))  # (B, S)
+    real = op.Unsqueeze(real, op.Constant(value_ints=[2]))  # (B, S, 1)
+    return real
+
+
+@script(domain, default_opset=op)
+def masked_tokens(attention_mask, input_ids):
+    """attention_mask (B,T) of 0 and 1, input_ids (B,S) its last -> real (B,S,1), ends (B).
+
+    `ends` are the tokens of a row up to its last real one; 0 where there is none.
+    """
+    axis = op.Constant(value_ints=[1])
+    width, length = op.Shape(attention_mask, start=1, end=2), op.Shape(input_ids, start=1, end=2)
+    mask = op.Slice(attention_mask, width - length, width, axis)  # (B, S)
+    last = op.ArgMax(mask, axis=1, keepdims=0, select_last_index=1)  # (B)
+    filled = op.Greater(op.ReduceSum(mask, axis, keepdims=0), op.Constant(value_int=0))
+    ends = op.Where(filled, last + op.Constant(value_int=1), op.Constant(value_int=0))  # (B)
+    real = op.Unsqueeze(op.Cast(mask, to=9), op.Constant(value_ints=[2]))  # (B, S, 1)
+    return real, ends
+
+
+@script(domain, default_opset=op)
 def single_token(input_ids):
     """input_ids (B,S) -> whether S is 1 (1)."""
     single = op.Equal(op.Shape(input_ids, start=1, end=2), op.Constant(value_ints=[1]))

@@ -70,12 +70,13 @@ def token_positions(padding: int) -> OnnxFunction:
 def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
     """positions (B,S) -> cosines and sines (B,S,R), R = len(spec.frequencies) (Su et al. 2021, 3.4.2).
 
+    With axes, positions (A,B,S) (Wang et al. 2024, 2.1).
     Angles need float32 whatever the graph computes with: float16 has no odd positions beyond 2,048.
     """
     numbers, scale, scaled = _float32(spec.frequencies), _float32(spec.scale), spec.scale != 1
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
     switched, last = bool(spec.long_frequencies), spec.short_length - 1
-    stretched = _float32(spec.long_frequencies)
+    stretched, axes, several = _float32(spec.long_frequencies), spec.axes, bool(spec.axes)
 
     @script(domain, default_opset=op)
     def rotation(positions):
@@ -83,8 +84,12 @@ def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
         if switched:
             beyond = op.Greater(op.ReduceMax(positions, keepdims=0), op.Constant(value_int=last))
             frequencies = op.Where(beyond, op.Constant(value=stretched), frequencies)
-        places = op.Cast(op.Unsqueeze(positions, op.Constant(value_ints=[2])), to=1)  # (B, S, 1)
-        angles = places * frequencies  # (B, S, R)
+        if several:
+            each = op.Gather(positions, op.Constant(value_ints=axes), axis=0)  # (R, B, S)
+            turns = op.Cast(op.Transpose(each, perm=[1, 2, 0]), to=1)  # (B, S, R)
+        else:
+            turns = op.Cast(op.Unsqueeze(positions, op.Constant(value_ints=[2])), to=1)  # (B, S, 1)
+        angles = turns * frequencies  # (B, S, R)
         cos = op.Cos(angles)
         sin = op.Sin(angles)
         if scaled:

@@ -71,6 +71,9 @@ class Attention(nn.Module):
             self.q_norm = Norm(spec.q_norm)
             self.k_norm = Norm(spec.k_norm)
         self.sinks = nn.Parameter(torch.zeros(spec.num_heads)) if spec.sinks else None
+        self.output_gate = None
+        if spec.gated_output:
+            self.output_gate = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         if spec.gated:
             self.gate = RelativeGate(spec)
 
@@ -91,7 +94,7 @@ class Attention(nn.Module):
         q = self._heads("q", x, cos, sin)  # (B, N, S, H)
         k, v = self._heads("k", x, cos, sin), self._values(x)  # (B, K, S, H)
         heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)
-        y: Tensor = self.o(merge(heads))  # (B, S, W)
+        y: Tensor = self.o(self._gated_output(x, merge(heads)))  # (B, S, W)
         return y, *weights
 
     def _mixed(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
@@ -100,6 +103,10 @@ class Attention(nn.Module):
             return (scaled_dot_product_attention(q, k, v, mask, self.scale, self.softcap, self.sinks),)
         weights = attention_weights(q, k, mask, self.scale, self.softcap, self.sinks)
         return weighted_sum(weights, v), weights
+
+    def _gated_output(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """x (B,S,W) and what its heads give (B,S,N*H) -> that times the gate, if there is one."""
+        return mixed if self.output_gate is None else mixed * self.output_gate(x).sigmoid()
 
     def _heads(self, name: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
         """x (B,S,W), cos and sin (B,S,R) -> "q", queries (B,N,S,H), or "k", keys (B,K,S,H), rotated."""
@@ -171,7 +178,8 @@ class CachedAttention(Attention):
             k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)
             v = torch.cat([past_v, new_v], dim=2)
         heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)
-        y: Tensor = self.o(merge(heads))  # (B, S, W)
+        mixed = self._gated_output(asked(x, logits_indices), merge(heads))  # (B, L, N*H)
+        y: Tensor = self.o(mixed)  # (B, L, W)
         return y, k, v, *weights
 
 

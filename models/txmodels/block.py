@@ -15,16 +15,19 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    Mamba2Spec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     ReducedAttentionSpec,
+    ShortConvolutionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
@@ -33,17 +36,20 @@ from txmodels.attention import Attention, CachedAttention, CrossAttention
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
+from txmodels.gated_delta import GatedDelta
 from txmodels.grid_attention import GridAttention
 from txmodels.latent_attention import CachedLatentAttention, LatentAttention
 from txmodels.linformer_attention import LinformerAttention
 from txmodels.local_attention import LocalAttention
 from txmodels.longformer_attention import LongformerAttention
 from txmodels.low_rank_attention import LowRankAttention
+from txmodels.mamba2 import Mamba2
 from txmodels.norm import Norm
 from txmodels.patch_bias_attention import PatchBiasAttention
 from txmodels.performer_attention import PerformerAttention
 from txmodels.position import asked
 from txmodels.reduced_attention import ConvolvedFeedForward, ReducedAttention
+from txmodels.short_convolution import ShortConvolution
 from txmodels.strided_attention import StridedAttention
 from txmodels.transformer_xl_attention import TransformerXLAttention
 from txmodels.window_attention import WindowAttention
@@ -57,6 +63,11 @@ WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
 CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: CachedAttention,
     LatentAttentionSpec: CachedLatentAttention,
+}
+STATEFUL: dict[type, Callable[..., nn.Module]] = {
+    ShortConvolutionSpec: ShortConvolution,
+    GatedDeltaSpec: GatedDelta,
+    Mamba2Spec: Mamba2,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,
@@ -230,3 +241,20 @@ class DecoderBlock(_Block):
             weights += cross_weights
         y = self._fed(x, attended)  # (B, S, W)
         return y, k, v, *weights
+
+
+class StatefulBlock(_Block):
+    """A sublayer with states in place of attention, then feed-forward."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec, STATEFUL[type(spec.attention)](spec.attention), weighted=False)
+
+    def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:
+        """x (B,S,W), the other inputs of the sublayer, its states among them -> y (B,S,W), the states.
+
+        With logits_indices (B,L), y (B,L,W) is of these tokens only.
+        """
+        mixed, *states = self.attention(self._before_attention(x), **context)
+        x = asked(x, context.get(names.LOGITS_INDICES))  # (B, L, W)
+        y = self._fed(x, self._attended(x, mixed))  # (B, S, W)
+        return y, *states

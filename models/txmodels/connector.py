@@ -25,11 +25,15 @@ class Connector(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> features (B,N,size)."""
         x = x[:, self.spec.skipped :]
-        if self.spec.merged > 1:
+        if self.norm is not None and self.spec.normed_first:
+            x = self.norm(x)
+        if self.spec.grid is None:
+            x = x.unflatten(1, (-1, self.spec.merged**2)).flatten(2)
+        elif self.spec.merged > 1:
             x = neighbours(self.spec.grid, self.spec.merged, x)  # (B, N, merged*merged*W)
         if self.spec.pooled:
             x = x.unflatten(2, (self.spec.merged**2, -1)).mean(2)  # (B, N, W)
-        if self.norm is not None:
+        if self.norm is not None and not self.spec.normed_first:
             x = self.norm(x)
         if self.spec.intermediate_size is None:
             features: Tensor = self.project(x)

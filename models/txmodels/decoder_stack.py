@@ -5,13 +5,21 @@ from torch import Tensor
 
 from txexport.contracts import names
 from txexport.spec import Cache, TextStackSpec
-from txmodels.block import DecoderBlock
-from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups
-from txmodels.mask import cache_mask, causal_mask, filled_then, padding_mask, single_token
+from txmodels.block import DecoderBlock, StatefulBlock
+from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups, prefix_groups
+from txmodels.mask import (
+    cache_mask,
+    causal_mask,
+    counted_tokens,
+    filled_then,
+    masked_tokens,
+    padding_mask,
+    single_token,
+)
 from txmodels.position import asked_positions, positions
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
 
-KeyValues = list[tuple[Tensor, Tensor]]
+KeyValues = list[tuple[Tensor, ...]]  # keys and values of each layer, or its states
 
 
 class Decoder(Stack):
@@ -20,7 +28,13 @@ class Decoder(Stack):
     def __init__(
         self, spec: TextStackSpec, cache: Cache, weighted: bool = False, mutual_id: int | None = None
     ):
-        super().__init__(spec, (DecoderBlock(block, cache, weighted) for block in spec.layers))
+        super().__init__(
+            spec,
+            (
+                StatefulBlock(block) if block.states else DecoderBlock(block, cache, weighted)
+                for block in spec.layers
+            ),
+        )
         self.static, self.weighted, self.mutual_id = cache == Cache.STATIC, weighted, mutual_id
 
     def forward(
@@ -28,60 +42,78 @@ class Decoder(Stack):
         input_ids: Tensor,
         past: KeyValues,
         *,
-        cache_lengths: Tensor | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        cross: KeyValues | None = None,
+        source: tuple[Tensor | None, KeyValues] | None = None,
         given: Given | None = None,
         logits_indices: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        **lengths: Tensor | None,
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
+        A layer with states has these in place of keys and values. They need new_lengths (B) over a static
+        cache, or the mask of a dynamic one.
+
         With inputs_embeds (B,S,W), these stand in place of the embedding of the ids, positions included, and
-        the ids tell the size alone. A static cache takes cache_lengths (B), and position_ids (B,S) where
-        positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
-        position_ids (B,S), or neither where every row is as long as the cache. With an encoder:
-        its encoder_attention_mask (B,E) and cross keys and values (B,K,E,H) a layer. `given` is filled with
-        what layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
+        the ids tell the size alone; what comes behind the W numbers, W each, is added to the outputs of the
+        first layers. A static cache takes cache_lengths (B), and position_ids (B,S), or (3,B,S) on axes,
+        where positions are not those of the slots. A dynamic one takes attention_mask (B,P+S) and
+        position_ids (B,S), or neither where every row is as long as the cache. An encoder is a `source`:
+        its mask (B,E), or None, and its keys and values (B,K,E,H) a layer. `given` is filled with what
+        layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
-        Adjacent new tokens of the id `mutual_id` attend to each other.
+        Adjacent new tokens of the id `mutual_id` attend to each other, and so do the first prefix_lengths (B)
+        tokens of a row, which are read in one step.
         """
         given, groups = given or Given(), None
+        cache_lengths, prefix_lengths = map(lengths.get, (names.CACHE_LENGTHS, names.PREFIX_LENGTHS))
         if self.mutual_id is not None:
             groups = image_groups(self.mutual_id, input_ids)  # (B, S)
+        slots = keys_of(self.spec, past)
         if self.static:
             assert cache_lengths is not None
             places, masks = self._over_slots(
-                input_ids, past[0][0], cache_lengths, logits_indices, position_ids, groups
+                input_ids, slots, cache_lengths, logits_indices, position_ids, groups, prefix_lengths
             )
         else:
-            places, masks = self._over_past(input_ids, past[0][0], attention_mask, position_ids, groups)
-        cross_mask = None
-        if encoder_attention_mask is not None:
-            cross_mask = padding_mask(encoder_attention_mask, input_ids)  # (B, 1, S, E)
+            places, masks = self._over_past(
+                input_ids, slots, attention_mask, position_ids, groups, prefix_lengths
+            )
+        source_mask, cross = (None, None) if source is None else source
+        cross_mask = None if source_mask is None else padding_mask(source_mask, input_ids)  # (B, 1, S, E)
         rotations = self.rotary_context(places, short=self.static)
-        x = inputs_embeds
-        if x is None:
+        deep: list[Tensor] = []
+        if inputs_embeds is None:
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
+        else:
+            x, *deep = inputs_embeds.split(self.spec.hidden_size, dim=2)
+        new = _new_tokens(input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
         present, single, filled = [], single_token(input_ids), None
-        if cache_lengths is not None and not self.weighted and groups is None:
+        grouped = groups is not None or prefix_lengths is not None
+        if cache_lengths is not None and not self.weighted and not grouped:
             filled = filled_then(input_ids, cache_lengths)
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             context = layer_context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
                 context[names.LOGITS_INDICES] = logits_indices
-            elif filled is not None:
+            if block.states:
+                given.hidden(x)
+                states = dict(zip(block.states, past[i], strict=True))
+                x, *states = layer(x, **new, **states, **context)
+                present.append(tuple(states))
+                continue
+            if filled is not None and names.LOGITS_INDICES not in context:
                 if block.masked.shares_keys:
                     context["single"] = single
                 if block.masked.maskless_static:
                     context |= {"mask": None, "filled": filled}
             past_k, past_v = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
-            source = None if cross is None else _source(cross_mask, *cross[i])
+            encoded = None if cross is None else _source(cross_mask, *cross[i])
             given.hidden(x)
-            x, k, v, *weights = layer(x, source, cache_lengths=cache_lengths, **context)
+            x, k, v, *weights = layer(x, encoded, cache_lengths=cache_lengths, **context)
+            x = x + deep[i] if i < len(deep) else x
             given.weights(*weights)
             present.append((k, v))
         y: Tensor = self.final_norm(x)
@@ -96,6 +128,7 @@ class Decoder(Stack):
         logits_indices: Tensor | None,
         position_ids: Tensor | None,
         groups: Tensor | None,
+        prefix_lengths: Tensor | None,
     ) -> tuple[Tensor, list[Masks]]:
         """Positions of new tokens (B,S), and of each layer by window the mask over its slots (B,1,S,C).
 
@@ -103,25 +136,29 @@ class Decoder(Stack):
         """
         slots = positions(input_ids, cache_lengths)  # (B, S)
         places = slots if position_ids is None else position_ids
+        bounded = prefix_lengths is None
+        if prefix_lengths is not None:
+            groups = prefix_groups(slots, prefix_lengths)  # (B, S)
         together = () if groups is None else (groups, groups, cache_lengths)
-        masks = self._slot_masks(slots, past_k, *together)
+        masks = self._slot_masks(slots, past_k, bounded, *together)
         if logits_indices is not None:
             scored = asked_positions(logits_indices, cache_lengths)
             if groups is not None:
                 together = groups.gather(1, logits_indices), groups, cache_lengths
-            masks[-1] = self._slot_masks(scored, past_k, *together)[-1]
+            masks[-1] = self._slot_masks(scored, past_k, bounded, *together)[-1]
         return places, masks
 
-    def _slot_masks(self, places: Tensor, past_k: Tensor, *together: Tensor) -> list[Masks]:
+    def _slot_masks(self, places: Tensor, past_k: Tensor, bounded: bool, *together: Tensor) -> list[Masks]:
         """Of each layer by window the mask (B,1,S,C) of queries at `places` (B,S).
 
-        With groups, `together` are those of the queries, of the new tokens, and the latter's first slots.
+        With groups, `together` are those of the queries, of the new tokens, and the latter's first slots;
+        windows limit them if they are `bounded`.
         """
         slots = torch.arange(past_k.shape[2], device=places.device)[None]  # (1, C)
         masks: Masks = {}
         for window in {attention.window for attention in self.masked_attentions()}:
             if together:
-                masks[window] = grouped_cache_mask(window, places, past_k, *together)
+                masks[window] = grouped_cache_mask(window, bounded, places, past_k, *together)
             else:
                 masks[window] = cache_mask(window, places, past_k)
         return self.biased_masks(masks, places, slots)
@@ -133,6 +170,7 @@ class Decoder(Stack):
         attention_mask: Tensor | None,
         position_ids: Tensor | None,
         groups: Tensor | None,
+        prefix_lengths: Tensor | None,
     ) -> tuple[Tensor, list[Masks]]:
         """Positions of new tokens (B,S), and of each layer by window the mask over all of them (B,1,S,T)."""
         length = past_k.shape[2]  # P
@@ -141,13 +179,31 @@ class Decoder(Stack):
         if position_ids is None:
             position_ids = positions(input_ids, input_ids.new_full((input_ids.shape[0],), length))
         order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
+        if prefix_lengths is not None:
+            groups = prefix_groups(order[:, length:], prefix_lengths)  # (B, S)
         masks: Masks = {}
         for window in {attention.window for attention in self.masked_attentions()}:
             if groups is None:
                 masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
             else:
-                masks[window] = grouped_causal_mask(window, attention_mask, order, groups)
+                masks[window] = grouped_causal_mask(
+                    window, prefix_lengths is None, attention_mask, order, groups
+                )
         return position_ids, self.biased_masks(masks, position_ids, order)
+
+
+def keys_of(spec: TextStackSpec, past: KeyValues) -> Tensor:
+    """The keys (B,K,P,H) of the first layer that has them."""
+    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if not block.states)
+
+
+def _new_tokens(input_ids: Tensor, new_lengths: Tensor | None, attention_mask: Tensor | None) -> Values:
+    """The inputs of layers with states: real (B,S,1) of the new tokens, and ends (B)."""
+    if new_lengths is not None:
+        return {"real": counted_tokens(input_ids, new_lengths), "ends": new_lengths}
+    mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    real, ends = masked_tokens(mask, input_ids)
+    return {"real": real, "ends": ends}
 
 
 def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:

@@ -19,6 +19,7 @@ from txmodels.inputs.patches import LayerPosition
 from txmodels.length_adapter import LengthAdapter
 from txmodels.mask import causal_mask, near_mask, padding_mask
 from txmodels.norm import Norm
+from txmodels.packed import patch_places, window_mask
 from txmodels.position import RelativeBias, patch_rotation, positions, rotation, token_positions
 from txmodels.squeeze import PooledMask, Squeeze, Upsampling
 from txmodels.stack import Given, Stack, Values, layer_context
@@ -103,19 +104,32 @@ class SignalEncoder(nn.Module):
         attention_mask: Tensor | None = None,
         given: Given | None = None,
         spatial_shapes: Tensor | None = None,
+        grids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Pixels (B,channels,height,width) or a sound -> last_hidden_state (B,S,W), and its mask (B,S).
 
         A masked stack reads the attention_mask of its signal; others return None as the mask. Patches of any
-        shape have spatial_shapes (B,2). `given` is filled with what layers give.
+        shape have spatial_shapes (B,2), packed ones (N,numbers) grids (I,3). `given` is filled with what
+        layers give.
         """
         given, cos, sin, vectors, mask = given or Given(), None, None, None, None
-        rotary, patches = self.spec.rotary, self.spec.patches
+        rotary, patches, packed = self.spec.rotary, self.spec.patches, self.spec.packed
+        masks: dict[int | None, Tensor] = {}
         if rotary is not None and patches is not None:
             cos, sin = patch_rotation(patches, rotary, signal)  # (B, S, R)
+        if rotary is not None and packed is not None:
+            assert grids is not None
+            coordinates, *groups = patch_places(packed.merged, grids)
+            cos, sin = rotation(rotary, coordinates)  # (1, N, R)
+            masks = {
+                kind.attention.window: window_mask(kind.attention.window, coordinates, *groups)
+                for kind in self.spec.blocks
+            }
         if self.spec.masked:
             shapes = [] if spatial_shapes is None else [spatial_shapes]
             x, vectors = self.embedding(signal, attention_mask, *shapes)  # (B, S, W), (B, S)
+        elif packed is not None:
+            x = self.embedding(signal, coordinates, groups[0])  # (1, N, W)
         else:
             x = self.embedding(signal)  # (B, S, W)
         frames, real = x, vectors
@@ -124,7 +138,7 @@ class SignalEncoder(nn.Module):
             vectors = None if vectors is None else self.pooled_mask(vectors)  # (B, S/factor)
         if vectors is not None:
             mask = padding_mask(vectors, x)  # (B, 1, S, S)
-        if rotary is not None and patches is None:
+        if rotary is not None and patches is None and packed is None:
             cos, sin = rotation(rotary, positions(x, x.new_zeros(x.shape[0], dtype=torch.long)))  # (B, S, R)
         context: Values = {"mask": mask, "cos": cos, "sin": sin}
         if isinstance(self.spec.relative, RelativeSpec):
@@ -139,6 +153,8 @@ class SignalEncoder(nn.Module):
                 x, *weights = layer(x, vectors, mask=mask, **distances[block])
             else:
                 biased = isinstance(block.attention, PatchBiasAttentionSpec)  # which reads nothing else
+                if packed is not None:
+                    context["mask"] = masks[block.attention.window]
                 x, *weights = layer(x, **({} if biased else context))
             given.weights(*weights)
         y: Tensor = self.final_norm(x)

@@ -15,7 +15,7 @@ class Router(Linear):
         super().__init__(spec.hidden_size, spec.num_experts, bias=spec.router_bias)
         self.top_k, self.normalised, self.scale = spec.top_k, spec.normalised, spec.scale
         self.num_groups, self.top_groups, self.corrected = spec.num_groups, spec.top_groups, spec.corrected
-        self.jitter = spec.jitter
+        self.jitter, self.sum_eps = spec.jitter, spec.sum_eps
         if spec.corrected:
             self.correction = nn.Parameter(torch.zeros(spec.num_experts))
 
@@ -41,7 +41,7 @@ class Router(Linear):
         _, choice = ranked.topk(self.top_k, dim=-1)  # (B*S, C)
         share = scores.gather(1, choice)
         if self.normalised:
-            share = share / (share.sum(dim=-1, keepdim=True) + 1e-20)
+            share = share / (share.sum(dim=-1, keepdim=True) + self.sum_eps)
         return share, choice
 
     def _near_ones(self, scores: Tensor, jitter: float) -> tuple[Tensor, Tensor]:

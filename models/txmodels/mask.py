@@ -66,6 +66,25 @@ def filled_then(input_ids: Tensor, cache_lengths: Tensor) -> Tensor:
     return filled
 
 
+def counted_tokens(input_ids: Tensor, new_lengths: Tensor) -> Tensor:
+    """input_ids (B,S), new_lengths (B) -> whether a token is one of its row's first new_lengths (B,S,1)."""
+    steps = torch.arange(input_ids.shape[1], device=input_ids.device)  # (S)
+    real = (steps < new_lengths[:, None])[:, :, None]  # (B, S, 1)
+    return real
+
+
+def masked_tokens(attention_mask: Tensor, input_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """attention_mask (B,T) of 0 and 1, input_ids (B,S) its last -> real (B,S,1), ends (B).
+
+    `ends` are the tokens of a row up to its last real one; 0 where there is none.
+    """
+    mask = attention_mask[:, attention_mask.shape[1] - input_ids.shape[1] :]  # (B, S)
+    steps = torch.arange(1, mask.shape[1] + 1, device=mask.device)  # (S)
+    ends = (mask * steps).amax(1)  # (B)
+    real = mask.bool()[:, :, None]  # (B, S, 1)
+    return real, ends
+
+
 def single_token(input_ids: Tensor) -> Tensor:
     """input_ids (B,S) -> whether S is 1 (1)."""
     single = torch.tensor([input_ids.shape[1] == 1], device=input_ids.device)

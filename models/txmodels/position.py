@@ -42,13 +42,19 @@ def token_positions(padding: int, input_ids: Tensor) -> Tensor:
 
 
 def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """positions (B,S) -> cosines and sines (B,S,R), R = len(spec.frequencies) (Su et al. 2021, 3.4.2)."""
+    """positions (B,S) -> cosines and sines (B,S,R), R = len(spec.frequencies) (Su et al. 2021, 3.4.2).
+
+    With axes, positions (A,B,S), or (B,S) for those that are the same on each (Wang et al. 2024, 2.1).
+    """
     frequencies = torch.tensor(spec.frequencies, device=positions.device)  # (R)
     if spec.long_frequencies:
         beyond = positions.max() > spec.short_length - 1
         stretched = torch.tensor(spec.long_frequencies, device=positions.device)
         frequencies = torch.where(beyond, stretched, frequencies)
-    angles = positions[:, :, None].float() * frequencies  # (B, S, R)
+    turns = positions[:, :, None]  # (B, S, 1)
+    if spec.axes and positions.ndim == 3:
+        turns = positions[list(spec.axes)].permute(1, 2, 0)  # (B, S, R)
+    angles = turns.float() * frequencies  # (B, S, R)
     cos = angles.cos() * spec.scale
     sin = angles.sin() * spec.scale
     return cos, sin

@@ -28,7 +28,11 @@ from txexport.runtime import load
 from txexport.verification.clients.process import Call
 
 CLIENT = "genai"
-DECODERS = rows_of(("gpt2", "llama", "qwen2", "qwen3", "mistral", "phi", "phi3", "gemma2"), (GENERATE,))
+DECODERS = rows_of(
+    ("gpt2", "llama", "qwen2", "qwen3", "mistral", "phi", "phi3", "gemma2", "lfm2", "lfm2_moe"), (GENERATE,)
+)
+# A state is of all tokens, so that none can be taken back: "RewindTo is currently not supported for lfm2".
+REWOUND = [row for row in DECODERS if not row.model_type.startswith("lfm2")]
 START = tiny_checkpoint.WHISPER["decoder_start_token_id"]
 PADDING, END = (tiny_checkpoint.IDS[name] for name in ("pad_token_id", "eos_token_id"))
 PROMPT = max(LENGTHS)
@@ -124,7 +128,7 @@ def test_a_prompt_in_chunks_goes_on_as_a_whole_one(row, client, exported, proces
     assert answer["sequences"] == [continued(row, files.checkpoint, ids)]
 
 
-@pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.id)
+@pytest.mark.parametrize("row", REWOUND, ids=lambda row: row.id)
 def test_what_is_taken_back_is_forgotten(row, exported, process, record):
     """It supports that over a shared buffer alone: its slots are overwritten."""
     record(row, SHARED)

@@ -221,7 +221,7 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
         "bert",
         30,
         UnsupportedError,
-        "image_size is for models that read images, and .* does not; leave it out",
+        "image_size is for models of images of one size, which .* is not; leave it out",
     )
     refused("vit", 1, InputError, "expected at least the patch size")
     refused("vit", (1, 2, 3), InputError, "pixels high and wide")
@@ -234,11 +234,15 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [
-        ("vit.embeddings.patch_embeddings.projection.weight", (), "is for models that read images"),
+        (
+            "vit.embeddings.patch_embeddings.projection.weight",
+            (),
+            "is for models of images of one size",
+        ),
         (
             "vit.embeddings.patch_embeddings.projection.weight",
             (48, 3, 0, 0),
-            "is for models that read images",
+            "is for models of images of one size",
         ),
         ("vit.embeddings.position_embeddings", (26,), "no position embeddings of a square image"),
         ("vit.embeddings.position_embeddings", (1, 0, 48), "no position embeddings of a square image"),

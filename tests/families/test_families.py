@@ -45,6 +45,11 @@ def in_either_cache(row: Row, cache) -> bool:
     return cache != "dynamic" or not row.variant
 
 
+def never(row: Row, cache) -> bool:
+    """For tests that run on demand alone."""
+    return False
+
+
 def failures(report) -> list:
     return [(case.name, case.exception, case.worst) for case in report.cases if not case.ok]
 
@@ -61,7 +66,17 @@ def _small(monkeypatch):
 
 @pytest.mark.parametrize(("row", "cache"), params(CASES, in_either_cache))
 def test_equals_transformers_and_twin(row: Row, cache, bundle_of):
-    report = verify(bundle_of(row, cache))
+    """A variant by the quick cases, which catch every wrong graph of test_mutations."""
+    check(row, cache, bundle_of, cases="quick" if row.variant else "full")
+
+
+@pytest.mark.parametrize(("row", "cache"), params([one for one in CASES if one[0].variant], never))
+def test_variant_equals_in_full(row: Row, cache, bundle_of):
+    check(row, cache, bundle_of, cases="full")
+
+
+def check(row: Row, cache, bundle_of, cases: str) -> None:
+    report = verify(bundle_of(row, cache), cases=cases)
     assert failures(report) == []
     assert report.ok
     assert report.references == ["checkpoint", "twin", "transformers"]
@@ -117,7 +132,7 @@ def test_flat_graph_of_opset_17_equals_transformers(row: Row, cache, checkpoint_
         assert {entry.domain: entry.version for entry in model.opset_import} == {"": 17}
         assert model.ir_version == 8
     assert not operators(tmp_path / "out") & set(NEWER)
-    assert failures(verify(tmp_path / "out", reference="transformers")) == []
+    assert failures(verify(tmp_path / "out", reference="transformers", cases="quick")) == []
 
 
 FLAT = [(row, cache) for row, cache in CASES if row.model_type in STRUCTURES and not row.variant]

@@ -9,6 +9,7 @@ CAUSAL = "an encoder read as a decoder (is_decoder), which no published checkpoi
 ALONE = "the decoder without its encoder, which its checkpoints are not published as"
 WRAPPED = "its decoder starts with the last token of each row, whichever that is"
 BY_MASK = "positions are counted by the mask, which the graph of a whole sequence does not do"
+STATEFUL = "hidden states of layers with states, which no graph of a whole sequence has"
 COUNTED = "its biases count the padding between tokens, which those of a graph do not"
 LABELLED = ("token-classification", "question-answering")
 UNREAD = {
@@ -33,8 +34,28 @@ UNREAD = {
     ("grounding-dino", "feature-extraction"): "queries, which are no result of a task",
     **{
         (name, "feature-extraction"): "the decoder's hidden states, which no task gives"
-        for name in ("llava", "idefics3", "smolvlm", "internvl", "gemma3")
+        for name in (
+            *("llava", "llava_next", "llava_onevision"),
+            "idefics3",
+            "smolvlm",
+            "internvl",
+            "gemma3",
+            "paligemma",
+            "qwen2_vl",
+            "qwen2_5_vl",
+            "qwen3_vl",
+        )
     },
+    **{
+        (name, "feature-extraction"): STATEFUL
+        for name in (
+            *("bamba", "granitemoehybrid", "lfm2", "lfm2_moe"),
+            *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
+        )
+    },
+    **{(name, "text-classification"): STATEFUL for name in ("qwen3_5", "qwen3_5_text", "qwen3_next")},
+    **{(name, "token-classification"): STATEFUL for name in ("qwen3_5", "qwen3_next")},
+    ("qwen3_next", "question-answering"): STATEFUL,
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("gemma3", "text-classification"): "scores of texts with images, which no published checkpoint gives",

@@ -33,7 +33,7 @@ ROWS = [
     ("vit", None, 24),
     ("clip", None, 17),
 ]
-REST = [name for name in families.names() if name not in {"longformer", *(name for name, *_ in ROWS)}]
+REST = [name for name in families.names() if name not in {"longformer", "lfm2", *(name for name, *_ in ROWS)}]
 PAIRS = Row("bart", "BartForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})
 DECODES = Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})
 
@@ -120,6 +120,17 @@ def test_sparse_attention_has_no_weights(checkpoint_of, tmp_path):
     assert not (tmp_path / "out").exists()
     export(checkpoint_of("longformer"), tmp_path / "out", only="native", outputs=["hidden_states"])
     assert verify(tmp_path / "out", cases="quick").ok
+
+
+@pytest.mark.parametrize(("cache", "opset"), [("static", 24), ("dynamic", 17)], ids=str)
+def test_layers_with_states_have_no_weights(cache, opset, checkpoint_of, tmp_path):
+    reason = "the decoder has layers with states in place of attention, which have no weights; ask for hidden"
+    with pytest.raises(UnsupportedError, match=f"^outputs attentions: {reason}_states alone$"):
+        export(checkpoint_of("lfm2"), tmp_path / "out", outputs=OUTPUTS)
+    assert not (tmp_path / "out").exists()
+    export(checkpoint_of("lfm2"), tmp_path / "out", cache=cache, opset=opset, outputs=["hidden_states"])
+    outputs, layers = check(tmp_path / "out"), {f"hidden_states.{layer}" for layer in range(5)}
+    assert outputs["native"] & layers == outputs["hub"] & layers == layers
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import tiny_checkpoint
+from safetensors.numpy import load_file, save_file
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
@@ -12,7 +13,8 @@ from txexport.exporter import export
 from txexport.families import blip
 from txexport.verification import verify
 
-FAMILIES = ("llava", "idefics3", "internvl", "gemma3")
+PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+FAMILIES = ("llava", "idefics3", "internvl", "gemma3", "paligemma", "llava_next", "llava_onevision", *PACKED)
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize("stated", [True, None])
-@pytest.mark.parametrize("model_type", ["llava", "internvl", "gemma3"])
+@pytest.mark.parametrize("model_type", ["llava", "internvl", "gemma3", "paligemma", *PACKED])
 def test_a_stored_head_is_read_whatever_config_json_says(model_type, stated, saved, tmp_path):
     """As transformers does, which warns where config.json ties it to other numbers."""
     folder = saved(model_type, ("tie_word_embeddings",), tie_word_embeddings=False)
@@ -43,7 +45,7 @@ def test_a_stored_head_is_read_whatever_config_json_says(model_type, stated, sav
     assert verify(tmp_path / "out", cases="quick", reference="transformers").ok
 
 
-@pytest.mark.parametrize("model_type", ["internvl", "gemma3"])
+@pytest.mark.parametrize("model_type", ["internvl", "gemma3", "paligemma"])
 def test_without_a_stored_head_it_is_tied(model_type, saved):
     folder = saved(model_type, ("tie_word_embeddings",), tie_word_embeddings=True)
     assert families.resolve(Checkpoint(folder)).spec.head.tied
@@ -53,7 +55,7 @@ def test_without_a_stored_head_it_is_tied(model_type, saved):
 def test_opset_17_runs(model_type, saved, tmp_path):
     """Also the graphs for other clients, in which padded tiles have no vectors."""
     manifest = export(saved(model_type), tmp_path / "out", opset=17)
-    assert bool(manifest.hub) == (model_type != "gemma3")
+    assert bool(manifest.hub) == (model_type not in ("gemma3", "qwen3_vl"))
     assert verify(tmp_path / "out", cases="quick").ok
 
 
@@ -73,6 +75,66 @@ def test_squares_that_do_not_fill_an_image_are_named(model_type, key, value, sid
     file = saved(model_type) / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
     message = rf"config\.json: {key} is {value}, and squares of {side} x {side} patches do not fill"
+    with pytest.raises(UnsupportedError, match=message):
+        families.resolve(Checkpoint(file.parent))
+
+
+@pytest.mark.parametrize("model_type", PACKED[:2])
+def test_a_decoder_at_the_root_is_read(model_type, saved, tmp_path):
+    """As published files have it; a bundle's config.json has both forms, for transformers.js."""
+    folder = saved(model_type)
+    nested = families.resolve(Checkpoint(folder)).spec
+    file = folder / "config.json"
+    values = json.loads(file.read_text())
+    text = values.pop("text_config")
+    rope = text.pop("rope_parameters")
+    text |= {"rope_theta": rope["rope_theta"]}
+    text |= {"rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]}}
+    file.write_text(json.dumps(text | values))
+    assert families.resolve(Checkpoint(folder)).spec == nested
+    export(folder, tmp_path / "out")
+    assert verify(tmp_path / "out", cases="quick").ok
+    written = json.loads((tmp_path / "out/config.json").read_text())
+    for sizes in (written, written["text_config"]):
+        assert (sizes["num_hidden_layers"], sizes["num_key_value_heads"]) == (2, 2)
+
+
+def test_names_of_tensors_of_other_versions_are_read(saved):
+    folder = saved("qwen2_5_vl")
+    spec = families.resolve(Checkpoint(folder)).spec
+    tensors = load_file(folder / "model.safetensors")
+    renamed = {
+        f"model.language_model.{name.removeprefix('model.')}"
+        if name.startswith("model.")
+        else name.replace("visual.", "model.visual."): value
+        for name, value in tensors.items()
+    }
+    save_file(renamed, folder / "model.safetensors")
+    assert families.resolve(Checkpoint(folder)).spec == spec
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes", "message"),
+    [
+        (
+            "qwen2_vl",
+            {"text_config": {"mrope_section": [1, 1]}},
+            "expected sizes of three sections",
+        ),
+        ("qwen2_vl", {"text_config": {"mrope_section": [2, 2]}}, "that add up to 4"),
+        ("qwen3_vl", {"text_config": {"mrope_section": [2, 2]}}, "mrope_section is .*, expected three sizes"),
+        ("qwen2_5_vl", {"vision_config": {"window_size": 4}}, "windows of 0 squares of patches"),
+        ("qwen3_vl", {"vision_config": {"num_position_embeddings": 24}}, "is 24, expected a square"),
+        ("qwen3_vl", {"vision_config": {"deepstack_visual_indexes": 3}}, "expected a list"),
+    ],
+)
+def test_settings_of_packed_patches_that_cannot_be(model_type, changes, message, saved):
+    file = saved(model_type) / "config.json"
+    values = json.loads(file.read_text())
+    for part, settings in changes.items():
+        rope = values[part].get("rope_parameters", {}) if "mrope_section" in settings else values[part]
+        rope |= settings
+    file.write_text(json.dumps(values))
     with pytest.raises(UnsupportedError, match=message):
         families.resolve(Checkpoint(file.parent))
 

@@ -267,7 +267,10 @@ def generate_inputs(row: Row) -> dict[str, np.ndarray]:
 def pictured_prompt(row: Row) -> dict[str, np.ndarray]:
     """A prompt with two images, for the sizes of the family's usual row."""
     usual = tiny_checkpoint.FAMILIES[row.model_type][1]
-    vision, token = usual["vision_config"], usual["image_token_id"]
+    token = usual.get("image_token_id", usual.get("image_token_index"))
+    vision = usual["vision_config"]
+    if "image_size" not in vision:
+        return _packed_prompt(usual)
     side = vision["image_size"] // vision["patch_size"] // usual.get("scale_factor", 1)
     one = [token] * side**2
     ids = np.array([[7, 8, *one, 9, *one, 10, 11]])
@@ -277,6 +280,21 @@ def pictured_prompt(row: Row) -> dict[str, np.ndarray]:
     if "scale_factor" in usual:  # its images are tiles of one
         inputs |= {"pixel_values": images[None], "pixel_attention_mask": np.ones((1, 2, *shape[2:]), bool)}
     return inputs
+
+
+def _packed_prompt(usual: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The same with images of two sizes, as packed patches, each behind the token that begins an image."""
+    begin, token, end = (usual[f"{name}_token_id"] for name in ("vision_start", "image", "vision_end"))
+    grids = np.array([[1, 6, 10], [1, 8, 4]])
+    numbers = 3 * 2 * usual["vision_config"]["patch_size"] ** 2
+    patches = np.random.default_rng(1).standard_normal((grids.prod(axis=1).sum(), numbers), np.float32)
+    ids = np.array([[7, 8, begin, *[token] * 15, end, 9, begin, *[token] * 8, end, 10, 11]])
+    return {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "pixel_values": patches,
+        "image_grid_thw": grids,
+    }
 
 
 def generate_settings(row: Row, beams: int) -> dict[str, Any]:
@@ -292,6 +310,11 @@ def sequences(
 ) -> np.ndarray:
     """(B,S) ids by transformers' generate."""
     tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+    if row.model_type == "paligemma":  # whose processor says which tokens are a prompt's; clients do not
+        tensors["token_type_ids"] = torch.zeros_like(tensors["input_ids"])
+    if "image_grid_thw" in inputs:
+        token = tiny_checkpoint.FAMILIES[row.model_type][1]["image_token_id"]
+        tensors["mm_token_type_ids"] = (tensors["input_ids"] == token).int()
     return original(row, checkpoint).generate(**tensors, **settings).numpy()
 
 

@@ -9,6 +9,7 @@ from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_convolutions as convolutions
+from helpers import mutations_of_delta_rules as delta
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_descriptions as descriptions
 from helpers import mutations_of_distances as distances
@@ -16,6 +17,7 @@ from helpers import mutations_of_families as family
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_masks as masks
+from helpers import mutations_of_packing as packing
 from helpers import mutations_of_phrases as phrases
 from helpers import mutations_of_pictures as pictures
 from helpers import mutations_of_points as points
@@ -28,9 +30,12 @@ from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
 from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
+from helpers import mutations_of_state_spaces as spaces
+from helpers import mutations_of_states as states
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import (
+    CONVERSE,
     DEPTH,
     DETECT,
     FEATURES,
@@ -66,6 +71,7 @@ OVER_DINOV2 = {
     **{"add_projection": True, "use_bias_in_fusion_residual": False, "fusion_hidden_size": 256},
     "neck_hidden_sizes": [6, 7, 8, 9],
 }
+GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
     "deformable_detr, proposed": Row(
@@ -120,6 +126,7 @@ OTHERS: dict[str, Row] = {
         "rotary",
         {"position_embeddings_type": "rotary"},
     ),
+    "paligemma 2": Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE, "PaliGemma 2", GEMMA2),
     "whisper, labels": Row("whisper", "WhisperForAudioClassification", SOUNDS, "sum of all layers", SUMMED),
 }
 
@@ -239,6 +246,70 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("qwen3", "static", "model"): (
         common.drop_head_norm,
         common.drop_layer,
+    ),
+    ("lfm2", "static", "model"): (
+        states.state_not_carried,
+        states.state_one_place_off,
+        states.state_of_padding,
+        states.other_layer_s_state,
+        states.gates_exchanged,
+        states.ungated,
+        states.taps_in_reverse,
+        common.drop_head_norm,
+        common.keys_not_turned,
+        common.swap_gate_and_up,
+    ),
+    ("lfm2", "dynamic", "model"): (
+        states.state_not_carried,
+        states.state_one_place_off,
+        states.state_of_padding,
+        states.padding_convolved,
+        states.other_layer_s_state,
+        common.new_before_past,
+    ),
+    ("lfm2_moe", "static", "model"): (
+        states.taps_in_reverse,
+        family.uncorrected_choice,
+        common.swap_gate_and_up,
+    ),
+    ("qwen3_5_text", "static", "model"): (
+        delta.state_not_carried,
+        delta.padding_replaces,
+        delta.padding_decays,
+        delta.other_layer_s_state,
+        delta.decay_ignored,
+        delta.corrections_left_out,
+        delta.added_rather_than_replaced,
+        delta.keys_of_any_length,
+        delta.queries_unscaled,
+        delta.ungated,
+        delta.attention_ungated,
+        common.drop_head_norm,
+    ),
+    ("qwen3_5_text", "dynamic", "model"): (
+        delta.state_not_carried,
+        delta.padding_replaces,
+        delta.padding_decays,
+        delta.padding_convolved,
+        delta.other_layer_s_state,
+    ),
+    ("granitemoehybrid", "static", "model"): (
+        spaces.state_not_carried,
+        spaces.padding_in_a_state,
+        spaces.other_layer_s_state,
+        spaces.decay_ignored,
+        spaces.decayed_by_its_own_token,
+        spaces.state_read_undecayed,
+        spaces.inputs_of_one_step,
+        spaces.groups_shifted,
+        spaces.skip_left_out,
+        spaces.ungated,
+    ),
+    ("granitemoehybrid", "dynamic", "model"): (
+        spaces.state_not_carried,
+        spaces.padding_in_a_state,
+        spaces.padding_convolved,
+        spaces.other_layer_s_state,
     ),
     ("mixtral", "static", "model"): (
         family.router_before_choice,
@@ -867,6 +938,67 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("gemma3", "static", "vision_encoder"): (pictures.unnormed_squares,),
     ("gemma3", "static", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
     ("gemma3", "dynamic", "model"): (pictures.causal_images, pictures.images_of_a_row_as_one),
+    ("llava_next", "static", "vision_encoder"): (
+        pictures.rows_without_ends,
+        pictures.padding_in_the_map,
+        pictures.tiles_column_by_column,
+        pictures.whole_image_last,
+        pictures.last_vector_skipped,
+    ),
+    ("llava_onevision", "static", "vision_encoder"): (
+        pictures.rows_without_ends,
+        pictures.padding_in_the_map,
+        pictures.tiles_column_by_column,
+        pictures.corners_aligned,
+        pictures.map_of_any_size,
+    ),
+    ("paligemma", "static", "model"): (
+        pictures.causal_prefix,
+        pictures.suffix_both_ways,
+        pictures.last_of_prefix_causal,
+        pictures.features_of_another_scale,
+    ),
+    ("paligemma", "dynamic", "model"): (pictures.causal_prefix, pictures.suffix_both_ways),
+    ("paligemma 2", "static", "model"): (pictures.window_limits_prefix,),
+    ("paligemma 2", "dynamic", "model"): (pictures.window_limits_prefix,),
+    ("qwen2_vl", "static", "vision_encoder"): (
+        packing.columns_for_rows,
+        packing.patches_line_by_line,
+        packing.patches_of_the_first_image,
+        packing.images_attend_to_each_other,
+        packing.neighbours_apart,
+        pictures.unnormed_squares,
+        pictures.linear_connector,
+    ),
+    ("qwen2_vl", "static", "model"): (
+        packing.flat_images,
+        packing.columns_for_rows_of_vectors,
+        packing.frames_last,
+        packing.positions_of_slots,
+        pictures.features_one_place_later,
+    ),
+    ("qwen2_vl", "dynamic", "model"): (packing.flat_images, packing.columns_for_rows_of_vectors),
+    ("qwen2_5_vl", "static", "vision_encoder"): (
+        packing.windows_ignored,
+        packing.windows_everywhere,
+        packing.larger_windows,
+        packing.windows_of_all_images,
+        packing.columns_for_rows,
+        packing.neighbours_apart,
+    ),
+    ("qwen3_vl", "static", "vision_encoder"): (
+        packing.images_attend_to_each_other,
+        packing.another_layer_deep,
+        packing.positions_of_corners,
+        packing.without_learned_positions,
+        packing.positions_of_one_size,
+    ),
+    ("qwen3_vl", "static", "model"): (
+        packing.deep_features_exchanged,
+        packing.deep_features_ignored,
+        packing.positions_of_slots,
+    ),
+    ("qwen3_vl", "dynamic", "model"): (packing.deep_features_ignored,),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

@@ -106,3 +106,75 @@ def unnormed_squares(model):
     body = function(model, "connector")
     norm = next(one for one in body.node if one.op_type.startswith("norm"))
     become(norm, "Identity", norm.input[0])
+
+
+def causal_prefix(model):
+    """Tokens of a prompt that attend to earlier ones alone."""
+    set_constant(constant(function(model, "prefix_groups"), 0), -1)
+
+
+def suffix_both_ways(model):
+    """New tokens that attend to each other behind the prompt too."""
+    set_constant(constant(function(model, "prefix_groups"), -1), 0)
+
+
+def last_of_prefix_causal(model):
+    """A prompt whose last token is no part of its prefix."""
+    body = function(model, "prefix_groups")
+    through(body, body.input[1], "Sub", 1)
+
+
+def features_of_another_scale(model):
+    """Vectors of images divided by the square root of their width, as the first releases had them."""
+    body = function(model, "spliced")
+    through(body, body.input[2], "Mul", 48**-0.5)
+
+
+def window_limits_prefix(model):
+    """A window that a prompt's tokens do not see beyond, in the prompt either."""
+    for body in model.functions:
+        if body.name.startswith("grouped_c") and any(one.op_type == "Less" for one in body.node):
+            either, near = node(body, "Or"), node(body, "Less").output[0]
+            place, seen = list(body.node).index(either), either.output[0]
+            either.output[0] = f"{seen}.everywhere"
+            body.node.insert(place + 1, helper.make_node("And", [either.output[0], near], [seen]))
+
+
+def rows_without_ends(model):
+    """Rows of a mosaic that end in zeros in place of the learned vector."""
+    body = function(model, "mosaic")
+    through(body, body.input[-1], "Mul", 0.0)
+
+
+def padding_in_the_map(model):
+    """The first rows and columns of a canvas, its padding included."""
+    body = function(model, "mosaic")
+    starts = node(body, "Div")
+    become(starts, "Sub", starts.input[0], starts.input[0])
+
+
+def tiles_column_by_column(model):
+    """Tiles from top to bottom, then the next column."""
+    body = function(model, "tiles_as_map")
+    shape = node(body, "Concat")
+    shape.input[0], shape.input[1] = shape.input[1], shape.input[0]
+    set_attribute(node(body, "Transpose"), "perm", [1, 2, 0, 3, 4])
+
+
+def whole_image_last(model):
+    """The vectors of the whole image behind those of its tiles."""
+    last = node(function(model, "mosaic"), "Concat", -1)
+    last.input[0], last.input[1] = last.input[1], last.input[0]
+
+
+def corners_aligned(model):
+    """A reduced map whose first row stays where it is."""
+    body = function(model, "reduced")
+    set_constant(constant(body, 0.5), 0.0)
+
+
+def map_of_any_size(model):
+    """A large map that is cut, not reduced."""
+    body = function(model, "reduced")
+    scale = node(body, "Div")
+    become(scale, "Div", scale.input[0], scale.input[0])

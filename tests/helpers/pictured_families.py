@@ -1,4 +1,4 @@
-"""Tiny Idefics3, SmolVLM, InternVL and Gemma 3, with the processors of transformers and chat templates."""
+"""Tiny checkpoints of families that read images among texts, with processors and chat templates."""
 
 import json
 import re
@@ -8,6 +8,7 @@ from typing import Any
 import tiny_checkpoint
 import tiny_tokenizers
 import transformers
+from transformers.models.paligemma.processing_paligemma import EXTRA_TOKENS
 
 TEXT = {"max_position_embeddings": 512}
 TILES = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
@@ -16,7 +17,13 @@ TOKENS = {
     "idefics3": ("<image>", ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>", *TILES]),
     "internvl": ("<IMG_CONTEXT>", ["<img>", "</img>", "<video>"]),
     "gemma3": ("<image_soft_token>", ["<start_of_image>", "<end_of_image>"]),
+    "paligemma": ("<image>", []),
+    "llava_next": ("<image>", []),
+    "llava_onevision": ("<image>", ["<video>"]),
+    "qwen2_vl": ("<|image_pad|>", ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]),
 }
+PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")  # families of packed patches
+TOKENS["qwen2_5_vl"] = TOKENS["qwen3_vl"] = TOKENS["qwen2_vl"]
 TOKENS["smolvlm"] = TOKENS["idefics3"]
 NAMED = {  # attributes of the tokenizer that a processor reads
     "internvl": {
@@ -31,8 +38,16 @@ NAMED = {  # attributes of the tokenizer that a processor reads
         "image_token": "<image_soft_token>",
     },
 }
-BEGINNING = {"gemma3": "<start_of_image>"}  # what a prompt has in an image's place, if not the token
+# What a prompt has in an image's place, if not the token alone.
+BEGINNING = {"gemma3": "<start_of_image>"}
+BEGINNING |= dict.fromkeys(PACKED, "<|vision_start|><|image_pad|><|vision_end|>")
+WITHOUT_VIDEOS = ("internvl", "llava_onevision", *PACKED)  # whose processors need torchvision, for videos
+PIXELS = {"min_pixels": 16**2, "max_pixels": 48 * 40}
 SIDE = {"height": 24, "width": 24}
+
+
+INDEXED = ("gemma3", "paligemma", "llava_next", "llava_onevision")
+MOSAICS = {"llava_next": "LlavaNext", "llava_onevision": "LlavaOnevision"}
 
 
 def template_of(family: str) -> str:
@@ -52,8 +67,13 @@ def save(folder: Path, family: str) -> None:
     tokenizer = tiny_tokenizers.byte_level()
     token, others = TOKENS[family]
     tokenizer.add_special_tokens({"additional_special_tokens": [token, *others]})
-    key = "image_token_index" if family == "gemma3" else "image_token_id"
+    key = "image_token_index" if family in INDEXED else "image_token_id"
     ids = {key: tokenizer.convert_tokens_to_ids(token)}
+    if family == "paligemma":
+        tokenizer.add_tokens(EXTRA_TOKENS)
+    if family in PACKED:
+        names = {"vision_start": others[0], "vision_end": others[1], "video": others[2]}
+        ids |= {f"{name}_token_id": tokenizer.convert_tokens_to_ids(one) for name, one in names.items()}
     tiny_checkpoint.save(folder, family, text_config=TEXT | {"vocab_size": len(tokenizer)}, **ids)
     tokenizer.save_pretrained(folder)
     if family in NAMED:
@@ -61,14 +81,28 @@ def save(folder: Path, family: str) -> None:
         values = json.loads(file.read_text()) | {"extra_special_tokens": NAMED[family]}
         file.write_text(json.dumps(values))
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    tokenizer.chat_template = template_of(family)
-    if family == "internvl":  # its processor needs torchvision, for videos
+    tokenizer.chat_template = template_of(family) if family != "paligemma" else None  # as published
+    if family in WITHOUT_VIDEOS:
         tokenizer.save_pretrained(folder)
         images = transformers.GotOcr2ImageProcessorPil(size=SIDE, crop_to_patches=False, max_patches=6)
+        if family in MOSAICS:
+            images = _mosaics(family)
+        if family in PACKED:
+            images = transformers.Qwen2VLImageProcessorPil(patch_size=4, **PIXELS)
         images.save_pretrained(folder)
     elif family == "gemma3":
         images = transformers.Gemma3ImageProcessorPil(size=SIDE, do_pan_and_scan=False)
         _saved(transformers.Gemma3Processor(images, tokenizer, image_seq_length=4), folder, family)
+    elif family == "llava_next":
+        sizes = {"patch_size": 8, "num_additional_image_tokens": 1}
+        processor = transformers.LlavaNextProcessor(
+            _mosaics(family), tokenizer, vision_feature_select_strategy="default", **sizes
+        )
+        _saved(processor, folder, family)
+    elif family == "paligemma":
+        images = transformers.SiglipImageProcessorPil(size=SIDE)
+        images.image_seq_length = 16
+        transformers.PaliGemmaProcessor(images, tokenizer).save_pretrained(folder)
     else:
         kind = {"idefics3": "Idefics3", "smolvlm": "SmolVLM"}[family]
         images = getattr(transformers, f"{kind}ImageProcessorPil")(
@@ -77,22 +111,42 @@ def save(folder: Path, family: str) -> None:
         _saved(transformers.Idefics3Processor(images, tokenizer, image_seq_len=4), folder, family)
 
 
+def _mosaics(family: str) -> Any:
+    """The image processor of a family whose tiles are a mosaic."""
+    sizes = {"size": {"shortest_edge": 24}, "crop_size": SIDE} if family == "llava_next" else {"size": SIDE}
+    kind = getattr(transformers, f"{MOSAICS[family]}ImageProcessorPil")
+    return kind(image_grid_pinpoints=tiny_checkpoint.CANVASES, **sizes)
+
+
 def _saved(processor: Any, folder: Path, family: str) -> None:
     processor.chat_template = template_of(family)
     processor.save_pretrained(folder)
 
 
-def internvl_processor(folder: Path) -> Any:
-    """InternVL's own processor, without the part for videos, for which it needs torchvision."""
+def processor_of(folder: Path, family: str) -> Any:
+    """The library's processor, without the part for videos, for which some need torchvision."""
+    if family not in WITHOUT_VIDEOS:
+        return transformers.AutoProcessor.from_pretrained(folder, backend="pil")
     from transformers.models.internvl.processing_internvl import InternVLProcessor
+    from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
+    from transformers.models.qwen2_5_vl.processing_qwen2_5_vl import Qwen2_5_VLProcessor
+    from transformers.models.qwen2_vl.processing_qwen2_vl import Qwen2VLProcessor
+    from transformers.models.qwen3_vl.processing_qwen3_vl import Qwen3VLProcessor
 
-    processor = InternVLProcessor.__new__(InternVLProcessor)
+    kinds = {"internvl": InternVLProcessor, "qwen2_vl": Qwen2VLProcessor, "qwen2_5_vl": Qwen2_5_VLProcessor}
+    kinds["llava_onevision"] = LlavaOnevisionProcessor
+    kinds["qwen3_vl"] = Qwen3VLProcessor
+    processor = kinds[family].__new__(kinds[family])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     processor.image_processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     processor.tokenizer, processor.video_processor, processor.image_seq_length = tokenizer, None, 4
     processor.chat_template = tokenizer.chat_template
-    names = {"start_image_token": "<img>", "end_image_token": "</img>"}
-    names |= {"image_token": "<IMG_CONTEXT>", "video_token": "<video>"}
+    names = {"image_token": TOKENS[family][0], "video_token": TOKENS[family][1][-1]}
+    if family == "llava_onevision":
+        processor.num_image_tokens, processor.vision_feature_select_strategy = 9, "full"
+        processor.vision_aspect_ratio = "anyres_max_2"
+    if family == "internvl":
+        names |= {"start_image_token": "<img>", "end_image_token": "</img>"}
     for name, token in names.items():
         setattr(processor, name, token)
         setattr(processor, f"{name}_id", tokenizer.convert_tokens_to_ids(token))

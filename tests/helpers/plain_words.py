@@ -62,4 +62,4 @@ HABITUAL_NAMES = {
     "whole",
     "words",
 }
-HABITUAL_BINDINGS = 1315
+HABITUAL_BINDINGS = 1312

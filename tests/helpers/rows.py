@@ -151,6 +151,42 @@ MOONLIGHT = {"n_group": 1, "topk_group": 1, "q_lora_rank": None} | ALL_DIMENSION
 V3_HALVES = {"rope_interleave": False, "attention_bias": True, "norm_topk_prob": False}
 GLM_4_5 = {"use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2, "routed_scaling_factor": 1.7}
 NORMALISED = {"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 5}
+SOME_DENSE = {"mlp_only_layers": [0], "norm_topk_prob": False, "attention_bias": True}
+WIDER_VALUES = {
+    "linear_value_head_dim": 20,
+    "linear_conv_kernel_dim": 3,
+    "partial_rotary_factor": 1.0,
+    "layer_types": ["full_attention", "linear_attention", "linear_attention"],
+    "tie_word_embeddings": True,
+}
+GRANITE_EXPERTS = {
+    "num_local_experts": 5,
+    "num_experts_per_tok": 2,
+    "position_embedding_type": "rope",
+    "layer_types": ["attention", "mamba", "mamba"],
+    "num_hidden_layers": 3,
+    "mamba_n_groups": 1,
+    "mamba_proj_bias": True,
+    "attention_bias": True,
+    "tie_word_embeddings": True,
+}
+GRANITE_DENSE = {"layer_types": ["attention"] * 4, "position_embedding_type": "rope"}
+FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True, "mamba_expand": 3}
+ADJUSTED = {
+    "block_auto_adjust_ff_dim": True,
+    "block_multiple_of": 16,
+    "block_ffn_dim_multiplier": 1.3,
+    "layer_types": ["full_attention", "conv", "conv"],
+    "num_hidden_layers": 3,
+    "tie_word_embeddings": False,
+}
+SCALED_SHARES = {
+    "norm_topk_prob": False,
+    "routed_scaling_factor": 1.7,
+    "num_dense_layers": 0,
+    "conv_bias": True,
+    "tie_word_embeddings": False,
+}
 WINDOWED = {"use_sliding_window": True, "sliding_window": 5, "no_rope_layers": [1, 0, 0]}
 
 ALPHA = {"rope_parameters": {"rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 1e4}}
@@ -253,6 +289,23 @@ DECODERS = [
     *decoder("qwen3", "Qwen3"),
     Row("qwen3", "Qwen3ForCausalLM", GENERATE, "biases", {"attention_bias": True}),
     Row("qwen3", "Qwen3ForCausalLM", GENERATE, "yarn, not truncated", {"rope_parameters": EXACT}),
+    Row("lfm2", "Lfm2ForCausalLM", GENERATE),
+    Row("lfm2", "Lfm2ForCausalLM", GENERATE, "biases, kernel of 4", {"conv_bias": True, "conv_L_cache": 4}),
+    Row("lfm2", "Lfm2ForCausalLM", GENERATE, "adjusted networks, untied", ADJUSTED),
+    Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE),
+    Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "experts, RoPE", GRANITE_EXPERTS),
+    Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "attention alone", GRANITE_DENSE),
+    Row("bamba", "BambaForCausalLM", GENERATE),
+    Row("bamba", "BambaForCausalLM", GENERATE, "groups of one head", FOUR_GROUPS),
+    Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE),
+    Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE, "some dense layers, biases", SOME_DENSE),
+    Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),
+    Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE, "tied, wider values", WIDER_VALUES),
+    Row("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", GENERATE),
+    Row("qwen3_5", "Qwen3_5ForConditionalGeneration", GENERATE, "the text model within"),
+    Row("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", GENERATE, "the text model within"),
+    Row("lfm2_moe", "Lfm2MoeForCausalLM", GENERATE),
+    Row("lfm2_moe", "Lfm2MoeForCausalLM", GENERATE, "plain shares, scaled, untied", SCALED_SHARES),
     *decoder("phi", "Phi"),
     Row("phi", "PhiForCausalLM", GENERATE, "norms of heads, 2 key heads", HEAD_NORMS),
     Row("phi", "PhiForCausalLM", GENERATE, "tied, 0.4 rotary", TIED | {"partial_rotary_factor": 0.4}),
@@ -505,6 +558,56 @@ NORMED_QUERIES = {
 }
 QWEN3 = {"text_config": {"model_type": "qwen3", "head_dim": 8}}
 EVERY_PATCH = {"mm_tokens_per_image": 16, "tie_word_embeddings": False}
+SIGLIP_TILES = {
+    "vision_config": {"model_type": "siglip_vision_model", "patch_size": 6},
+    "text_config": {"model_type": "mistral", "max_position_embeddings": 300, "sliding_window": 60},
+    "vision_feature_layer": -1,
+    "vision_feature_select_strategy": "full",
+    "image_grid_pinpoints": [[48, 48], [24, 72]],
+}
+ONE_TILE = {"vision_aspect_ratio": "anyres_max_1", "vision_feature_layer": -2, **TIED}
+GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
+FOUR_SECTIONS = {
+    "vision_config": {
+        "spatial_merge_size": 3,
+        "temporal_patch_size": 1,
+        "mlp_ratio": 2,
+        "hidden_act": "relu",
+    },
+    "text_config": {
+        "num_key_value_heads": 1,
+        "rope_parameters": tiny_checkpoint.AXES | {"mrope_section": [1, 0, 2, 0, 1]},
+    },
+    **TIED,
+}
+YARN_ON_AXES = {
+    "text_config": {
+        "use_sliding_window": True,
+        "sliding_window": 5,
+        "max_window_layers": 1,
+        "rope_parameters": tiny_checkpoint.AXES
+        | {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 30},
+    }
+}
+THREE_A_SIDE = {
+    "vision_config": {"window_size": 24, "fullatt_block_indexes": [2], "hidden_act": "gelu"},
+    **TIED,
+}
+WITHOUT_WINDOWS = {"vision_config": {"fullatt_block_indexes": [0, 1, 2], "in_channels": 1}}
+ONE_DEEP = {
+    "vision_config": {
+        "deepstack_visual_indexes": [3],
+        "num_position_embeddings": 4,
+        "spatial_merge_size": 3,
+        "hidden_act": "relu",
+    },
+    "text_config": {
+        "attention_bias": True,
+        "rope_parameters": tiny_checkpoint.AXES | {"mrope_section": [3, 1, 2]},
+    },
+    **TIED,
+}
+NOT_DEEP = {"vision_config": {"deepstack_visual_indexes": []}, "text_config": {"num_hidden_layers": 1}}
 NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
@@ -759,6 +862,27 @@ OTHERS = [
     Row("internvl", "InternVLForConditionalGeneration", CONVERSE, "normed queries, Qwen 3", NORMED_QUERIES),
     Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE),
     Row("gemma3", "Gemma3ForConditionalGeneration", CONVERSE, "every patch, untied", EVERY_PATCH),
+    Row("llava_next", "LlavaNextForConditionalGeneration", CONVERSE),
+    Row("llava_next", "LlavaNextForConditionalGeneration", CONVERSE, "SigLIP, Mistral", SIGLIP_TILES),
+    Row("llava_onevision", "LlavaOnevisionForConditionalGeneration", CONVERSE),
+    Row(
+        "llava_onevision",
+        "LlavaOnevisionForConditionalGeneration",
+        CONVERSE,
+        "tied, one tile at most",
+        ONE_TILE,
+    ),
+    Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE),
+    Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE, "PaliGemma 2", GEMMA2),
+    Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE),
+    Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE, "tied, sections of four", FOUR_SECTIONS),
+    Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE, "YaRN, a sliding window", YARN_ON_AXES),
+    Row("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", CONVERSE),
+    Row("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", CONVERSE, "tied, wider windows", THREE_A_SIDE),
+    Row("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", CONVERSE, "without windows", WITHOUT_WINDOWS),
+    Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE),
+    Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "tied, one layer deep", ONE_DEEP),
+    Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "not deep", NOT_DEEP),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
     Row("donut-swin", "DonutSwinModel", SEE),

@@ -241,6 +241,19 @@ def test_operations_of_a_step_are_those_that_pytorch_counts(spec):
     assert found.per_token == sum(counted) // 2
 
 
+@pytest.mark.parametrize("length", [1, 9])
+def test_operations_of_short_convolutions_are_those_of_their_products(length, checkpoint_of):
+    """PyTorch counts no products of single numbers: 2 W K of each token in three of four layers."""
+    result = txexport.inspect(checkpoint_of("lfm2"), length=length, batch=2)
+    weights, scores = operations(prompt(transformer(result.spec, Cache.DYNAMIC), 2, length))
+    work, convolved = result.prefill["decoder"], 3 * 2 * 48 * 3
+    hidden = 2 * 4 * 48 * length * (length - 1) // 2
+    assert work.matrices + work.head == weights
+    assert work.attention == scores - hidden + 2 * length * convolved
+    step = result.step
+    assert step.attention == 2 * (4 * 48 * length + convolved)
+
+
 def test_operations_of_a_mixture_are_those_of_the_chosen_experts(checkpoint_of):
     found = txexport.inspect(checkpoint_of("mixtral"), length=9)
     weights, _ = operations(prompt(transformer(found.spec, Cache.DYNAMIC), 1, 9))
@@ -341,6 +354,23 @@ def test_cache_is_as_large_as_the_arrays_of_a_run(bundle_of):
         assert found.cache.total == sum(array.numpy().nbytes for array in arrays.values())
         assert found.cache.per_token * 21 == found.cache.total
         assert (found.cache.windowed, found.cache.layers) == (2 * (model_type == "mistral"), 2)
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_states_are_counted_beside_keys_and_values(kind, bundle_of):
+    result = txexport.inspect(bundle_of("lfm2", kind), length=7, batch=3)
+    model = txexport.load(bundle_of("lfm2", kind))
+    cache = open_cache(model.sessions["model"], kind, {}, 3, 7)
+    cache.step(np.ones((3, 7), np.int64), np.full(3, 7))
+    grown = sum(
+        array.numpy().nbytes for array in (cache.buffers if kind == "static" else cache.past).values()
+    )
+    row = [array.nbytes for name, array in cache.row(0).items() if name.startswith("past_conv.")]
+    assert row == [4 * 48 * 3] * 3
+    assert (result.cache.total, result.cache.states) == (grown, 3 * sum(row))
+    assert result.cache.per_token * 21 == grown
+    [parts] = result.parts
+    assert sum(part.cache for group in parts.groups for part in group.sublayers) == grown + 3 * sum(row)
 
 
 def test_cache_of_an_encoder_is_as_large_as_its_arrays(bundle_of):

@@ -31,7 +31,7 @@ from txexport.inspection.graph_stats import FunctionFacts, read_graph
 # corrections. Left out there: biases of 0.
 ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100, "olmo": 48, "whisper": 48}
 ELSEWHERE |= {"deberta": 48, "dinov3_vit": 48 - 48}  # the latter leaves out biases, and counts such a token
-ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "xlnet": -48}
+ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "lfm2_moe": 3 * 5, "xlnet": -48}
 # The mask token, and the two convolutions of a map that is added to none.
 ELSEWHERE |= {"depth_anything": -48 - 2 * (11 * 11 * 9 + 11)}
 ELSEWHERE |= {"clap": 2 * 8}  # means and variances of bands
@@ -56,6 +56,8 @@ ELSEWHERE |= dict.fromkeys(
 )  # the norm of Swin's last hidden state, which nothing reads
 ELSEWHERE |= {"grounding-dino": -2 * 64}  # the same
 ELSEWHERE |= {"llava": -27_040 - 120}  # the image encoder's last layer, and the norm behind it
+ELSEWHERE |= {"llava_next": -19_348 - 96, "llava_onevision": -96}  # the same, or the norm alone
+ELSEWHERE |= dict.fromkeys(("qwen3_5", "qwen3_5_moe"), -55_768)  # the image encoder
 ELSEWHERE |= {"wav2vec2-bert": -48}
 ELSEWHERE |= {"parakeet_ctc": 2 * 2 * 48}  # means and variances of batch norms, which training counts
 # The same, less a convolution for positions that the original leaves out, and what training masks with.

@@ -33,7 +33,8 @@ def test_parts_add_up_to_what_is_counted(model_type, checkpoint_of):
         assert sum(part.operations for part in drawing.parts_of(stack)) == stack.operations == work.total
         layers = sorted(number for group in stack.groups for number in group.numbers)
         assert layers == list(range(found.spec.stacks[stack.name].num_layers))
-    cache = 0 if found.cache is None else found.cache.total + found.cache.cross_total
+    sizes = found.cache
+    cache = 0 if sizes is None else sizes.total + sizes.cross_total + sizes.states
     assert sum(part.cache for part in parts(found)) == cache
     norms = sum(group.norms.parameters for stack in found.parts for group in stack.groups)
     queries = model_type in (

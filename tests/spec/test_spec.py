@@ -65,6 +65,7 @@ from txexport.spec import (
     RotarySpec,
     RotatedInputAttentionSpec,
     RoundedAlibiSpec,
+    ShortConvolutionSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
     SpectrogramSpec,
@@ -124,6 +125,8 @@ DISTANT = dataclasses.replace(
     CONVOLVED, attention=TransformerXLAttentionSpec(12, 3, 4, segmented=False), convolution=BATCHED
 )
 SIX = (1.0, 0.5, 0.2, 0.1, 0.05, 0.01)
+STATEFUL = dataclasses.replace(BLOCK, attention=ShortConvolutionSpec(12, 3))
+MIXED = dataclasses.replace(DECODER, blocks=(*DECODER.blocks, STATEFUL))
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 NARROW = BlockSpec(
     dataclasses.replace(SELF, hidden_size=10, unmasked=True),
@@ -171,6 +174,7 @@ CONTRADICTIONS = {
     "the best 3 of 2 groups of 6 experts": lambda: ExpertsSpec(FEED, 6, 2, num_groups=2, top_groups=3),
     "the best 1 of 3 groups of 7 experts": lambda: ExpertsSpec(FEED, 7, 2, num_groups=3),
     "3 experts from 1 groups of 2": lambda: ExpertsSpec(FEED, 6, 3, num_groups=3),
+    "sum_eps is 0": lambda: ExpertsSpec(FEED, 3, 2, sum_eps=0.0),
     "jitter is 0": lambda: ExpertsSpec(FEED, 3, 2, jitter=0.0),
     "jitter is 0.1 with corrected=True": lambda: ExpertsSpec(FEED, 3, 2, corrected=True, jitter=0.1),
     "1 experts from 1 groups of 1": lambda: ExpertsSpec(FEED, 3, 1, num_groups=3, corrected=True),
@@ -607,6 +611,28 @@ CONTRADICTIONS = {
     "'last_eos' of the id None": lambda: HeadSpec(
         HeadKind.SEQUENCE, tied=False, labels=2, pick=Pick.LAST_EOS
     ),
+    "ShortConvolutionSpec: kernel is 1, expected 2 or more": lambda: ShortConvolutionSpec(12, 1),
+    "ShortConvolutionSpec: hidden_size is 0": lambda: ShortConvolutionSpec(0, 3),
+    "ShortConvolutionSpec with cross attention or an adapter": lambda: dataclasses.replace(
+        STATEFUL, cross_attention=SELF
+    ),
+    "ShortConvolutionSpec with cross attention or an": lambda: dataclasses.replace(
+        STATEFUL, placement=NormPlacement.PRE, adapter=AdapterSpec(NORM, FEED)
+    ),
+    "every layer has states, expected one or more with attention": lambda: dataclasses.replace(
+        DECODER, blocks=(STATEFUL,)
+    ),
+    "relative is given, expected None in a stack with states": lambda: dataclasses.replace(
+        MIXED, relative=RelativeSpec(8, 20, True)
+    ),
+    "FeedForwardSpec is 12 wide, attention 10": lambda: dataclasses.replace(
+        STATEFUL, attention=ShortConvolutionSpec(10, 3)
+    ),
+    "EncoderSpec: only a decoder keeps states; blocks of an encoder have ShortConvolutionSpec": lambda: (
+        EncoderSpec(encoder=MIXED)
+    ),
+    "EncoderDecoderSpec: only a decoder keeps states": lambda: EncoderDecoderSpec(MIXED, CROSSED, CAUSAL_LM),
+    "DualEncoderSpec: only a decoder keeps states": lambda: DualEncoderSpec(MIXED, VISION, 8, Pick.LAST),
     "needs a decoder": lambda: EncoderSpec(encoder=ENCODER, head=CAUSAL_LM),
     "nothing to cross-attend to": lambda: EncoderSpec(encoder=CROSSED),
     "DecoderSpec: unknown fields pooler": lambda: from_dict(
@@ -775,6 +801,17 @@ MODELS = {
     "masked": EncoderSpec(encoder=ENCODER, head=MASKED_LM),
     "untied": EncoderSpec(encoder=ENCODER, head=dataclasses.replace(MASKED_LM, tied=False)),
     "decoder": DecoderSpec(decoder=DECODER, head=CAUSAL_LM),
+    "states": DecoderSpec(decoder=MIXED, head=CAUSAL_LM),
+    "states, with biases": DecoderSpec(
+        decoder=dataclasses.replace(
+            MIXED,
+            blocks=(
+                dataclasses.replace(BLOCK, attention=ShortConvolutionSpec(12, 2, bias=True)),
+                *DECODER.blocks,
+            ),
+        ),
+        head=CAUSAL_LM,
+    ),
     "both": EncoderDecoderSpec(ENCODER, CROSSED, dataclasses.replace(CAUSAL_LM, bias=True)),
     "projected": EncoderDecoderSpec(NARROWER, CROSSED, CAUSAL_LM, projected=True),
     "another source": EncoderDecoderSpec(NARROWER, dataclasses.replace(CROSSED, blocks=(WIDER,)), CAUSAL_LM),

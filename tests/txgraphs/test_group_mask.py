@@ -1,4 +1,4 @@
-"""Masks by which the tokens of one image attend to each other, against loops over queries and keys."""
+"""Masks by which tokens of an image or a prefix attend to each other, against loops over queries and keys."""
 
 from functools import partial
 
@@ -39,41 +39,68 @@ def test_adjacent_tokens_of_images_are_one_group():
                 assert together(row, query, key) == (number >= 0 and number == other)
 
 
+def seen(window, bounded, earlier: bool, same: bool, distance: int) -> bool:
+    """A query sees a key: an earlier one or one of its group, within the window."""
+    near = window is None or distance < window
+    return (earlier or same) and near if bounded else (earlier and near) or same
+
+
+@pytest.mark.parametrize("bounded", [True, False])
 @pytest.mark.parametrize("window", [None, 2])
 @pytest.mark.parametrize("past", [0, 3])
-def test_causal_mask(window, past):
+def test_causal_mask(window, past, bounded):
     """With `past` tokens in a cache, and padding on the left of the second row."""
     ids = torch.tensor(ROWS)
     batch, length = ids.shape
     attention_mask = torch.ones(batch, past + length, dtype=torch.int64)
     attention_mask[1, :2] = 0
     order = (attention_mask.cumsum(1) - 1).clamp(min=0)
-    twin = partial(txmodels.group_mask.grouped_causal_mask, window)
-    graph = txgraphs.group_mask.grouped_causal_mask(window)
+    twin = partial(txmodels.group_mask.grouped_causal_mask, window, bounded)
+    graph = txgraphs.group_mask.grouped_causal_mask(window, bounded)
     [mask] = check(twin, graph, attention_mask, order, groups_of(ids))
     expected = np.zeros((batch, 1, length, past + length), bool)
     for row, _, query, key in np.ndindex(*expected.shape):
         new = key - past
-        seen = new <= query or together(row, query, new)
-        near = window is None or order[row, query + past] - order[row, key] < window
-        expected[row, 0, query, key] = seen and near and bool(attention_mask[row, key])
+        same = new >= 0 and together(row, query, new)
+        distance = int(order[row, query + past] - order[row, key])
+        sees = seen(window, bounded, new <= query, same, distance)
+        expected[row, 0, query, key] = sees and bool(attention_mask[row, key])
     np.testing.assert_array_equal(mask, expected)
 
 
+@pytest.mark.parametrize("bounded", [True, False])
 @pytest.mark.parametrize("window", [None, 2])
 @pytest.mark.parametrize("last", [8, 1])
-def test_cache_mask(window, last):
+def test_cache_mask(window, last, bounded):
     """Of all new tokens, and of the last alone, over caches filled to different lengths."""
     ids, filled, slots = torch.tensor(ROWS), torch.tensor([0, 3, 1, 2]), 13
     batch, length = ids.shape
     groups, positions = groups_of(ids), (filled[:, None] + torch.arange(length))[:, -last:]
     past_k = torch.zeros(batch, 2, slots, 4)
-    twin = partial(txmodels.group_mask.grouped_cache_mask, window)
-    graph = txgraphs.group_mask.grouped_cache_mask(window)
+    twin = partial(txmodels.group_mask.grouped_cache_mask, window, bounded)
+    graph = txgraphs.group_mask.grouped_cache_mask(window, bounded)
     [mask] = check(twin, graph, positions, past_k, groups[:, -last:], groups, filled)
     expected = np.zeros((batch, 1, last, slots), bool)
     for row, _, number, slot in np.ndindex(*expected.shape):
         query, new = number + length - last, slot - int(filled[row])
-        seen = new <= query or (0 <= new < length and together(row, query, new))
-        expected[row, 0, number, slot] = seen and (window is None or query - new < window)
+        same = 0 <= new < length and together(row, query, new)
+        expected[row, 0, number, slot] = seen(window, bounded, new <= query, same, query - new)
     np.testing.assert_array_equal(mask, expected)
+
+
+def test_the_first_tokens_of_a_row_are_its_prefix():
+    positions = torch.tensor([[0, 1, 2, 3], [5, 6, 7, 8], [-1, -1, 0, 1]])
+    lengths = torch.tensor([3, 4, 2])
+    [groups] = check(txmodels.group_mask.prefix_groups, txgraphs.group_mask.prefix_groups, positions, lengths)
+    assert groups.tolist() == [[0, 0, 0, -1], [-1, -1, -1, -1], [0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("past", [0, 2])
+def test_a_row_without_a_past_reads_its_prefix(past):
+    """Also where other rows of the batch have a past."""
+    mask = torch.ones(3, past + 4, dtype=torch.int64)
+    mask[1, : past + 1] = 0
+    ids = torch.zeros(3, 4, dtype=torch.int64)
+    [lengths] = check(txmodels.group_mask.first_step, txgraphs.group_mask.first_step, mask, ids)
+    assert (lengths > 0).tolist() == [past == 0, True, past == 0]
+    assert (lengths[lengths > 0] >= 4 - 1).all()

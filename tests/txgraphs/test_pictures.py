@@ -21,8 +21,8 @@ B, W, SIZE, TOKEN = 3, 8, 10, 7
 GRID = (6, 4)
 
 
-def spec_of(grid=GRID, **changes) -> ConnectorSpec:
-    return ConnectorSpec(W, SIZE, grid, **changes)
+def spec_of(**changes) -> ConnectorSpec:
+    return ConnectorSpec(W, SIZE, **{"grid": GRID} | changes)
 
 
 TWO = {"intermediate_size": 12, "activation": Activation.GELU}
@@ -42,6 +42,9 @@ TWO = {"intermediate_size": 12, "activation": Activation.GELU}
         TWO | {"merged": 2, "norm": NormSpec(4 * W, 1e-5)},
         {"norm": NormSpec(W, 1e-6, NormKind.RMS)},
         TWO | {"skipped": 2, "merged": 2, "norm": NormSpec(4 * W, 1e-5, NormKind.RMS), "bias": False},
+        TWO | {"merged": 2, "norm": NormSpec(W, 1e-6), "normed_first": True},
+        TWO | {"merged": 2, "norm": NormSpec(W, 1e-6, NormKind.RMS), "normed_first": True, "grid": None},
+        {"merged": 3, "norm": NormSpec(9 * W, 1e-6), "grid": None},
     ],
     ids=str,
 )
@@ -50,9 +53,10 @@ def test_connector(changes):
     module = Connector(spec)
     shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}
     assert shapes == connector(spec)
-    x = random(B, spec.skipped + GRID[0] * GRID[1], W)
+    length = GRID[0] * GRID[1] if spec.grid else 3 * spec.merged**2
+    x = random(B, spec.skipped + length, W)
     [features] = check(module, partial(txgraphs.connector.connector, spec), x)
-    assert features.shape == (B, spec.vectors, SIZE)
+    assert features.shape == (B, spec.vectors if spec.grid else 3, SIZE)
 
 
 def test_neighbours_are_those_of_a_square():
@@ -81,6 +85,10 @@ def test_vectors_that_are_left_out_do_not_count():
         ({"skipped": -1}, "skipped is -1"),
         ({"merged": 2, "norm": NormSpec(W, 1e-5)}, "the norm is 8 wide, expected 32"),
         ({"merged": 0}, "merged"),
+        (
+            {"merged": 2, "norm": NormSpec(4 * W, 1e-5), "normed_first": True},
+            "the norm is 32 wide, expected 8",
+        ),
     ],
     ids=str,
 )

@@ -640,6 +640,7 @@ def test_router(normalised, bias):
 
 ROUTERS = {
     "corrected": {"corrected": True},
+    "corrected, more than the sum": {"corrected": True, "sum_eps": 0.3},
     "corrected, not normalised": {"corrected": True, "normalised": False, "scale": 2.5},
     "corrected, in groups": {"corrected": True, "num_groups": 4, "top_groups": 2, "scale": 0.3},
     "corrected, best group": {"corrected": True, "num_groups": 2, "top_groups": 1},
@@ -669,7 +670,7 @@ def test_router_in_groups(switches):
         )
         assert experts.tolist() == ranked[:3]
         expected = row[ranked[:3]]
-        expected = spec.scale * (expected / expected.sum() if spec.normalised else expected)
+        expected = spec.scale * (expected / (expected.sum() + spec.sum_eps) if spec.normalised else expected)
         assert weights == pytest.approx(expected.numpy(), rel=1e-5)
 
 

@@ -162,8 +162,8 @@ class Noisy:
     def __init__(self, twin: Twin, size: float):
         self.twin, self.size, self.random = twin, size, np.random.default_rng(0)
 
-    def decode(self, tokens, source):
-        found = self.twin.decode(tokens, source)
+    def decode(self, tokens, source, prompt=None):
+        found = self.twin.decode(tokens, source, prompt)
         noise = self.random.normal(size=found["logits"].shape)
         return found | {"logits": found["logits"] + self.size * noise}
 

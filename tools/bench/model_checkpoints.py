@@ -14,6 +14,15 @@ QWEN = {
     "intermediate_size": 4864,
     "tie_word_embeddings": True,
 }
+LFM2_350M = {
+    "vocab_size": 65_536,
+    "hidden_size": 1024,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "intermediate_size": 6656,
+    "full_attn_idxs": [2, 5, 8, 10, 12, 14],
+}
 BART_BASE = {
     "d_model": 768,
     "encoder_layers": 6,
@@ -118,6 +127,7 @@ MODELS = {
     "bert": ("bert", "BertModel", {}, "encode"),
     "gpt2": ("gpt2", "GPT2LMHeadModel", {}, "decode"),
     "qwen2": ("qwen2", "Qwen2ForCausalLM", QWEN, "decode"),
+    "lfm2-350m": ("lfm2", "Lfm2ForCausalLM", LFM2_350M, "decode"),
     "t5": ("t5", "T5ForConditionalGeneration", {"decoder_start_token_id": 0}, "answer"),
     "bart": ("bart", "BartForConditionalGeneration", BART_BASE, "answer"),
     "wav2vec2": ("wav2vec2", "Wav2Vec2ForCTC", {}, "frames"),

@@ -54,7 +54,7 @@ class Resized(Checkpoint):
         side = () if patches is None else whole.tensors[patches].shape[-1:]
         if patches is None or not side or not side[0]:
             raise UnsupportedError(
-                f"image_size is for models that read images, and {whole.folder} does not; leave it out"
+                f"image_size is for models of images of one size, which {whole.folder} is not; leave it out"
             )
         prefix, _, _ = patches.rpartition("embeddings.patch")
         ending = TABLES[patches.removeprefix(prefix)]

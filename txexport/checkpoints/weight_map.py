@@ -23,7 +23,8 @@ class Take:
     `trailing_axis` one after ours, those with `no_leading_axis` lack ours. `plus` is added to every number.
     Where so many `experts` keep theirs in one tensor, along an axis before all others, it is that of number
     `expert`, and all else is said of its part.
-    The last axis is stored in two, one of so many `heads` and one of each head's numbers.
+    The last axis is stored in two, one of so many `heads` and one of each head's numbers; or in several, of
+    the sizes `apart`.
     `norms` is the tensor of a normalised weight's norms, one for each index of its last axis, and `source`
     its direction (Salimans and Kingma 2016, 2.1).
     """
@@ -44,6 +45,7 @@ class Take:
     expert: int = 0
     experts: int = 0
     heads: int = 0
+    apart: tuple[int, ...] = ()
     norms: str = ""
     computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
 
@@ -58,6 +60,8 @@ class Take:
         stored = (1, *stored) if self.leading_axis else stored
         if self.heads:
             stored = (*stored[:-1], self.heads, stored[-1] // self.heads)
+        if self.apart:
+            stored = (*stored[:-1], *self.apart)
         stored = (*stored, 1) if self.trailing_axis else stored
         return (self.experts, *stored) if self.experts else stored
 
@@ -108,6 +112,7 @@ class Take:
             self.trailing_axis,
             self.plus,
             self.heads,
+            self.apart,
         )
         return not any(changed)
 
@@ -120,6 +125,8 @@ class Take:
         """The stored tensor with the axes of the parameter, in our order; a view."""
         if self.heads:
             stored = stored.reshape(*stored.shape[:-2], -1)
+        if self.apart:
+            stored = stored.reshape(*stored.shape[: -len(self.apart)], -1)
         if self.trailing_axis:
             stored = stored[..., 0]
         if self.leading_axis:

@@ -1,13 +1,18 @@
-"""Names of keys and values: the past that a decoder's graph takes, and the present that it gives.
+"""Names of what a decoder keeps between steps: the past that its graph takes, and the present that it gives.
 
-With an encoder there are two parts: the decoder's own keys and values, and those of the encoder's output,
-which cross-attention reads and no step changes: `past_key_values.{layer}.encoder.key`.
+Keys and values grow by the new tokens: `past_key_values.{layer}.key`. States have a fixed size:
+`past_conv.{layer}`, the last inputs of a convolution, `past_recurrent.{layer}`, the matrices of linear
+attention, `past_ssm.{layer}`, those of state spaces. With an encoder there are two parts: the decoder's own
+keys and values, and those of the encoder's output, which cross-attention reads and no step changes:
+`past_key_values.{layer}.encoder.key`.
 """
 
 from collections.abc import Iterable
 
 PAST, PRESENT = "past_key_values", "present"
 ENCODER, DECODER = "encoder", "decoder"  # the parts
+STATES = ("conv", "recurrent", "ssm")  # kinds of states
+PAST_STATES, PRESENT_STATES = (tuple(f"{time}_{kind}." for kind in STATES) for time in ("past", "present"))
 
 
 def past(layer: int | str, part: str | None = None) -> tuple[str, str]:
@@ -26,14 +31,25 @@ def pair(kind: str, layer: int | str, part: str | None) -> tuple[str, str]:
     return f"{name}.key", f"{name}.value"
 
 
+def of_layer(kind: str, layer: int, states: Iterable[str], part: str | None = None) -> tuple[str, ...]:
+    """The names of a layer, of `kind` PAST or PRESENT: those of `states`, of kinds in STATES, or a pair."""
+    time = "past" if kind == PAST else "present"
+    return tuple(f"{time}_{one}.{layer}" for one in states) or pair(kind, layer, part)
+
+
 def is_past(name: str) -> bool:
-    """Tell whether an input of that name has past keys or values."""
-    return name.startswith(f"{PAST}.")
+    """Tell whether an input of that name has past keys or values, or a state."""
+    return name.startswith((f"{PAST}.", *PAST_STATES))
 
 
 def is_present(name: str) -> bool:
-    """Tell whether an output of that name has keys or values."""
-    return name.startswith(f"{PRESENT}.")
+    """Tell whether an output of that name has keys or values, or a state."""
+    return name.startswith((f"{PRESENT}.", *PRESENT_STATES))
+
+
+def is_state(name: str) -> bool:
+    """Tell whether an input or output of that name is a state, whose size no step changes."""
+    return name.startswith((*PAST_STATES, *PRESENT_STATES))
 
 
 def is_cross(name: str) -> bool:
@@ -43,19 +59,24 @@ def is_cross(name: str) -> bool:
 
 def own_past(names: Iterable[str]) -> list[str]:
     """The inputs among `names` that are a decoder's own keys and values."""
-    return [name for name in names if is_past(name) and not is_cross(name)]
+    return [name for name in names if is_past(name) and not is_state(name) and not is_cross(name)]
+
+
+def past_states(names: Iterable[str]) -> list[str]:
+    """The inputs among `names` that are states."""
+    return [name for name in names if name.startswith(PAST_STATES)]
 
 
 def to_present(name: str) -> str:
     """The output that continues the input `name`."""
-    return name.replace(PAST, PRESENT, 1)
+    return name.replace("past", "present", 1) if is_state(name) else name.replace(PAST, PRESENT, 1)
 
 
 def to_past(name: str) -> str:
     """The input that takes the output `name`."""
-    return name.replace(PRESENT, PAST, 1)
+    return name.replace("present", "past", 1) if is_state(name) else name.replace(PRESENT, PAST, 1)
 
 
 def layer_of(name: str) -> int:
-    """The layer of the keys or values of that name."""
+    """The layer of the keys, values or state of that name."""
     return int(name.split(".")[1])

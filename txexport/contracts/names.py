@@ -8,27 +8,34 @@ INPUT_IDS = "input_ids"  # (B,S)
 ATTENTION_MASK = "attention_mask"  # (B,S), over a growing cache (B,P+S): 1 for a token, 0 for padding
 TOKEN_TYPE_IDS = "token_type_ids"  # (B,S)
 GLOBAL_ATTENTION_MASK = "global_attention_mask"  # (B,S): 1 for a token with global attention
-POSITION_IDS = "position_ids"  # (B,S)
+POSITION_IDS = "position_ids"  # (B,S), or (3,B,S) where a token has a frame, a row and a column
 INPUTS_EMBEDS = "inputs_embeds"  # (B,S,W): vectors in place of token ids
 
 # Inputs that only a decoder has
 CACHE_LENGTHS = "cache_lengths"  # (B): filled slots of a static cache
+PREFIX_LENGTHS = "prefix_lengths"  # (B): the first tokens of a row, which attend to each other
+NEW_LENGTHS = "new_lengths"  # (B): tokens among the new ones of each row, which padding on the right follows
 LOGITS_INDICES = "logits_indices"  # (B,L): the new tokens whose logits are computed
 ENCODER_HIDDEN_STATES = "encoder_hidden_states"  # (B,E,W)
 ENCODER_ATTENTION_MASK = "encoder_attention_mask"  # (B,E)
 USE_CACHE_BRANCH = "use_cache_branch"  # (1): whether there is a past
 
 # Inputs of signals
-PIXEL_VALUES = "pixel_values"  # (B,channels,height,width)
+PIXEL_VALUES = "pixel_values"  # (B,channels,height,width), or patches (N,numbers) of all images
 PIXEL_ATTENTION_MASK = "pixel_attention_mask"  # (B,P): 1 for a patch, 0 for padding; of tiles (B,I,H,W)
 SPATIAL_SHAPES = "spatial_shapes"  # (B,2): rows and columns of an image's patches
+IMAGE_GRIDS = "image_grid_thw"  # (I,3): frames, rows and columns of the patches of each image
+GRIDS = "grid_thw"  # the same, as Qwen2-VL's graph calls it
+TILE_GRID = "tile_grid"  # (1,6): rows and columns of tiles, of their vectors without padding, and reduced
+IMAGE_SIZES = "image_sizes"  # (I,2): height and width of images in pixels, which originals read
 PIXEL_MASK = "pixel_mask"  # (B,height,width) of any size: 1 for a pixel of the image, 0 for padding
 INPUT_FEATURES = "input_features"  # (B,bands,frames), (B,frames,bands) with a mask, or (B,1,frames,bands)
 INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 
 # Prompts of masks, and the places of an image that they are for
 IMAGE_EMBEDDINGS = "image_embeddings"  # (B,W,R,C), or of several maps, the finest first, IMAGE_MAPS
-IMAGE_FEATURES = "image_features"  # (I,N,W): the vectors of images that a decoder reads; of steps (N,W)
+IMAGE_FEATURES = "image_features"  # (I,N,W): the vectors of images that a decoder reads; of any size (N,W)
+DEEP_FEATURES = "deep_features"  # within a graph, by layer: what is added to its output (B,S,W)
 IMAGE_MAPS = tuple(f"{IMAGE_EMBEDDINGS}.{level}" for level in range(3))
 IMAGE_POSITIONS = "image_positional_embeddings"  # (B,W,R,C)
 INPUT_POINTS = "input_points"  # (B,P,N,2): x and y in pixels of the image after resizing

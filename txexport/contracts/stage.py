@@ -19,7 +19,8 @@ TOKEN_TYPES = "token_types"
 GLOBAL_TOKENS = "global_tokens"  # 1 for a token that attends globally
 POSITIONS = "positions"
 SCORED = "scored"  # the indices of the tokens whose logits are computed
-CACHE = "cache"  # keys and values of earlier steps, and their lengths
+CACHE = "cache"  # what earlier steps left, and the lengths of keys and values
+NEW = "new"  # the number of tokens in each row of a step
 IMAGE, SOUND = "image", "sound"
 PROMPTS = "prompts"  # points and their labels, with the corners of boxes or beside boxes
 MEDIA = frozenset({IMAGE, SOUND})
@@ -32,11 +33,16 @@ OF_INPUT = {
     names.POSITION_IDS: POSITIONS,
     names.LOGITS_INDICES: SCORED,
     names.CACHE_LENGTHS: CACHE,
+    names.PREFIX_LENGTHS: CACHE,
+    names.NEW_LENGTHS: NEW,
     names.USE_CACHE_BRANCH: CACHE,
     names.PIXEL_VALUES: IMAGE,
     names.PIXEL_MASK: IMAGE,
     names.PIXEL_ATTENTION_MASK: IMAGE,
     names.SPATIAL_SHAPES: IMAGE,
+    names.IMAGE_GRIDS: IMAGE,
+    names.GRIDS: IMAGE,
+    names.TILE_GRID: IMAGE,
     names.INPUT_FEATURES: SOUND,
     names.INPUT_VALUES: SOUND,
     names.INPUT_POINTS: PROMPTS,
@@ -61,7 +67,11 @@ class GraphFacts:
     its own. Heights and widths of images are multiples of `image_stride`, unless that is 0. A sound has
     `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
     layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images stand in
-    the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step.
+    the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step,
+    and with `mutual_prompts` all tokens of a prompt. Squares of `merged_patches` a side become one vector
+    each, unless that is 0: images are of any size then, and each of `patch_heads` heads has a score for each
+    pair of an image's patches. Tiles of an image, of `tile_side` vectors a side unless that is 0, are one
+    map; with `most_tiles`, a map of more is reduced, and only an image that is alone in a prompt is cut.
     """
 
     vocab_size: int = 0
@@ -79,6 +89,11 @@ class GraphFacts:
     filter_width: int = 0
     image_token_id: int | None = None
     mutual_images: bool = False
+    mutual_prompts: bool = False
+    merged_patches: int = 0
+    tile_side: int = 0
+    most_tiles: int = 0
+    patch_heads: int = 0
 
 
 @dataclass(frozen=True)

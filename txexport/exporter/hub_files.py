@@ -14,7 +14,7 @@ from txexport.exporter.bundle_plan import BundlePlan
 from txexport.formats import DTYPES
 from txexport.parts import input_of, signatures
 from txexport.parts.inputs import reads_tokens
-from txexport.spec import ModelSpec, StackSpec, TextStackSpec
+from txexport.spec import ModelSpec, StackSpec, TextStackSpec, VisionLanguageSpec
 
 CONFIG, GENERATION, GENAI = "config.json", "generation_config.json", "genai_config.json"
 PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
@@ -43,6 +43,7 @@ JS_DTYPES = {
     "int4": "q4",
 }
 FRAMES = 3000
+OF_ALL = ("architectures", "model_type", "vision_config", "text_config")  # of config.json, not of a decoder
 
 
 def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, bytes]:
@@ -99,9 +100,14 @@ def _genai_settings(
         return _genai(decoder, generation, _whisper(encoder, decoder, plan)) if known else None
     if not _keeps_one_size(decoder) or len(plan.spec.stacks) > 1:  # one that reads images among its tokens
         return None
+    if any(kind != "conv" for block in decoder.blocks for kind in block.states):
+        return None
     shared = any(one.role == roles.SHARED for one in plan.hub)
     file = _file(plan, roles.SHARED if shared else roles.MODEL)
-    graphs = {"type": "decoder", "decoder": {"filename": file, **_session(plan)}}
+    session: dict[str, Any] = {"filename": file, **_session(plan)}
+    graphs: dict[str, Any] = {"type": "decoder", "decoder": session}
+    if decoder.stateful:
+        graphs = {"type": config["model_type"], "decoder": session | _states(decoder)}
     settings = _genai(decoder, generation, graphs, shared)
     if not shared and _has_long_factors(decoder):
         settings["model"]["context_length"] = config["max_position_embeddings"]
@@ -116,13 +122,13 @@ def _is_whisper(encoder: StackSpec) -> bool:
 
 def _keeps_one_size(decoder: StackSpec) -> bool:
     """Tell whether keys and values have one size, as onnxruntime-genai requires."""
-    shapes = (block.masked.cache_shapes for block in decoder.layers)
+    shapes = (block.masked.cache_shapes for block in decoder.layers if not block.states)
     return all(keys == values for keys, values in shapes)
 
 
 def _has_long_factors(decoder: StackSpec) -> bool:
     """Tell whether the graph with a growing cache continues beyond our limit, by LongRoPE's long factors."""
-    rotaries = (block.masked.rotary for block in decoder.blocks)
+    rotaries = (block.masked.rotary for block in decoder.blocks if not block.states)
     return any(rotary is not None and rotary.long_frequencies for rotary in rotaries)
 
 
@@ -144,17 +150,41 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
 
     By default it looks for eight-bit graphs in a browser, and for weights inside the graph. Settings of
     quantisation are removed, since they are about tensors that a bundle does not have. With multi_query, it
-    looks for keys and values in one tensor, which other clients do not know, so multi_query is removed.
+    looks for keys and values in one tensor, which other clients do not know, so multi_query is removed. It
+    knows the kinds of layers with state spaces by their older names.
     """
     config = {name: value for name, value in config.items() if name != "quantization_config"}
     if config.get("model_type") in MULTI_QUERY and config.get("multi_query") is True:
         del config["multi_query"]
+    if isinstance(plan.spec, VisionLanguageSpec) and plan.spec.axes:
+        config = _in_both_forms(config, plan.model_type, plan.spec.decoder)
+    decoder = plan.spec.stacks.get("decoder")
+    states = [block.states for block in decoder.layers] if decoder is not None else []
+    if "layer_types" in config and any("ssm" in each for each in states):
+        config["layer_types"] = ["mamba" if each else "attention" for each in states]
     files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
     known = [JS_DTYPES[dtype] for dtype in plan.options.dtypes if dtype in JS_DTYPES]
     settings: dict[str, Any] = {"dtype": next(iter(known), "fp32")}
     if not plan.options.single_file:
         settings["use_external_data_format"] = files
     return config | {"transformers.js_config": settings}
+
+
+def _in_both_forms(config: dict[str, Any], model_type: str, decoder: TextStackSpec) -> dict[str, Any]:
+    """A config.json whose decoder is described in text_config, with its sizes at the root too.
+
+    transformers.js looks for Qwen2-VL's sizes at the root, as older files have them, and for Qwen2.5-VL's in
+    text_config, as newer ones do, whichever form a file has.
+    """
+    kind = decoder.blocks[0].masked
+    sizes = {
+        "hidden_size": decoder.hidden_size,
+        "num_hidden_layers": decoder.num_layers,
+        "num_attention_heads": kind.num_heads,
+        "num_key_value_heads": kind.cache_shapes[0][0],
+    }
+    text = {name: value for name, value in config.items() if name not in OF_ALL}
+    return {**sizes, "text_config": {**text, "model_type": f"{model_type}_text"}, **config}
 
 
 def _genai(
@@ -186,6 +216,23 @@ def _is_id(value: object) -> bool:
     """Tell whether a setting is a token id or a list of token ids."""
     ids = value if isinstance(value, list) and value else [value]
     return all(type(one) is int and one >= 0 for one in ids)
+
+
+def _states(decoder: TextStackSpec) -> dict[str, Any]:
+    """The kinds of layers, the size of a convolution's last inputs, and those of keys and values."""
+    attention = next(block.dense for block in decoder.layers if not block.states)
+    kernel = next(block.states["conv"][1] for block in decoder.layers if "conv" in block.states)
+    return {
+        "layer_types": ["conv" if block.states else "full_attention" for block in decoder.layers],
+        "conv_cache_size": kernel,
+        "hidden_size": decoder.hidden_size,
+        "num_hidden_layers": decoder.num_layers,
+        "num_attention_heads": attention.num_heads,
+        "num_key_value_heads": attention.num_kv_heads,
+        "head_size": attention.head_dim,
+        "inputs": {"past_conv_names": f"{cache_names.PAST_STATES[0]}%d"},
+        "outputs": {"present_conv_names": f"{cache_names.PRESENT_STATES[0]}%d"},
+    }
 
 
 def _file(plan: BundlePlan, role: str) -> str:

@@ -10,10 +10,11 @@ from txexport.spec import (
     RelativeKeyAttentionSpec,
     SinusoidVectorsSpec,
     SparseAttentionSpec,
+    StatefulSpec,
     TransformerXLAttentionSpec,
 )
 
-Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
+Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
 BASE = 10000.0  # fixed in the originals, not in config.json
 
 

@@ -10,6 +10,8 @@ from txexport.errors import UnsupportedError
 from txexport.families import (
     clip,
     clip_vision_model,
+    gemma,
+    gemma2,
     gemma3_text,
     llama,
     mistral,
@@ -26,6 +28,8 @@ DECODERS: Mapping[str, ModuleType] = {
     "mistral": mistral,
     "qwen2": qwen2,
     "qwen3": qwen3,
+    "gemma": gemma,
+    "gemma2": gemma2,
     "gemma3_text": gemma3_text,
 }
 TOWERS: Mapping[str, ModuleType] = {
@@ -59,6 +63,26 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "num_key_value_heads": 32,
         "max_position_embeddings": 32768,
         "head_dim": 128,
+    },
+    "gemma": {
+        "vocab_size": 256000,
+        "hidden_size": 3072,
+        "intermediate_size": 24576,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+        "head_dim": 256,
+        "max_position_embeddings": 8192,
+    },
+    "gemma2": {
+        "vocab_size": 256000,
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 8192,
     },
     "gemma3_text": {
         "vocab_size": 262208,

@@ -6,6 +6,7 @@ from txexport.families import _pictured, siglip
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     ConnectorSpec,
+    Mutual,
     NormKind,
     NormSpec,
     PatchSpec,
@@ -47,7 +48,7 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
         pooled=True,
     )
     token = config.integer("image_token_index", 262144)
-    return VisionLanguageSpec(vision, connector, text.decoder, text.head, token, mutual=True)
+    return VisionLanguageSpec(vision, connector, text.decoder, text.head, token, mutual=Mutual.IMAGE)
 
 
 def tower(config: Config) -> SignalStackSpec:

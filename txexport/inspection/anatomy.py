@@ -1,5 +1,6 @@
 """A model's parts in the order of computation, each with its parameters, operations and cache."""
 
+import math
 from collections.abc import Container
 from dataclasses import dataclass
 
@@ -110,10 +111,12 @@ class _Stack:
         return LayerGroup(numbers, block.placement, *switches, sublayers, norms)
 
     def _cache(self, block: BlockSpec, name: str) -> int:
-        """Bytes of keys and values that one layer keeps."""
+        """Bytes of keys and values, or of states, that one layer keeps."""
         decoding = flops.decoding_of(self.spec)
         if decoding is None or self.name != decoding.decoder or name in ("feed_forward", "adapter"):
             return 0
+        if name == "attention" and block.states:
+            return flops.NUMBER * sum(map(math.prod, block.states.values())) * self.batch
         kind = getattr(block, name)
         cross = name == "cross_attention"
         size = flops.source_tokens(self.spec, decoding, self.length) if cross else self.length

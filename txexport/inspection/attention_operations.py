@@ -12,12 +12,14 @@ from txexport.spec import (
     BlockSpec,
     ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    Mamba2Spec,
     MaskedAttentionSpec,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -25,14 +27,16 @@ from txexport.spec import (
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
+    ShortConvolutionSpec,
     SparseAttentionSpec,
     StackSpec,
+    StatefulSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
 
-Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
+Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
 
 
 def cached(spec: MaskedAttentionSpec) -> int:
@@ -41,9 +45,19 @@ def cached(spec: MaskedAttentionSpec) -> int:
 
 
 def per_pair(spec: Attention) -> int:
-    """Operations for a pair of a query and a key: their product, and the weighted value."""
+    """Operations for a pair of a query and a key: their product, and the weighted value.
+
+    Of a convolution those for a token and a place of the kernel, of a delta rule or a state space those for a
+    token.
+    """
     if isinstance(spec, LatentAttentionSpec):
         return 2 * spec.num_heads * (2 * spec.kv_lora_rank + spec.qk_rope_head_dim)
+    if isinstance(spec, ShortConvolutionSpec):
+        return 2 * spec.hidden_size
+    if isinstance(spec, GatedDeltaSpec):
+        return 6 * spec.num_value_heads * spec.key_dim * spec.value_dim + 2 * sum(spec.widths) * spec.kernel
+    if isinstance(spec, Mamba2Spec):
+        return 5 * spec.inner_size * spec.state_size + 2 * sum(spec.widths) * spec.kernel
     return 4 * spec.num_heads * spec.head_dim
 
 
@@ -65,6 +79,10 @@ def pairs(spec: Attention, length: int) -> int:
             | LowRankAttentionSpec()
         ):
             return _in_window(spec.window, spec.causal, length)
+        case ShortConvolutionSpec():  # of the convolution
+            return length * spec.kernel
+        case GatedDeltaSpec() | Mamba2Spec():  # a step of the recurrence each
+            return length
         case LongformerAttentionSpec():
             return _in_window(spec.window // 2 + 1, spec.causal, length)
         case WindowAttentionSpec():  # of whole windows

@@ -61,8 +61,9 @@ class Pass:
 class CacheBytes:
     """Keys and values in float32: 8 bytes K H a layer and token, and in all for B rows of S tokens.
 
-    `windowed` of `layers` layers look at a window only; the cache keeps every token for them too. With an
-    encoder, `cross_` is what its tokens take.
+    `states` are of layers that have these instead, and do not grow with S. `windowed` of `layers` layers look
+    at a window only; the cache keeps every token for them too. With an encoder, `cross_` is what its tokens
+    take.
     """
 
     per_token: int
@@ -71,6 +72,7 @@ class CacheBytes:
     cross_total: int
     windowed: int
     layers: int
+    states: int = 0
 
 
 def prefill(spec: ModelSpec, length: int, batch: int = 1) -> dict[str, Pass]:
@@ -107,12 +109,14 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     if decoding is None:
         return None
     layers = spec.stacks[decoding.decoder].layers
-    size = NUMBER * sum(cached(block.masked) for block in layers)
+    size = NUMBER * sum(cached(block.masked) for block in layers if not block.states)
+    states = NUMBER * sum(math.prod(shape) for block in layers for shape in block.states.values())
     crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
     cross = NUMBER * sum(cached(kind) for kind in crossed)
     source = source_tokens(spec, decoding, length)
-    windowed = sum(block.masked.window is not None for block in layers)
-    return CacheBytes(size, size * length * batch, cross, cross * source * batch, windowed, len(layers))
+    windowed = sum(block.attention.window is not None for block in layers if not block.states)
+    total, crossing = size * length * batch, cross * source * batch
+    return CacheBytes(size, total, cross, crossing, windowed, len(layers), states * batch)
 
 
 def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str, int]:
@@ -253,6 +257,8 @@ def _attention(block: BlockSpec, size: int) -> dict[str, int]:
 
 def _attention_of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:
     """Operations of a layer's attention for a token that sees `length` tokens and `source` encoded ones."""
+    if block.states:
+        return {"attention": per_pair(block.attention) * pairs(block.attention, 1)}
     kind, cross = block.masked, block.cross_attention
     result = {"attention": per_pair(kind) * min(length, kind.window or length)}
     return result if cross is None else result | {"cross_attention": per_pair(cross) * source}

@@ -14,12 +14,14 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    Mamba2Spec,
     MapStackSpec,
     MaskedAttentionSpec,
     NormPlacement,
@@ -31,9 +33,11 @@ from txexport.spec import (
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
+    ShortConvolutionSpec,
     SparseAttentionSpec,
     StackSpec,
     StagedStackSpec,
+    StatefulSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
@@ -98,8 +102,14 @@ def _each(texts: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(texts))
 
 
-def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> str:
-    """The number of heads, and the kind of attention."""
+def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec) -> str:
+    """The number of heads, and the kind of attention, or what stands in its place."""
+    if isinstance(spec, GatedDeltaSpec):
+        return f"{spec.num_value_heads} heads of {spec.key_dim} x {spec.value_dim} (gated delta rule)"
+    if isinstance(spec, Mamba2Spec):
+        return f"{spec.num_state_heads} heads of {spec.head_dim} x {spec.state_size} (state spaces)"
+    if isinstance(spec, ShortConvolutionSpec):
+        return f"convolutions over {spec.kernel} tokens"
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
     match spec:
         case AttentionSpec(num_kv_heads=keys):

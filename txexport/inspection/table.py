@@ -76,6 +76,8 @@ def _costs(result: Inspection) -> FittedTable:
         windowed = f", in all {cache.layers} layers, though {cache.windowed} attend to a window"
         name = f"cache{windowed if cache.windowed else ''}"
         table.add_row(name, decimal(cache.per_token), decimal(cache.total))
+        if cache.states:
+            table.add_row("states, of rows of any length", "", decimal(cache.states))
         if cache.cross_total:
             table.add_row("cache of the encoder", decimal(cache.cross_per_token), decimal(cache.cross_total))
     table.add_row("scores of one layer, where written out", "", decimal(result.scores_bytes))

@@ -8,7 +8,7 @@ from math import ceil, log
 import numpy as np
 
 from txexport.parts.inputs import input_of
-from txexport.parts.part import SignalCase, Skipped, Sources
+from txexport.parts.part import PixelInputs, SignalCase, Skipped, Sources
 from txexport.spec import EncoderDecoderSpec, ExpertsSpec, GatedFramesSpec, StackSpec, TextStackSpec
 
 LONGEST = 1024  # tokens of the longest case if the model's limit is larger, or none
@@ -67,7 +67,7 @@ class DecoderCase:
 
     `left` pads the steps on the left. `sources` are the inputs of an encoder, if there is one: rows of
     tokens, or signals. With a `batch`, encoder and reference read them padded, all at once. `images` are
-    those among the tokens of each row (I,channels,height,width).
+    those among the tokens of each row.
     """
 
     name: str
@@ -76,14 +76,14 @@ class DecoderCase:
     left: bool = False
     sources: Sources | None = None
     batch: SignalCase | None = None
-    images: Sequence[np.ndarray] | None = None
+    images: Sequence[Sequence[PixelInputs]] | None = None
 
 
 @dataclass(frozen=True)
 class GreedyCase:
     """Prompts, or sources of an encoder-decoder, to extend by `new_tokens`, greedily or by beam search.
 
-    `images` are those among the tokens of each prompt (I,channels,height,width).
+    `images` are those among the tokens of each prompt.
     """
 
     name: str
@@ -91,7 +91,7 @@ class GreedyCase:
     new_tokens: int
     beams: int = BEAMS
     beam_search: bool = False
-    images: Sequence[np.ndarray] | None = None
+    images: Sequence[Sequence[PixelInputs]] | None = None
 
 
 def encoder_cases(

@@ -12,6 +12,7 @@ from txexport.spec import AttentionPoolSpec, HeadKind, HeadSpec, StackSpec
 from txexport.spec.shapes import Shapes
 
 Shape = tuple[int | str, ...]  # the shape of a port: numbers and symbolic dimensions
+PixelInputs = dict[str, np.ndarray]  # of one image to its graph, by name; of several they are concatenated
 Sources = Sequence[list[int] | np.ndarray]  # rows of tokens, or signals
 
 

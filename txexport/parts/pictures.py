@@ -5,13 +5,19 @@ from itertools import cycle, islice
 
 import numpy as np
 
+from txexport.contracts.names import IMAGE_SIZES, PIXEL_VALUES, TILE_GRID
+from txexport.contracts.tile_grid import SINGLE, grid_of, vectors_of
 from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Skipped
-from txexport.spec import VisionLanguageSpec
+from txexport.parts.part import PixelInputs, Skipped
+from txexport.spec import Mutual, VisionLanguageSpec
 
 IMAGE = 0  # in a layout, an image; any other number is that of tokens between images
 RAGGED = ((2, IMAGE, 3), (5,), (1, IMAGE, 2, IMAGE, 4))
+ADJACENT = ((IMAGE, IMAGE, 1), (1, IMAGE, IMAGE))
+APART = ((IMAGE, 1, IMAGE, 1), (1, IMAGE, 1, IMAGE))  # the original takes adjacent ones for one
+# Rows and columns of vectors of images of any size, one after another.
+GRIDS = (3, 5), (2, 2), (5, 1), (1, 1), (1, 4), (7, 3)
 STEPS = 2  # tokens after the prompt, one a step
 NEW_TOKENS = 8
 
@@ -27,8 +33,8 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
     lengths = np.array([len(row) for row in rows])
     one = np.ones((STEPS, len(rows)), np.int64)
     stepwise = np.vstack([lengths - STEPS, one])
-    chunk = max(2, spec.connector.vectors // 2 + 1)
-    chunks = _pieces(spec, RAGGED) if spec.mutual else _chunks(lengths, chunk)
+    chunk = max(2, rows[0].count(spec.image_token_id) // 2 + 1)
+    chunks = _pieces(spec, RAGGED) if spec.mutual == Mutual.IMAGE else _chunks(lengths, chunk)
     cases = [
         DecoderCase("three rows of one, no and two images, then steps", rows, stepwise, images=images),
         DecoderCase("three rows of images in chunks", rows, chunks, images=images),
@@ -39,7 +45,7 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
         )
     for name, layouts in (
         ("an image alone", ((IMAGE,),)),
-        ("two images side by side", ((IMAGE, IMAGE, 1), (1, IMAGE, IMAGE))),
+        ("two images in a row", APART if spec.axes else ADJACENT),
         ("nine rows of images", tuple(islice(cycle(RAGGED), 9))),
     ):
         rows, images = _rows(spec, random, layouts)
@@ -69,21 +75,53 @@ def picture_prompts(spec: VisionLanguageSpec, seed: int = 0) -> "Iterator[Greedy
 
 def _rows(
     spec: VisionLanguageSpec, random: np.random.Generator, layouts: Sequence[Sequence[int]]
-) -> tuple[list[list[int]], list[np.ndarray]]:
-    """Rows of tokens by their layouts, and the images of each (I,channels,height,width)."""
-    rows, images = [], []
+) -> tuple[list[list[int]], list[list[PixelInputs]]]:
+    """Rows of tokens by their layouts, and the images of each."""
+    rows: list[list[int]] = []
+    images: list[list[PixelInputs]] = []
+    grids = cycle(GRIDS)
     for layout in layouts:
         row: list[int] = []
+        images.append([])
+        single = layout.count(IMAGE) == 1
         for count in layout:
             ids = random.integers(0, spec.vocab_size, count)
             other = (spec.image_token_id + 1) % spec.vocab_size
             row += np.where(ids == spec.image_token_id, other, ids).tolist()
-            row += [spec.image_token_id] * (spec.connector.vectors if count == IMAGE else 0)
+            if count == IMAGE:
+                image, vectors = _image(spec, random, next(grids), single)
+                images[-1].append(image)
+                row += [spec.image_token_id] * vectors
         rows.append(row)
-        several = input_of(spec.vision).rows(spec.vision, random, [1] * layout.count(IMAGE))
-        shape = spec.vision.embedding.shape
-        images.append(np.stack([*map(np.asarray, several)]) if several else np.zeros((0, *shape), np.float32))
     return rows, images
+
+
+def _image(
+    spec: VisionLanguageSpec, random: np.random.Generator, grid: tuple[int, int], single: bool
+) -> tuple[PixelInputs, int]:
+    """A random image, and the number of its vectors; `grid` has their sides if any size is read.
+
+    Where tiles are a mosaic, its sides are those of the image in thirds of a tile's; some mosaics cut an
+    image that is the `single` one of its row.
+    """
+    if spec.mosaic is not None:
+        height, width = (side * spec.mosaic.tile // 3 + 1 for side in grid)
+        tiled = single or spec.mosaic.most is None
+        mosaic, size = spec.mosaic, (height, width)
+        on_canvas = grid_of(size, mosaic.canvases, mosaic.tile, mosaic.side, mosaic.most)
+        numbers = on_canvas if tiled else SINGLE
+        tiles = input_of(spec.vision).rows(spec.vision, random, [1] * (1 + numbers[0] * numbers[1]))
+        inputs = {TILE_GRID: np.array([numbers]), IMAGE_SIZES: np.array([[height, width]])}
+        return {PIXEL_VALUES: np.stack([*map(np.asarray, tiles)]), **inputs}, vectors_of(
+            numbers, spec.mosaic.side
+        )
+    packed = spec.vision.packed
+    if packed is None:
+        [pixels] = input_of(spec.vision).rows(spec.vision, random, [1])
+        return {PIXEL_VALUES: np.asarray(pixels)[None]}, spec.connector.vectors
+    rows, columns = (side * packed.merged for side in grid)
+    patches = random.standard_normal((rows * columns, packed.numbers), np.float32)
+    return {PIXEL_VALUES: patches, packed.grids: np.array([[1, rows, columns]])}, grid[0] * grid[1]
 
 
 def _pieces(spec: VisionLanguageSpec, layouts: Sequence[Sequence[int]]) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from txexport import bundle
 from txexport.contracts import roles
+from txexport.contracts.cache_names import past_states
 from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, INPUT_VALUES
 from txexport.contracts.stage import AFTER, GENERATED, IMAGE, ONCE, SOUND, STEP, TOKENS, GraphFacts, Stage
 from txexport.errors import InputError, counted, shown
@@ -80,6 +81,11 @@ class LoadedBundle:
     def image_token_id(self) -> int | None:
         """The token in whose places images stand; None where tokens are read alone."""
         return self.manifest.image_token_id
+
+    @cached_property
+    def keeps_states(self) -> bool:
+        """True where the decoder keeps states beside keys and values, which cannot be shortened."""
+        return bool(past_states(self.decoder.inputs))
 
     @cached_property
     def once(self) -> list[Stage]:

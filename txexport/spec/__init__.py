@@ -36,6 +36,7 @@ from txexport.spec.enums import (
     ClassReadout,
     ConvolutionNorm,
     HeadKind,
+    Mutual,
     NormKind,
     NormPlacement,
     Pick,
@@ -44,6 +45,7 @@ from txexport.spec.enums import (
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.frames import FramesSpec
+from txexport.spec.gated_delta import GatedDeltaSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.grounded import GroundedSpec
@@ -51,16 +53,19 @@ from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
+from txexport.spec.mamba2 import Mamba2Spec
 from txexport.spec.map_neck import MapNeckSpec
 from txexport.spec.map_stack import MapStackSpec, MaskedMapsSpec, ResNetMapsSpec
 from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.model import ModelSpec
+from txexport.spec.mosaic import MosaicSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
+from txexport.spec.packed import PackedSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec, WindowedPositionsSpec
 from txexport.spec.pose import PoseSpec
@@ -94,6 +99,7 @@ from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
+from txexport.spec.short_convolution import ShortConvolutionSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
@@ -105,6 +111,7 @@ from txexport.spec.staged import (
     StageMergingSpec,
     StageSpec,
 )
+from txexport.spec.stateful import StatefulSpec
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.time_delay import TimeDelaySpec
 from txexport.spec.vision_language import VisionLanguageSpec
@@ -153,6 +160,7 @@ __all__ = [
     "FramesSpec",
     "FusedSegmentsSpec",
     "FusionPyramidSpec",
+    "GatedDeltaSpec",
     "GatedFramesSpec",
     "GridAttentionSpec",
     "GroundedSpec",
@@ -166,6 +174,7 @@ __all__ = [
     "LogMelSpec",
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
+    "Mamba2Spec",
     "MapNeckSpec",
     "MapPyramidSpec",
     "MapStackSpec",
@@ -178,6 +187,8 @@ __all__ = [
     "MediaStackSpec",
     "MergingSpec",
     "ModelSpec",
+    "MosaicSpec",
+    "Mutual",
     "NaflexSpec",
     "NeckSpec",
     "NormKind",
@@ -185,6 +196,7 @@ __all__ = [
     "NormSpec",
     "ObjectMasksSpec",
     "OpenVocabularySpec",
+    "PackedSpec",
     "PatchBiasAttentionSpec",
     "PatchGridSpec",
     "PatchSpec",
@@ -215,6 +227,7 @@ __all__ = [
     "RoundedAlibiSpec",
     "SegmentsSpec",
     "Sharing",
+    "ShortConvolutionSpec",
     "SignalStackSpec",
     "SinusoidVectorsSpec",
     "SparseAttentionSpec",
@@ -227,6 +240,7 @@ __all__ = [
     "StageSpec",
     "StagedDepthSpec",
     "StagedStackSpec",
+    "StatefulSpec",
     "StridedAttentionSpec",
     "SubsampledSpec",
     "TextStackSpec",

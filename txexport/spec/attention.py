@@ -23,6 +23,8 @@ class AttentionSpec:
     the scores; where it is `unmasked`, every query sees every key, without a mask. With `sinks`, the softmax
     of each query head has one more score, a learned attention sink without a value. A `gated`
     bias is multiplied by a gate of each query and head, and the mask is of pairs (Chen et al. 2022, 3.1).
+    With a `gated_output`, the sigmoid of one more projection of a token multiplies what its heads give (Qiu
+    et al. 2025, 2.2).
     """
 
     hidden_size: int
@@ -45,6 +47,7 @@ class AttentionSpec:
     sinks: bool = False
     source_size: int | None = None
     gated: bool = False
+    gated_output: bool = False
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 

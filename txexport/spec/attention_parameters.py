@@ -5,17 +5,22 @@ from typing import assert_never
 from txexport.spec import (
     AttentionSpec,
     DisentangledAttentionSpec,
+    GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
+    Mamba2Spec,
     MaskedAttentionSpec,
     PatchBiasAttentionSpec,
     PositionedAttentionSpec,
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
+    ShortConvolutionSpec,
     SparseAttentionSpec,
+    StatefulSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
+    stateful_parameters,
 )
 from txexport.spec.efficient_attention import (
     Factored,
@@ -32,13 +37,21 @@ from txexport.spec.shapes import Shapes, linear, norm, under
 GATES = 8  # numbers of each query and head that its two gates are summed from
 
 
-def attention(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec) -> Shapes:
-    """The parameters of attention of any kind."""
+def attention(
+    spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec,
+) -> Shapes:
+    """The parameters of attention of any kind, or of what stands in its place."""
     match spec:
         case AttentionSpec():
             return dense_attention(spec)
         case LatentAttentionSpec():
             return latent_attention(spec)
+        case ShortConvolutionSpec():
+            return stateful_parameters.short_convolution(spec)
+        case GatedDeltaSpec():
+            return stateful_parameters.gated_delta(spec)
+        case Mamba2Spec():
+            return stateful_parameters.mamba2(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
         case TransformerXLAttentionSpec():
@@ -84,6 +97,8 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
     if spec.sinks:
         shapes["sinks"] = (spec.num_heads,)
+    if spec.gated_output:
+        shapes |= under("output_gate", linear(spec.hidden_size, queries, spec.bias))
     if spec.gated:
         shapes |= under("gate.project", linear(spec.hidden_size // spec.num_heads, GATES, True))
         shapes["gate.constant"] = (1, spec.num_heads, 1, 1)

@@ -13,13 +13,14 @@ class ConnectorSpec:
 
     The first `skipped` vectors are left out. Those of `merged` by `merged` neighbours on the `grid` become
     one, row by row (Shi et al. 2016, 2.2), or if they are `pooled` their mean, and pass an optional norm.
+    Without a grid, neighbours are side by side already. With `normed_first`, the norm is of each vector.
     There are two layers with an `activation` between them, the first of `intermediate_size` numbers, or one
     layer without them; `bias` is that of each.
     """
 
     hidden_size: int
     size: int
-    grid: tuple[int, int]
+    grid: tuple[int, int] | None
     intermediate_size: int | None = None
     activation: Activation | None = None
     bias: bool = True
@@ -27,6 +28,7 @@ class ConnectorSpec:
     merged: int = 1
     norm: NormSpec | None = None
     pooled: bool = False
+    normed_first: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "size", "merged")
@@ -35,13 +37,14 @@ class ConnectorSpec:
                 f"ConnectorSpec: intermediate_size is {self.intermediate_size} with activation "
                 f"{self.activation}; expected both, or neither"
             )
-        if self.skipped < 0 or any(side < 1 or side % self.merged for side in self.grid):
+        if self.skipped < 0 or any(side < 1 or side % self.merged for side in self.grid or ()):
             raise SpecError(
                 f"ConnectorSpec: skipped is {self.skipped} and the grid {self.grid}; expected 0 or more, and "
                 f"multiples of {self.merged}"
             )
-        if self.norm is not None and self.norm.size != self.wide:
-            raise SpecError(f"ConnectorSpec: the norm is {self.norm.size} wide, expected {self.wide}")
+        normed = self.hidden_size if self.normed_first else self.wide
+        if self.norm is not None and self.norm.size != normed:
+            raise SpecError(f"ConnectorSpec: the norm is {self.norm.size} wide, expected {normed}")
 
     @property
     def wide(self) -> int:
@@ -50,6 +53,7 @@ class ConnectorSpec:
 
     @property
     def vectors(self) -> int:
-        """The number of vectors that a decoder reads of an image."""
+        """The number of vectors that a decoder reads of an image of one size."""
+        assert self.grid is not None
         rows, columns = self.grid
         return rows * columns // self.merged**2

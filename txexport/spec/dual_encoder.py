@@ -9,7 +9,7 @@ from txexport.spec.enums import Activation, Architecture, Pick
 from txexport.spec.head import AttentionPoolSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.signal_embedding import PatchSpec
-from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec, check_stateless
 from txexport.spec.staged import StagedStackSpec
 
 
@@ -45,6 +45,7 @@ class DualEncoderSpec:
 
     def __post_init__(self) -> None:
         positive(self, "size")
+        check_stateless(self, self.text)
         if (self.vision is None) == (self.audio is None) or (self.audio is None) != (self.activation is None):
             read = ", ".join(name for name in ("vision", "audio", "activation") if getattr(self, name))
             raise SpecError(

@@ -13,12 +13,13 @@ from txexport.spec.head import HeadSpec, VectorSpec, check_tied
 from txexport.spec.map_stack import MapStackSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.object_masks import ObjectMasksSpec
+from txexport.spec.packed import PackedSpec
 from txexport.spec.pose import PoseSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
 from txexport.spec.segments import PyramidSpec
 from txexport.spec.signal_embedding import PatchSpec
-from txexport.spec.stack import StackSpec, TextStackSpec
+from txexport.spec.stack import StackSpec, TextStackSpec, check_stateless
 from txexport.spec.staged import StagedStackSpec
 
 VECTORS = (HeadKind.NONE, HeadKind.LAST_MAP)  # heads that leave hidden states as they are
@@ -48,6 +49,7 @@ class EncoderSpec:
     generates: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        check_stateless(self, self.encoder)
         if self.head.kind == HeadKind.CAUSAL_LM:
             raise SpecError(
                 f"EncoderSpec: a causal LM head needs a decoder; head.kind is '{self.head.kind}', "
@@ -96,6 +98,8 @@ class EncoderSpec:
             )
         if isinstance(self.encoder.embedding, NaflexSpec):
             raise SpecError("EncoderSpec: embedding is NaflexSpec, which a DualEncoderSpec alone reads")
+        if isinstance(self.encoder.embedding, PackedSpec):
+            raise SpecError("EncoderSpec: embedding is PackedSpec, which a VisionLanguageSpec alone reads")
         if self.head.neck is not None:
             self._check_neck(self.head.neck)
         if self.head.stages:

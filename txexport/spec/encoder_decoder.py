@@ -8,7 +8,7 @@ from txexport.spec.decoder import check_causal_lm, check_decoder
 from txexport.spec.enums import Architecture, HeadKind
 from txexport.spec.head import HeadSpec
 from txexport.spec.lengths import output_size
-from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec, check_stateless
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class EncoderDecoderSpec:
     architecture: ClassVar[Architecture] = Architecture.ENCODER_DECODER
 
     def __post_init__(self) -> None:
+        check_stateless(self, self.encoder)
         check_decoder(self, self.decoder)
         if not self.decoder.has_cross_attention:
             raise SpecError(

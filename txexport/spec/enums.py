@@ -132,6 +132,13 @@ class Architecture(StrEnum):
     VISION_LANGUAGE = "vision-language"
 
 
+class Mutual(StrEnum):
+    """The tokens of a decoder that attend to all others of their group, later ones too."""
+
+    IMAGE = "image"  # those of each image; Gemma Team 2025, 2.1
+    PREFIX = "prefix"  # those of a row's prompt; Beyer et al. 2024, 3.2
+
+
 class Cache(StrEnum):
     """The layout of a decoder's past keys and values. A choice of the export, not of the model."""
 

@@ -1,5 +1,6 @@
 """Layers: attention, feed-forward networks or experts, and the norms around them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
@@ -15,6 +16,7 @@ from txexport.spec.relative_attention import (
     PositionedAttentionSpec,
     TransformerXLAttentionSpec,
 )
+from txexport.spec.stateful import StatefulSpec
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,9 @@ class ExpertsSpec:
 
     - Weights of the outputs: the router's softmax (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1), over the
       picked experts if `normalised`, else over all. `scale` multiplies the weights.
-    - `corrected`: sigmoid scores in place of the softmax, divided by the sum of the picked ones if
-      `normalised`; experts are picked by score plus a learned e_score_correction_bias (DeepSeek-AI 2025,
-      2.1.2).
+    - `corrected`: sigmoid scores in place of the softmax, divided by the sum of the picked ones, plus
+      `sum_eps`, if `normalised`; experts are picked by score plus a learned e_score_correction_bias
+      (DeepSeek-AI 2025, 2.1.2).
     - `num_groups`, `top_groups`: group-limited top-k. Experts are picked from the best groups only, ranked by
       their best expert, or if `corrected` by their best two (DeepSeek-AI 2024, 2.2.2).
     - `shared`: an expert that every token passes; if `shared_gated`, a sigmoid gate scales its output (Yang
@@ -75,9 +77,10 @@ class ExpertsSpec:
     router_bias: bool = False
     output_bias: bool = False
     jitter: float | None = None
+    sum_eps: float = 1e-20
 
     def __post_init__(self) -> None:
-        positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale")
+        positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale", "sum_eps")
         if self.top_k > self.num_experts:
             cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
             raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")
@@ -142,6 +145,7 @@ class AdapterSpec:
 class BlockSpec:
     """One layer: self-attention, optional cross-attention over an encoder, and the feed-forward network.
 
+    In place of attention there may be another sublayer that mixes tokens, which keeps states between steps.
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
     each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number. An
     `adapter` follows the layer.
@@ -151,7 +155,7 @@ class BlockSpec:
     network of the same sizes. Each reads the output of a norm, and one more norm follows the last.
     """
 
-    attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec
+    attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
     feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec
     norm: NormSpec
     placement: NormPlacement
@@ -173,6 +177,11 @@ class BlockSpec:
                 )
         if self.norm.size != width:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
+        if self.states and (self.cross_attention is not None or self.adapter is not None):
+            raise SpecError(
+                f"BlockSpec: {type(self.attention).__name__} with cross attention or an adapter; no "
+                "architecture has both: expected None"
+            )
         if self.cross_attention is not None:
             self._check_cross(self.cross_attention)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
@@ -266,6 +275,11 @@ class BlockSpec:
         crossed = ("cross_attention",) if self.cross_attention is not None else ()
         adapted = ("adapter",) if self.adapter is not None else ()
         return ("attention", *crossed, "feed_forward", *adapted)
+
+    @property
+    def states(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of what a row keeps between steps in place of keys and values, by kind; else empty."""
+        return self.attention.states if isinstance(self.attention, StatefulSpec) else {}
 
     @property
     def dense(self) -> AttentionSpec:

@@ -13,7 +13,8 @@ class RotarySpec:
     Pair j of a head's first 2 * len(frequencies) numbers turns by position * frequencies[j] radians; the
     others stay. A pair is (j, j + len(frequencies)), or (2j, 2j + 1) where `interleaved`. `scale` multiplies
     the rotated numbers. In a call with a position of `short_length` or beyond, all tokens turn by
-    `long_frequencies`, where there are any (LongRoPE; Ding et al. 2024, 3.2).
+    `long_frequencies`, where there are any (LongRoPE; Ding et al. 2024, 3.2). With `axes`, a token has a
+    position on each of several axes, and pair j turns by that on axes[j] (M-RoPE; Wang et al. 2024, 2.1).
     """
 
     frequencies: tuple[float, ...]
@@ -21,6 +22,7 @@ class RotarySpec:
     scale: float = 1.0
     long_frequencies: tuple[float, ...] = ()
     short_length: int = 0
+    axes: tuple[int, ...] = ()
 
     @property
     def of_short(self) -> "RotarySpec":
@@ -43,6 +45,13 @@ class RotarySpec:
                 "RotarySpec: frequencies is (), so nothing is rotated; expected one or more numbers"
             )
         every = self.frequencies + self.long_frequencies
+        if self.axes and (len(self.axes) != len(self.frequencies) or min(self.axes) < 0):
+            raise SpecError(
+                f"RotarySpec: axes are {len(self.axes)} numbers from {min(self.axes)}, expected "
+                f"{len(self.frequencies)} from 0, one for each frequency"
+            )
+        if self.axes and self.long_frequencies:
+            raise SpecError("RotarySpec: long_frequencies with positions on several axes; expected ()")
         endless = [frequency for frequency in every if not math.isfinite(frequency)]
         if endless:
             raise SpecError(f"RotarySpec: a frequency is {endless[0]}, expected finite numbers")

@@ -12,6 +12,7 @@ from txexport.spec.layer_checks import check_layers
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.packed import PackedSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.relative_attention import TransformerXLAttentionSpec
 from txexport.spec.relative_position import (
@@ -40,6 +41,7 @@ class SignalStackSpec:
     embedding: (
         PatchSpec
         | NaflexSpec
+        | PackedSpec
         | LogMelSpec
         | SpectrogramSpec
         | WaveformSpec
@@ -66,11 +68,12 @@ class SignalStackSpec:
             for block in self.blocks
             if block.convolution is None or isinstance(block.attention, AttentionSpec)
         ]
-        if any(kind.causal or kind.token_masks or kind.window for kind in kinds):
+        if any(kind.causal or kind.token_masks or (kind.window and not self.packed) for kind in kinds):
             raise SpecError(
                 "SignalStackSpec: attention is causal or has token masks or a window; expected none of them "
-                "over images and sounds"
+                "over images and sounds, but windows over packed patches"
             )
+        self._check_packed()
         patched = isinstance(self.embedding, PatchSpec)
         if (
             self.rotary is not None
@@ -87,7 +90,7 @@ class SignalStackSpec:
             biased = any(isinstance(kind, PatchBiasAttentionSpec) for kind in kinds)
             positioned = self.embedding.positioned or biased
         else:
-            positioned = not isinstance(self.embedding, WaveformStemSpec)
+            positioned = not isinstance(self.embedding, WaveformStemSpec | PackedSpec)
         rotations = {kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)}
         rotated = any(rotary is not None for rotary in rotations)
         if len(rotations) > 1 or positioned == rotated or rotated != (self.rotary is not None):
@@ -105,6 +108,23 @@ class SignalStackSpec:
         self._check_gates()
         self._check_conformer()
         self._check_resampling()
+
+    def _check_packed(self) -> None:
+        """Raise SpecError unless attention over packed patches rotates by row and column."""
+        if self.packed is None:
+            return
+        for block in self.blocks:
+            kind = block.attention
+            if not isinstance(kind, AttentionSpec) or kind.rotary is None or {*kind.rotary.axes} != {0, 1}:
+                raise SpecError(
+                    f"SignalStackSpec: {type(kind).__name__} over packed patches; expected attention with "
+                    "rotary positions on axes 0 and 1, rows and columns"
+                )
+            if kind.unmasked or (kind.window or 0) % self.packed.merged:
+                raise SpecError(
+                    f"SignalStackSpec: unmasked is {kind.unmasked} and the window {kind.window} over packed "
+                    f"patches; expected False and multiples of {self.packed.merged}"
+                )
 
     def _check_gates(self) -> None:
         """Raise SpecError unless a bias of relative positions fits the attention of every block."""
@@ -189,6 +209,11 @@ class SignalStackSpec:
     def patches(self) -> PatchSpec | None:
         """The embedding of patches, whose rows and columns are positions of 2-D RoPE; None over sounds."""
         return self.embedding if isinstance(self.embedding, PatchSpec) else None
+
+    @property
+    def packed(self) -> PackedSpec | None:
+        """The embedding of packed patches; None for other signals."""
+        return self.embedding if isinstance(self.embedding, PackedSpec) else None
 
     @property
     def hidden_size(self) -> int:

@@ -51,7 +51,11 @@ class TextStackSpec:
 
     def __post_init__(self) -> None:
         check_layers(self)
-        first = self.blocks[0]
+        first = next((block for block in self.blocks if not block.states), None)
+        if first is None:
+            raise SpecError("TextStackSpec: every layer has states, expected one or more with attention")
+        if self.stateful and self.relative is not None:
+            raise SpecError("TextStackSpec: relative is given, expected None in a stack with states")
         for block in self.blocks:
             if block.attention.has_position_bias != (self.relative is not None):
                 given = "None" if self.relative is None else "given"
@@ -102,9 +106,10 @@ class TextStackSpec:
                 f"TextStackSpec: {len(self.relative.frequencies)} frequencies make vectors of "
                 f"{2 * len(self.relative.frequencies)} numbers, but the stack is {self.hidden_size} wide"
             )
-        heads = first.attention.num_heads
-        if isinstance(self.relative, AlibiSpec | RoundedAlibiSpec) and len(self.relative.slopes) != heads:
-            raise SpecError(f"TextStackSpec: {len(self.relative.slopes)} slopes for {heads} heads")
+        if isinstance(self.relative, AlibiSpec | RoundedAlibiSpec):
+            slopes, heads = len(self.relative.slopes), first.attention.num_heads
+            if slopes != heads:
+                raise SpecError(f"TextStackSpec: {slopes} slopes for {heads} heads")
 
     @property
     def hidden_size(self) -> int:
@@ -126,6 +131,11 @@ class TextStackSpec:
     def layers(self) -> tuple[BlockSpec, ...]:
         """The block of every layer."""
         return tuple(self.blocks[layer % len(self.blocks)] for layer in range(self.num_layers))
+
+    @property
+    def stateful(self) -> bool:
+        """True where a layer keeps states between steps."""
+        return any(block.states for block in self.blocks)
 
     @property
     def causal(self) -> bool:
@@ -154,3 +164,13 @@ MediaStackSpec = (
     | MapStackSpec
 )
 StackSpec = TextStackSpec | MediaStackSpec
+
+
+def check_stateless(owner: object, stack: StackSpec) -> None:
+    """Raise SpecError where an encoder has layers with states, which are kept between a decoder's steps."""
+    if isinstance(stack, TextStackSpec) and stack.stateful:
+        kinds = sorted({type(block.attention).__name__ for block in stack.blocks if block.states})
+        raise SpecError(
+            f"{type(owner).__name__}: only a decoder keeps states; blocks of an encoder have "
+            f"{', '.join(kinds)}, expected attention"
+        )

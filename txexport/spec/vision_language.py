@@ -4,12 +4,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError
+from txexport.spec.attention import AttentionSpec
 from txexport.spec.connector import ConnectorSpec
 from txexport.spec.decoder import check_causal_lm, check_decoder
-from txexport.spec.enums import Architecture, PositionKind
+from txexport.spec.enums import Architecture, Mutual, PositionKind
 from txexport.spec.head import HeadSpec
+from txexport.spec.mosaic import MosaicSpec
+from txexport.spec.packed import PackedSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
+
+AXES = 3  # frames, rows and columns
 
 
 @dataclass(frozen=True)
@@ -17,9 +22,14 @@ class VisionLanguageSpec:
     """An image encoder, a connector, and a decoder under a causal LM head (Liu et al. 2023, 4.1).
 
     The connector's vectors of images, in their order, replace those of the tokens `image_token_id`. Where
-    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. The
-    tokens of an image are `mutual` where they attend to each other (Gemma Team 2025, 2.1): all of them are
-    then read in one step, and there are no graphs for other clients, which do not tell them from others.
+    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. Tokens
+    of an image, or of a prompt, may be `mutual`, which attend to each other: all of them are then read in one
+    step. Where they are of images there are no graphs for other clients, which do not tell them from others.
+    Images of any size have packed patches, and tokens then have positions on three axes: frames, rows and
+    columns of an image, and the same on each for a text (Wang et al. 2024, 2.1). Vectors of the tiles of an
+    image may be a `mosaic`, of as many as its size says; its graph reads one image at a time. What the image
+    encoder's layers of the indices `deep` return passes a `deep_connector` each, and is added behind the
+    first layers of the decoder (Meng et al. 2024, 3.1); other clients have no place for it, and no graphs.
     """
 
     vision: SignalStackSpec
@@ -28,7 +38,10 @@ class VisionLanguageSpec:
     head: HeadSpec
     image_token_id: int
     tiled: bool = False
-    mutual: bool = False
+    mutual: Mutual | None = None
+    mosaic: MosaicSpec | None = None
+    deep: tuple[int, ...] = ()
+    deep_connector: ConnectorSpec | None = None
 
     architecture: ClassVar[Architecture] = Architecture.VISION_LANGUAGE
     alignment: ClassVar[None] = None
@@ -42,11 +55,20 @@ class VisionLanguageSpec:
             )
         check_causal_lm(self, self.head, self.decoder)
         self._check_embedding()
+        self._check_deep()
+        if self.vision.packed is not None:
+            self._check_packed(self.vision.packed)
+            return
         patches = self.vision.embedding
-        if not isinstance(patches, PatchSpec) or patches.any_size:
+        if not isinstance(patches, PatchSpec) or patches.any_size or self.axes:
             raise SpecError(
-                f"VisionLanguageSpec: the encoder reads {type(patches).__name__}, expected patches of images "
-                "of one size"
+                f"VisionLanguageSpec: the encoder reads {type(patches).__name__} for a decoder with "
+                f"positions on {self.axes or 1} axes, expected patches of images of one size for one on 1"
+            )
+        if self.mosaic is not None and self.connector.vectors != self.mosaic.side**2:
+            raise SpecError(
+                f"VisionLanguageSpec: a tile has {self.connector.vectors} vectors, expected "
+                f"{self.mosaic.side**2} for a mosaic"
             )
         read = patches.length - self.connector.skipped, self.vision.hidden_size, self.decoder.hidden_size
         if read != (patches.patches, self.connector.hidden_size, self.connector.size) or (
@@ -56,6 +78,44 @@ class VisionLanguageSpec:
                 f"VisionLanguageSpec: the connector reads a grid {self.connector.grid} of "
                 f"{self.connector.hidden_size} numbers and gives {self.connector.size}, expected "
                 f"{patches.grid} of {self.vision.hidden_size} and {self.decoder.hidden_size}"
+            )
+
+    def _check_packed(self, patches: PackedSpec) -> None:
+        """Raise SpecError unless the connector joins what is packed, for a decoder of three axes."""
+        connector = self.connector
+        read = connector.hidden_size, connector.size, connector.merged
+        sizes = self.vision.hidden_size, self.decoder.hidden_size, patches.merged
+        if read != sizes or connector.grid is not None or connector.skipped:
+            raise SpecError(
+                f"VisionLanguageSpec: the connector reads {connector.hidden_size} numbers of "
+                f"{connector.merged} by {connector.merged} neighbours on the grid {connector.grid} and gives "
+                f"{connector.size}, expected {sizes[0]} of {sizes[2]} by {sizes[2]} without a grid and "
+                f"{sizes[1]}"
+            )
+        if self.axes != AXES or self.mutual or self.tiled or self.mosaic:
+            raise SpecError(
+                f"VisionLanguageSpec: positions on {self.axes or 1} axes with packed patches, expected "
+                f"{AXES}, without tiles or mutual attention"
+            )
+
+    def _check_deep(self) -> None:
+        """Raise SpecError unless layers of both stacks, and connectors like the last one, fit `deep`."""
+        last, other = self.connector, self.deep_connector
+        layers, fewer = self.vision.num_layers, self.decoder.num_layers
+        if not self.deep and other is None:
+            return
+        rising = [*self.deep] == sorted({*self.deep}) and all(0 <= one < layers for one in self.deep)
+        alike = other is not None and (other.hidden_size, other.size, other.grid, other.merged) == (
+            last.hidden_size,
+            last.size,
+            last.grid,
+            last.merged,
+        )
+        if not (self.deep and rising and alike and len(self.deep) < fewer and self.vision.packed):
+            raise SpecError(
+                f"VisionLanguageSpec: deep is {self.deep} of {layers} layers over {fewer} of the decoder, "
+                f"and its connector {other}; expected layers that rise, fewer than the decoder's, of packed "
+                "patches, and a connector as the last one"
             )
 
     def _check_embedding(self) -> None:
@@ -72,6 +132,18 @@ class VisionLanguageSpec:
                 f"VisionLanguageSpec: image_token_id is {self.image_token_id}, expected 0 to "
                 f"{self.vocab_size - 1}"
             )
+
+    @property
+    def axes(self) -> int:
+        """The number of axes of a token's position; 0 where it is a single number."""
+        kinds = [block.attention for block in self.decoder.blocks]
+        rotations = [kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)]
+        return max((max(one.axes) + 1 for one in rotations if one is not None and one.axes), default=0)
+
+    @property
+    def features(self) -> int:
+        """The numbers of a vector of an image: one of the decoder's width for each connector."""
+        return self.decoder.hidden_size * (1 + len(self.deep))
 
     @property
     def stacks(self) -> dict[str, StackSpec]:

@@ -108,7 +108,12 @@ _ROWS = {  # by name, without "Tokenizer"
     "Parakeet": _row(model_types="omniasr_ctc parakeet_ctc"),
     "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
     "Qwen2": _row(
-        "- <|endoftext|> <|endoftext|> - <|endoftext|> - -", "internvl qwen2 qwen2_moe qwen3 qwen3_moe"
+        "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
+        "internvl qwen2 qwen2_5_vl qwen2_moe qwen2_vl qwen3 qwen3_moe qwen3_next qwen3_vl",
+    ),
+    "Qwen3_5": _row(
+        "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
+        "qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text",
     ),
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(
@@ -141,10 +146,11 @@ _ROWS = {  # by name, without "Tokenizer"
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
 Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
-Phobert Pop2Piano ProphetNet Qwen3_5 Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
+Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
-_GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe hyperclovax llava mistral
-mixtral modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5 xlm-roberta-xl"""
+_GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe granitemoehybrid hyperclovax
+llava llava_next mistral mixtral modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm
+stablelm umt5 xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {
     GENERIC: _row(model_types=_GENERIC_MODELS),
@@ -158,12 +164,16 @@ MISNAMED = {
     "ernie4_5",
     "hyperclovax",
     "llava",
+    "llava_next",
     "modernbert",
     "modernbert-decoder",
     "nemotron",
     "phi3",
     "phimoe",
     "qwen2",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "qwen3_5_moe_text",
     "siglip2",
     "smolvlm",
 }

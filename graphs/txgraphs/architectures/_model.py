@@ -1,10 +1,10 @@
 """A model's graphs under construction, and the outputs of their layers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from txexport.contracts import Signature
+from txexport.contracts import Signature, cache_names
 from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
     ConditionalStackSpec,
@@ -16,6 +16,7 @@ from txexport.spec import (
     QueryStackSpec,
     StackSpec,
     StagedStackSpec,
+    TextStackSpec,
 )
 from txgraphs._graph import Graph
 from txgraphs.conditional_stack import conditional_encoder
@@ -72,10 +73,26 @@ def add_layers(graph: Graph, given: Given) -> None:
         graph.add_outputs({name: graph.op.Identity(given.values[name])})
 
 
-def pair_of(inputs: Values, pair: tuple[str, str]) -> tuple[ir.Value, ir.Value]:
+def pair_of(inputs: Values, pair: tuple[str, str]) -> tuple[ir.Value, ...]:
     key, value = pair
     return inputs[key], inputs[value]
 
 
-def named(pair: tuple[str, str], values: tuple[ir.Value, ir.Value]) -> Values:
+def named(pair: tuple[str, str], values: tuple[ir.Value, ...]) -> Values:
     return dict(zip(pair, values, strict=True))
+
+
+def past_of(spec: TextStackSpec, inputs: Values) -> list[tuple[ir.Value, ...]]:
+    """Each layer's past keys and values, or its states."""
+    labels = (
+        cache_names.of_layer(cache_names.PAST, layer, block.states) for layer, block in enumerate(spec.layers)
+    )
+    return [tuple(inputs[name] for name in each) for each in labels]
+
+
+def present_of(spec: TextStackSpec, present: Sequence[tuple[ir.Value, ...]]) -> Values:
+    """As `past_of`, what a step leaves, by the names of outputs."""
+    values: Values = {}
+    for layer, (block, each) in enumerate(zip(spec.layers, present, strict=True)):
+        values |= zip(cache_names.of_layer(cache_names.PRESENT, layer, block.states), each, strict=True)
+    return values

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from txexport.contracts import cache_names, names
+from txexport.contracts import names
 from txexport.spec import Cache, DecoderSpec
 from txgraphs._graph import Graph
-from txgraphs.architectures._model import Build, Signatures, add_layers, layers_of, named, pair_of
+from txgraphs.architectures._model import Build, Signatures, add_layers, layers_of, past_of, present_of
 from txgraphs.decoder_stack import decoder
 from txgraphs.heads.causal_lm import causal_lm_head
 from txgraphs.stack import embedded
@@ -16,7 +16,7 @@ def decoder_models(spec: DecoderSpec, cache: Cache, signatures: Signatures, new:
     (role,) = signatures  # roles.MODEL or roles.SHARED
     graph = new(role)
     inputs = graph.declare(signatures[role])
-    past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
+    past = past_of(spec.decoder, inputs)
     layers = layers_of(spec, graph, spec.decoder, None)
     picks = inputs.get(names.LOGITS_INDICES)
     # For unscored tokens the last layer computes only keys and values, unless its outputs are requested.
@@ -25,7 +25,6 @@ def decoder_models(spec: DecoderSpec, cache: Cache, signatures: Signatures, new:
     x, present = decoder(spec.decoder, cache, graph, inputs, past, None, layers, embed, last)
     word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
     graph.add_outputs({names.LOGITS: causal_lm_head(spec.head, graph / "head", x, rest, word)})
-    for layer, pair in enumerate(present):
-        graph.add_outputs(named(cache_names.present(layer), pair))
+    graph.add_outputs(present_of(spec.decoder, present))
     add_layers(graph, layers)
     return {role: graph}

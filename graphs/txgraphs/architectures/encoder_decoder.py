@@ -117,7 +117,8 @@ def _read_again(
 
 def _no_past(spec: EncoderDecoderSpec, graph: Graph, x: ir.Value) -> KeyValues:
     """The encoder's x (B,S,W) -> empty keys and values (B,K,0,H) for each layer of the decoder."""
-    op, past = graph.op, []
+    op = graph.op
+    past: KeyValues = []
     batch = op.Shape(x, start=0, end=1)
     for block in spec.decoder.layers:
         none = [block.dense.num_kv_heads, 0, block.dense.head_dim]

@@ -5,16 +5,17 @@ from functools import partial
 import onnx_ir as ir
 from onnxscript import script
 
-from txexport.contracts import cache_names, names, roles
-from txexport.spec import Cache, VisionLanguageSpec
+from txexport.contracts import names, roles
+from txexport.spec import Cache, Mutual, VisionLanguageSpec
 from txgraphs import domain, op
 from txgraphs._graph import Graph
-from txgraphs.architectures._model import Build, Signatures, Values, named, pair_of
+from txgraphs.architectures._model import Build, Signatures, Values, past_of, present_of
 from txgraphs.connector import connector
 from txgraphs.decoder_stack import decoder
 from txgraphs.encoder_stack import signal_encoder
-from txgraphs.group_mask import image_groups
+from txgraphs.group_mask import first_step, image_groups
 from txgraphs.heads.causal_lm import causal_lm_head
+from txgraphs.mosaic import mosaic
 from txgraphs.splice import spliced
 from txgraphs.stack import Given, embedded
 
@@ -40,13 +41,29 @@ def vision_language_models(
 def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
     """pixel_values (I,channels,height,width) -> image_features (I,N,W).
 
+    Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of one in tiles,
+    with tile_grid (1,6).
     For other clients, tiles (B,I,channels,height,width) with their pixels' mask (B,I,height,width).
     """
     mask, pixels = inputs.get(names.PIXEL_ATTENTION_MASK), inputs[names.PIXEL_VALUES]
     if mask is not None:
         pixels = graph.call(of_every_prompt, pixels)
-    x, _ = signal_encoder(spec.vision, graph, {names.PIXEL_VALUES: pixels}, Given(), "vision")  # (I, S, W)
+    signals = {names.PIXEL_VALUES: pixels}
+    if spec.vision.packed is not None:
+        signals[spec.vision.packed.grids] = inputs[spec.vision.packed.grids]
+    states: dict[str, ir.Value] | None = {} if spec.deep else None
+    x, _ = signal_encoder(spec.vision, graph, signals, Given(states=states), "vision")  # (I, S, W)
     features: ir.Value = connector(spec.connector, graph / "connector", x)
+    if states is not None:
+        parts = [
+            connector(spec.deep_connector, graph / f"deep.{number}", states[str(layer + 1)])
+            for number, layer in enumerate(spec.deep)
+        ]
+        features = graph.op.Concat(features, *parts, axis=-1)
+    if spec.vision.packed is not None:
+        features = graph.op.Squeeze(features, graph.constant("first_axis", [0]))  # (N, W)
+    if spec.mosaic is not None:
+        features = mosaic(spec.mosaic, graph / "mosaic", features, inputs[names.TILE_GRID])  # (N, W)
     if mask is not None:
         features = graph.call(without_padding, features, mask)
     return {names.IMAGE_FEATURES: features}
@@ -72,17 +89,38 @@ def without_padding(features, mask):
 
 def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values) -> None:
     """Token ids (B,S) with image_features (N,W), or vectors in their place -> logits (B,L,V), present."""
-    past = [pair_of(inputs, cache_names.past(layer)) for layer in range(spec.decoder.num_layers)]
+    past = past_of(spec.decoder, inputs)
+    if spec.deep:
+        inputs = _with_deep(spec, graph, inputs)
     embed, picks = partial(_vectors, spec, graph, inputs), inputs.get(names.LOGITS_INDICES)
     groups = None
-    if spec.mutual:
+    if spec.mutual == Mutual.PREFIX and names.PREFIX_LENGTHS not in inputs:  # of other clients
+        mask, new = inputs[names.ATTENTION_MASK], inputs[names.INPUTS_EMBEDS]
+        prefix = graph.call(first_step, mask, new, name=names.PREFIX_LENGTHS)  # (B)
+        inputs = {**inputs, names.PREFIX_LENGTHS: prefix}
+    if spec.mutual == Mutual.IMAGE:
         ids = inputs[names.INPUT_IDS]
         groups = graph.call(image_groups(spec.image_token_id), ids, name="groups")  # (B, S)
     x, present = decoder(spec.decoder, cache, graph, inputs, past, None, Given(), embed, picks, groups)
     word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None
     graph.add_outputs({names.LOGITS: causal_lm_head(spec.head, graph / "head", x, None, word)})
-    for layer, pair in enumerate(present):
-        graph.add_outputs(named(cache_names.present(layer), pair))
+    graph.add_outputs(present_of(spec.decoder, present))
+
+
+def _with_deep(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
+    """The inputs with image_features of the decoder's width, and what is added behind each first layer."""
+    ids, count, op = inputs[names.INPUT_IDS], 1 + len(spec.deep), graph.op
+    sizes = graph.constant("features", [spec.decoder.hidden_size] * count)
+    first, *deep = op.Split(inputs[names.IMAGE_FEATURES], sizes, axis=1, _outputs=count)
+    zero = op.CastLike(op.Constant(value_float=0.0), first)
+    width = graph.constant("width", [spec.decoder.hidden_size])
+    zeros = op.Expand(zero, op.Concat(op.Shape(ids), width, axis=0))  # (B, S, W)
+    replaced = spliced(spec.image_token_id)
+    added = {
+        f"{names.DEEP_FEATURES}.{layer}": graph.call(replaced, zeros, ids, one, name="behind")
+        for layer, one in enumerate(deep)
+    }
+    return {**inputs, names.IMAGE_FEATURES: first, **added}
 
 
 def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, _positions: ir.Value) -> ir.Value:

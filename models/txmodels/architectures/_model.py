@@ -64,10 +64,12 @@ def encoder(
 
 
 def empty_past(spec: TextStackSpec, batch: int, capacity: int = 0) -> KeyValues:
-    """An empty cache: zeros (B,K,capacity,H) for each layer."""
-    past = []
+    """An empty cache: zeros (B,K,capacity,H) for each layer, or its states."""
+    past: KeyValues = []
     for block in spec.layers:
+        if block.states:
+            past.append(tuple(torch.zeros(batch, *shape) for shape in block.states.values()))
+            continue
         (kv_heads, k_size), (_, v_size) = block.masked.cache_shapes
-        k, v = (torch.zeros(batch, kv_heads, capacity, size) for size in (k_size, v_size))
-        past.append((k, v))
+        past.append(tuple(torch.zeros(batch, kv_heads, capacity, size) for size in (k_size, v_size)))
     return past

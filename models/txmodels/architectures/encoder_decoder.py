@@ -92,7 +92,7 @@ class EncoderDecoderModel(nn.Module):
         later = torch.cat([first, input_ids[:, :-1]], dim=1)  # (B, S)
         cross, nothing = self._cross(x), self.empty_past(input_ids.shape[0])
         layers = layers_of(self.spec, self.outputs, self.spec.decoder, names.DECODER)
-        x, _ = self.decoder(later, nothing, encoder_attention_mask=attention_mask, cross=cross, given=layers)
+        x, _ = self.decoder(later, nothing, source=(attention_mask, cross), given=layers)
         return x, layers.values
 
     def _cross(self, x: Tensor) -> KeyValues:
@@ -104,12 +104,22 @@ class EncoderDecoderModel(nn.Module):
     def decode(
         self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
     ) -> tuple[Tensor, KeyValues]:
-        """As `Decoder`, and logits_indices (B,L) -> logits (B,L,V), present."""
+        """As `Decoder`, with logits_indices (B,L), the encoder's mask (B,E), and its keys and values `cross`.
+
+        Returns logits (B,L,V), present.
+        """
         logits, present, _ = self.decode_layers(input_ids, past, logits_indices, **inputs)
         return logits, present
 
     def decode_layers(
-        self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
+        self,
+        input_ids: Tensor,
+        past: KeyValues,
+        logits_indices: Tensor | None = None,
+        *,
+        cross: KeyValues,
+        encoder_attention_mask: Tensor | None = None,
+        **inputs,
     ) -> tuple[Tensor, KeyValues, dict[str, Tensor]]:
         """As `decode`, with the requested outputs of every layer, by name.
 
@@ -117,7 +127,8 @@ class EncoderDecoderModel(nn.Module):
         """
         weights = () if self.spec.alignment is None else (names.ATTENTIONS,)
         layers = layers_of(self.spec, self.outputs.union(weights), self.spec.decoder, names.DECODER)
-        x, present = self.decoder(input_ids, past, given=layers, **inputs)
+        source = encoder_attention_mask, cross
+        x, present = self.decoder(input_ids, past, source=source, given=layers, **inputs)
         logits = self.head(x, logits_indices, self.decoder.token_embedding)
         return logits, present, layers.values | self._alignment(layers.values)
 

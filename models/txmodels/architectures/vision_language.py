@@ -1,18 +1,21 @@
 """A decoder that reads images among its tokens."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
+import torch
 from torch import Tensor, nn
 
 from txexport.contracts import names
 from txexport.parts import check_outputs
-from txexport.spec import Cache, VisionLanguageSpec
+from txexport.spec import Cache, Mutual, VisionLanguageSpec
 from txmodels.architectures._model import empty_past
 from txmodels.connector import Connector
 from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
+from txmodels.mosaic import Mosaic
 from txmodels.splice import spliced
+from txmodels.stack import Given
 
 
 class VisionLanguageModel(nn.Module):
@@ -24,14 +27,44 @@ class VisionLanguageModel(nn.Module):
         self.spec, self.outputs = spec, frozenset(outputs)
         self.vision = SignalEncoder(spec.vision)
         self.connector = Connector(spec.connector)
-        mutual_id = spec.image_token_id if spec.mutual else None
+        self.mosaic = None if spec.mosaic is None else Mosaic(spec.mosaic, spec.connector.size)
+        if spec.deep_connector is not None:
+            self.deep = nn.ModuleList(Connector(spec.deep_connector) for _ in spec.deep)
+        mutual_id = spec.image_token_id if spec.mutual == Mutual.IMAGE else None
         self.decoder = Decoder(spec.decoder, cache, mutual_id=mutual_id)
         self.head = CausalLMHead(spec.head, spec.decoder.hidden_size, spec.vocab_size)
 
-    def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
-        """pixel_values (I,channels,height,width) -> image_features (I,N,W)."""
-        x, _ = self.vision(pixel_values)  # (I, S, W)
-        return {names.IMAGE_FEATURES: self.connector(x)}
+    def images(self, pixel_values: Tensor, **grids: Tensor) -> dict[str, Tensor]:
+        """pixel_values (I,channels,height,width) -> image_features (I,N,W).
+
+        Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of those in
+        tiles, with tile_grid (I,6).
+        """
+        if self.mosaic is not None:
+            features = self.connector(self.vision(pixel_values)[0])  # (T, N, W)
+            tile_grid = grids[names.TILE_GRID]
+            counts = (1 + tile_grid[:, 0] * tile_grid[:, 1]).tolist()
+            images = zip(features.split(counts), tile_grid.split(1), strict=True)
+            return {names.IMAGE_FEATURES: torch.cat([self.mosaic(*one) for one in images])}
+        states: dict[str, Tensor] | None = {} if self.spec.deep else None
+        x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None), given=Given(states=states))
+        features = self.connector(x)
+        if states is not None:
+            below = [states[str(layer + 1)] for layer in self.spec.deep]
+            deep = [part(state) for part, state in zip(self.deep, below, strict=True)]
+            features = torch.cat([features, *deep], dim=-1)
+        return {names.IMAGE_FEATURES: features[0] if grids else features}
+
+    def read_images(
+        self, input_ids: Tensor, image_features: Tensor, source: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """The inputs of `decode` for rows (B,S) from their start, of `images` and what these read."""
+        result = {names.IMAGE_FEATURES: image_features.flatten(0, -2)}
+        packed = self.spec.vision.packed
+        if packed is not None:
+            sides = source[packed.grids][:, 1:] // packed.merged  # (I, 2)
+            result[names.POSITION_IDS] = _grid_positions(self.spec.image_token_id, input_ids, sides)
+        return result
 
     def tokens(self, input_ids: Tensor) -> Tensor:
         """input_ids (B,S) -> their vectors (B,S,W), which have no positions."""
@@ -56,7 +89,10 @@ class VisionLanguageModel(nn.Module):
         """As `decode`, and outputs of layers by name, of which there are none."""
         x = self.tokens(input_ids)
         if image_features is not None:
-            x = spliced(self.spec.image_token_id, x, input_ids, image_features)
+            first, *deep = image_features.split(x.shape[2], dim=1)
+            zeros, token = torch.zeros_like(x), self.spec.image_token_id
+            behind = [spliced(token, zeros, input_ids, one) for one in deep]
+            x = torch.cat([spliced(token, x, input_ids, first), *behind], dim=2)
         last, rest = (logits_indices, None) if self.decoder.static else (None, logits_indices)
         x, present = self.decoder(input_ids, past, inputs_embeds=x, logits_indices=last, **inputs)
         return self.head(x, rest, self.decoder.token_embedding), present, {}
@@ -64,3 +100,25 @@ class VisionLanguageModel(nn.Module):
     def empty_past(self, batch: int, capacity: int = 0) -> KeyValues:
         """An empty cache: zeros (B,K,capacity,H) for each layer."""
         return empty_past(self.spec.decoder, batch, capacity)
+
+
+def _grid_positions(image_token_id: int, input_ids: Tensor, sides: Tensor) -> Tensor:
+    """input_ids (B,S), rows and columns (I,2) of the images among them -> positions (3,B,S).
+
+    They count frames, rows and columns within an image, from the position behind the text before it on; a
+    text behind it goes on from the largest of them, the same on each axis (Wang et al. 2024, 2.1).
+    """
+    images, rows = iter(sides.tolist()), []
+    for row in input_ids.tolist():
+        triples: list[tuple[int, int, int]] = []
+        start = 0
+        while len(triples) < len(row):
+            if row[len(triples)] == image_token_id and (grid := next(images, None)) is not None:
+                down, across = grid
+                triples += [(start, start + y, start + x) for y in range(down) for x in range(across)]
+                start += max(down, across)
+            else:
+                triples.append((start, start, start))
+                start += 1
+        rows.append(triples)
+    return torch.tensor(rows, device=input_ids.device).permute(2, 0, 1)

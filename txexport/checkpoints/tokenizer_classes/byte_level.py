@@ -15,6 +15,10 @@ QWEN_WORDS = Regex(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
 )
+QWEN3_5_WORDS = Regex(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 CLIP_WORDS = Regex(
     r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 )
@@ -92,14 +96,23 @@ def cohere(settings: Settings, file: TokenizerFile) -> Built:
 
 def qwen2(settings: Settings, file: TokenizerFile) -> Built:
     """Qwen2Tokenizer."""
+    tokens = settings.tokens("Qwen2Tokenizer")
+    return Built(_qwen(settings, file, QWEN_WORDS), tokens, again=anew)
+
+
+def qwen3_5(settings: Settings, file: TokenizerFile) -> Built:
+    """Qwen3_5Tokenizer."""
+    return Built(_qwen(settings, file, QWEN3_5_WORDS), settings.tokens("Qwen3_5Tokenizer"))
+
+
+def _qwen(settings: Settings, file: TokenizerFile, pieces: Regex) -> Tokenizer:
     spaced = settings.get("add_prefix_space", None) or False
     tokenizer = _bytes(file, spaced)
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(QWEN_WORDS, "isolated"), pre_tokenizers.ByteLevel(spaced, use_regex=False)]
+        [pre_tokenizers.Split(pieces, "isolated"), pre_tokenizers.ByteLevel(spaced, use_regex=False)]
     )
-    tokens = settings.tokens("Qwen2Tokenizer")
-    return Built(tokenizer, tokens, again=anew)
+    return tokenizer
 
 
 def clip(settings: Settings, file: TokenizerFile) -> Built:
@@ -164,6 +177,7 @@ CLASSES: dict[str, Callable[[Settings, TokenizerFile], Built]] = {
     "HerbertTokenizer": herbert,
     "OpenAIGPTTokenizer": openai_gpt,
     "Qwen2Tokenizer": qwen2,
+    "Qwen3_5Tokenizer": qwen3_5,
     "RobertaTokenizer": roberta_tokenizer,
     "WhisperTokenizer": whisper,
 }

@@ -37,7 +37,8 @@ def check_reads(spec: ModelSpec, task: str) -> None:
         raise InputError(f"texts need a model that reads them without images; this one is for {task}")
     if not signatures(spec, ECOSYSTEM):
         raise UnsupportedError(
-            "no graph reads calibration texts where tokens of an image attend to each other"
+            "no graph reads calibration texts where tokens of an image attend to each other, or are read by "
+            "several layers"
         )
 
 
@@ -125,11 +126,13 @@ def _pairs(sources: list[list[int]], targets: list[list[int]], places: list[int]
 
 def _first_step(bundle: LoadedBundle, ids: np.ndarray) -> Batch:
     """The inputs of rows (B,S) without a past; a graph of their own may embed them."""
-    result = {ATTENTION_MASK: np.ones_like(ids), POSITION_IDS: np.zeros_like(ids)}
-    result[POSITION_IDS] += np.arange(ids.shape[1])
+    result = {ATTENTION_MASK: np.ones_like(ids)}
     apart = roles.EMBED_TOKENS in bundle.manifest.hub
     role, embedded = (roles.DECODER_MERGED, roles.EMBED_TOKENS) if apart else (roles.MODEL, roles.MODEL)
     for port in bundle.manifest.hub[role].inputs:
+        if port.name == POSITION_IDS:  # (B,S), or (3,B,S) on three axes
+            axes = ids.shape if len(port.shape) == 2 else (int(port.shape[0]), *ids.shape)
+            result[port.name] = np.broadcast_to(np.arange(ids.shape[1]), axes).copy()
         if cache_names.is_past(port.name):
             shape = [len(ids), *(0 if isinstance(dim, str) else dim for dim in port.shape[1:])]
             result[port.name] = np.zeros(shape, np.float32)

@@ -1,7 +1,7 @@
-"""The ports of a decoder over a cache: keys and values by layer, and scores."""
+"""The ports of a decoder over a cache: keys and values or states by layer, and scores."""
 
 from txexport.contracts import cache_names, names
-from txexport.contracts.contract import Port, Signature, floats
+from txexport.contracts.contract import Contract, Port, Signature, floats, ints
 from txexport.parts import stacks
 from txexport.parts.heads import head_of
 from txexport.spec import HeadSpec, MaskedAttentionSpec, TextStackSpec
@@ -14,15 +14,26 @@ def logits(head: HeadSpec, decoder: TextStackSpec, length: str) -> tuple[Port, .
 
 
 def own(decoder: TextStackSpec, kind: str, part: str | None, length: str) -> list[Port]:
-    """A decoder's own keys and values, layer by layer, of `kind` cache_names.PAST or PRESENT."""
+    """A decoder's own keys and values, or states, by layer, of `kind` cache_names.PAST or PRESENT."""
     ports = []
     for layer, block in enumerate(decoder.layers):
-        ports += pair(cache_names.pair(kind, layer, part), block.masked, length)
+        labels = cache_names.of_layer(kind, layer, block.states, part)
+        if block.states:
+            shapes = zip(labels, block.states.values(), strict=True)
+            ports += [floats(name, names.BATCH_SIZE, *shape) for name, shape in shapes]
+        else:
+            ports += pair(labels, block.masked, length)
     return ports
 
 
+def counts(decoder: TextStackSpec, contract: Contract) -> tuple[Port, ...]:
+    """The lengths of new tokens, for states over a cache without a mask."""
+    masked = any(port.name == names.ATTENTION_MASK for port in contract.step)
+    return () if masked or not decoder.stateful else (ints(names.NEW_LENGTHS, names.BATCH_SIZE),)
+
+
 def pair(
-    both: tuple[str, str], spec: MaskedAttentionSpec, length: int | str, rows: str = names.BATCH_SIZE
+    both: tuple[str, ...], spec: MaskedAttentionSpec, length: int | str, rows: str = names.BATCH_SIZE
 ) -> list[Port]:
     """Keys and values (rows,K,length,H)."""
     return [
@@ -39,6 +50,9 @@ def layer_ports(
     source: int | str | None = None,
 ) -> list[Port]:
     """The ports of every layer of a decoder; attention weights cover all keys of its cache."""
-    present = [port for port in signature.outputs if cache_names.is_present(port.name)]
-    keys = next((port.shape[2] for port in present if not cache_names.is_cross(port.name)), stacks.TOKENS[1])
+    ports = (port for port in signature.outputs if cache_names.is_present(port.name))
+    grown = (
+        port for port in ports if not (cache_names.is_cross(port.name) or cache_names.is_state(port.name))
+    )
+    keys = next((port.shape[2] for port in grown), stacks.TOKENS[1])
     return stacks.layer_ports(decoder, name, outputs, stacks.TOKENS, keys, source)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from txexport.contracts import cache_names, names, roles
-from txexport.contracts.contract import BOOL, Contract, Port, Signature, floats
+from txexport.contracts.contract import BOOL, Contract, Port, Signature, floats, ints
 from txexport.contracts.stage import ONCE, STEP, GraphFacts, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
@@ -16,7 +16,7 @@ from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Skipped, View
 from txexport.parts.pictures import picture_cases, picture_prompts
-from txexport.spec import VisionLanguageSpec
+from txexport.spec import Mutual, VisionLanguageSpec
 from txexport.spec.shapes import Shapes, under
 
 IMAGES = names.IMAGE_BATCH_SIZE
@@ -42,17 +42,23 @@ class VisionLanguage:
             )
         width, (before, after) = spec.decoder.hidden_size, contract.lengths
         pixels = input_of(spec.vision).ports(spec.vision, (IMAGES,))
-        images = Signature(pixels, (floats(names.IMAGE_FEATURES, IMAGES, spec.connector.vectors, width),))
+        any_size = spec.vision.packed or spec.mosaic
+        of_each = (names.NUM_FEATURES,) if any_size else (IMAGES, spec.connector.vectors)
+        if spec.mosaic:
+            pixels = *pixels, ints(names.TILE_GRID, 1, 6)
+        images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, spec.features),))
+        contract = _positioned(spec, contract)
         if spec.tiled and contract.hub:
             images = replace(images, inputs=_by_prompt(pixels[0]))
         past = _cached.own(spec.decoder, cache_names.PAST, None, before)
         present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
         outputs = (*_cached.logits(spec.head, spec.decoder, contract.logits), *present)
         if not contract.hub:
-            features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, width)
-            step = Signature((*contract.step, features, *past), outputs)
+            prefix = (ints(names.PREFIX_LENGTHS, names.BATCH_SIZE),) * (spec.mutual == Mutual.PREFIX)
+            features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, spec.features)
+            step = Signature((*contract.step, *prefix, features, *past), outputs)
             return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
-        if spec.mutual:
+        if spec.mutual == Mutual.IMAGE or spec.deep:
             return {}
         ids, *others = contract.step
         vectors = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
@@ -75,9 +81,14 @@ class VisionLanguage:
             input_of(spec.decoder).facts(spec.decoder.embedding),
             limit="decoder",
             image_token_id=spec.image_token_id,
-            mutual_images=spec.mutual,
+            mutual_images=spec.mutual == Mutual.IMAGE,
+            mutual_prompts=spec.mutual == Mutual.PREFIX,
         )
         images = input_of(spec.vision).facts(spec.vision.embedding)
+        if spec.mosaic:
+            images = replace(images, tile_side=spec.mosaic.side, most_tiles=spec.mosaic.most or 0)
+        if spec.vision.packed is not None:
+            images = replace(images, patch_heads=spec.vision.blocks[0].attention.num_heads)
         earlier = {
             names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
             names.INPUTS_EMBEDS: f"{roles.EMBED_TOKENS}.{names.INPUTS_EMBEDS}",
@@ -108,6 +119,11 @@ class VisionLanguage:
         shapes = under("vision", stacks.parameters(spec.vision)) | under(
             "connector", connector(spec.connector)
         )
+        if spec.mosaic:
+            shapes |= {"mosaic.newline": (spec.connector.size,)}
+        if spec.deep_connector is not None:
+            for number in range(len(spec.deep)):
+                shapes |= under(f"deep.{number}", connector(spec.deep_connector))
         return shapes | under("decoder", stacks.parameters(spec.decoder)) | under("head", head)
 
     def shared(self, spec: VisionLanguageSpec) -> Mapping[str, str]:
@@ -119,9 +135,15 @@ class VisionLanguage:
         return Decoding("decoder")
 
     def readouts(self, spec: VisionLanguageSpec, stack: str) -> tuple[Readout, ...]:
-        """The connector of the image encoder, and the head of the decoder."""
+        """The connector of the image encoder, the ends of rows of a mosaic, and the head of the decoder."""
         if stack == names.VISION:
-            return (Readout("connector", f"{spec.connector.vectors:,} vectors an image", every=True),)
+            merged = spec.connector.merged
+            packed = f"a vector for {merged} x {merged} patches"
+            each = "a tile" if spec.mosaic else "an image"
+            note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors {each}"
+            ends = (Readout("mosaic", "the end of each row of vectors", every=True),) if spec.mosaic else ()
+            deep = (Readout(f"deep.{number}", every=True) for number in range(len(spec.deep)))
+            return (Readout("connector", note, every=True), *ends, *deep)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 
     def vector_output(self, spec: VisionLanguageSpec) -> None:
@@ -152,6 +174,15 @@ class VisionLanguage:
     def text_case(self, spec: VisionLanguageSpec, batch: EncoderCase) -> EncoderCase:
         """The batch."""
         return batch
+
+
+def _positioned(spec: VisionLanguageSpec, contract: Contract) -> Contract:
+    """The contract whose steps take a position on each axis, where a token has several."""
+    if not spec.axes:
+        return contract
+    positions = ints(names.POSITION_IDS, spec.axes, *stacks.TOKENS)
+    others = [port for port in contract.step if port.name != names.POSITION_IDS]
+    return replace(contract, step=(*others, positions))
 
 
 def _by_prompt(pixels: Port) -> tuple[Port, ...]:

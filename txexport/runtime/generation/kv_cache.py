@@ -1,7 +1,7 @@
 """Static and dynamic key/value caches with one interface. Shape letters are those of txmodels.
 
 A batch is padded on the right. `counts` says how many of a row's new tokens are real; the next write of a
-row overwrites its padding.
+row overwrites its padding. `media` are those of each row's prompt, which may be set before its first step.
 """
 
 import math
@@ -9,19 +9,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from txexport.contracts.cache_names import is_cross, is_past, own_past, to_present
+from txexport.contracts.cache_names import own_past, to_present
 from txexport.contracts.names import (
     ATTENTION_MASK,
     CACHE_LENGTHS,
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
+    NEW_LENGTHS,
     POSITION_IDS,
-    SOURCES,
 )
-from txexport.errors import counted
 from txexport.runtime import memory
-from txexport.runtime.generation.media import features_of
+from txexport.runtime.generation.cache_rows import check_room, per_token, rows_of, shares_sources
+from txexport.runtime.generation.media import Media, on_axes, positions_of, step_inputs
+from txexport.runtime.generation.states import States, empty_states, filled_states
 from txexport.runtime.session import Session, Value
 
 
@@ -38,25 +39,6 @@ def open_cache(
     return DynamicCache(session, cross, batch)
 
 
-def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> None:
-    """Raise InputError where `rows` of `capacity` tokens, with `more` bytes a row, exceed the memory."""
-    token = sum(
-        math.prod(per_token(session, name)) * session.dtype(name)().nbytes
-        for name in own_past(session.inputs)
-    )
-    memory.check(
-        f"a cache of {counted(rows, 'row')} of {counted(capacity, 'token')}", rows * (capacity * token + more)
-    )
-
-
-def per_token(session: Session, name: str) -> tuple[int, int]:
-    """The number of heads of the cache `name`, and their size."""
-    _, heads, _, size = session.inputs[name].shape
-    assert isinstance(heads, int)
-    assert isinstance(size, int)
-    return heads, size
-
-
 class StaticCache:
     """Buffers (B,K,C,H) bound as past and present at once, so that a step writes in place.
 
@@ -67,7 +49,9 @@ class StaticCache:
         self.session, self.capacity = session, capacity
         self.cross, self.copies = dict(cross), 1  # adjacent rows that share a row of `cross`
         self.lengths = np.zeros(batch, np.int64)
+        self.media: list[Media] = [()] * batch
         self.arrays = self._zeros(batch, capacity)
+        self.states = States(session, empty_states(session, batch))
         self._bind()
 
     def _zeros(self, batch: int, capacity: int) -> dict[str, np.ndarray]:
@@ -88,17 +72,19 @@ class StaticCache:
     def _bind(self) -> None:
         """Bind the buffers and the cross-attention inputs, which stay the same from step to step."""
         self.buffers = {name: self.session.value(array) for name, array in self.arrays.items()}
+        inputs = {**self.cross, **self.buffers}
         presents = {to_present(name): buffer for name, buffer in self.buffers.items()}
-        self.bound = self.session.bind({**self.cross, **self.buffers}, presents, [LOGITS], "cpu")
+        self.bound = [
+            self.session.bind({**inputs, **before}, {**presents, **after}, [LOGITS], "cpu")
+            for before, after in self.states.bindings
+        ]
 
-    def step(
-        self, input_ids: np.ndarray, counts: np.ndarray, features: Sequence[np.ndarray] = ()
-    ) -> np.ndarray:
+    def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token.
 
-        `features` (n,W) are the vectors of media among the new tokens, row by row.
+        The first step of a row reads its prompt.
         """
-        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None], features)[:, 0]
+        return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None], prompts=True)[:, 0]
 
     def read(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,S,V) of every token."""
@@ -106,26 +92,32 @@ class StaticCache:
         return self._run(input_ids, counts, every)
 
     def _run(
-        self,
-        input_ids: np.ndarray,
-        counts: np.ndarray,
-        picks: np.ndarray,
-        features: Sequence[np.ndarray] = (),
+        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, prompts: bool = False
     ) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
         feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
+        if on_axes(self.session):
+            feeds[POSITION_IDS] = positions_of(True, self.media, self.lengths, input_ids.shape[1])
+        if NEW_LENGTHS in self.session.inputs:
+            feeds[NEW_LENGTHS] = counts
         tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
-        logits = self.bound(tensors | features_of(self.session, features))
+        others = step_inputs(self.session, self.media, self.lengths, counts, prompts)
+        logits = self.bound[self.states.turn](tensors | others)
+        self.states.advance()
         self.lengths = self.lengths + counts
         return logits[LOGITS].numpy()  # (B, L, V)
 
     def row(self, place: int) -> dict[str, np.ndarray]:
-        """Copies of a row's keys and values (K,P,H), by name."""
+        """Copies of a row's keys and values (K,P,H), and of its states, by name."""
         length = int(self.lengths[place])
-        return {name: array[place, :, :length].copy() for name, array in self.held().items()}
+        states = {name: array[place].copy() for name, array in self.states.held.items()}
+        return {name: array[place, :, :length].copy() for name, array in self.held().items()} | states
 
     def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
-        """Set each row to the first `lengths` (B) tokens of `rows`, as `row` returned them."""
+        """Set each row to the first `lengths` (B) tokens of `rows`, as `row` returned them.
+
+        With states these are all tokens of a row, or none.
+        """
         self.lengths = np.array(lengths, np.int64)
         self._reserve(max(lengths))
         for name, array in self.held().items():
@@ -133,8 +125,8 @@ class StaticCache:
                 if length:
                     array[place, :, :length] = values[name][:, :length]
             self.arrays[name] = array
-        if self.session.memory != "cpu":  # those were copies
-            self._bind()
+        self.states.hold(filled_states(self.session, lengths, rows))
+        self._bind()
 
     @property
     def ragged(self) -> bool:
@@ -150,13 +142,16 @@ class StaticCache:
         moved, filled = np.flatnonzero(rows != np.arange(len(rows))), int(self.lengths.max())
         if not len(moved):
             return
-        held = self.held()
+        held, states = self.held(), self.states.held
         for array in held.values():
             array[moved, :, :filled] = array[rows[moved], :, :filled]
+        for array in states.values():
+            array[moved] = array[rows[moved]]
         if self.session.memory != "cpu":  # those were copies
             self.arrays = held
+            self.states.hold(states)
             self._bind()
-        self.lengths = self.lengths[rows]
+        self.lengths, self.media = self.lengths[rows], _taken(self.media, rows)
 
     def select(self, rows: np.ndarray, copies: int = 1) -> None:
         """Keep only `rows` of the cache, in that order; a row may be repeated.
@@ -169,7 +164,8 @@ class StaticCache:
         for name, array in held.items():
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
         self._select_sources(rows, copies if shares_sources(self.session) else 1)
-        self.lengths = self.lengths[rows]
+        self.states.hold({name: array[rows] for name, array in self.states.held.items()})
+        self.lengths, self.media = self.lengths[rows], _taken(self.media, rows)
         self._bind()
 
     def _select_sources(self, rows: np.ndarray, copies: int) -> None:
@@ -202,15 +198,9 @@ class StaticCache:
         return {name: buffer.numpy() for name, buffer in self.buffers.items()}
 
 
-def shares_sources(session: Session) -> bool:
-    """Return whether all keys and values of cross-attention have a batch of their own, that of sources."""
-    cross = [port for name, port in session.inputs.items() if is_past(name) and is_cross(name)]
-    return bool(cross) and all(port.shape[0] == SOURCES for port in cross)
-
-
-def rows_of(session: Session, values: Mapping[str, Value], rows: np.ndarray) -> dict[str, Value]:
-    """Rows of values, in that order."""
-    return {name: session.value(np.ascontiguousarray(value.numpy()[rows])) for name, value in values.items()}
+def _taken(media: Sequence[Media], rows: np.ndarray) -> list[Media]:
+    """The media of rows, in that order."""
+    return [media[row] for row in rows.tolist()]
 
 
 class DynamicCache:
@@ -219,21 +209,25 @@ class DynamicCache:
     def __init__(self, session: Session, cross: Mapping[str, Value], batch: int):
         self.session, self.cross = session, dict(cross)
         self.lengths = np.zeros(batch, np.int64)
+        self.media: list[Media] = [()] * batch
         self.mask = np.zeros((batch, 0), np.int64)
         self.past = {}
         for name in own_past(session.inputs):
             heads, size = per_token(session, name)
             self.past[name] = session.value(np.zeros((batch, heads, 0, size), session.dtype(name)))
+        self.hold_states(empty_states(session, batch))
+
+    def hold_states(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Replace the states (B,...) of all rows."""
+        self.states = {name: self.session.value(array) for name, array in arrays.items()}
 
     def reserve(self, capacity: int) -> None:
         """Do nothing: each step returns a longer cache."""
 
-    def step(
-        self, input_ids: np.ndarray, counts: np.ndarray, features: Sequence[np.ndarray] = ()
-    ) -> np.ndarray:
+    def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """See StaticCache."""
         picks = np.maximum(counts - 1, 0)[:, None]
-        logits = self._run(input_ids, counts, picks, features)
+        logits = self._run(input_ids, counts, picks, prompts=True)
         if LOGITS_INDICES not in self.session.inputs:
             logits = np.take_along_axis(logits, picks[:, :, None], axis=1)
         return logits[:, 0]
@@ -243,33 +237,34 @@ class DynamicCache:
         return self._run(input_ids, counts, np.broadcast_to(np.arange(input_ids.shape[1]), input_ids.shape))
 
     def _run(
-        self,
-        input_ids: np.ndarray,
-        counts: np.ndarray,
-        picks: np.ndarray,
-        features: Sequence[np.ndarray] = (),
+        self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, prompts: bool = False
     ) -> np.ndarray:
         """Logits (B,S,V) of every token, or (B,L,V) of `picks` (B,L) where the graph takes them."""
         steps = np.arange(input_ids.shape[1])
         real = (steps < counts[:, None]).astype(np.int64)  # (B, S)
         self.mask = np.concatenate([self.mask, real], axis=1)  # (B, P+S)
-        feeds = {INPUT_IDS: input_ids, **features_of(self.session, features)}
+        feeds = {INPUT_IDS: input_ids}
+        feeds |= step_inputs(self.session, self.media, self.lengths, counts, prompts)
         if ATTENTION_MASK in self.session.inputs:
             feeds[ATTENTION_MASK] = self.mask
-            feeds[POSITION_IDS] = (self.lengths[:, None] + steps) * real
+            position_ids = positions_of(on_axes(self.session), self.media, self.lengths, len(steps))
+            feeds[POSITION_IDS] = position_ids * real
         if LOGITS_INDICES in self.session.inputs:
             feeds[LOGITS_INDICES] = picks
         values = {name: self.session.value(np.ascontiguousarray(array)) for name, array in feeds.items()}
-        wanted = [LOGITS, *map(to_present, self.past)]
-        outputs = self.session.run_values({**values, **self.cross, **self.past}, wanted)
+        before = self.past | self.states
+        wanted = [LOGITS, *map(to_present, before)]
+        outputs = self.session.run_values({**values, **self.cross, **before}, wanted)
         self.past = {name: outputs[to_present(name)] for name in self.past}
+        self.states = {name: outputs[to_present(name)] for name in self.states}
         self.lengths = self.lengths + counts
         return outputs[LOGITS].numpy()
 
     def row(self, place: int) -> dict[str, np.ndarray]:
         """See StaticCache."""
         real = self.mask[place].astype(bool)
-        return {name: value.numpy()[place][:, real] for name, value in self.past.items()}
+        states = {name: value.numpy()[place].copy() for name, value in self.states.items()}
+        return {name: value.numpy()[place][:, real] for name, value in self.past.items()} | states
 
     def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
         """See StaticCache."""
@@ -283,6 +278,7 @@ class DynamicCache:
                 if length:
                     array[place, :, :length] = values[name][:, :length]
             self.past[name] = self.session.value(array)
+        self.hold_states(filled_states(self.session, lengths, rows))
 
     @property
     def ragged(self) -> bool:
@@ -307,11 +303,13 @@ class DynamicCache:
         """See StaticCache."""
         if np.array_equal(rows, np.arange(len(rows))):
             return
-        self.past = rows_of(self.session, self.past, rows)
-        self.mask, self.lengths = self.mask[rows], self.lengths[rows]
+        self.past, self.states = (rows_of(self.session, part, rows) for part in (self.past, self.states))
+        self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], _taken(self.media, rows)
 
     def select(self, rows: np.ndarray, copies: int = 1) -> None:
         """See StaticCache; every row has keys and values of its own."""
         check_room(self.session, len(rows), self.mask.shape[1])
-        self.past, self.cross = (rows_of(self.session, part, rows) for part in (self.past, self.cross))
-        self.mask, self.lengths = self.mask[rows], self.lengths[rows]
+        self.past, self.cross, self.states = (
+            rows_of(self.session, part, rows) for part in (self.past, self.cross, self.states)
+        )
+        self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], _taken(self.media, rows)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from txexport.errors import InputError, counted
+from txexport.runtime.generation.cache_rows import check_room
 from txexport.runtime.generation.config import GenerationConfig
-from txexport.runtime.generation.kv_cache import check_room
 from txexport.runtime.generation.prefill import CAPACITY
 from txexport.runtime.generation.requests import GenerationRequest
 

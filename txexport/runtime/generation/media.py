@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts.names import IMAGE_FEATURES
+from txexport.contracts.names import IMAGE_FEATURES, POSITION_IDS, PREFIX_LENGTHS
 from txexport.errors import InputError
 from txexport.runtime.session import Session
 
@@ -20,27 +20,36 @@ class Medium:
     """An image or a sound at the token ids `position` to `position + length - 1` of a prompt.
 
     Two media with equal `digest`, from `digest_of`, are the same medium. `features` (length,W) are the
-    vectors that stand in those places.
+    vectors that stand in those places. `grid` are their rows and columns, where positions are counted so.
     """
 
     position: int
     length: int
     digest: bytes
     features: np.ndarray | None = field(default=None, compare=False, repr=False)
+    grid: tuple[int, int] | None = None
 
     @property
     def end(self) -> int:
         """The position after its last token id."""
         return self.position + self.length
 
+    @property
+    def skipped(self) -> int:
+        """The number of positions that are fewer behind it than token ids: it takes its longer side alone."""
+        return 0 if self.grid is None else self.length - max(self.grid)
+
 
 Media: TypeAlias = tuple[Medium, ...]  # of one prompt, by position
+Arrays: TypeAlias = dict[str, np.ndarray]  # inputs of a graph by name
 
 
-def digest_of(features: np.ndarray) -> bytes:
-    """The SHA-256 of an array's dtype, shape and elements."""
-    header = f"{features.dtype.str} {features.shape}".encode()
-    return hashlib.sha256(header + b"\0" + features.tobytes()).digest()
+def digest_of(*arrays: np.ndarray) -> bytes:
+    """The SHA-256 of the dtype, shape and elements of arrays."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str} {array.shape}".encode() + b"\0" + array.tobytes())
+    return digest.digest()
 
 
 def check_media(media: Media, length: int) -> None:
@@ -88,10 +97,53 @@ def hide(token_ids: Sequence[int], media: Media) -> Sequence[int]:
     return hidden
 
 
-def features_of(session: Session, features: Sequence[np.ndarray] = ()) -> dict[str, np.ndarray]:
-    """The input of media's vectors (N,W), none by default; nothing for a graph that reads no media."""
-    if IMAGE_FEATURES not in session.inputs:
-        return {}
-    width = session.inputs[IMAGE_FEATURES].shape[1]
-    assert isinstance(width, int)
-    return {IMAGE_FEATURES: np.concatenate([np.zeros((0, width), np.float32), *features])}
+def step_inputs(
+    session: Session, rows: Sequence[Media], starts: np.ndarray, counts: np.ndarray, prompts: bool = False
+) -> Arrays:
+    """The vectors (N,W) of media among new tokens, `counts` (B) of each row from `starts` (B) on.
+
+    With `prompts`, new tokens of a row that begins are those of its prompt, which attend to each other in
+    some graphs. Nothing for a graph that reads neither.
+    """
+    inputs = {}
+    if PREFIX_LENGTHS in session.inputs:
+        inputs[PREFIX_LENGTHS] = np.where(starts == 0, counts, 0) * prompts
+    if IMAGE_FEATURES in session.inputs:
+        width = session.inputs[IMAGE_FEATURES].shape[1]
+        assert isinstance(width, int)
+        features = features_between(rows, starts, counts)
+        inputs[IMAGE_FEATURES] = np.concatenate([np.zeros((0, width), np.float32), *features])
+    return inputs
+
+
+def on_axes(session: Session) -> bool:
+    """Return whether a graph's tokens have positions on three axes."""
+    return POSITION_IDS in session.inputs and len(session.inputs[POSITION_IDS].shape) == 3
+
+
+def positions_of(several: bool, rows: Sequence[Media], starts: np.ndarray, count: int) -> np.ndarray:
+    """The positions (B,S) of `count` tokens of each row from `starts` (B) on; (3,B,S) on `several` axes."""
+    order = starts[:, None] + np.arange(count)  # (B, S)
+    if not several:
+        return order
+    return np.stack([_on_axes(media, row) for media, row in zip(rows, order, strict=True)], axis=1)
+
+
+def _on_axes(media: Media, order: np.ndarray) -> np.ndarray:
+    """The positions (3,S) of the tokens at `order` (S): frame, row and column (Wang et al. 2024, 2.1).
+
+    A text has the same on each axis. The vectors of an image count their rows and columns from the position
+    behind the text before it, and the text behind it goes on from the largest of them.
+    """
+    result = np.repeat(order[None], 3, axis=0)
+    for medium in media:
+        if medium.grid is None:
+            continue
+        inside = (order >= medium.position) & (order < medium.end)
+        within = order[inside] - medium.position
+        first = result[0, inside] - within
+        result[0, inside] = first
+        result[1, inside] = first + within // medium.grid[1]
+        result[2, inside] = first + within % medium.grid[1]
+        result[:, order >= medium.end] -= medium.skipped
+    return result

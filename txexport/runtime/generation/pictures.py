@@ -1,26 +1,33 @@
 """Images in prompts: the vectors of pixels, in the places of the tokens that stand for them."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES
+from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, TILE_GRID
+from txexport.contracts.tile_grid import vectors_of
 from txexport.errors import InputError, counted
-from txexport.runtime.generation.media import Media, Medium, digest_of
+from txexport.runtime import memory
+from txexport.runtime.generation.media import Arrays, Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
-from txexport.runtime.preprocessing.image_tiles import Tiles
+from txexport.runtime.preprocessing.image_packing import Patches
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
-from txexport.runtime.preprocessing.picture_prompts import PicturePrompts
+from txexport.runtime.preprocessing.picture_prompts import PicturePrompts, Pieces
 
 MOST_BYTES = 2**28  # of the vectors that are kept: 28 images of LLaVA 1.5, 7B, or 1800 tiles of SmolVLM-256M
 CHANGES = threading.Lock()
 
 
-def vectors_of_image(bundle: LoadedBundle) -> int:
-    """The number of vectors that stand for an image."""
+def vectors_of_image(bundle: LoadedBundle) -> int | None:
+    """The number of vectors that stand for an image, or a tile; None where images are of any size."""
+    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    if facts.tile_side:
+        return facts.tile_side**2
+    if facts.merged_patches:
+        return None
     size = bundle.sessions[roles.IMAGE_ENCODER].outputs[IMAGE_FEATURES].shape[1]
     assert isinstance(size, int)
     return size
@@ -36,10 +43,11 @@ def prompts_of(bundle: LoadedBundle) -> PicturePrompts:
     """The form of images in a bundle's prompts. Raises InputError where there are none."""
     check_reads_images(bundle)
     assert bundle.image_token_id is not None
-    return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle))
+    most = bundle.stage(roles.IMAGE_ENCODER).facts.most_tiles or None
+    return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle), most)
 
 
-def tiles_of(bundle: LoadedBundle, images: PromptImages | None, prompts: Any) -> list[list[Tiles]]:
+def tiles_of(bundle: LoadedBundle, images: PromptImages | None, prompts: Any) -> list[list[Pieces]]:
     """The images of each prompt as the bundle reads them; none at all without images. Errors as `listed`."""
     if images is None:
         return []
@@ -48,7 +56,7 @@ def tiles_of(bundle: LoadedBundle, images: PromptImages | None, prompts: Any) ->
 
 
 def read_media(
-    bundle: LoadedBundle, rows: Sequence[Sequence[int] | np.ndarray], images: Sequence[Sequence[Tiles]]
+    bundle: LoadedBundle, rows: Sequence[Sequence[int] | np.ndarray], images: Sequence[Sequence[Pieces]]
 ) -> list[Media]:
     """The media of prompts, of the images of each; none at all where no prompt has any.
 
@@ -58,40 +66,80 @@ def read_media(
         return []
     check_length(max(map(len, rows)), bundle.max_length(bundle.reader))
     return [
-        media_of(bundle, row, [tile for one in some for tile in one.values])
+        media_of(bundle, row, [inputs for one in some for inputs in _inputs(bundle, one)])
         for row, some in zip(rows, images, strict=True)
     ]
 
 
-def media_of(
-    bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, pixels: Iterable[np.ndarray]
-) -> Media:
-    """The media of a prompt, of the pixels (channels,height,width) of its images, or their tiles, in order.
+def _inputs(bundle: LoadedBundle, pieces: Pieces) -> Iterator[Arrays]:
+    """The inputs of the image encoder for an image, or for each of its tiles."""
+    if not isinstance(pieces, Patches) and pieces.grid is not None:
+        yield {PIXEL_VALUES: pieces.values, TILE_GRID: np.array([pieces.grid])}
+        return
+    if not isinstance(pieces, Patches):
+        yield from ({PIXEL_VALUES: tile[None]} for tile in pieces.values)
+        return
+    [grids] = [name for name in bundle.sessions[roles.IMAGE_ENCODER].inputs if name != PIXEL_VALUES]
+    yield {PIXEL_VALUES: pieces.values, grids: np.array([[1, pieces.rows, pieces.columns]])}
+
+
+def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images: Iterable[Arrays]) -> Media:
+    """The media of a prompt, of the image encoder's inputs for each of its images, or their tiles, in order.
 
     Raises InputError unless the prompt has as many tokens for images as they have vectors.
     """
-    indices, images = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*pixels]
-    length = vectors_of_image(bundle)
-    if len(indices) != length * len(images):
+    indices, inputs = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*images]
+    grids = [grid_of(bundle, one) for one in inputs]
+    lengths = [length_of(bundle, one) for one in inputs]
+    if len(indices) != sum(lengths):
         raise InputError(
-            f"a prompt has {counted(len(indices), 'token')} for images, expected {length * len(images)} for "
-            f"{counted(len(images), 'image')}"
+            f"a prompt has {counted(len(indices), 'token')} for images, expected {sum(lengths)} for "
+            f"{counted(len(inputs), 'image')}"
         )
-    media = []
-    for number, image in enumerate(images):
-        digest, first = digest_of(image), int(indices[number * length])
-        if indices[(number + 1) * length - 1] != first + length - 1:
+    media, before = [], 0
+    for number, (image, length, grid) in enumerate(zip(inputs, lengths, grids, strict=True)):
+        digest, first = digest_of(*image.values()), int(indices[before])
+        before += length
+        if indices[before - 1] != first + length - 1:
             raise InputError(f"the {length} tokens for image {number + 1} of a prompt are not in one piece")
-        media.append(Medium(first, length, digest, _features(bundle, image, digest)))
+        media.append(Medium(first, length, digest, _features(bundle, image, digest), grid))
     return tuple(media)
 
 
-def _features(bundle: LoadedBundle, pixels: np.ndarray, digest: bytes) -> np.ndarray:
+def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
+    """The number of vectors of an image, or a tile, by its inputs."""
+    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    if facts.tile_side:
+        return vectors_of(image[TILE_GRID][0].tolist(), facts.tile_side)
+    grid = grid_of(bundle, image)
+    return (vectors_of_image(bundle) or 0) if grid is None else grid[0] * grid[1]
+
+
+def grid_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> tuple[int, int] | None:
+    """The rows and columns of the vectors of an image of any size, by its inputs; None for one size."""
+    merged = bundle.stage(roles.IMAGE_ENCODER).facts.merged_patches
+    if not merged:
+        return None
+    [(_, rows, columns)] = next(array for name, array in image.items() if name != PIXEL_VALUES).tolist()
+    return rows // merged, columns // merged
+
+
+def _check_room(bundle: LoadedBundle, image: Arrays) -> None:
+    """Raise InputError for an image of any size whose patches have more scores than there is memory."""
+    heads, count = bundle.stage(roles.IMAGE_ENCODER).facts.patch_heads, len(image[PIXEL_VALUES])
+    if heads:
+        what = f"attention over {count:,} patches of an image, which lower max_pixels make fewer,"
+        memory.check(what, 4 * heads * count**2)
+
+
+def _features(bundle: LoadedBundle, image: Arrays, digest: bytes) -> np.ndarray:
     """The vectors (N,W) of an image, which are kept for its next turns in a conversation."""
     known = bundle.image_features
     vectors = known.get(digest)
     if vectors is None:
-        [vectors] = bundle.sessions[roles.IMAGE_ENCODER].run({PIXEL_VALUES: pixels[None]})[IMAGE_FEATURES]
+        _check_room(bundle, image)
+        features = bundle.sessions[roles.IMAGE_ENCODER].run(image)[IMAGE_FEATURES]
+        vectors = features.reshape(-1, features.shape[-1])
         with CHANGES:  # requests of a server run side by side
             known[digest] = vectors
             size = sum(one.nbytes for one in known.values())

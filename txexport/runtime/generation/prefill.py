@@ -3,8 +3,8 @@
 import numpy as np
 
 from txexport.contracts.names import LOGITS
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, open_cache
-from txexport.runtime.generation.media import features_between
+from txexport.runtime.generation.cache_rows import check_room
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.runtime.session import finite
@@ -30,14 +30,12 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
     counts = np.array([len(prompt) for prompt in prompts]) - lengths
     logits = np.zeros((len(ids), request.vocab_size), np.float32)
-    media = [request.media_of(row) for row in range(len(prompts))]
     size = chunk_of(request, CHUNK, ids.shape[1])
     for start in range(0, ids.shape[1], size):
         chunk = ids[:, start : start + size]
         here = np.clip(counts - start, 0, size)
         cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
-        new = features_between(media, lengths + start, here)
-        last = cache.step(chunk, here, new)
+        last = cache.step(chunk, here)
         logits = np.where((here > 0)[:, None], last, logits)
     cache.reserve(capacity)
     if not request.config.remove_invalid_values:
@@ -46,9 +44,10 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
 
 
 def chunk_of(request: GenerationRequest, size: int, longest: int) -> int:
-    """The tokens of a step of prefill: all of the longest prompt where an image must be read in one step."""
+    """The tokens of a step of prefill: all of the longest prompt if it or an image is read in one step."""
     stage = request.bundle.step
-    at_once = stage is not None and stage.facts.mutual_images and any(request.media)
+    facts = None if stage is None else stage.facts
+    at_once = facts is not None and (facts.mutual_prompts or (facts.mutual_images and any(request.media)))
     return max(1, longest) if at_once else size
 
 
@@ -71,9 +70,12 @@ def _fill(request: GenerationRequest, cache: StaticCache | DynamicCache) -> np.n
 
 
 def cache_of(request: GenerationRequest, batch: int, capacity: int) -> StaticCache | DynamicCache:
+    """An empty cache for as many rows as the request has, with the media of each."""
     kind = request.bundle.manifest.cache
     assert kind is not None
-    return open_cache(request.bundle.decoder, kind, request.cross, batch, capacity)
+    cache = open_cache(request.bundle.decoder, kind, request.cross, batch, capacity)
+    cache.media = [request.media_of(row) for row in range(batch)]
+    return cache
 
 
 def padding(request: GenerationRequest) -> int:

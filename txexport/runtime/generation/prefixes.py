@@ -37,22 +37,27 @@ class _Entry:
         return sum(array.nbytes for array in self.arrays.values())
 
     def shared(self, bundle: LoadedBundle, tokens: np.ndarray, media: Media) -> int:
-        """The length of the common prefix with a sequence; 0 for another bundle."""
+        """The length of the common prefix with a sequence that can be reused; 0 for another bundle.
+
+        With states, which are those behind the last token, that is all of this sequence or nothing.
+        """
         if self.bundle is not bundle:
             return 0
         size = min(len(self.tokens), len(tokens))
         differ = np.flatnonzero(self.tokens[:size] != tokens[:size])
         length = int(differ[0]) if len(differ) else size
-        return shared_length(length, self.media, media)
+        length = shared_length(length, self.media, media)
+        return 0 if bundle.keeps_states and length < len(self.tokens) else length
 
 
 class PrefixStore:
     """A cache of prompt prefixes, for one session or for all requests of a server; thread-safe.
 
     It holds at most `max_tokens` tokens and `max_bytes` bytes of keys and values (None: no limit), and evicts
-    the least recently used sequence first. A sequence that is a prefix of another one is not stored. Two
-    prompts share a prefix up to the first token id, or the first medium's digest, that differs. Raises
-    InputError unless the limits are whole numbers of at least 1.
+    the least recently used sequence first. A sequence that is a prefix of another one is not stored, except
+    where a model keeps states, of which only those of a whole sequence can be reused. Two prompts share a
+    prefix up to the first token id, or the first medium's digest, that differs. Raises InputError unless the
+    limits are whole numbers of at least 1.
     """
 
     def __init__(self, max_tokens: int = TOKENS, max_bytes: int | None = None):
@@ -105,7 +110,7 @@ class PrefixStore:
                 if size == len(entry.tokens):
                     self._entries.move_to_end(key)
                     return
-                if size == len(other.tokens):
+                if size == len(other.tokens) and not bundle.keeps_states:
                     del self._entries[key]
             self._entries[self._next] = entry
             self._next += 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,10 +15,10 @@ from txexport.runtime.generation.pictures import prompts_of, read_media
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
-from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.images import several
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.message_images import without_images
+from txexport.runtime.preprocessing.picture_prompts import Pieces
 from txexport.runtime.preprocessing.text import as_texts, tokenizing
 
 Prompts: TypeAlias = str | Path | np.ndarray | Sequence
@@ -27,7 +28,7 @@ def inputs_of(
     bundle: LoadedBundle,
     prompts: Prompts,
     language: str | None = None,
-    images: Sequence[Sequence[Tiles]] = (),
+    images: Sequence[Sequence[Pieces]] = (),
 ) -> tuple[list, bool]:
     """Model inputs for prompts, and whether there is a single prompt.
 
@@ -41,11 +42,17 @@ def inputs_of(
     if bundle.prompt_kind == IMAGE:
         return list(bundle.files.images.pixels(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
-    if any(images):
-        pictured = prompts_of(bundle)
-        texts = [pictured.expanded(one, some) for one, some in zip(texts, images, strict=True)]
+    pictured = None if bundle.image_token_id is None else prompts_of(bundle)
+    adds = pictured is None or not pictured.begins_itself
+    if pictured is not None and (any(images) or not adds):
+        pairs = zip(texts, images or repeat(()), strict=bool(images))
+        texts = [pictured.expanded(one, some) for one, some in pairs]
     bundle.files.text_size.check(texts, _longest(bundle))
-    encodings, single = text.encode(texts), isinstance(prompts, str)
+    with tokenizing():
+        encodings, single = (
+            text.tokenizer.encode_batch(texts, add_special_tokens=adds),
+            isinstance(prompts, str),
+        )
     for prompt, encoding in zip(texts, encodings, strict=True):
         if not encoding.ids:
             raise InputError(

@@ -111,26 +111,32 @@ def request_of(
     """A request with `options` over the checkpoint's settings."""
     values = {name: options[name] for name in options if name not in OBJECTS}
     config = bundle.files.generation_config.updated(**values)
+    assistant = _assistant(bundle, options.get(ASSISTANT), config)
+    _check_states(bundle, assistant, config)
     return GenerationRequest(
         bundle,
         inputs,
         config,
         "max_new_tokens" in options,
         logits_processor,
-        _assistant(bundle, options.get(ASSISTANT), config),
+        assistant,
         prefix_store=check_store(bundle, options.get(PREFIX_STORE)),
     )
 
 
 def check_store(bundle: LoadedBundle, store: object) -> PrefixStore | None:
-    """Check a prefix store. Raises InputError for another object, and for a bundle with an encoder."""
+    """Check a prefix store; None for a bundle that does not read prompts in parts.
+
+    Raises InputError for another object, and for a bundle with an encoder.
+    """
     if store is None:
         return None
     if not isinstance(store, PrefixStore):
         raise InputError(f"{PREFIX_STORE} is a {type(store).__name__}, expected a txexport.PrefixStore")
     if bundle.is_encoder_decoder:
         raise InputError(f"{PREFIX_STORE} needs a decoder-only model, and {bundle} has an encoder")
-    return store
+    # Where all tokens of a prompt attend to each other, no part of it can be read before.
+    return None if bundle.step is not None and bundle.step.facts.mutual_prompts else store
 
 
 def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) -> LoadedBundle | None:
@@ -154,6 +160,19 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
     if config.prompt_lookup_num_tokens is not None:
         raise InputError(f"prompt_lookup_num_tokens is given, expected none with {ASSISTANT}")
     return assistant
+
+
+def _check_states(bundle: LoadedBundle, assistant: LoadedBundle | None, config: GenerationConfig) -> None:
+    """Raise InputError for drafts of a model with states: these cannot be taken back with rejected tokens."""
+    option = "prompt_lookup_num_tokens" if assistant is None else ASSISTANT
+    if assistant is None and config.prompt_lookup_num_tokens is None:
+        return
+    for one in (bundle, assistant):
+        if one is not None and one.keeps_states:
+            raise InputError(
+                f"{option} is given, but {one} keeps states beside keys and values, which cannot be taken "
+                "back with rejected tokens; leave it out"
+            )
 
 
 def _prompt_media(bundle: LoadedBundle) -> Shapes:

@@ -14,7 +14,6 @@ from txexport.errors import InputError
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
 from txexport.runtime.generation.length_limits import new_tokens
 from txexport.runtime.generation.logits_processors import processors
-from txexport.runtime.generation.media import features_between
 from txexport.runtime.generation.planning import plan_of
 from txexport.runtime.generation.prefill import check_finite, chunk_of, padding
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
@@ -215,15 +214,14 @@ class _Reading:
         self.cache: StaticCache | DynamicCache = open_cache(
             first.bundle.decoder, _kind(first.bundle), batch.cross, *self.ids.shape
         )
-        self.batch, self.media = batch, [batch.media_of(row) for row in range(len(prompts))]
-        self.start = 0
+        self.cache.media = media
+        self.batch, self.start = batch, 0
 
     def advance(self) -> bool:
         """Read the next chunk; returns whether it was the last."""
         chunk = chunk_of(self.batch, max(1, PROMPT_TOKENS // len(self.counts)), self.ids.shape[1])
         here = np.clip(self.counts - self.start, 0, chunk)
-        new = features_between(self.media, np.full(len(here), self.start), here)
-        last = self.cache.step(self.ids[:, self.start : self.start + chunk], here, new)
+        last = self.cache.step(self.ids[:, self.start : self.start + chunk], here)
         self.logits = np.where((here > 0)[:, None], last, self.logits)
         self.start += chunk
         return self.start >= self.ids.shape[1] or all(row.cancelled for row in self.rows)

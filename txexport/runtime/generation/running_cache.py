@@ -1,4 +1,4 @@
-"""Key/value caches for continuous batching. Shape letters are those of txmodels; T source tokens.
+"""Caches for continuous batching. Shape letters are those of txmodels; T source tokens.
 
 Rows are added from a cache that has read their prompts, and removed in any order.
 """
@@ -16,9 +16,13 @@ from txexport.contracts.names import (
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
+    NEW_LENGTHS,
+    POSITION_IDS,
 )
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, check_room, per_token
-from txexport.runtime.generation.media import features_of
+from txexport.runtime.generation.cache_rows import check_room, per_token
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
+from txexport.runtime.generation.media import Media, on_axes, positions_of, step_inputs
+from txexport.runtime.generation.states import States, empty_states
 from txexport.runtime.session import Session
 
 CAPACITY = 64  # tokens of the smallest buffer
@@ -39,10 +43,12 @@ class StaticRows:
     def __init__(self, session: Session):
         self.session = session
         self.lengths = np.zeros(0, np.int64)
+        self.media: list[Media] = []
         self.slots = self.capacity = 0
         self.buffers: dict[str, np.ndarray] = {}
         self.values: dict[str, Any] = {}  # the rows' slots, in the session's memory
         self.cross: dict[str, np.ndarray] = {}
+        self.states = States(session, empty_states(session, 0))
 
     def takes(self, cache: StaticCache | DynamicCache) -> bool:
         """Return whether the rows of `cache` can run in one batch with these."""
@@ -58,7 +64,11 @@ class StaticRows:
         for name, array in cache.held().items():
             self.buffers[name][before : len(lengths), :, :filled] = array[:, :, :filled]
         self.cross = joined(self.cross, {name: value.numpy() for name, value in cache.cross.items()})
-        self.lengths = lengths
+        new = cache.states.held
+        self.states.hold(
+            {name: np.concatenate([array, new[name]]) for name, array in self.states.held.items()}
+        )
+        self.lengths, self.media = lengths, [*self.media, *cache.media]
         self._bind()
 
     def keep(self, on: np.ndarray) -> np.ndarray:
@@ -71,7 +81,9 @@ class StaticRows:
             if to != row:
                 for array in self.buffers.values():
                     array[to, :, :filled] = array[row, :, :filled]
+        self.states.hold({name: array[order] for name, array in self.states.held.items()})
         self.lengths, self.cross = self.lengths[order], _kept(self.cross, order)
+        self.media = [self.media[row] for row in order.tolist()]
         self._fit(count, int(self.lengths.max(initial=0)) + 1)
         self._bind()
         return order
@@ -86,8 +98,13 @@ class StaticRows:
             INPUT_IDS: np.ascontiguousarray(tokens[:, None]),
             CACHE_LENGTHS: self.lengths,
             LOGITS_INDICES: np.zeros((len(tokens), 1), np.int64),
-        }
-        logits = self.bound(feeds | features_of(self.session))[LOGITS].numpy()  # (B, 1, V)
+        } | step_inputs(self.session, self.media, self.lengths, np.ones_like(self.lengths))
+        if on_axes(self.session):
+            feeds[POSITION_IDS] = positions_of(True, self.media, self.lengths, 1)
+        if NEW_LENGTHS in self.session.inputs:
+            feeds[NEW_LENGTHS] = np.ones(len(tokens), np.int64)
+        logits = self.bound[self.states.turn](feeds)[LOGITS].numpy()  # (B, 1, V)
+        self.states.advance()
         self.lengths = self.lengths + 1
         return logits[:, 0]
 
@@ -108,12 +125,15 @@ class StaticRows:
         self.slots, self.capacity = slots, capacity
 
     def _bind(self) -> None:
-        """Bind the rows' slots, and the cross-attention inputs."""
+        """Bind the rows' slots and states, and the cross-attention inputs."""
         rows = len(self.lengths)
         self.values = {name: self.session.value(array[:rows]) for name, array in self.buffers.items()}
         cross = {name: self.session.value(array) for name, array in self.cross.items()}
         presents = {to_present(name): value for name, value in self.values.items()}
-        self.bound = self.session.bind({**cross, **self.values}, presents, [LOGITS], "cpu")
+        self.bound = [
+            self.session.bind({**cross, **self.values, **before}, {**presents, **after}, [LOGITS], "cpu")
+            for before, after in self.states.bindings
+        ]
 
     def _fetch(self) -> None:
         """Copy what steps wrote into `buffers`; on the CPU it is there already."""
@@ -175,7 +195,7 @@ class DynamicRows:
         check_room(self.session, len(rows), longest)
         values = {name: self.session.value(array) for name, array in cross.items()}
         packed = DynamicCache(self.session, values, len(rows))
-        packed.lengths = lengths
+        packed.lengths, packed.media = lengths, [cache.media[row] for cache, row in rows]
         packed.mask = (np.arange(longest) < lengths[:, None]).astype(np.int64)
         held = {id(cache): {name: value.numpy() for name, value in cache.past.items()} for cache, _ in rows}
         for name in packed.past:
@@ -184,6 +204,12 @@ class DynamicRows:
             for place, (cache, row) in enumerate(rows):
                 array[place, :, : lengths[place]] = held[id(cache)][name][row][:, cache.mask[row] > 0]
             packed.past[name] = self.session.value(array)
+        packed.hold_states(
+            {
+                name: np.stack([cache.states[name].numpy()[row] for cache, row in rows])
+                for name in packed.states
+            }
+        )
         self.cache = packed
 
 

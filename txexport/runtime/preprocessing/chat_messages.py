@@ -71,6 +71,14 @@ def plain(value: Any, depth: int = 0) -> Any:
     return f"<{type(value).__name__}>"
 
 
+def text_of(part: Any) -> str:
+    """The text of a part of a message. Raises InputError for another part."""
+    text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
+    if not isinstance(text, str):
+        raise InputError(f"a part of a message is {shown(part)}, expected a text or an image")
+    return text
+
+
 def _reasoning(message: Message) -> Message:
     """A message whose reasoning has the names that templates look for."""
     reasoning = next((message[key] for key in REASONING if message.get(key) is not None), None)

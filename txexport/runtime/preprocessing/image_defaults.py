@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from txexport.errors import BundleError, UnsupportedError
+from txexport.runtime.preprocessing.image_mosaics import CANVASES, LARGER_CANVASES
 from txexport.runtime.preprocessing.image_sizes import Rounding
 
 LANCZOS, BILINEAR, BICUBIC = 1, 2, 3  # as Pillow numbers them
@@ -111,23 +112,9 @@ SAM2 = {
     "image_mean": [0.485, 0.456, 0.406],
     "image_std": [0.229, 0.224, 0.225],
 }
-OWLVIT = {
-    "do_convert_rgb": True,
-    "size": {"height": 768, "width": 768},
-    "resample": BICUBIC,
-    "crop_size": {"height": 768, "width": 768},
-    "image_mean": CLIP["image_mean"],
-    "image_std": CLIP["image_std"],
-}
-
-OWLV2 = {
-    "do_convert_rgb": True,
-    "size": {"height": 960, "width": 960},
-    "resample": BILINEAR,
-    "image_mean": CLIP["image_mean"],
-    "image_std": CLIP["image_std"],
-    "do_pad": True,
-}
+OF_CLIP = {name: CLIP[name] for name in ("image_mean", "image_std", "resample", "do_convert_rgb")}
+OWLVIT = OF_CLIP | {"size": {"height": 768, "width": 768}, "crop_size": {"height": 768, "width": 768}}
+OWLV2 = OF_CLIP | {"size": {"height": 960, "width": 960}, "resample": BILINEAR, "do_pad": True}
 
 IDEFICS3 = {
     "do_convert_rgb": True,
@@ -146,6 +133,15 @@ DONUT = {
     "do_align_long_axis": False,
     "do_pad": True,
 }
+QWEN2_VL = OF_CLIP | {
+    "size": {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280},
+    "patch_size": 14,
+    "temporal_patch_size": 2,
+    "merge_size": 2,
+}
+LLAVA_NEXT = CLIP | {"do_pad": True, "image_grid_pinpoints": CANVASES}
+LLAVA_ONEVISION = OF_CLIP | {"size": {"height": 384, "width": 384}, "crop_size": None, "do_pad": True}
+LLAVA_ONEVISION["image_grid_pinpoints"] = LARGER_CANVASES
 GOT_OCR2 = CLIP | {
     "size": {"height": 384, "width": 384},
     "do_center_crop": False,
@@ -191,10 +187,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SmolVLMImageProcessor": PLAIN | IDEFICS3,
     "GotOcr2ImageProcessor": PLAIN | GOT_OCR2,
     "DonutImageProcessor": PLAIN | DONUT,
+    "Qwen2VLImageProcessor": PLAIN | QWEN2_VL,
+    "LlavaNextImageProcessor": PLAIN | LLAVA_NEXT,
+    "LlavaOnevisionImageProcessor": PLAIN | LLAVA_ONEVISION,
     "Gemma3ImageProcessor": PLAIN | SIGLIP | {"resample": BILINEAR, "do_pan_and_scan": False},
-    "BlipImageProcessor": PLAIN
-    | {name: CLIP[name] for name in ("image_mean", "image_std", "resample", "do_convert_rgb")}
-    | {"size": {"height": 384, "width": 384}},
+    "BlipImageProcessor": PLAIN | OF_CLIP | {"size": {"height": 384, "width": 384}},
 }
 # Processors with a longest edge, and how they round edges.
 BOUNDED = {
@@ -209,8 +206,10 @@ BOUNDED = {
 }
 SQUARED = {"Owlv2ImageProcessor"}  # processors that pad to squares, and resize behind a blur
 PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
+PACKED = {"Qwen2VLImageProcessor"}  # processors that pack patches of images of any size
 TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}  # processors that cut images into tiles
-OWN_PADDING = PADDED | SQUARED | TILED | {"DonutImageProcessor"}  # what do_pad means for each
+MOSAICS = {"LlavaNextImageProcessor", "LlavaOnevisionImageProcessor"}  # processors that pad tiles of a batch
+OWN_PADDING = PADDED | SQUARED | TILED | MOSAICS | {"DonutImageProcessor"}  # what do_pad means for each
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
@@ -224,6 +223,7 @@ WITHOUT_CROP = {
     "Siglip2ImageProcessor",
     "VitPoseImageProcessor",
     "GLPNImageProcessor",
+    "Qwen2VLImageProcessor",
     "YolosImageProcessor",
     "DetrImageProcessor",
     "GroundingDinoImageProcessor",
@@ -244,9 +244,15 @@ RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise bef
 # The processor by model type, for files that name none.
 BY_MODEL = {
     "gemma3": "Gemma3ImageProcessor",
+    "paligemma": "SiglipImageProcessor",
+    "llava_next": "LlavaNextImageProcessor",
+    "llava_onevision": "LlavaOnevisionImageProcessor",
     "blip": "BlipImageProcessor",
     "donut-swin": "DonutImageProcessor",
     "internvl": "GotOcr2ImageProcessor",
+    "qwen2_vl": "Qwen2VLImageProcessor",
+    "qwen2_5_vl": "Qwen2VLImageProcessor",
+    "qwen3_vl": "Qwen2VLImageProcessor",
     "idefics3": "Idefics3ImageProcessor",
     "smolvlm": "SmolVLMImageProcessor",
     "llava": "CLIPImageProcessor",

@@ -3,6 +3,7 @@
 import math
 
 from txexport.runtime.preprocessing.image_frames import Framed
+from txexport.runtime.preprocessing.image_packing import Packing
 from txexport.runtime.preprocessing.image_sizes import (
     SMALLEST,
     Bounded,
@@ -26,6 +27,8 @@ def resized(height: int, width: int, size: Size) -> tuple[int, int]:
     if isinstance(size, Longest):
         scale = size.edge / max(height, width)
         return int(height * scale + 0.5), int(width * scale + 0.5)
+    if isinstance(size, Packing):
+        return size.resized(height, width)
     if isinstance(size, Patched):
         return _patched(height, width, size)
     if isinstance(size, Floored):

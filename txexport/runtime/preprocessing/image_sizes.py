@@ -6,6 +6,8 @@ from typing import Any
 
 from txexport.errors import UnsupportedError, shown
 from txexport.runtime.preprocessing.image_frames import Framed, framed_of
+from txexport.runtime.preprocessing.image_mosaics import Mosaic, mosaic_of
+from txexport.runtime.preprocessing.image_packing import Packing, packing_of
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, canvas_of, tiled_of
 
 LARGEST_DIVISOR = 2**12
@@ -76,8 +78,21 @@ class Patched:
 
 
 # Height and width; the shorter edge; both within bounds; both as multiples; the longer edge; as
-# the image, rounded down; as many patches as there may be; tiles.
-Size = tuple[int, int] | int | Bounded | Multiples | Longest | Floored | Patched | Tiled | Canvas | Framed
+# the image, rounded down; as many patches as there may be, or within bounds; tiles.
+Size = (
+    tuple[int, int]
+    | int
+    | Bounded
+    | Multiples
+    | Longest
+    | Floored
+    | Patched
+    | Packing
+    | Mosaic
+    | Tiled
+    | Canvas
+    | Framed
+)
 
 
 def size_for(
@@ -90,12 +105,16 @@ def size_for(
     """
     if options.get("do_pan_and_scan"):
         raise UnsupportedError("image processor: do_pan_and_scan is not supported; set it to false")
+    if "image_grid_pinpoints" in defaults:
+        return mosaic_of(options)
     if "max_image_size" in defaults:
         return tiled_of(options)
     if "do_thumbnail" in defaults:
         return framed_of(options)
     if "crop_to_patches" in defaults:
         return canvas_of(options)
+    if "merge_size" in defaults:
+        return packing_of(options)
     if "max_num_patches" in defaults:
         return patched_of(options)
     if defaults["size"] is None:
@@ -242,10 +261,14 @@ def pixels_of(size: Size | None) -> int:
         return size.multiple**2
     if isinstance(size, Patched):
         return size.most * size.side**2
+    if isinstance(size, Packing):
+        return size.most
     if isinstance(size, Canvas):
         return size.height * size.width * size.most
     if isinstance(size, Framed):
         return size.height * size.width
+    if isinstance(size, Mosaic):
+        return max(high * wide for high, wide in size.canvases)
     if isinstance(size, Tiled):
         return max(size.side, size.longest or 0) ** 2
     height, width = (size, size) if isinstance(size, int) else size or (1, 1)

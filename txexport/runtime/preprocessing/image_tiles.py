@@ -46,11 +46,15 @@ class Canvas:
 
 @dataclass(frozen=True)
 class Tiles:
-    """The tiles (n,3,H,W) float32 of an image: row by row, then the whole; without rows, that alone."""
+    """The tiles (n,3,H,W) float32 of an image: row by row, then the whole; without rows, that alone.
+
+    With the `grid` of a mosaic, the whole is the first.
+    """
 
     values: np.ndarray
     rows: int = 0
     columns: int = 0
+    grid: tuple[int, ...] | None = None
 
 
 def tiled_of(options: Mapping[str, Any]) -> Tiled:

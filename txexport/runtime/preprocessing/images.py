@@ -19,7 +19,9 @@ from txexport.runtime.preprocessing.image_defaults import (
     BOUNDED,
     BOXED,
     DEFAULTS,
+    MOSAICS,
     OWN_PADDING,
+    PACKED,
     PADDED,
     PLAIN,
     RESIZED_AS_VALUES,
@@ -30,6 +32,8 @@ from txexport.runtime.preprocessing.image_defaults import (
     processor,
 )
 from txexport.runtime.preprocessing.image_frames import Framed, framed
+from txexport.runtime.preprocessing.image_mosaics import Mosaic, mosaics
+from txexport.runtime.preprocessing.image_packing import Packing, Patches, packed, patches_of
 from txexport.runtime.preprocessing.image_resizing import RESIZED
 from txexport.runtime.preprocessing.image_scaling import resized
 from txexport.runtime.preprocessing.image_sizes import (
@@ -111,7 +115,7 @@ class Images:
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
         self.size: Size | None = None
-        if options["do_resize"] or kind in TILED or "do_thumbnail" in DEFAULTS[kind]:
+        if options["do_resize"] or kind in TILED | PACKED | MOSAICS or "do_thumbnail" in DEFAULTS[kind]:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
@@ -174,9 +178,12 @@ class Images:
     def inputs(self, images: "Source | Sequence[Source]") -> dict[str, np.ndarray]:
         """The inputs of a graph by name: those of `pixels`, or patches with their mask and their shapes.
 
-        Or the tiles of the images of a prompt, with their mask.
+        Or the tiles of the images of a prompt, with their mask; or the packed patches of images, and grids;
+        or images in tiles, padded with zeros to the most of one, and their sizes.
         """
-        cut = isinstance(self.size, Patched | Tiled) or (isinstance(self.size, Canvas) and self.size.splits)
+        cut = isinstance(self.size, Patched | Packing | Tiled | Mosaic) or (
+            isinstance(self.size, Canvas) and self.size.splits
+        )
         if not cut:
             return {PIXEL_VALUES: self.pixels(images)}
         sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
@@ -184,6 +191,10 @@ class Images:
             return {PIXEL_VALUES: np.concatenate([self.tiles(one).values for one in sources])}
         if isinstance(self.size, Tiled):
             return of_prompt([self.tiles(one) for one in sources])
+        if isinstance(self.size, Mosaic):
+            return mosaics([opened(one, self.on_white) for one in sources], self.size, self)
+        if isinstance(self.size, Packing):
+            return packed([self.patches(one) for one in sources])
         assert isinstance(self.size, Patched)
         return in_patches([self._row(opened(one, self.on_white)) for one in sources], self.size)
 
@@ -196,8 +207,16 @@ class Images:
             squares, rows, columns = tiles(image, self.size, self.resample)
         else:
             return Tiles(self._row(image)[None])
-        values = self.levels[np.stack(squares), np.arange(3)]  # (n, H, W, 3)
-        return Tiles(values.transpose(0, 3, 1, 2), rows, columns)
+        return Tiles(self.values_of(squares), rows, columns)
+
+    def values_of(self, squares: Sequence[np.ndarray]) -> np.ndarray:
+        """The values (n,3,H,W) of tiles (H,W,3) uint8."""
+        return self.levels[np.stack(squares), np.arange(3)].transpose(0, 3, 1, 2)
+
+    def patches(self, source: Any) -> Patches:
+        """The packed patches of an image of any size. Raises InputError as `pixels`."""
+        assert isinstance(self.size, Packing)
+        return patches_of(self._row(opened(source, self.on_white)), self.size)
 
     def prepared(self, source: "Source") -> Prepared:
         """One image, and its height and width before resizing. Raises InputError as `pixels`."""
@@ -285,7 +304,9 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
     try:
         if not isinstance(image, Image.Image):
             with Image.open(image) as file:
-                _check_pixels(name, *file.size)
+                if file.width * file.height > PIXELS:
+                    size = f"{file.width} x {file.height}, expected at most {PIXELS:,} pixels"
+                    raise InputError(f"image {name} is {size}; make it smaller")
                 image = ImageOps.exif_transpose(file).convert("RGB")
         # One colour of an image without alpha may be transparent, and still is after conversion to RGB.
         if on_white and ("A" in image.getbands() or image.info.get("transparency") is not None):
@@ -296,10 +317,3 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
         raise
     except Exception as error:  # Pillow's decoders raise many types for damaged files
         raise InputError(f"image {name} cannot be read: {first_line(error)}") from None
-
-
-def _check_pixels(name: object, width: int, height: int) -> None:
-    if width * height > PIXELS:
-        raise InputError(
-            f"image {name} is {width} x {height}, expected at most {PIXELS:,} pixels; make it smaller"
-        )

@@ -8,6 +8,7 @@ from txexport.errors import InputError, shown
 
 PromptImages: TypeAlias = Any  # one that `Images` reads, a list of these, or a list of such lists
 KINDS = ("image", "image_url")
+VIDEOS = ("video", "video_url")
 KEYS = ("image", "url", "path", "base64", "image_url")  # where a part of a message has its image
 REMOTE = ("http://", "https://", "ftp://")
 
@@ -16,7 +17,7 @@ def without_images(messages: Any) -> tuple[Any, list[Any]]:
     """Messages whose parts of images are {"type": "image"}, as templates expect, and the images in order.
 
     An image is a path, bytes, a Pillow image, an array, a data URL, or base64. Raises InputError for a part
-    without one, and for a remote address.
+    without one, for a video, and for a remote address.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         return messages, []
@@ -31,8 +32,10 @@ def _message(message: Any, images: list[Any]) -> Any:
 
 
 def _part(part: Any, images: list[Any]) -> Any:
-    if not isinstance(part, Mapping) or part.get("type") not in KINDS:
+    if not isinstance(part, Mapping) or part.get("type") not in (*KINDS, *VIDEOS):
         return part
+    if part["type"] in VIDEOS:
+        raise InputError("a part of a message is a video, which is not read; give some frames as images")
     name = next((name for name in KEYS if part.get(name) is not None), None)
     if name is None:
         raise InputError(f"a part of a message is {shown(part)}, expected an image, as its path or its bytes")

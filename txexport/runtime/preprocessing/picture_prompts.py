@@ -1,25 +1,40 @@
 """Prompts with images: their texts, and the tiles of the images in them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+from txexport.bundle import read_json
+from txexport.contracts.tile_grid import SINGLE, grid_of, vectors_of
 from txexport.errors import BundleError, InputError, counted
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.chat_messages import messages_of, text_of
+from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.image_mosaics import Mosaic, in_square, in_tiles
+from txexport.runtime.preprocessing.image_packing import Packing, Patches
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
-from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_tiles
+from txexport.runtime.preprocessing.images import opened
+from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_paligemma, of_tiles
 from txexport.runtime.preprocessing.special_tokens import special_tokens
+
+Pieces: TypeAlias = Tiles | Patches  # an image as a processor reads it in a prompt
 
 
 @dataclass(frozen=True)
 class PicturePrompts:
-    """The files of a bundle whose prompts have images, the id of their token, and the vectors of a tile."""
+    """The files of a bundle whose prompts have images, the id of their token, and the vectors of a tile.
+
+    The latter are None where images of any size are read, which have as many as their size says. `most` is
+    that of a mosaic of tiles.
+    """
 
     files: BundleFiles
     token_id: int
-    vectors: int
+    vectors: int | None
+    most: int | None = None
 
     @property
     def token(self) -> str:
@@ -37,19 +52,43 @@ class PicturePrompts:
         return bool(self.files.config.get("model_type") == "gemma3")
 
     @property
+    def begins_itself(self) -> bool:
+        """True for PaliGemma, whose prompts have their first token behind images; the tokenizer adds none."""
+        return bool(self.files.config.get("model_type") == "paligemma")
+
+    @property
     def mark(self) -> str:
         """The text of an image in prompts before they are expanded."""
         return BEGIN if self._begins else self.token
 
-    def tiles(self, images: Sequence[Any]) -> list[Tiles]:
+    def tiles(self, images: Sequence[Any]) -> list[Pieces]:
         """The images of a prompt as the processor reads them. Raises InputError for an invalid one."""
-        return [self.files.images.tiles(image) for image in images]
+        size = self.files.images.size
+        if isinstance(size, Mosaic):
+            return [self._mosaic(image, size, len(images) == 1) for image in images]
+        read = self.files.images.patches if isinstance(size, Packing) else self.files.images.tiles
+        return [read(image) for image in images]
 
-    def expanded(self, text: str, images: Sequence[Tiles]) -> str:
+    def _mosaic(self, source: Any, size: Mosaic, single: bool) -> Tiles:
+        """An image as a whole and in tiles, or as one tile if it is not the `single` one of a prompt."""
+        assert self.vectors is not None
+        images = self.files.images
+        image = opened(source, images.on_white)
+        if not single and self.most is not None:
+            return Tiles(images.values_of(in_square(image, size, images.resample)), grid=SINGLE)
+        sides = image.height, image.width
+        grid = grid_of(sides, size.canvases, size.tile, math.isqrt(self.vectors), self.most)
+        return Tiles(images.values_of(in_tiles(image, size, images.resample)), grid=grid)
+
+    def expanded(self, text: str, images: Sequence[Pieces]) -> str:
         """A prompt's text with as many tokens for each image as it has vectors.
 
         Raises InputError unless the text has one token for each image.
         """
+        if self.begins_itself:
+            text = of_paligemma(
+                text, self.mark, len(images), special_tokens(self.files.folder).get("bos_token", "")
+            )
         if not images:
             return text
         first, *parts = text.split(self.mark)
@@ -59,8 +98,13 @@ class PicturePrompts:
         texts = [self._text(one) for one in images]
         return first + "".join(f"{one}{part}" for one, part in zip(texts, parts, strict=True))
 
-    def _text(self, tiles: Tiles) -> str:
+    def _text(self, tiles: Pieces) -> str:
         """The text that stands for an image."""
+        if isinstance(tiles, Patches):
+            return self.token * tiles.vectors
+        assert self.vectors is not None
+        if tiles.grid is not None:
+            return self.token * vectors_of(tiles.grid, math.isqrt(self.vectors))
         size, vectors = self.files.images.size, self.token * self.vectors
         if self._begins:
             return of_gemma(vectors)
@@ -68,13 +112,31 @@ class PicturePrompts:
             return of_canvas(vectors, tiles)
         return of_tiles(vectors, tiles) if isinstance(size, Tiled) else vectors
 
-    def chat(self, conversation: Conversation, images: Sequence[Any]) -> tuple[str, list[Tiles], bool]:
+    def chat(self, conversation: Conversation, images: Sequence[Any]) -> tuple[str, list[Pieces], bool]:
         """The text of a conversation, the tiles of `images`, and True if the tokenizer adds a first token.
 
         It does unless the template has written it, as in transformers' processors. `without_images` gives the
         messages and images.
         """
         tiles = self.tiles(images)
-        text = chat.prompt(self.files.folder, conversation)
-        first = special_tokens(self.files.folder).get("bos_token")
+        folder = self.files.folder
+        if self.begins_itself:
+            plain = not templates_of(folder, read_json(folder / "tokenizer_config.json", missing={}))
+            text = self._single(conversation) if plain else chat.prompt(folder, conversation)
+            return self.expanded(text, tiles), tiles, False
+        text = chat.prompt(folder, conversation)
+        first = special_tokens(folder).get("bos_token")
         return self.expanded(text, tiles), tiles, not (first and text.startswith(first))
+
+    def _single(self, conversation: Conversation) -> str:
+        """The only message of a conversation, of a checkpoint without a chat template.
+
+        Raises InputError for several messages, one that is not the user's, and options of a template.
+        """
+        [message, *others] = messages_of(conversation.messages) or [{}]
+        if others or message.get("role") != "user" or conversation != Conversation(conversation.messages):
+            raise InputError("the checkpoint has no chat template: it answers a single message of the user")
+        content = message.get("content")
+        if isinstance(content, str):
+            return content
+        return "".join(self.mark if part == {"type": "image"} else text_of(part) for part in content or ())

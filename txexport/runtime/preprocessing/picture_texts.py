@@ -27,3 +27,14 @@ def of_canvas(vectors: str, tiles: Tiles) -> str:
 def of_gemma(vectors: str) -> str:
     """Gemma 3's text for an image: its tokens between two others, as a paragraph."""
     return f"\n\n{BEGIN}{vectors}{FINISH}\n\n"
+
+
+def of_paligemma(text: str, mark: str, images: int, first: str) -> str:
+    """PaliGemma's prompt: its images, the token `first` behind the last of them, the text, and a new line.
+
+    Images precede a text that has no `mark` of one.
+    """
+    if mark not in text:
+        text = mark * images + text
+    end = text.rfind(mark) + len(mark) if mark in text else 0
+    return f"{text[:end]}{first}{text[end:]}\n"

@@ -103,7 +103,7 @@ class _Search:
 
     def _logits(self, tokens: list[int]) -> np.ndarray:
         """The logits of the prompt's last token and of the tokens after it (1 + tokens, V), in float64."""
-        logits = self.reference.decode(self.prompt + tokens, self.source)[LOGITS]
+        logits = self.reference.decode(self.prompt + tokens, self.source, len(self.prompt))[LOGITS]
         return logits[len(self.prompt) - 1 :].astype(np.float64)
 
 

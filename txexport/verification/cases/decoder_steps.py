@@ -15,12 +15,16 @@ from txexport.contracts.names import (
     INPUTS_EMBEDS,
     LOGITS,
     LOGITS_INDICES,
+    NEW_LENGTHS,
     POSITION_IDS,
+    PREFIX_LENGTHS,
     USE_CACHE_BRANCH,
 )
 from txexport.parts.cases import DecoderCase
+from txexport.runtime.generation.media import Media, features_between, positions_of
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.sources import prompt_of
 
 FIRST = (1, 0, 1)  # heads, length and size of an empty past that no graph reads; clients invent it
 SPARE = 3  # slots of a static cache beyond those of a case
@@ -29,7 +33,7 @@ SPARE = 3  # slots of a static cache beyond those of a case
 class Steps:
     """A decoder graph run step by step; `present` are its caches, `ran` is the role of the last graph.
 
-    `features` are the vectors (n,W) of the images in each row. `new` are the positions of each row's new
+    `media` are the images in each row, none by default. `new` are the positions of each row's new
     tokens in the last step, `result` are the graph's outputs.
     """
 
@@ -41,17 +45,20 @@ class Steps:
         runner: GraphRunner,
         case: DecoderCase,
         cross: dict[str, np.ndarray],
-        features: Sequence[np.ndarray] | None = None,
+        media: Sequence[Media] | None = None,
     ):
         self.runner, self.case, self.cross = runner, case, cross
-        self.features = features
+        self.media = [()] * len(case.rows) if media is None else [*media]
         self.role = self.ran = self.stepping(case)
         self.ports = {port.name: port for port in runner.manifest.graphs[self.role].inputs}
         self.lengths = np.zeros(len(case.rows), np.int64)
+        self.mask = np.zeros((len(case.rows), 0), np.int64)
         self.past = {
             name: self.first_past(len(case.rows), self.ports[name].shape[1], self.ports[name].shape[3])
             for name in cache_names.own_past(self.ports)
         }
+        for name in cache_names.past_states(self.ports):
+            self.past[name] = np.zeros([len(case.rows), *map(int, self.ports[name].shape[1:])], np.float32)
 
     def stepping(self, case: DecoderCase) -> str:
         """The role of the graph that takes a past."""
@@ -65,20 +72,26 @@ class Steps:
         """New tokens of each row -> their logits."""
         raise NotImplementedError
 
-    def media(self, new: list[list[int]]) -> dict[str, np.ndarray]:
-        """The input of the vectors (n,W) of images among the new tokens; nothing for a graph without it."""
-        return {IMAGE_FEATURES: self.vectors(new)} if IMAGE_FEATURES in self.ports else {}
+    def features(self, new: list[list[int]]) -> dict[str, np.ndarray]:
+        """The vectors (n,W) of images among the new tokens, and the lengths of prompts.
+
+        Nothing for a graph without these inputs.
+        """
+        inputs = {IMAGE_FEATURES: self.vectors(new)} if IMAGE_FEATURES in self.ports else {}
+        if PREFIX_LENGTHS in self.ports:
+            inputs[PREFIX_LENGTHS] = np.array([prompt_of(self.case, row) for row in range(len(new))])
+        return inputs
 
     def vectors(self, new: list[list[int]]) -> np.ndarray:
         """The vectors (n,W) of images among the new tokens of each row, in their order."""
-        images, token = self.runner.manifest.graphs[roles.IMAGE_ENCODER], self.runner.bundle.image_token_id
-        assert token is not None
-        parts = [np.zeros((0, int(images.outputs[0].shape[2])), np.float32)]
-        for row, tokens in enumerate(new if self.features is not None else ()):
-            assert self.features is not None
-            before = self.case.rows[row][: int(self.lengths[row])].count(token)
-            parts.append(self.features[row][before : before + tokens.count(token)])
-        return np.concatenate(parts)
+        images, counts = self.runner.manifest.graphs[roles.IMAGE_ENCODER], np.array([*map(len, new)])
+        none = np.zeros((0, int(images.outputs[0].shape[-1])), np.float32)
+        return np.concatenate([none, *features_between(self.media, self.lengths, counts)])
+
+    def positions(self, length: int) -> np.ndarray:
+        """The positions (B,S) of `length` tokens behind those of each row, or (3,B,S) on three axes."""
+        on_axes = POSITION_IDS in self.ports and len(self.ports[POSITION_IDS].shape) == 3
+        return positions_of(on_axes, self.media, self.lengths, length)
 
     def filled(self, row: int) -> np.ndarray:
         """The filled slots of a row."""
@@ -124,7 +137,11 @@ class StaticSteps(Steps):
         ids, _ = pad([row or [0] for row in new], 0)
         backwards = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape).copy()
         feeds = {INPUT_IDS: ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: backwards}
-        logits = self.advance(feeds | self.media(new))[:, ::-1]
+        if POSITION_IDS in self.ports:
+            feeds[POSITION_IDS] = self.positions(ids.shape[1])
+        if NEW_LENGTHS in self.ports:
+            feeds[NEW_LENGTHS] = counts
+        logits = self.advance(feeds | self.features(new))[:, ::-1]
         self.lengths = self.lengths + counts
         return [logits[row, :n] for row, n in enumerate(counts)]
 
@@ -135,16 +152,6 @@ class StaticSteps(Steps):
 
 class SharedSteps(StaticSteps):
     """Steps over the same buffers with a mask that grows, padding included."""
-
-    def __init__(
-        self,
-        runner: GraphRunner,
-        case: DecoderCase,
-        cross: dict[str, np.ndarray],
-        features: Sequence[np.ndarray] | None = None,
-    ):
-        super().__init__(runner, case, cross, features)
-        self.mask = np.zeros((len(case.rows), 0), np.int64)
 
     def stepping(self, case: DecoderCase) -> str:
         """See Steps."""
@@ -165,16 +172,6 @@ class SharedSteps(StaticSteps):
 class DynamicSteps(Steps):
     """Steps over a cache that grows, padding included."""
 
-    def __init__(
-        self,
-        runner: GraphRunner,
-        case: DecoderCase,
-        cross: dict[str, np.ndarray],
-        features: Sequence[np.ndarray] | None = None,
-    ):
-        super().__init__(runner, case, cross, features)
-        self.mask = np.zeros((len(case.rows), 0), np.int64)
-
     def first_past(self, batch, heads, size):
         """A cache of length 0."""
         return np.zeros((batch, heads, 0, size), np.float32)
@@ -187,10 +184,13 @@ class DynamicSteps(Steps):
             ids, real = _to_left(ids, real)
         self.new = [np.flatnonzero(row) for row in real]
         self.mask = np.concatenate([self.mask, real], axis=1)
-        feeds = {INPUT_IDS: ids, **self.media(new)}
+        feeds = {INPUT_IDS: ids, **self.features(new)}
         if ATTENTION_MASK in self.ports:
             feeds[ATTENTION_MASK] = self.mask
-            feeds[POSITION_IDS] = (self.lengths[:, None] + real.cumsum(axis=1) - 1) * real
+            order = np.maximum(real.cumsum(axis=1) - 1, 0)  # (B, S): the number of each token in its row
+            position_ids = self.positions(ids.shape[1])
+            order = np.broadcast_to(order, position_ids.shape)
+            feeds[POSITION_IDS] = np.take_along_axis(position_ids, order, axis=-1) * real
         logits = self.advance(feeds)
         self.lengths = self.lengths + real.sum(axis=1)
         return [logits[row, keep] for row, keep in enumerate(real.astype(bool))]
@@ -209,7 +209,7 @@ class EmbeddedSteps(DynamicSteps):
         """See Steps."""
         return roles.DECODER_MERGED
 
-    def media(self, new: list[list[int]]) -> dict[str, np.ndarray]:
+    def features(self, new: list[list[int]]) -> dict[str, np.ndarray]:
         """See Steps."""
         return {IMAGE_FEATURES: self.vectors(new)}
 
@@ -218,7 +218,7 @@ class EmbeddedSteps(DynamicSteps):
         ids, vectors = feeds.pop(INPUT_IDS), feeds.pop(IMAGE_FEATURES)
         self.embedded = self.runner.run(roles.EMBED_TOKENS, **{INPUT_IDS: ids})[INPUTS_EMBEDS]
         embeds = self.embedded.copy()
-        if self.features is not None:
+        if any(self.media):
             embeds[ids == self.runner.bundle.image_token_id] = vectors
         return super().advance(feeds | {INPUTS_EMBEDS: embeds})
 
@@ -281,17 +281,17 @@ def steps_of(
     runner: GraphRunner,
     case: DecoderCase,
     cross: dict[str, np.ndarray],
-    features: Sequence[np.ndarray] | None = None,
+    media: Sequence[Media] | None = None,
 ) -> list[Steps]:
     """The kinds of steps for the bundle's graphs; arguments as for Steps."""
     if roles.EMBED_TOKENS in runner.manifest.graphs:
-        return [EmbeddedSteps(runner, case, cross, features)]
+        return [EmbeddedSteps(runner, case, cross, media)]
     ways = {roles.DECODER_WITH_PAST: False, roles.DECODER_MERGED: True}
     others = [HubSteps(runner, case, cross, ways[role]) for role in ways if role in runner.manifest.graphs]
     if others:
         return list(others)
     static = runner.manifest.cache == "static"
-    steps: list[Steps] = [(StaticSteps if static else DynamicSteps)(runner, case, cross, features)]
+    steps: list[Steps] = [(StaticSteps if static else DynamicSteps)(runner, case, cross, media)]
     if roles.SHARED in runner.manifest.graphs and not case.left:
         steps.append(SharedSteps(runner, case, cross))
     return steps

@@ -6,43 +6,94 @@ import numpy as np
 
 from txexport.bundle.manifest import GraphFile
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, PIXEL_ATTENTION_MASK, PIXEL_VALUES
+from txexport.contracts.names import (
+    GRIDS,
+    IMAGE_FEATURES,
+    IMAGE_GRIDS,
+    PIXEL_ATTENTION_MASK,
+    PIXEL_VALUES,
+    POSITION_IDS,
+    TILE_GRID,
+)
 from txexport.parts.cases import DecoderCase, GreedyCase
-from txexport.runtime.generation.media import Media
-from txexport.runtime.generation.pictures import media_of
+from txexport.parts.part import PixelInputs
+from txexport.runtime.generation.media import Media, Medium, positions_of
+from txexport.runtime.generation.pictures import grid_of, length_of, media_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import RolePairs
-from txexport.verification.references.originals import Arrays, Pictures
+from txexport.verification.references.originals import Arrays, Pictures, joined
 
 
 def run_pictures(
     runner: GraphRunner, case: DecoderCase, expected: Sequence[Arrays], pairs: RolePairs
-) -> list[np.ndarray]:
-    """The vectors (n,W) of each row's images, from one run over all; paired with the reference's."""
+) -> list[Media]:
+    """The media of each row, from one run over all images; their vectors are paired with the reference's."""
     assert case.images is not None
-    counts = np.array([len(images) for images in case.images])
-    feeds = pixels_of(runner.manifest.graphs[roles.IMAGE_ENCODER], case.images)
-    result = runner.run(roles.IMAGE_ENCODER, **feeds)[IMAGE_FEATURES]  # (I, N, W)
-    rows = np.split(result, np.cumsum(counts)[:-1])
-    for vectors, truth in zip(rows, expected, strict=True):
-        if len(vectors):
-            both = vectors, truth[IMAGE_FEATURES]
+    encoder, media = runner.manifest.graphs[roles.IMAGE_ENCODER], []
+    every = [case.images]
+    if TILE_GRID in [port.name for port in encoder.inputs]:  # it reads one image at a time
+        every = [[[image]] for some in case.images for image in some]
+    feeds = [pixels_of(encoder, images) for images in every]
+    results = [
+        runner.run(roles.IMAGE_ENCODER, **one)[IMAGE_FEATURES] for one in feeds
+    ]  # (I, N, W), or (N, W)
+    vectors = np.concatenate([result.reshape(-1, result.shape[-1]) for result in results])
+    for row, images, truth in zip(case.rows, case.images, expected, strict=True):
+        media.append(media_among(runner, row, images, vectors))
+        if images:
+            count = sum(one.length for one in media[-1])
+            computed, vectors = vectors[:count], vectors[count:]
+            both = computed.reshape(truth[IMAGE_FEATURES].shape), truth[IMAGE_FEATURES]
             pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append(both)
-    return [row.reshape(-1, row.shape[2]) for row in rows]
+    return media
 
 
-def pixels_of(encoder: GraphFile, images: Sequence[np.ndarray]) -> Arrays:
+def media_among(
+    runner: GraphRunner, row: Sequence[int], images: Sequence[PixelInputs], vectors: np.ndarray
+) -> Media:
+    """The media of a row, whose images have the first of the `vectors` (n,W)."""
+    indices = np.flatnonzero(np.array(row) == runner.bundle.image_token_id)
+    media, before = [], 0
+    for image in images:
+        grid, length = grid_of(runner.bundle, image), length_of(runner.bundle, image)
+        part = vectors[before : before + length]
+        media.append(Medium(int(indices[before]), length, b"", part, grid))
+        before += length
+    return tuple(media)
+
+
+def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
+    """The inputs that a client's model takes for the images of a row; it calls grids by one name.
+
+    A client that computes positions on three axes to generate alone is given them.
+    """
+    assert case.images is not None
+    images, tokens = case.images[row], case.rows[row]
+    inputs = pixels_of(runner.manifest.graphs[roles.IMAGE_ENCODER], [images])
+    if GRIDS in inputs:
+        inputs[IMAGE_GRIDS] = inputs.pop(GRIDS)
+    if IMAGE_GRIDS in inputs:
+        rows = [media_among(runner, tokens, images, np.zeros((len(tokens), 0), np.float32))]
+        inputs[POSITION_IDS] = positions_of(True, rows, np.zeros(1, np.int64), len(tokens))
+    return inputs
+
+
+def pixels_of(encoder: GraphFile, images: Sequence[Sequence[PixelInputs]]) -> Arrays:
     """The inputs of a graph of images for those of each row: all in order, or by rows where it has a mask.
 
     The latter are padded with zeros to the most images of a row.
     """
-    if PIXEL_ATTENTION_MASK not in [port.name for port in encoder.inputs]:
-        return {PIXEL_VALUES: np.concatenate([*images])}
+    read = [port.name for port in encoder.inputs]
+    if PIXEL_ATTENTION_MASK not in read:
+        every = joined(image for some in images for image in some)
+        return {name: array for name, array in every.items() if name in read}
+    rows = [joined(some).get(PIXEL_VALUES) for some in images]
     counts = np.array([len(some) for some in images])
-    shape = images[0].shape[1:]
+    shape = next(row.shape[1:] for row in rows if row is not None)
     pixels = np.zeros((len(images), counts.max(), *shape), np.float32)
-    for row, some in enumerate(images):
-        pixels[row, : len(some)] = some
+    for row, some in enumerate(rows):
+        if some is not None:
+            pixels[row, : len(some)] = some
     real = np.arange(counts.max()) < counts[:, None]
     mask = np.broadcast_to(real[:, :, None, None], (*real.shape, *shape[1:])).copy()
     return {PIXEL_VALUES: pixels, PIXEL_ATTENTION_MASK: mask}
@@ -57,4 +108,6 @@ def media(runner: GraphRunner, case: GreedyCase) -> list[Media]:
     """The media of each prompt, as the runtime makes them of pixels."""
     if case.images is None:
         return []
-    return [media_of(runner.bundle, row, images) for row, images in zip(case.rows, case.images, strict=True)]
+    encoder = runner.manifest.graphs[roles.IMAGE_ENCODER]
+    rows = [[pixels_of(encoder, [[image]]) for image in images] for images in case.images]
+    return [media_of(runner.bundle, row, images) for row, images in zip(case.rows, rows, strict=True)]

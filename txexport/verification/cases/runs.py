@@ -41,7 +41,7 @@ from txexport.verification.cases.decoder_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.pictures import media, pictures_of, run_pictures
 from txexport.verification.cases.ranks import in_ranks
-from txexport.verification.cases.sources import Pairs, RolePairs, run_sources, source_of
+from txexport.verification.cases.sources import Pairs, RolePairs, prompt_of, run_sources, source_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.originals import Arrays, Reference, Source
 
@@ -206,12 +206,14 @@ def _check_declared(runner: GraphRunner, found: Arrays) -> None:
 def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) -> list[Outcome]:
     """Logits of every token and the final cache: step by step against one pass for each row."""
     pairs: RolePairs = {}
-    expected = [reference.decode(row, source_of(case, i)) for i, row in enumerate(case.rows)]
+    expected = [
+        reference.decode(row, source_of(case, i), prompt_of(case, i)) for i, row in enumerate(case.rows)
+    ]
     cross = run_sources(runner, case, expected, pairs) if case.sources else {}
-    features = run_pictures(runner, case, expected, pairs) if case.images is not None else None
+    media = run_pictures(runner, case, expected, pairs) if case.images is not None else None
     if aligned := alignment.pairs(runner, case.rows, cross, expected):
         pairs[roles.ALIGNMENT, ALIGNMENT_WEIGHTS] = aligned
-    for steps in steps_of(runner, case, cross, features):
+    for steps in steps_of(runner, case, cross, media):
         taken = np.zeros(len(case.rows), int)
         for counts in case.steps:
             new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
@@ -232,12 +234,23 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         )
         for row, truth in enumerate(expected):
             for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
-                if cache_names.is_cross(name):
-                    found = cache[row][:, : truth[name].shape[1]]
+                computed, true = cache[row], truth[name]
+                if cache_names.is_state(name):
+                    computed, true = state_vectors(computed), state_vectors(true)
+                elif cache_names.is_cross(name):
+                    computed = computed[:, : true.shape[1]]
                 else:
-                    found = cache[row][:, steps.filled(row)]
-                pairs.setdefault((steps.ran, name), []).append((found, truth[name]))
+                    computed = computed[:, steps.filled(row)]
+                pairs.setdefault((steps.ran, name), []).append((computed, true))
     return _by_graph(runner, pairs)
+
+
+def state_vectors(state: np.ndarray) -> np.ndarray:
+    """A row's state as vectors, whose numbers are of one size.
+
+    The last inputs (C,K) of a convolution are vectors (K,C) of tokens, and a head's matrix (V,D,E) is one.
+    """
+    return state.T if state.ndim == 2 else state.reshape(len(state), -1)
 
 
 def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> list[Outcome]:
@@ -258,7 +271,7 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
             prompt, source = [config.decoder_start or 0], row
         else:
             prompt, source = list(row), pictures_of(case, i)
-        logits = reference.decode(prompt + tokens[:-1], source)[LOGITS][len(prompt) - 1 :]
+        logits = reference.decode(prompt + tokens[:-1], source, len(prompt))[LOGITS][len(prompt) - 1 :]
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{counted(len(tokens), 'token')} came out, expected {case.new_tokens}")
         pairs.append((logits[np.arange(len(tokens)), tokens], logits.max(axis=1)))

@@ -35,6 +35,12 @@ def source_of(case: DecoderCase, row: int) -> Source:
     return case.sources[row] if case.sources else None
 
 
+def prompt_of(case: DecoderCase, row: int) -> int:
+    """The tokens of a row's first step."""
+    counts = case.steps[:, row]
+    return int(counts[counts > 0][0])
+
+
 def run_sources(
     runner: GraphRunner, case: DecoderCase, expected: Sequence[Arrays], pairs: RolePairs
 ) -> Arrays:

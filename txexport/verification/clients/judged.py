@@ -25,7 +25,7 @@ from txexport.support.progress import Naming
 from txexport.verification.attempt import attempt
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.cases.pictures import pixels_of
+from txexport.verification.cases.pictures import pictured_inputs
 from txexport.verification.cases.plan import QUICK, plan
 from txexport.verification.cases.prompts import run_client
 from txexport.verification.cases.runs import Outcome
@@ -197,7 +197,7 @@ def _decoded(
         if masked and single and sources and isinstance(sources[0], np.ndarray):
             inputs[ATTENTION_MASK] = np.ones((1, len(sources[0])), np.int64)
         if case.images is not None and len(case.images[batch[0]]):
-            inputs |= pixels_of(runner.manifest.graphs[roles.IMAGE_ENCODER], [case.images[batch[0]]])
+            inputs |= pictured_inputs(runner, case, batch[0])
         logits = forward(inputs)[LOGITS]
         for found, row, i in zip(logits, rows, batch, strict=True):
             expected = reference.decode(row, source_of(case, i))[LOGITS]

@@ -182,7 +182,7 @@ class _Narrow:
         result = self.pair.reference.encode(inputs)
         return {name: array for name, array in result.items() if name in self.pair.common}
 
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference."""
-        result = self.pair.reference.decode(tokens, source)
+        result = self.pair.reference.decode(tokens, source, prompt)
         return {name: array for name, array in result.items() if name in self.pair.ours}

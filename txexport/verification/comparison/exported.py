@@ -21,19 +21,21 @@ from txexport.contracts.names import (
     INPUT_IDS,
     LAST_HIDDEN_STATE,
     LOGITS,
-    PIXEL_VALUES,
     POSITION_IDS,
     TEXT_EMBEDS,
     USE_CACHE_BRANCH,
 )
 from txexport.errors import InputError
 from txexport.parts.cases import DecoderCase
+from txexport.parts.part import PixelInputs
+from txexport.runtime.generation.media import Media
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
+from txexport.verification.cases.pictures import media_among
 from txexport.verification.comparison.models import Graph, declared, dtype_of
-from txexport.verification.references.originals import Arrays, PaddedRow, Pictures, Source
+from txexport.verification.references.originals import Arrays, PaddedRow, Pictures, Source, joined
 
 ALONE, ENCODER, DECODER = map(roles.file, (roles.MODEL, roles.ENCODER, roles.DECODER))
 GRAPHS = f"*{roles.SUFFIX}"
@@ -85,8 +87,8 @@ class Exported:
         """See Reference."""
         return (self.encoder or self.model).run(inputs)
 
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
-        """See Reference."""
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
+        """See Reference. The prompt is all tokens but the last, if there is a graph that takes a past."""
         cross, result = self._read(source) if source is not None else ({}, {})
         prompt = len(tokens) - 1 if self.past and len(tokens) > 1 else len(tokens)
         first = self.model.run(self._feeds(self.model, tokens[:prompt], 0, {}) | cross)
@@ -183,14 +185,14 @@ class Bundled:
         vectors = {name: result[name] for name in (TEXT_EMBEDS, other.vectors)}
         return result | self.runner.run(roles.SIMILARITY, **vectors)
 
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference."""
         cross: Arrays = {}
         result: Arrays = {}
-        features = None
+        media = None
         assert not isinstance(source, PaddedRow)
         if isinstance(source, Pictures):
-            result, features = self._pictures(source.images)
+            result, media = self._pictures(tokens, source.images)
         elif source is not None:
             port, *masks = [one.name for one in self.runner.manifest.graphs[roles.ENCODER].inputs]
             feeds = {port: np.asarray(source)[None]}
@@ -205,11 +207,15 @@ class Bundled:
             result = {name: array[0] for name, array in encoded.items()}
             aligned = alignment.weights(self.runner, [tokens], cross)
             result |= {name: array[0] for name, array in aligned.items()}
-        counts = [len(tokens) - 1, 1] if len(tokens) > 1 else [1]
+        first = max(1, len(tokens) - 1)
+        step = self.runner.bundle.step
+        if step is not None and step.facts.mutual_prompts:
+            first = prompt or len(tokens)
+        counts = [first, len(tokens) - first] if first < len(tokens) else [first]
         sources = None if source is None or isinstance(source, Pictures) else [source]
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)
         kind = StaticSteps if self.runner.manifest.cache == "static" else DynamicSteps
-        steps = kind(self.runner, case, cross, features)
+        steps = kind(self.runner, case, cross, media)
         parts, of_layers = [], []
         for new in (tokens[: counts[0]], tokens[counts[0] :])[: len(counts)]:
             parts.append(steps.run([new])[0])
@@ -218,13 +224,15 @@ class Bundled:
         joined = {name: layers.joined(name, [step[name] for step in of_layers]) for name in of_layers[0]}
         return result | present | joined | {LOGITS: np.concatenate(parts)}
 
-    def _pictures(self, images: np.ndarray) -> tuple[Arrays, list[np.ndarray] | None]:
-        """The vectors of images by name, and those of a single row in order; nothing without images."""
-        if not len(images):
+    def _pictures(
+        self, tokens: list[int], images: Sequence[PixelInputs]
+    ) -> tuple[Arrays, list[Media] | None]:
+        """The vectors of images by name, and the media of a single row; nothing without images."""
+        if not images:
             return {}, None
-        result = self.runner.run(roles.IMAGE_ENCODER, **{PIXEL_VALUES: images})
+        result = self.runner.run(roles.IMAGE_ENCODER, **joined(images))
         vectors = result[IMAGE_FEATURES]
-        return result, [vectors.reshape(-1, vectors.shape[2])]
+        return result, [media_among(self.runner, tokens, images, vectors.reshape(-1, vectors.shape[-1]))]
 
 
 def input_names(manifest: bundle.Manifest) -> set[str]:

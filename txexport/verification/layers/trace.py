@@ -124,17 +124,21 @@ class Trace:
         others = {name: value for name, value in inputs.items() if name not in caches}
         crossed = any(map(cache_names.is_cross, caches))
         part = cache_names.DECODER if crossed else None
-        layers = range(model.decoder.spec.num_layers)
+        blocks = model.decoder.spec.layers
 
-        def pairs(part: str | None) -> list[tuple[Tensor, Tensor]]:
-            names = [cache_names.past(layer, part) for layer in layers]
-            return [(caches[key], caches[value]) for key, value in names]
+        def of_layers(part: str | None) -> list[tuple[Tensor, ...]]:
+            labels = (
+                cache_names.of_layer(cache_names.PAST, layer, block.states, part)
+                for layer, block in enumerate(blocks)
+            )
+            return [tuple(caches[name] for name in each) for each in labels]
 
-        cross = pairs(cache_names.ENCODER) if crossed else None
-        logits, present, of_layers = model.decode_layers(past=pairs(part), cross=cross, **others)
-        outputs = {LOGITS: logits, **of_layers}
-        for layer, pair in enumerate(present):
-            outputs |= zip(cache_names.present(layer, part), pair, strict=True)
+        encoded = {"cross": of_layers(cache_names.ENCODER)} if crossed else {}
+        logits, present, layers = model.decode_layers(past=of_layers(part), **encoded, **others)
+        outputs = {LOGITS: logits, **layers}
+        for layer, (block, each) in enumerate(zip(blocks, present, strict=True)):
+            labels = cache_names.of_layer(cache_names.PRESENT, layer, block.states, part)
+            outputs |= zip(labels, each, strict=True)
         return outputs
 
 

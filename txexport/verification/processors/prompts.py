@@ -12,7 +12,7 @@ from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, INPUT_IDS, PIXEL_VALUES
+from txexport.contracts.names import IMAGE_FEATURES, IMAGE_GRIDS, INPUT_IDS, PIXEL_VALUES
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_templates import templates_of
@@ -32,17 +32,24 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     if isinstance(checkpoint, Resized):
         raise SkipError("export changed the size of images, so that they are not the checkpoint's")
     outputs = manifest.graphs[roles.IMAGE_ENCODER].outputs
-    vectors = next(port.shape[1] for port in outputs if port.name == IMAGE_FEATURES)
-    assert isinstance(vectors, int)
+    shape = next(port.shape for port in outputs if port.name == IMAGE_FEATURES)
+    vectors = shape[1] if len(shape) == 3 else None  # of images of one size
+    assert isinstance(vectors, int | None)
     assert manifest.image_token_id is not None
-    ours = PicturePrompts(BundleFiles(folder), manifest.image_token_id, vectors)
+    facts = next(one.facts for one in manifest.running_order if one.role == roles.IMAGE_ENCODER)
+    vectors = facts.tile_side**2 or vectors
+    ours = PicturePrompts(BundleFiles(folder), manifest.image_token_id, vectors, facts.most_tiles or None)
     rows = [*_rows()][: 3 if quick else None]
+    if ours.begins_itself:  # transformers' processor demands an image
+        rows = [*filter(None, rows)]
     with original("AutoProcessor", checkpoint, manifest.model_type, backend="pil") as theirs:
         for number, images in enumerate(rows):
             text = "".join(f"word {ours.mark} and " for _ in images) + "more"
             tiles = ours.tiles(images)
-            ids = ours.files.text.encode([ours.expanded(text, tiles)])[0].ids
-            expected = theirs(text=text, images=images or None, return_tensors="np")
+            written, adds = ours.expanded(text, tiles), not ours.begins_itself
+            ids = ours.files.text.tokenizer.encode(written, add_special_tokens=adds).ids
+            nested = images if ours.most is None else [images]  # which are those of one prompt
+            expected = theirs(text=text, images=nested if images else None, return_tensors="np")
             _compare(f"prompt {number}", ids, tiles, expected)
         checks = [equal("prompts", len(rows))]
         if templates_of(folder, read_json(folder / "tokenizer_config.json", missing={})):
@@ -87,6 +94,12 @@ def _compare(name: str, ids: list[int], tiles: list[Any], expected: Any) -> None
     if not tiles:
         return
     pixels, values = np.asarray(expected[PIXEL_VALUES]), np.concatenate([one.values for one in tiles])
-    pixels = pixels.reshape(-1, *pixels.shape[-3:])
+    if getattr(tiles[0], "grid", None) is not None:  # without tiles of padding
+        pixels = np.concatenate([row[: len(one.values)] for row, one in zip(pixels, tiles, strict=True)])
+    pixels = pixels if pixels.ndim == 2 else pixels.reshape(-1, *pixels.shape[-3:])
     if values.shape != pixels.shape or not np.array_equal(values, pixels):
         differs("pixels", name, values.shape, pixels.shape)
+    if IMAGE_GRIDS in expected:
+        grids = [[1, one.rows, one.columns] for one in tiles]
+        if grids != expected[IMAGE_GRIDS].tolist():
+            differs("grids", name, grids, expected[IMAGE_GRIDS].tolist())

@@ -1,6 +1,6 @@
 """References in PyTorch: their protocol, and the twin in float32 and float64."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -31,9 +31,11 @@ from txexport.contracts.names import (
     LAST_HIDDEN_STATE,
     LOGITS,
     PIXEL_VALUES,
+    PREFIX_LENGTHS,
 )
 from txexport.families import Resolved
-from txexport.parts.part import SignalCase
+from txexport.parts.part import PixelInputs, SignalCase
+from txexport.spec import Mutual
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.precision import in_float64, perturbed
 
@@ -63,9 +65,9 @@ class PaddedRow:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """The images (I,channels,height,width) among the tokens of a row."""
+    """The images among the tokens of a row."""
 
-    images: np.ndarray
+    images: Sequence[PixelInputs]
 
     def part(self, name: str, array: np.ndarray) -> np.ndarray:
         """An output without the batch axis of the row; vectors of images have an axis of images."""
@@ -89,10 +91,11 @@ class Reference(Protocol):
         """A padded batch -> outputs by the names of an encoder graph."""
         ...
 
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """One row in one pass, without padding or past -> outputs by the names of a dynamic decoder graph.
 
-        No batch axis. With a source, the encoder's outputs too: last_hidden_state and cross caches.
+        No batch axis. With a source, the encoder's outputs too: last_hidden_state and cross caches. The first
+        `prompt` tokens, None for all, are the row's prompt, in case its tokens attend to each other.
         """
         ...
 
@@ -126,10 +129,10 @@ class Twin:
         return {name: value.numpy() for name, value in outputs.items()}
 
     @torch.no_grad()
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference."""
         assert isinstance(self.model, Transformer)
-        result = one_pass(self.model, ids_of(tokens, source), **source_tensors(source))
+        result = one_pass(self.model, ids_of(tokens, source), prompt, **source_tensors(source))
         return {name: part_of(source, name, value.numpy()) for name, value in result.items()}
 
 
@@ -141,6 +144,12 @@ class Float64Twin(Twin):
     """
 
     name = "float64"
+
+
+def joined(images: Iterable[PixelInputs]) -> Arrays:
+    """The inputs of a graph of images for several; empty for none."""
+    every = [*images]
+    return {name: np.concatenate([one[name] for one in every]) for name in (every[0] if every else ())}
 
 
 def tensors(arrays: Arrays) -> dict[str, Tensor]:
@@ -161,7 +170,7 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
         assert mask is not None
         return tensors({SIGNALS[signals.ndim - 2]: signals, ATTENTION_MASK: mask})
     if isinstance(source, Pictures):
-        return tensors({PIXEL_VALUES: source.images}) if len(source.images) else {}
+        return tensors(joined(source.images))
     if isinstance(source, np.ndarray):
         return tensors({SIGNALS[source.ndim - 1]: source[None]})
     ids = torch.tensor([source])
@@ -192,7 +201,9 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 
 
-def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[str, Tensor]:
+def one_pass(
+    model: Any, decoder_input_ids: Tensor, prompt: int | None = None, **source: Tensor
+) -> dict[str, Tensor]:
     """decoder_input_ids (B,T) and the encoder's inputs -> as `Reference.decode`, with a batch axis."""
     inputs: dict = {}
     result, part = {}, None
@@ -202,7 +213,7 @@ def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[st
         if mask is not None:
             inputs[ENCODER_ATTENTION_MASK] = mask
         if isinstance(model, VisionLanguageModel):
-            inputs[IMAGE_FEATURES] = result[IMAGE_FEATURES].flatten(0, 1)
+            inputs |= model.read_images(decoder_input_ids, result[IMAGE_FEATURES], source)
         else:
             inputs["cross"] = [
                 tuple(result[name] for name in cache_names.present(i, cache_names.ENCODER))
@@ -211,14 +222,15 @@ def one_pass(model: Any, decoder_input_ids: Tensor, **source: Tensor) -> dict[st
             part = cache_names.DECODER
     if isinstance(model, VisionLanguageModel):
         result = result | {INPUTS_EMBEDS: model.tokens(decoder_input_ids)}
+        if model.spec.mutual == Mutual.PREFIX:
+            batch, length = decoder_input_ids.shape
+            inputs[PREFIX_LENGTHS] = torch.full((batch,), length if prompt is None else prompt)
     logits, present, layers = model.decode_layers(
         decoder_input_ids, model.empty_past(len(decoder_input_ids)), **inputs
     )
-    caches = {
-        name: tensor
-        for i, pair in enumerate(present)
-        for name, tensor in zip(cache_names.present(i, part), pair, strict=True)
-    }
+    caches: dict[str, Tensor] = {}
+    for i, (block, each) in enumerate(zip(model.decoder.spec.layers, present, strict=True)):
+        caches |= zip(cache_names.of_layer(cache_names.PRESENT, i, block.states, part), each, strict=True)
     return result | caches | layers | {LOGITS: logits}
 
 

@@ -6,32 +6,67 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from txexport.contracts.names import IMAGE_FEATURES, INPUTS_EMBEDS, PIXEL_VALUES, TOKEN_TYPE_IDS
-from txexport.spec import ModelSpec, VisionLanguageSpec
+from txexport.contracts.names import (
+    GRIDS,
+    IMAGE_FEATURES,
+    IMAGE_GRIDS,
+    IMAGE_SIZES,
+    INPUTS_EMBEDS,
+    PIXEL_VALUES,
+    POSITION_IDS,
+    TOKEN_TYPE_IDS,
+)
+from txexport.spec import ModelSpec, Mutual, VisionLanguageSpec
 from txexport.verification.references.originals import Arrays
 
 
 def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
-    """The images of a prompt as the original reads them: tiles with an axis of prompts."""
+    """The images of a prompt as the original reads them: tiles with an axis of prompts, grids by its name."""
     tiled = isinstance(spec, VisionLanguageSpec) and spec.tiled
-    return {name: value[None] if tiled else value for name, value in images.items()}
+    renamed = {GRIDS: IMAGE_GRIDS}
+    if isinstance(spec, VisionLanguageSpec) and spec.mosaic is not None and images:
+        read = {PIXEL_VALUES: images[PIXEL_VALUES], IMAGE_SIZES: images[IMAGE_SIZES]}
+        several = (
+            {} if spec.mosaic.most is None else {"batch_num_images": torch.tensor([len(read[IMAGE_SIZES])])}
+        )
+        return read | several
+    return {renamed.get(name, name): value[None] if tiled else value for name, value in images.items()}
 
 
-def kinds(input_ids: Tensor, spec: ModelSpec) -> dict[str, Tensor]:
-    """The types of tokens by which an original tells those of images, where they attend to each other."""
-    if not isinstance(spec, VisionLanguageSpec) or not spec.mutual:
+def kinds(
+    input_ids: Tensor, spec: ModelSpec, images: Mapping[str, Tensor], prompt: int | None
+) -> dict[str, Tensor]:
+    """The types of tokens by which an original tells those of images, or the first `prompt`, None for all.
+
+    It needs them where these attend to each other, and where positions count rows and columns of images. For
+    those of prompts, positions are counted from 0: the original counts from 1, and differs in rotated keys
+    alone.
+    """
+    if not isinstance(spec, VisionLanguageSpec):
         return {}
-    return {TOKEN_TYPE_IDS: (input_ids == spec.image_token_id).long()}
+    if spec.mutual == Mutual.PREFIX:
+        positions = torch.arange(input_ids.shape[1])[None]
+        later = positions >= (input_ids.shape[1] if prompt is None else prompt)
+        return {TOKEN_TYPE_IDS: later.long(), POSITION_IDS: positions}
+    of_images = (input_ids == spec.image_token_id).long()
+    if spec.mutual:
+        return {TOKEN_TYPE_IDS: of_images}
+    return {"mm_token_type_ids": of_images} if spec.axes and images else {}
 
 
 def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **arguments: bool) -> Arrays:
     """The vectors of tokens (S,W), and those (I,N,W) that stand for images, if there are any.
 
-    `arguments` are further ones of the original's image encoder.
+    `arguments` are further ones of the original's image encoder. Vectors of images of any size are (N,W).
     """
     result = {INPUTS_EMBEDS: model.get_input_embeddings()(input_ids)[0].numpy()}
     if images:
-        vectors = torch.cat([*model.get_image_features(**images, **arguments).pooler_output])  # (I*N, W)
+        read = model.get_image_features(**images, **arguments)
+        vectors = torch.cat([*read.pooler_output])  # (I*N, W)
+        deep = [torch.cat([*one]) for one in getattr(read, "deepstack_features", None) or ()]
+        vectors = torch.cat([vectors, *deep], dim=1)
         pixels = images[PIXEL_VALUES]
-        result[IMAGE_FEATURES] = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1)).numpy()
+        if pixels.ndim > 2 and IMAGE_SIZES not in images:
+            vectors = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1))
+        result[IMAGE_FEATURES] = vectors.numpy()
     return result

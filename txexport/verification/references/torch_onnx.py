@@ -73,7 +73,7 @@ class TorchOnnxReference:
         result = self._session.run(None, dict(zip(ports, values, strict=True)))
         return dict(zip(self._traced.outputs, result, strict=True))
 
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference."""
         inputs = {name: value.numpy() for name, value in source_tensors(source).items()}
         result = self.encode(inputs | {"decoder_input_ids": np.array([tokens])})

@@ -39,6 +39,7 @@ from txexport.parts import architecture_of
 from txexport.spec import Architecture, VisionLanguageSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
+from txexport.verification.references.caches import cached
 from txexport.verification.references.captioned import captioned
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.originals import (
@@ -75,8 +76,10 @@ class Transformers:
         self.centred = isinstance(checkpoint, DequantisedCheckpoint) and checkpoint.centred
         self.pooler = architecture_of(spec).vector_output(spec) is not None
         decoder = spec.stacks.get("decoder")
-        self.kv_heads = [block.masked.cache_shapes[0][0] for block in decoder.layers] if decoder else []
+        layers = decoder.layers if decoder else ()
+        self.kv_heads = [0 if block.states else block.masked.cache_shapes[0][0] for block in layers]
         self.new_cache = transformers.DynamicCache
+        self.states = [tuple(block.states) for block in layers]
         row = row_of(resolved.task, resolved.spec.architecture)
         self.detects = "detect" in row.methods or Architecture.GROUNDED in row.architectures
         name = resolved.original or row.judge(resolved.model_type)
@@ -156,16 +159,19 @@ class Transformers:
         return result | ({INPUT_VALUES: result[INPUT_VALUES][:, None]} if self.channels else {})
 
     @torch.no_grad()
-    def decode(self, tokens: list[int], source: Source) -> Arrays:
+    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference."""
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
-            cached = {} if CACHES in self.lacks else self._empty_cache()
+            cache_arguments = {} if CACHES in self.lacks else self._empty_cache()
             images = by_prompt(source_tensors(source), self.spec)
-            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images | kinds(ids, self.spec)
+            inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images
+            inputs |= kinds(ids, self.spec, images, prompt)
             named = self.arguments if images else self.layer_outputs
-            outputs = self.model(**inputs, **cached, **named)
-            caches = _cache(transformers_loading.cache_of(outputs)) if cached else {}
+            outputs = self.model(**inputs, **cache_arguments, **named)
+            caches = {}
+            if cache_arguments:
+                caches = cached(transformers_loading.cache_of(outputs), states=self.states)
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
             reads_images = isinstance(self.spec, VisionLanguageSpec)
             vectors = pictured(self.model, ids, images, **named) if reads_images else {}
@@ -186,8 +192,8 @@ class Transformers:
         result = {
             LOGITS: outputs.logits,
             LAST_HIDDEN_STATE: encoder_inputs["encoder_outputs"][0] if apart else encoded,
-            **_cache(cache.self_attention_cache, cache_names.DECODER),
-            **_cache(cache.cross_attention_cache, cache_names.ENCODER),
+            **cached(cache.self_attention_cache, cache_names.DECODER),
+            **cached(cache.cross_attention_cache, cache_names.ENCODER),
             **_of_layers(outputs, arguments),
         }
         return self._aligned({name: part_of(source, name, value.numpy()) for name, value in result.items()})
@@ -202,20 +208,22 @@ class Transformers:
     def _empty_cache(self) -> dict[str, Any]:
         """Arguments with an empty cache. Raises AssertionError for a model that has no parameter for it.
 
-        A cache that is created without the config keeps every token, also beyond a sliding window.
+        A cache that is created without the config keeps every token, also beyond a sliding window; one with
+        states needs it.
         """
         name = transformers_loading.cache_parameter(self.model.forward)
         if name is None:
             names = " or ".join(transformers_loading.CACHE_NAMES)
             raise AssertionError(f"{type(self.model).__name__}.forward has no parameter {names}")
-        return {name: self.new_cache(), "use_cache": True}
+        cache = self.new_cache(config=self.model.config) if any(self.states) else self.new_cache()
+        return {name: cache, "use_cache": True}
 
     def _own_heads(self, caches: Arrays) -> Arrays:
         """Caches (K,T,H) without the repeated key/value heads that some models store."""
         result = {}
         for name, array in caches.items():
             heads = self.kv_heads[cache_names.layer_of(name)]
-            result[name] = array[:: len(array) // heads]
+            result[name] = array[:: len(array) // heads] if heads else array
         return result
 
 
@@ -304,16 +312,3 @@ def _plain_config(checkpoint: Checkpoint, resolved: Resolved, attention: str | N
             # BigBird falls back to it for texts as short as a graph takes, but then returns no weights.
             part.attention_type = "original_full"
     return config
-
-
-def _cache(cache, part: str | None = None) -> dict[str, Tensor]:
-    """A transformers cache, of version 4 or 5, as (B,K,T,H) by output name."""
-    if hasattr(cache, "layers"):
-        pairs = [(one.keys, one.values) for one in cache.layers if one.keys is not None]  # MBart has more
-    else:
-        pairs = list(zip(cache.key_cache, cache.value_cache, strict=True))
-    return {
-        name: tensor
-        for i, pair in enumerate(pairs)
-        for name, tensor in zip(cache_names.present(i, part), pair, strict=True)
-    }

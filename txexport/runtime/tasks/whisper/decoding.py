@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from txexport.runtime.generation import generation, scheduler
-from txexport.runtime.generation.kv_cache import rows_of
+from txexport.runtime.generation.cache_rows import rows_of
 from txexport.runtime.generation.prefill import prefill
 from txexport.runtime.generation.requests import GenerationRequest, encoded
 from txexport.runtime.generation.sampling import softmax

@@ -1,0 +1,84 @@
+"""Mamba-2 layers as checkpoints describe them: names of settings, what is refused, and names for clients."""
+
+import json
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_checkpoint
+
+from txexport import export, load
+from txexport.errors import SpecError, UnsupportedError
+from txexport.spec import Mamba2Spec, NormKind, NormSpec
+
+PUBLISHED = ["mamba", "attention", "mamba", "mamba"]  # transformers 5.24 writes other names of the kinds
+SPEC = Mamba2Spec(8, 4, 4, 5, 2, 4, NormSpec(16, 1e-5, NormKind.RMS))
+
+
+def folder_of(family: str, path: Path, **settings) -> Path:
+    """A tiny checkpoint whose config.json has these settings, as they are."""
+    tiny_checkpoint.save(path, family)
+    file = path / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | settings), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory) -> dict[str, Path]:
+    """Bundles of one checkpoint, described as transformers 5.24 does it, and as older versions do."""
+    folder = tmp_path_factory.mktemp("granite")
+    older = {"layer_types": PUBLISHED, "time_step_limit": [0.0, inf]}
+    for name, settings in (("newer", {}), ("older", older)):
+        export(folder_of("granitemoehybrid", folder / f"{name}-in", **settings), folder / name)
+    return {name: folder / name for name in ("newer", "older")}
+
+
+def test_both_spellings_of_config_json_are_one_model(bundles):
+    prompts = [[5, 6, 7, 8, 9], [11, 12]]
+    options = {"max_new_tokens": 6, "do_sample": False}
+    first, second = (load(bundles[name], device="cpu").generate_ids(prompts, **options) for name in bundles)
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_clients_find_the_kinds_of_layers_that_they_know(bundles):
+    """transformers.js takes a state for "mamba", keys and values for "attention", and nothing else."""
+    for folder in bundles.values():
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        assert config["layer_types"] == PUBLISHED
+
+
+REFUSED = {
+    "time_step_limit is": {"time_step_limit": [0.001, 0.1]},
+    "hidden_act is not silu": {"hidden_act": "gelu"},
+    "mamba_d_head=": {"mamba_d_head": 7},
+    "layer_types": {"layer_types": ["mamba", "attention", "mamba", "window"]},
+    "no layer has attention": {"layer_types": ["mamba"] * 4},
+}
+
+
+@pytest.mark.parametrize(("message", "settings"), REFUSED.items(), ids=REFUSED)
+def test_settings_that_are_refused(message, settings, tmp_path):
+    source = folder_of("granitemoehybrid", tmp_path / "in", **settings)
+    with pytest.raises(UnsupportedError, match=message):
+        export(source, tmp_path / "out")
+
+
+WRONG = {
+    "kernel is 1": {"kernel": 1},
+    "4 heads cannot share 3 groups": {"num_groups": 3},
+    "norm is 16 wide, the heads 20": {"head_dim": 5},
+    "state_size is 0": {"state_size": 0},
+}
+
+
+@pytest.mark.parametrize(("message", "values"), WRONG.items(), ids=WRONG)
+def test_specs_that_contradict_themselves(message, values):
+    with pytest.raises(SpecError, match=message):
+        replace(SPEC, **values)
+
+
+def test_states_are_those_of_transformers():
+    assert SPEC.states == {"conv": (16 + 2 * 2 * 5, 4), "ssm": (4, 4, 5)}

@@ -1,0 +1,52 @@
+"""Mutations of states that layers keep between steps, and of short convolutions."""
+
+from helpers.graph_edits import become, blocks, function, node, replace_input, through
+
+
+def state_not_carried(model):
+    """A convolution that begins each step with nothing before it."""
+    through(function(model, "causal_convolution"), "past", "Mul", 0.0)
+
+
+def state_one_place_off(model):
+    """States without a row's last token."""
+    body = function(model, "last_inputs")
+    through(body, node(body, "Range").output[0], "Sub", 1)
+
+
+def state_of_padding(model):
+    """States that end with the batch's last place, padding or not."""
+    body = function(model, "last_inputs")
+    ends = node(body, "Unsqueeze").output[0]
+    through(body, ends, "Mul", 0)
+    through(body, f"{ends}.changed", "Add", -3)
+
+
+def padding_convolved(model):
+    """Padding among the inputs of a convolution."""
+    real = node(function(model, "short_convolution"), "Mul", 1)
+    become(real, "Identity", real.input[0])
+
+
+def other_layer_s_state(model):
+    """The third layer reads the first one's state."""
+    replace_input(blocks(model)[2], "past_conv.2", "past_conv.0")
+
+
+def gates_exchanged(model):
+    """The gate of inputs for that of outputs."""
+    thirds = node(function(model, "short_convolution"), "Split")
+    before, after, inner = thirds.output
+    thirds.output[:] = [after, before, inner]
+
+
+def ungated(model):
+    """Outputs of a convolution without their gate."""
+    gate = node(function(model, "short_convolution"), "Mul", -1)
+    become(gate, "Identity", gate.input[1])
+
+
+def taps_in_reverse(model):
+    """A kernel that weighs the oldest token as the newest."""
+    taps = node(function(model, "causal_convolution"), "Split")
+    taps.output[:] = reversed(taps.output)

@@ -1,0 +1,158 @@
+"""PaliGemma's prompts, whose tokens attend to each other: answers of both caches, against transformers."""
+
+import base64
+
+import numpy as np
+import openai
+import pytest
+import torch
+import transformers
+from helpers import pictured_families
+from helpers.pictured import encoded, picture
+from helpers.serving import running
+
+import txexport
+from txexport.errors import InputError
+from txexport.runtime.generation import prefill
+from txexport.verification.checks import IMAGE_PROMPTS
+
+GREEDY = {"max_new_tokens": 8, "do_sample": False}
+CHANGING = GREEDY | {"repetition_penalty": 4.0}
+BEAMS = CHANGING | {"num_beams": 3}
+A, B, C, D = (picture(*size) for size in [(31, 40), (100, 20), (24, 24), (13, 57)])
+PROMPTS = [
+    ("caption en", [A]),
+    ("", [B]),
+    ("answer en where is the cat?", [C]),
+    ("<image>detect cat ; dog", [D]),
+    ("<image><image>which is the dog?", [A, D]),
+    ("before <image> and after", [B]),
+    ("one <image> two <image> three", [C, A]),
+    ("caption\nen", [A, B, C]),
+    ("the cat sat on the mat", []),
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("paligemma")
+    pictured_families.save(folder, "paligemma")
+    return folder
+
+
+@pytest.fixture(scope="module", params=["static", "dynamic"])
+def bundle(request, checkpoint, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bundle") / "out"
+    txexport.export(checkpoint, folder, cache=request.param, only="native")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(bundle):
+    return txexport.load(bundle, device="cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def original(checkpoint):
+    """The library's processor and model."""
+    processor = transformers.AutoProcessor.from_pretrained(checkpoint, backend="pil")
+    return processor, transformers.AutoModelForImageTextToText.from_pretrained(checkpoint).eval()
+
+
+def inputs_of(processor, text, images):
+    """The library's inputs; its processor demands an image, so a prompt without one is written here."""
+    if images:
+        inputs = processor(text=[text], images=[images], return_tensors="pt")
+        return {name: value for name, value in inputs.items() if name != "labels"}
+    inputs = processor.tokenizer(f"<s>{text}\n", return_tensors="pt")
+    return {**inputs, "token_type_ids": torch.zeros_like(inputs["input_ids"])}
+
+
+def expected(original, text, images, options):
+    processor, network = original
+    inputs = inputs_of(processor, text, images)
+    with torch.no_grad():
+        row = network.generate(**inputs, **options)[0, inputs["input_ids"].shape[1] :]
+    return processor.tokenizer.decode(row, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("options", [GREEDY, CHANGING, BEAMS], ids=str)
+def test_answers_equal_transformers(options, model, original):
+    answers = [expected(original, text, images, options) for text, images in PROMPTS]
+    assert len(set(answers)) > 2
+    texts, images = zip(*PROMPTS, strict=True)
+    assert [model.generate(one, images=some, **options) for one, some in PROMPTS] == answers
+    assert model.generate(list(texts), images=list(images), **options) == answers
+    if options is GREEDY:  # drafts are read several tokens a step
+        drafted = model.generate(list(texts), images=list(images), prompt_lookup_num_tokens=3, **options)
+        assert drafted == answers
+    pieces = [""] * len(texts)
+    if "num_beams" not in options:
+        for place, piece in model.stream_many(list(texts), images=list(images), **options):
+            pieces[place] += piece
+        assert pieces == answers
+
+
+def test_a_message_is_a_prompt(model, original):
+    content = [{"type": "image", "image": A}, {"type": "text", "text": "caption en"}]
+    answer = expected(original, "caption en", [A], CHANGING)
+    messages = [{"role": "user", "content": content}]
+    assert model.chat(messages, **CHANGING) == answer
+    assert "".join(model.stream_chat(messages, **CHANGING)) == answer
+    assert model.ask_image([A, B], "caption en", **CHANGING) == [
+        answer,
+        expected(original, "caption en", [B], CHANGING),
+    ]
+    for wrong in (messages * 2, [{"role": "assistant", "content": "x"}], []):
+        with pytest.raises(InputError, match=r"no chat template: it answers a single message of the user"):
+            model.chat(wrong)
+    with pytest.raises(InputError, match="single message"):
+        model.chat(messages, tools=[{"type": "function"}])
+    with pytest.raises(InputError, match="expected a text or an image"):
+        model.chat([{"role": "user", "content": [{"type": "text"}]}])
+
+
+def test_a_session_reads_each_prompt_anew(model):
+    """A prompt that begins as an earlier one has other keys and values: its tokens attend to later ones."""
+    session = model.session()
+    for text in ("the cat", "the cat sat", "the cat sat on"):
+        assert session.generate(text, **CHANGING) == model.generate(text, **CHANGING)
+    assert len(session.store) == 0
+
+
+def test_long_prompts_are_read_in_one_step(model, original, monkeypatch):
+    monkeypatch.setattr(prefill, "CHUNK", 16)
+    text = "the cat sat on the mat and " * 24
+    assert model.generate(text, images=[A, B], **CHANGING) == expected(original, text, [A, B], CHANGING)
+
+
+def test_scores_are_of_tokens_after_those_before(model, original):
+    processor, network = original
+    [score] = model.score("the cat sat on the mat")
+    ids = processor.tokenizer("<s>the cat sat on the mat\n", return_tensors="pt").input_ids
+    with torch.no_grad():
+        logits = network(input_ids=ids, token_type_ids=torch.ones_like(ids)).logits[0, :-1]
+    logs = logits.log_softmax(-1)[torch.arange(ids.shape[1] - 1), ids[0, 1:]]
+    assert score.tokens == ids[0, 1:].tolist()
+    np.testing.assert_allclose(score.log_probs, logs.numpy(), atol=2e-5)
+
+
+def test_served_answers_are_the_model_s(bundle, model):
+    url = f"data:image/png;base64,{base64.b64encode(encoded(A)).decode()}"
+    image, text = {"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "caption en"}
+    with running({"paligemma": bundle}) as (address, _):
+        completions = openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0).chat.completions
+        settings = {"model": "paligemma", "max_tokens": 8, "temperature": 0}
+        for content in ([image, text], "the cat"):
+            answer = completions.create(messages=[{"role": "user", "content": content}], **settings)
+            prompt = ("caption en", [A]) if content != "the cat" else ("the cat", [])
+            mine = model.generate(prompt[0], images=prompt[1], **GREEDY)
+            assert answer.choices[0].message.content == mine
+        with pytest.raises(openai.BadRequestError, match="single message of the user"):
+            completions.create(messages=[{"role": "user", "content": "a"}] * 2, **settings)
+
+
+def test_verify_compares_prompts(bundle):
+    [case] = txexport.verify(bundle, reference="twin", cases=[IMAGE_PROMPTS]).cases
+    assert case.ok
+    assert [check.elements for check in case.checks] == [5]

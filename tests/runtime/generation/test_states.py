@@ -1,0 +1,281 @@
+"""Rows of models with states: each as transformers generates it alone, whoever runs beside it."""
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import openai
+import pytest
+import tiny_checkpoint
+import tiny_tokenizers
+import torch
+import transformers
+from helpers.serving import running
+
+import txexport
+from txexport.errors import InputError
+from txexport.exporter import export
+from txexport.runtime.generation import prefill, running_batch, scoring
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
+from txexport.runtime.generation.prefixes import PrefixStore
+from txexport.runtime.generation.requests import request_of
+from txexport.runtime.generation.running_batch import RunningBatch, rows_of
+
+CACHES = ["static", "dynamic"]
+FAMILIES = {"lfm2": {"max_position_embeddings": 200, "conv_L_cache": 4, "conv_bias": True}}
+PROMPTS = [[5, 6, 7], [9], list(range(20, 49)), [40, 41]]
+END = {"eos_token_id": None}
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}assistant:"
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def checkpoint(request, tmp_path_factory):
+    folder, tokenizer = tmp_path_factory.mktemp(request.param), tiny_tokenizers.byte_level()
+    config = FAMILIES[request.param] | {"vocab_size": len(tokenizer)}
+    tiny_checkpoint.save(folder, request.param, **config)
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=CACHES)
+def model(request, checkpoint, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bundle") / "out"
+    export(checkpoint, folder, cache=request.param, only="native")
+    return txexport.load(folder, device="cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def original(checkpoint):
+    return transformers.AutoModelForCausalLM.from_pretrained(checkpoint).eval()
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The number of prompt tokens that caches have computed, rows one after another."""
+    counts = []
+    for kind in (StaticCache, DynamicCache):
+
+        def step(self, input_ids, numbers, *rest, step=kind.step):
+            counts.extend(numbers.tolist())
+            return step(self, input_ids, numbers, *rest)
+
+        monkeypatch.setattr(kind, "step", step)
+    return counts
+
+
+def expected(original, prompt, **options):
+    """New tokens of transformers for one prompt alone, one list for each returned sequence."""
+    ids = torch.tensor([prompt])
+    with torch.no_grad():
+        rows = original.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=1, **options
+        )
+    return [row[len(prompt) :] for row in rows.tolist()]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2},
+        {"num_beams": 3},
+        {"num_beams": 5, "num_return_sequences": 3, "length_penalty": 1.7, "early_stopping": True},
+    ],
+    ids=str,
+)
+def test_ragged_prompts_equal_transformers(options, model, original):
+    options = options | END | {"max_new_tokens": 15}
+    rows = [row for prompt in PROMPTS for row in expected(original, prompt, **options)]
+    assert model.generate_ids(PROMPTS, **options) == rows
+    assert len({tuple(row) for row in rows}) == len(rows)
+
+
+def test_groups_that_hardly_differ_are_beams_of_their_own(model, original):
+    """Two groups of three, whose penalty decides nothing, and two that it parts, as each row alone."""
+    options = {"max_new_tokens": 12, "num_beams": 6, "num_beam_groups": 2} | END
+    beams = [
+        row for prompt in PROMPTS for row in expected(original, prompt, max_new_tokens=12, num_beams=3, **END)
+    ]
+    assert model.generate_ids(PROMPTS, diversity_penalty=1e-9, **options) == beams
+    parted = options | {"diversity_penalty": 1.5, "num_return_sequences": 4}
+    parted_alone = [row for prompt in PROMPTS for row in model.generate_ids([prompt], **parted)]
+    assert model.generate_ids(PROMPTS, **parted) == parted_alone
+    assert parted_alone[::4] != beams
+
+
+def test_samples_are_those_of_the_originals_scores(model, original):
+    """Probabilities of drawn tokens, for rows that end at different times."""
+    options = {
+        "do_sample": True,
+        "seed": 4,
+        "max_new_tokens": 20,
+        "top_k": 0,
+        "eos_token_id": [7, 30, 44, 90],
+    }
+    rows = model.generate_with_scores(PROMPTS * 3, log_probs=True, **options)
+    assert len({len(row.tokens) for row in rows}) > 3
+    for prompt, row in zip(PROMPTS * 3, rows, strict=True):
+        with torch.no_grad():
+            logits = original(torch.tensor([[*prompt, *row.tokens]])).logits[0, len(prompt) - 1 : -1]
+        chosen = logits.log_softmax(-1)[range(len(row.tokens)), row.tokens]
+        np.testing.assert_allclose(row.log_probs, chosen.numpy(), atol=2e-5)
+
+
+@pytest.mark.parametrize("pieces", [1, 6])
+def test_scores_of_given_texts_are_those_of_the_original(pieces, model, original, monkeypatch):
+    """All tokens at once, and a sixth of the longest row in each step."""
+    request = request_of(model.bundle, PROMPTS, None, {})
+    size = len(PROMPTS) * request.vocab_size * max(map(len, PROMPTS))
+    monkeypatch.setattr(scoring, "SCORES_AT_ONCE", size // pieces)
+    for prompt, scores in zip(PROMPTS, scoring.token_log_probs(request, PROMPTS), strict=True):
+        with torch.no_grad():
+            logits = original(torch.tensor([prompt])).logits[0, :-1]
+        expected_scores = logits.log_softmax(-1)[range(len(prompt) - 1), prompt[1:]]
+        np.testing.assert_allclose(scores, expected_scores.numpy(), atol=2e-5)
+
+
+def test_prompts_in_pieces_equal_transformers(model, original, monkeypatch):
+    """Rows whose prompts end in different pieces."""
+    rows = [expected(original, prompt, max_new_tokens=9, **END)[0] for prompt in PROMPTS]
+    monkeypatch.setattr(prefill, "CHUNK", 4)
+    monkeypatch.setattr(prefill, "CAPACITY", 2)
+    assert model.generate_ids(PROMPTS, max_new_tokens=9, **END) == rows
+
+
+def test_a_prompt_longer_than_a_step_of_prefill(checkpoint, tmp_path):
+    model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, max_position_embeddings=1300)
+    model.save_pretrained(tmp_path / "checkpoint")
+    prompts = [(np.arange(length) * 37 % 250 + 5).tolist() for length in (1100, 3, 520)]
+    for cache in CACHES:
+        export(tmp_path / "checkpoint", tmp_path / cache, cache=cache, only="native")
+        ours = txexport.load(tmp_path / cache, device="cpu", threads=1)
+        rows = [expected(model.eval(), prompt, max_new_tokens=5, **END)[0] for prompt in prompts]
+        assert ours.generate_ids(prompts, max_new_tokens=5, **END) == rows
+
+
+def test_rows_that_join_and_leave_equal_transformers(model, original, monkeypatch):
+    """Prompts are read in pieces, and buffers grow and shrink."""
+    monkeypatch.setattr(running_batch, "PROMPT_TOKENS", 12)
+    rng, batch = random.Random(7), RunningBatch(model.bundle, 300)
+    jobs = [
+        ([rng.randrange(5, 250) for _ in range(rng.choice([1, 2, 9, 20]))], rng.choice([1, 2, 7, 19]))
+        for _ in range(16)
+    ]
+    rows = [
+        rows_of(request_of(model.bundle, [prompt], None, {"max_new_tokens": count, **END}))[0]
+        for prompt, count in jobs
+    ]
+    waiting, most = list(rows), 0
+    while waiting or batch.busy:
+        for _ in range(min(len(waiting), rng.choice([0, 0, 1, 2]))):
+            batch.add([waiting.pop(0)])
+        batch.step()
+        most = max(most, len(batch.running))
+    assert most >= 4
+    assert [row.error for row in rows] == [None] * len(rows)
+    assert [row.result.tokens for row in rows] == [
+        expected(original, prompt, max_new_tokens=count, **END)[0] for prompt, count in jobs
+    ]
+
+
+def test_a_row_that_was_cancelled_leaves_the_others_their_states(model, original):
+    rows = [
+        rows_of(request_of(model.bundle, [prompt], None, {"max_new_tokens": 12, **END}))[0]
+        for prompt in PROMPTS
+    ]
+    batch = RunningBatch(model.bundle)
+    batch.add(rows)
+    for _ in range(4):
+        batch.step()
+    rows[0].cancelled = True
+    while batch.busy:
+        batch.step()
+    for prompt, row in zip(PROMPTS[1:], rows[1:], strict=True):
+        assert [row.result.tokens] == expected(original, prompt, max_new_tokens=12, **END)
+
+
+def test_copies_go_on_from_one_prompt(model):
+    options = {"do_sample": True, "seed": 5, "num_return_sequences": 3, "max_new_tokens": 8}
+    rows, batch = rows_of(request_of(model.bundle, PROMPTS[:2], None, options)), RunningBatch(model.bundle)
+    batch.add(rows)
+    while batch.busy:
+        batch.step()
+    assert [row.result.tokens for row in rows] == model.generate_ids(PROMPTS[:2], **options)
+
+
+def test_a_session_reuses_whole_sequences_and_replays_others(model, original, read):
+    session, text = model.session(), [5, 6, 7, 8, 9, 10, 11]
+    options = {"max_new_tokens": 6, **END}
+    for turn in range(3):
+        read.clear()
+        [answer] = session.generate_ids([text], **options)
+        assert [answer] == expected(original, text, **options)
+        assert read[0] == (len(text) if turn == 0 else 3)  # the answer's last token, and what follows it
+        text = [*text, *answer, 20, 21]
+    for other in ([5, 6, 7, 8], [5, 6, 7, 99, *text]):  # parts of what is stored, and no more
+        read.clear()
+        assert session.generate_ids([other], **options) == expected(original, other, **options)
+        assert read[0] == len(other)
+    rows = [[*text, 30], [60], text[:5], [*text, 31, 32, 33]]
+    session.generate_ids([text], max_new_tokens=1, **END)
+    read.clear()
+    assert session.generate_ids(rows, **options) == [expected(original, row, **options)[0] for row in rows]
+    assert read[:4] == [1, 1, 5, 3]  # the longest sequence of each row that is stored to its end
+
+
+def test_a_longer_sequence_leaves_a_shorter_one_in_the_store():
+    """A conversation may go on from either."""
+    store, bundle = PrefixStore(), SimpleNamespace(keeps_states=True)
+    for row in ([1, 2], [1, 2, 3, 4]):
+        store.keep(bundle, row, {"k": np.zeros((2, len(row), 4), np.float32), "conv": np.full(3, len(row))})
+    assert len(store) == 6
+    for row, length in ([1, 2, 9], 2), ([1, 2, 3, 9], 2), ([1, 2, 3, 4, 9], 4), ([1, 9], 0), ([1, 2], 0):
+        size, arrays = store.longest(bundle, row)
+        assert size == length
+        assert not length or arrays["conv"][0] == length
+
+
+def test_a_store_counts_the_bytes_of_states(model):
+    store = PrefixStore()
+    model.generate_ids([[5, 6, 7]], max_new_tokens=1, prefix_store=store)
+    layers = [port for name, port in model.bundle.decoder.inputs.items() if name.startswith("past_conv.")]
+    assert len(layers) == 3
+    states = sum(int(np.prod(port.shape[1:])) for port in layers)
+    keys = 3 * 2 * 2 * 8  # tokens, keys and values, heads and their size, in one layer
+    assert store.nbytes == 4 * (states + keys)
+
+
+def test_drafts_are_refused(model, bundle_of):
+    reason = r"is given, but <lfm2 .* keeps states beside keys and values, which cannot be taken back with"
+    with pytest.raises(InputError, match=f"^prompt_lookup_num_tokens {reason}"):
+        model.generate_ids([[5]], prompt_lookup_num_tokens=3)
+    with pytest.raises(InputError, match=f"^assistant_model {reason}"):
+        model.generate_ids([[5]], assistant_model=model)
+
+
+def test_a_server_answers_as_transformers(checkpoint, tmp_path, original):
+    """Turns of a conversation, beside others that are answered at the same time."""
+    export(checkpoint, tmp_path / "out", only="native")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    with running({"model": tmp_path / "out"}) as (address, _):
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
+        messages = [{"role": "user", "content": "the cat"}]
+        for turn in ("sat", "on the mat", "and the dog"):
+            ids = tokenizer.apply_chat_template(messages)["input_ids"]
+            [row] = expected(original, ids, max_new_tokens=9)
+            text = tokenizer.decode(row, skip_special_tokens=True)
+            options = {"model": "model", "messages": messages, "max_tokens": 9, "temperature": 0}
+            answer = client.chat.completions.create(**options)
+            assert answer.choices[0].message.content == text
+            pieces = client.chat.completions.create(stream=True, **options)
+            assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == text
+            messages += [{"role": "assistant", "content": text}, {"role": "user", "content": turn}]
+
+
+def test_a_cache_whose_states_do_not_fit_is_refused(model, monkeypatch):
+    """A row takes 3,868 bytes without its states, and 2,304 more with them."""
+    monkeypatch.setattr("txexport.runtime.memory.total", lambda: 500_000)
+    with pytest.raises(InputError, match="a cache of 100 rows of 2 tokens would take"):
+        model.generate_ids([[5]] * 100, max_new_tokens=1)
+    assert len(model.generate_ids([[5]] * 80, max_new_tokens=1)) == 80

@@ -1,0 +1,167 @@
+"""The gated delta rule: twins, loops over tokens, the layer of transformers, and rows in pieces."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import txgraphs.delta_rule
+import txgraphs.gated_delta
+import txmodels.delta_rule
+import txmodels.gated_delta
+from helpers.twins import check, random, seeded
+from transformers import DynamicCache, Qwen3_5TextConfig
+from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5GatedDeltaNet
+from txmodels.delta_rule import CHUNK
+
+from txexport.spec import GatedDeltaSpec, NormKind, NormSpec
+from txexport.spec.attention_parameters import attention
+
+B, W = 3, 12
+LENGTHS = [1, 7, CHUNK, CHUNK + 1, 2 * CHUNK + 6]
+SPECS = {
+    "shared keys": GatedDeltaSpec(W, 2, 4, 6, 5, 4, NormSpec(5, 1e-6, NormKind.RMS)),
+    "a head each": GatedDeltaSpec(W, 3, 3, 4, 8, 2, NormSpec(8, 1e-3, NormKind.RMS)),
+}
+EACH = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+
+
+def inputs_of(length: int, heads: int = 2, keys: int = 5, values: int = 4) -> tuple[torch.Tensor, ...]:
+    """q, k, v, decay, beta and a state; vectors of queries and keys have length 1."""
+    q, k = (torch.nn.functional.normalize(random(B, length, heads, keys) + n, dim=-1) for n in (0, 0.3))
+    decay = -random(B, length, heads, 1).abs()
+    beta = random(B, length + 1, heads, 1)[:, 1:].sigmoid()
+    return q, k, random(B, length, heads, values), decay, beta, random(B, heads, keys, values)
+
+
+def by_token(q, k, v, decay, beta, state) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rule token by token, in float64."""
+    q, k, v, decay, beta, state = (one.double() for one in (q, k, v, decay, beta, state))
+    outputs = []
+    for token in range(q.shape[1]):
+        state = state * decay[:, token, :, :, None].exp()
+        key = k[:, token, :, :, None]  # (B, V, D, 1)
+        change = v[:, token] - (key * state).sum(2)  # (B, V, E)
+        state = state + key * (beta[:, token] * change)[:, :, None]
+        outputs.append((q[:, token, :, :, None] * state).sum(2))
+    return torch.stack(outputs, 1), state
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_chunks_equal_token_by_token(length):
+    inputs = inputs_of(length)
+    y, state = check(txmodels.delta_rule.delta_rule, txgraphs.delta_rule.delta_rule, *inputs)
+    expected, last = by_token(*inputs)
+    np.testing.assert_allclose(y, expected.numpy(), atol=2e-6)
+    np.testing.assert_allclose(state, last.numpy(), atol=2e-6)
+
+
+def test_decays_of_any_size_are_exact():
+    """From none to all of it: sums of what lies between two tokens, not differences of large numbers."""
+    q, k, v, _, beta, state = inputs_of(CHUNK)
+    decay = torch.full((B, CHUNK, 2, 1), -1e-4)
+    decay[:, : CHUNK // 2] = -40.0
+    inputs = q, k, v, decay, beta, state
+    y, last = check(txmodels.delta_rule.delta_rule, txgraphs.delta_rule.delta_rule, *inputs)
+    expected, after = by_token(*inputs)
+    np.testing.assert_allclose(y, expected.numpy(), atol=2e-6)
+    np.testing.assert_allclose(last, after.numpy(), atol=2e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, CHUNK])
+def test_the_inverse_of_a_triangular_system(size):
+    """Of equal keys without decay too, where a series of powers would lose all digits."""
+    for system in (random(2, 3, size, size), torch.ones(2, 3, size, size)):
+        [inverse] = check(txmodels.delta_rule.inverted, txgraphs.delta_rule.inverted, system)
+        triangle = torch.eye(size) + system.tril(-1)
+        product = torch.from_numpy(inverse).double() @ triangle.double()
+        size_of = float(torch.linalg.norm(torch.from_numpy(inverse))) * float(torch.linalg.norm(triangle))
+        np.testing.assert_allclose(product, np.broadcast_to(np.eye(size), product.shape), atol=1e-6 * size_of)
+
+
+@EACH
+@pytest.mark.parametrize("length", [1, 5, CHUNK + 3])
+@pytest.mark.parametrize("picks", [None, [[0, 0], [2, 1], [1, 4]]], ids=["every token", "two of each row"])
+def test_layer(spec, length, picks):
+    module = txmodels.gated_delta.GatedDelta(spec)
+    shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}
+    assert shapes == attention(spec)
+    counts = torch.tensor([length, max(1, length - 2), 0])
+    real = (torch.arange(length) < counts[:, None])[:, :, None].float()
+    conv, recurrent = (random(B, *shape) for shape in spec.states.values())
+    indices = None if picks is None else torch.tensor(picks) % length
+    more = () if indices is None else (indices,)
+    function = partial(txgraphs.gated_delta.gated_delta, spec)
+    y, new_conv, new_state = check(
+        module, function, random(B, length, W), conv, recurrent, real, counts, *more
+    )
+    assert y.shape == (B, length if indices is None else 2, W)
+    np.testing.assert_array_equal(new_conv[2], conv[2].numpy())  # a row without new tokens
+    np.testing.assert_array_equal(new_state[2], recurrent[2].numpy())
+
+
+def original(spec: GatedDeltaSpec, module: torch.nn.Module) -> Qwen3_5GatedDeltaNet:
+    """The layer of transformers with our weights."""
+    config = Qwen3_5TextConfig(
+        hidden_size=spec.hidden_size,
+        num_hidden_layers=1,
+        layer_types=["linear_attention"],
+        linear_num_key_heads=spec.num_key_heads,
+        linear_num_value_heads=spec.num_value_heads,
+        linear_key_head_dim=spec.key_dim,
+        linear_value_head_dim=spec.value_dim,
+        linear_conv_kernel_dim=spec.kernel,
+        rms_norm_eps=spec.norm.eps,
+    )
+    layer = Qwen3_5GatedDeltaNet(config, 0).eval()
+    ours = dict(module.named_parameters())
+    joined = torch.cat([ours[f"{name}.weight"] for name in ("query", "key", "value")])
+    names = {
+        "in_proj_z.weight": "gate.weight",
+        "in_proj_b.weight": "beta.weight",
+        "in_proj_a.weight": "decay.weight",
+        "conv1d.weight": "convolution.weight",
+        "dt_bias": "step",
+        "A_log": "rate",
+        "norm.weight": "head_norm.weight",
+        "out_proj.weight": "output.weight",
+    }
+    state = {theirs: ours[name] for theirs, name in names.items()} | {"in_proj_qkv.weight": joined}
+    layer.load_state_dict(state)
+    layer.config = config
+    return layer
+
+
+@EACH
+@torch.no_grad()
+def test_rows_in_pieces_equal_the_layer_of_transformers(spec):
+    """Ragged rows padded on the right, in pieces of several sizes; each row alone in one pass there."""
+    module = seeded(txmodels.gated_delta.GatedDelta(spec))
+    layer, x = original(spec, module), random(B, 3 * CHUNK, W)
+    lengths, taken = torch.tensor([3 * CHUNK, CHUNK + 1, 5]), torch.zeros(B, dtype=torch.int64)
+    states = tuple(torch.zeros(B, *shape) for shape in spec.states.values())
+    rows: list[list[torch.Tensor]] = [[] for _ in range(B)]
+    for size in (4, 1, CHUNK + 2, 3 * CHUNK):
+        counts = (lengths - taken).clamp(0, size)
+        indices = (taken[:, None] + torch.arange(size)).clamp(max=x.shape[1] - 1)
+        piece = x.gather(1, indices[:, :, None].expand(-1, -1, W))
+        real = (torch.arange(size) < counts[:, None])[:, :, None].float()
+        y, *states = module(piece, *states, real, counts)
+        for row, count in enumerate(counts.tolist()):
+            rows[row].append(y[row, :count])
+        taken += counts
+    for row, length in enumerate(lengths.tolist()):
+        cache = DynamicCache(config=layer.config)
+        expected = layer(x[row : row + 1, :length], cache=cache)[0]
+        torch.testing.assert_close(torch.cat(rows[row]), expected, rtol=0, atol=1e-5)
+        conv, recurrent = (state[row] for state in states)
+        torch.testing.assert_close(recurrent, cache.layers[0].recurrent_states[0][0], rtol=0, atol=1e-5)
+        torch.testing.assert_close(conv, cache.layers[0].conv_states[0][0], rtol=0, atol=1e-5)
+
+
+def test_logarithms_keep_the_digits_of_small_numbers():
+    """As PyTorch's log1p, where adding 1 loses them."""
+    x = torch.linspace(-30, 30, 4001)
+    [y] = check(txmodels.gated_delta.softplus, txgraphs.gated_delta.softplus, x)
+    exact = np.logaddexp(0, x.double().numpy())
+    assert np.abs(y / exact - 1).max() < 5e-7

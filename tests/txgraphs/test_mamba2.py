@@ -1,0 +1,168 @@
+"""State spaces: twins, loops over tokens, the layer of transformers, and rows in pieces."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import txgraphs.chunks
+import txgraphs.mamba2
+import txgraphs.state_space
+import txmodels.chunks
+import txmodels.mamba2
+import txmodels.state_space
+from helpers.twins import check, random, seeded
+from transformers import BambaConfig, DynamicCache
+from transformers.models.bamba.modeling_bamba import BambaMixer
+from txmodels.chunks import FAINT
+from txmodels.state_space import CHUNK
+
+from txexport.spec import Mamba2Spec, NormKind, NormSpec
+from txexport.spec.attention_parameters import attention
+
+B, W = 3, 12
+LENGTHS = [1, 7, CHUNK, CHUNK + 1, 2 * CHUNK + 6]
+
+
+def spec_of(heads: int, size: int, states: int, groups: int, kernel: int, **switches: bool) -> Mamba2Spec:
+    norm = NormSpec(heads * size, 1e-3, NormKind.RMS)
+    return Mamba2Spec(W, heads, size, states, groups, kernel, norm, **switches)
+
+
+SPECS = {
+    "one group": spec_of(4, 6, 5, 1, 4),
+    "two groups": spec_of(4, 6, 7, 2, 2, bias=True),
+    "a group each": spec_of(3, 8, 5, 3, 3, convolution_bias=False),
+}
+EACH = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+
+
+def inputs_of(length: int, heads: int, groups: int, size: int = 5, states: int = 4) -> list[torch.Tensor]:
+    """x, b, c, steps, decay and a state; heads forget at different rates."""
+    steps = random(B, length, heads, 1).abs()
+    decay = -steps * torch.linspace(0.01, 3, heads)[:, None]
+    b, c = random(B, length, groups, states), random(B, length + 1, groups, states)[:, 1:]
+    return [random(B, length, heads, size), b, c, steps, decay, random(B, heads, size, states)]
+
+
+def by_token(x, b, c, steps, decay, state) -> tuple[torch.Tensor, torch.Tensor]:
+    """The recurrence token by token, in float64."""
+    x, b, c, steps, decay, state = (one.double() for one in (x, b, c, steps, decay, state))
+    outputs, shared = [], x.shape[2] // b.shape[2]
+    for token in range(x.shape[1]):
+        writes, reads = (one[:, token].repeat_interleave(shared, 1)[:, :, None] for one in (b, c))
+        added = (steps[:, token] * x[:, token])[..., None] * writes  # (B, H, P, D)
+        state = state * decay[:, token, :, :, None].exp() + added
+        outputs.append((state * reads).sum(-1))
+    return torch.stack(outputs, 1), state
+
+
+@pytest.mark.parametrize(("heads", "groups"), [(4, 1), (4, 2), (3, 3)])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_chunks_equal_token_by_token(length, heads, groups):
+    inputs = inputs_of(length, heads, groups)
+    function = partial(txgraphs.state_space.state_space, heads, groups)
+    y, state = check(txmodels.state_space.state_space, function, *inputs)
+    for ours, exact in zip((y, state), by_token(*inputs), strict=True):
+        assert np.abs(ours - exact.numpy()).max() < 1e-6 * exact.abs().max()
+
+
+def test_what_is_nearly_forgotten_is_zero():
+    """Products with denormal numbers are slow; those of a decay of e^-90 would be."""
+    x = torch.tensor([0.0, -1.0, -59.0, -60.0, -90.0, -103.0, -1e30])
+    [y] = check(txmodels.chunks.decayed, txgraphs.chunks.decayed, x)
+    assert (y == 0).tolist() == [False, False, False, True, True, True, True]
+    assert y[2] > FAINT
+
+
+@EACH
+@pytest.mark.parametrize("length", [1, 5, CHUNK + 3])
+@pytest.mark.parametrize("picks", [None, [[0, 0], [2, 1], [1, 4]]], ids=["every token", "two of each row"])
+def test_layer(spec, length, picks):
+    module = txmodels.mamba2.Mamba2(spec)
+    assert {name: tuple(value.shape) for name, value in module.named_parameters()} == attention(spec)
+    counts = torch.tensor([length, max(1, length - 2), 0])
+    real = (torch.arange(length) < counts[:, None])[:, :, None].float()
+    conv, ssm = (random(B, *shape) for shape in spec.states.values())
+    indices = None if picks is None else torch.tensor(picks) % length
+    more = () if indices is None else (indices,)
+    function = partial(txgraphs.mamba2.mamba2, spec)
+    y, new_conv, new_ssm = check(module, function, random(B, length, W), conv, ssm, real, counts, *more)
+    assert y.shape == (B, length if indices is None else 2, W)
+    np.testing.assert_array_equal(new_conv[2], conv[2].numpy())  # a row without new tokens
+    np.testing.assert_array_equal(new_ssm[2], ssm[2].numpy())
+    if indices is not None:
+        with torch.no_grad():
+            every, *_ = module(random(B, length, W), conv, ssm, real, counts)
+        np.testing.assert_allclose(y, every.gather(1, indices[..., None].expand(-1, -1, W)), atol=1e-5)
+
+
+def original(spec: Mamba2Spec, module: torch.nn.Module) -> BambaMixer:
+    """The layer of transformers with our weights."""
+    inner = spec.num_state_heads * spec.head_dim
+    config = BambaConfig(
+        hidden_size=W,
+        mamba_expand=inner // W,
+        mamba_n_heads=spec.num_state_heads,
+        mamba_d_state=spec.state_size,
+        mamba_n_groups=spec.num_groups,
+        mamba_d_conv=spec.kernel,
+        mamba_proj_bias=spec.bias,
+        mamba_conv_bias=spec.convolution_bias,
+        mamba_chunk_size=CHUNK // 2,
+        rms_norm_eps=spec.norm.eps,
+        num_hidden_layers=1,
+    )
+    layer = BambaMixer(config, 0).eval()
+    names = {"project": "in_proj", "convolution": "conv1d", "gated_norm": "norm", "output": "out_proj"}
+    names |= {"rate": "A_log", "step": "dt_bias", "skip": "D"}
+    ours = (name.partition(".") for name, _ in module.named_parameters())
+    renamed = {f"{names[first]}{dot}{rest}": f"{first}{dot}{rest}" for first, dot, rest in ours}
+    weights = module.state_dict()
+    layer.load_state_dict({theirs: weights[name] for theirs, name in renamed.items()})
+    layer.config = config
+    return layer
+
+
+@EACH
+@torch.no_grad()
+def test_rows_in_pieces_equal_the_layer_of_transformers(spec):
+    """Ragged rows padded on the right, in pieces of several sizes; each row alone in one pass there."""
+    module = seeded(txmodels.mamba2.Mamba2(spec))
+    layer, x = original(spec, module), random(B, 3 * CHUNK, W)
+    lengths, taken = torch.tensor([3 * CHUNK, CHUNK + 1, 5]), torch.zeros(B, dtype=torch.int64)
+    states = tuple(torch.zeros(B, *shape) for shape in spec.states.values())
+    rows: list[list[torch.Tensor]] = [[] for _ in range(B)]
+    for size in (4, 1, CHUNK + 2, 3 * CHUNK):
+        counts = (lengths - taken).clamp(0, size)
+        tokens = (taken[:, None] + torch.arange(size)).clamp(max=x.shape[1] - 1)
+        piece = x.gather(1, tokens[:, :, None].expand(-1, -1, W))
+        real = (torch.arange(size) < counts[:, None])[:, :, None].float()
+        y, *states = module(piece, *states, real, counts)
+        for row, count in enumerate(counts.tolist()):
+            rows[row].append(y[row, :count])
+        taken += counts
+    for row, length in enumerate(lengths.tolist()):
+        expected_equal(layer, x[row : row + 1, :length], torch.cat(rows[row]), [one[row] for one in states])
+
+
+@EACH
+@torch.no_grad()
+def test_padding_on_the_left_equals_the_layer_of_transformers_without_it(spec):
+    module = seeded(txmodels.mamba2.Mamba2(spec))
+    layer, x = original(spec, module), random(B, 9, W)
+    starts = torch.tensor([0, 4, 8])
+    real = (torch.arange(9) >= starts[:, None])[:, :, None].float()
+    states = tuple(torch.zeros(B, *shape) for shape in spec.states.values())
+    y, *states = module(x, *states, real, torch.full((B,), 9))
+    for row, start in enumerate(starts.tolist()):
+        expected_equal(layer, x[row : row + 1, start:], y[row, start:], [one[row] for one in states])
+
+
+def expected_equal(layer: BambaMixer, x: torch.Tensor, y: torch.Tensor, states: list[torch.Tensor]) -> None:
+    """Compare y (S,W) and the states of a row with those of transformers of x (1,S,W)."""
+    cache = DynamicCache(config=layer.config)
+    torch.testing.assert_close(y, layer(x, cache=cache)[0], rtol=0, atol=1e-5)
+    conv, ssm = states
+    torch.testing.assert_close(ssm, cache.layers[0].recurrent_states[0][0], rtol=0, atol=1e-5)
+    torch.testing.assert_close(conv, cache.layers[0].conv_states[0][0], rtol=0, atol=1e-5)

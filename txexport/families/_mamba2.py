@@ -1,0 +1,79 @@
+"""Mamba-2 layers, as the families that have them name their settings and tensors."""
+
+from dataclasses import replace
+from math import inf
+
+from txexport.checkpoints.weight_map import Rules
+from txexport.errors import UnsupportedError
+from txexport.families import _causal
+from txexport.families._config import Config
+from txexport.spec import Activation, BlockSpec, Mamba2Spec, NormKind, NormSpec, TextStackSpec
+
+UNLIMITED = (
+    None,
+    [0, inf],
+    [0, {"__float__": "Infinity"}],  # as transformers 5 writes it
+)
+
+
+def layer(config: Config, width: int) -> Mamba2Spec:
+    """A layer by the settings of config.json whose names begin with mamba.
+
+    Raises UnsupportedError where time_step_limit bounds steps, which the originals heed in prompts only.
+    """
+    limit = config.values.get("time_step_limit")
+    if limit not in UNLIMITED:
+        raise UnsupportedError(
+            f"{config.path}: time_step_limit is {limit}, expected no limit: the original heeds one where it "
+            "reads several tokens, and not where it reads one"
+        )
+    if config.activation("hidden_act", "silu") != Activation.SILU:
+        raise UnsupportedError(f"{config.path}: hidden_act is not silu, which a Mamba-2 layer needs")
+    heads, inner = config.integer("mamba_n_heads", 128), config.integer("mamba_expand", 2) * width
+    head_dim = config.head_dim(inner, heads)
+    if config.values.get("mamba_d_head") != "auto":
+        config.expect(mamba_d_head=head_dim)
+    return Mamba2Spec(
+        width,
+        heads,
+        head_dim,
+        config.integer("mamba_d_state", 256),
+        config.integer("mamba_n_groups", 1),
+        config.integer("mamba_d_conv", 4),
+        NormSpec(inner, config.number("rms_norm_eps"), NormKind.RMS),
+        bias=config.flag("mamba_proj_bias", False),
+        convolution_bias=config.flag("mamba_conv_bias", True),
+    )
+
+
+def beside_attention(config: Config, stack: TextStackSpec, attends: list[bool]) -> TextStackSpec:
+    """`stack` with Mamba-2 in place of attention, but in the layers that attend.
+
+    Raises UnsupportedError where there are none of these.
+    """
+    if all(attends):
+        return stack
+    if not any(attends):
+        raise UnsupportedError(
+            f"{config.path}: no layer has attention, expected one or more: keys and values tell how many "
+            "tokens a cache has"
+        )
+    mamba = layer(config, stack.hidden_size)
+
+    def varied(number: int, block: BlockSpec) -> BlockSpec:
+        return block if attends[number] else replace(block, attention=mamba)
+
+    return _causal.each_layer(stack, varied)
+
+
+def rules(layer: str, source: str) -> Rules:
+    """Tensor names of the Mamba-2 layers of `layer`."""
+    return {
+        f"{layer}.project.*": f"{source}.in_proj.*",
+        f"{layer}.convolution.*": f"{source}.conv1d.*",
+        f"{layer}.rate": f"{source}.A_log",
+        f"{layer}.step": f"{source}.dt_bias",
+        f"{layer}.skip": f"{source}.D",
+        f"{layer}.gated_norm.*": f"{source}.norm.*",
+        f"{layer}.output.*": f"{source}.out_proj.*",
+    }

@@ -1,0 +1,74 @@
+"""Granite 4 (IBM 2025): Mamba-2 layers beside attention or none, experts beside a shared network or none."""
+
+from dataclasses import replace
+
+from txexport.checkpoints.weight_map import Rules, Table, Take
+from txexport.errors import UnsupportedError
+from txexport.families import _causal, _mamba2, granite, granitemoe, llama
+from txexport.families._config import Config, TensorNames
+from txexport.spec import (
+    BlockSpec,
+    DecoderSpec,
+    EncoderSpec,
+    ExpertsSpec,
+    FeedForwardSpec,
+    NormPlacement,
+    TextStackSpec,
+)
+
+TASKS = {"text-generation": ("GraniteMoeHybridForCausalLM",)}
+
+NAMING = llama.NAMING
+KINDS = {"mamba": False, "linear_attention": False, "attention": True, "full_attention": True}
+
+
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
+    """The architecture that config.json describes; without rope, attention knows no positions."""
+    experts, top_k = config.count("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
+    width, shared = (
+        config.integer("intermediate_size", 11_008),
+        config.integer("shared_intermediate_size", 1024),
+    )
+    turned = config.values.get("position_embedding_type") == "rope"
+    config = config.with_defaults(rms_norm_eps=1e-6).replaced(mlp_bias=False, intermediate_size=shared)
+    config = config if turned else config.replaced(rope_parameters=None, rope_scaling=None)
+    stack = granite.stack_spec(config, config.number("attention_multiplier", 1.0), NormPlacement.PRE)
+
+    def varied(layer: int, block: BlockSpec) -> BlockSpec:
+        network = block.feed_forward
+        assert isinstance(network, FeedForwardSpec)
+        if experts:
+            expert = replace(network, intermediate_size=width)
+            network = ExpertsSpec(expert, experts, top_k, shared=network, shared_gated=False)
+        attention = block.dense if turned else replace(block.dense, rotary=None)
+        return replace(block, attention=attention, feed_forward=network)
+
+    stack = _mamba2.beside_attention(config, _causal.each_layer(stack, varied), _attends(config, stack))
+    return _causal.model(config, task, stack, tied=False, scale=1 / config.number("logits_scaling", 1.0))
+
+
+def _attends(config: Config, stack: TextStackSpec) -> list[bool]:
+    """For each layer, tell whether it has attention."""
+    kinds = config.strings("layer_types")
+    if set(kinds) - set(KINDS) or len(kinds) != stack.num_layers:
+        raise UnsupportedError(
+            f"{config.path}: layer_types {kinds} is not supported; expected one of {', '.join(KINDS)} for "
+            f"each of {stack.num_layers} layers"
+        )
+    return [KINDS[kind] for kind in kinds]
+
+
+def table(spec: EncoderSpec | DecoderSpec) -> Table:
+    """As Granite 3 MoE's or LLaMA's, with Mamba-2 layers; one tensor holds the shared gate and up rows."""
+    mixed = isinstance(spec.stack.blocks[0].feed_forward, ExpertsSpec)
+    inherited = granitemoe.table(spec) if mixed else llama.table(spec)
+    layer = f"{_causal.stack_name(spec)}.layers.{{i}}"
+    network = f"{layer}.feed_forward.shared" if mixed else f"{layer}.feed_forward"
+    both = "layers.{i}.shared_mlp.input_linear.*"
+    rules: Rules = {
+        f"{network}.gate.*": Take(both, part=0, parts=2),
+        f"{network}.up.*": Take(both, part=1, parts=2),
+        f"{network}.down.*": "layers.{i}.shared_mlp.output_linear.*",
+    }
+    rules |= _mamba2.rules(f"{layer}.attention", "layers.{i}.mamba")
+    return Table(inherited.rules | rules, NAMING, inherited.drop)

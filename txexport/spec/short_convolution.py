@@ -1,0 +1,35 @@
+"""Layers that keep the last inputs of a convolution between steps, in place of attention."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from txexport.errors import SpecError, positive
+
+
+@dataclass(frozen=True)
+class ShortConvolutionSpec:
+    """A gated causal convolution over the last `kernel` tokens (Amini et al. 2025, LFM2, 2.1).
+
+    One projection gives a gate of inputs, a gate of outputs and the inputs; each channel has a convolution of
+    its own. `bias` is that of the projections and of the convolution.
+    """
+
+    hidden_size: int
+    kernel: int
+    bias: bool = False
+
+    num_heads: ClassVar[int] = 0
+    causal: ClassVar[bool] = True
+    window: ClassVar[None] = None
+    has_position_bias: ClassVar[bool] = False
+    token_masks: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size")
+        if self.kernel < 2:
+            raise SpecError(f"ShortConvolutionSpec: kernel is {self.kernel}, expected 2 or more tokens")
+
+    @property
+    def states(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of what a row keeps between steps, by kind: the last inputs of the convolution."""
+        return {"conv": (self.hidden_size, self.kernel)}

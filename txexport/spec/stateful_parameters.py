@@ -1,0 +1,49 @@
+"""Names and shapes of what layers with states have, in the order in which components declare them."""
+
+from txexport.spec import GatedDeltaSpec, Mamba2Spec, ShortConvolutionSpec
+from txexport.spec.shapes import Shapes, linear, norm, under
+
+
+def short_convolution(spec: ShortConvolutionSpec) -> Shapes:
+    """The projection to gates and inputs, the convolution, and the output's projection."""
+    width = spec.hidden_size
+    shapes = {
+        **under("project", linear(width, 3 * width, spec.bias)),
+        "convolution.weight": (width, 1, spec.kernel),
+    }
+    if spec.bias:
+        shapes["convolution.bias"] = (width,)
+    return shapes | under("output", linear(width, width, spec.bias))
+
+
+def gated_delta(spec: GatedDeltaSpec) -> Shapes:
+    """Projections, the convolution, rate and step of the decay, the norm and the output's projection."""
+    width, heads = spec.hidden_size, spec.num_value_heads
+    sizes = dict(zip(("query", "key", "value"), spec.widths, strict=True))
+    sizes |= {"gate": spec.widths[2], "beta": heads, "decay": heads}
+    shapes: Shapes = {f"{name}.weight": (size, width) for name, size in sizes.items()}
+    return shapes | {
+        "convolution.weight": (sum(spec.widths), 1, spec.kernel),
+        "rate": (heads,),
+        "step": (heads,),
+        **under("head_norm", norm(spec.norm)),
+        **under("output", linear(spec.widths[2], width, False)),
+    }
+
+
+def mamba2(spec: Mamba2Spec) -> Shapes:
+    """The projection to gate, inputs and steps, the convolution, numbers of each head, norm and output."""
+    inner, mixed, heads = spec.inner_size, sum(spec.widths), spec.num_state_heads
+    shapes = {
+        **under("project", linear(spec.hidden_size, inner + mixed + heads, spec.bias)),
+        "convolution.weight": (mixed, 1, spec.kernel),
+    }
+    if spec.convolution_bias:
+        shapes["convolution.bias"] = (mixed,)
+    return shapes | {
+        "rate": (heads,),
+        "step": (heads,),
+        "skip": (heads,),
+        **under("gated_norm", norm(spec.norm)),
+        **under("output", linear(inner, spec.hidden_size, spec.bias)),
+    }

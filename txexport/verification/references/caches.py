@@ -1,0 +1,31 @@
+"""The caches of the transformers library by the names of a graph's outputs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from txexport.contracts import cache_names
+
+
+def cached(cache: Any, part: str | None = None, states: Sequence[tuple[str, ...]] = ()) -> dict[str, Tensor]:
+    """A transformers cache, of version 4 or 5, as (B,K,T,H) by output name, and its states (B,...).
+
+    `states` are the kinds of each layer; the library has one name for all but the inputs of convolutions.
+    """
+    if not hasattr(cache, "layers"):
+        pairs = zip(cache.key_cache, cache.value_cache, strict=True)
+        return {
+            name: tensor
+            for i, pair in enumerate(pairs)
+            for name, tensor in zip(cache_names.present(i, part), pair, strict=True)
+        }
+    result: dict[str, Tensor] = {}
+    for i, layer in enumerate(cache.layers):
+        if getattr(layer, "keys", None) is not None:  # MBart has layers without them
+            result |= zip(cache_names.present(i, part), (layer.keys, layer.values), strict=True)
+    for i, kinds in enumerate(states):
+        for name, kind in zip(cache_names.of_layer(cache_names.PRESENT, i, kinds), kinds, strict=False):
+            layer = cache.layers[i]
+            result[name] = (layer.conv_states if kind == "conv" else layer.recurrent_states)[0]
+    return result
