@@ -171,7 +171,7 @@ GRANITE_EXPERTS = {
     "tie_word_embeddings": True,
 }
 GRANITE_DENSE = {"layer_types": ["attention"] * 4, "position_embedding_type": "rope"}
-FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True, "mamba_expand": 3}
+FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True}
 ADJUSTED = {
     "block_auto_adjust_ff_dim": True,
     "block_multiple_of": 16,

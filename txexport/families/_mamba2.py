@@ -12,6 +12,7 @@ from txexport.spec import Activation, BlockSpec, Mamba2Spec, NormKind, NormSpec,
 UNLIMITED = (
     None,
     [0, inf],
+    (0, inf),  # of a model in memory
     [0, {"__float__": "Infinity"}],  # as transformers 5 writes it
 )
 

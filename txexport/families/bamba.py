@@ -8,6 +8,7 @@ from txexport.spec import DecoderSpec, EncoderSpec
 TASKS = {"text-generation": ("BambaForCausalLM",)}
 
 NAMING = llama.NAMING
+ALIASES = {"layer_types": "layers_block_type"}  # which it computes
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:

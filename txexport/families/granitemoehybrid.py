@@ -19,6 +19,7 @@ from txexport.spec import (
 TASKS = {"text-generation": ("GraniteMoeHybridForCausalLM",)}
 
 NAMING = llama.NAMING
+ALIASES = {"layers_block_type": "layer_types"}
 KINDS = {"mamba": False, "linear_attention": False, "attention": True, "full_attention": True}
 
 
