@@ -202,16 +202,20 @@ class Config:
 
     def local_layers(self, otherwise: Callable[[int], bool], layers: str = "num_hidden_layers") -> list[bool]:
         """For each layer, tell whether it has a sliding window: by layer_types, else by `otherwise`."""
-        count, kinds = self.count(layers), self.strings("layer_types")
+        kinds = self.layer_types("sliding_attention", "full_attention", layers=layers)
         if not kinds:
-            return [otherwise(layer) for layer in range(count)]
-        unknown = set(kinds) - {"sliding_attention", "full_attention"}
-        if unknown or len(kinds) != count:
-            raise UnsupportedError(
-                f"{self.path}: layer_types {kinds} is not supported; expected sliding_attention or "
-                f"full_attention for each of {count} layers"
-            )
+            return [otherwise(layer) for layer in range(self.count(layers))]
         return [kind == "sliding_attention" for kind in kinds]
+
+    def layer_types(self, *known: str, layers: str = "num_hidden_layers") -> list[str]:
+        """The value of layer_types, one of `known` for each layer; empty if it is missing."""
+        kinds, count = self.strings("layer_types"), self.count(layers)
+        if kinds and (set(kinds) - set(known) or len(kinds) != count):
+            raise UnsupportedError(
+                f"{self.path}: layer_types {kinds} is not supported; expected {' or '.join(known)} for each "
+                f"of {count} layers"
+            )
+        return kinds
 
     def table(self, key: str) -> "Config":
         """A nested object, as a Config."""

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
-from txexport.errors import UnsupportedError
 from txexport.families import _causal, _mamba2, granite, granitemoe, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
@@ -13,14 +12,13 @@ from txexport.spec import (
     ExpertsSpec,
     FeedForwardSpec,
     NormPlacement,
-    TextStackSpec,
 )
 
 TASKS = {"text-generation": ("GraniteMoeHybridForCausalLM",)}
 
 NAMING = llama.NAMING
 ALIASES = {"layers_block_type": "layer_types"}
-KINDS = {"mamba": False, "linear_attention": False, "attention": True, "full_attention": True}
+ATTENDS = {"mamba": False, "linear_attention": False, "attention": True, "full_attention": True}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
@@ -44,19 +42,10 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         attention = block.dense if turned else replace(block.dense, rotary=None)
         return replace(block, attention=attention, feed_forward=network)
 
-    stack = _mamba2.beside_attention(config, _causal.each_layer(stack, varied), _attends(config, stack))
+    kinds = config.layer_types(*ATTENDS) or ["mamba"] * stack.num_layers
+    attends = [ATTENDS[kind] for kind in kinds]
+    stack = _mamba2.beside_attention(config, _causal.each_layer(stack, varied), attends)
     return _causal.model(config, task, stack, tied=False, scale=1 / config.number("logits_scaling", 1.0))
-
-
-def _attends(config: Config, stack: TextStackSpec) -> list[bool]:
-    """For each layer, tell whether it has attention."""
-    kinds = config.strings("layer_types")
-    if set(kinds) - set(KINDS) or len(kinds) != stack.num_layers:
-        raise UnsupportedError(
-            f"{config.path}: layer_types {kinds} is not supported; expected one of {', '.join(KINDS)} for "
-            f"each of {stack.num_layers} layers"
-        )
-    return [KINDS[kind] for kind in kinds]
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Rules, Table
-from txexport.errors import UnsupportedError
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, ShortConvolutionSpec, TextStackSpec
@@ -66,16 +65,11 @@ def _network_width(config: Config) -> int:
 
 def _attends(config: Config, count: int) -> list[bool]:
     """For each layer, tell whether it has attention."""
-    kinds = config.strings("layer_types")
+    kinds = config.layer_types("conv", "full_attention")
     if not kinds:
         listed = config.values.get("full_attn_idxs") is not None
         layers = config.numbers("full_attn_idxs") if listed else range(count)
         return [layer in layers for layer in range(count)]
-    if set(kinds) - {"conv", "full_attention"} or len(kinds) != count:
-        raise UnsupportedError(
-            f"{config.path}: layer_types {kinds} is not supported; expected conv or full_attention for each "
-            f"of {count} layers"
-        )
     return [kind == "full_attention" for kind in kinds]
 
 

@@ -70,14 +70,10 @@ def _delta(config: Config, width: int) -> GatedDeltaSpec:
 
 def _attends(config: Config, count: int) -> list[bool]:
     """For each layer, tell whether it has attention: by layer_types, or every fourth."""
-    kinds, every = config.strings("layer_types"), config.integer("full_attention_interval", 4)
+    kinds = config.layer_types("linear_attention", "full_attention")
+    every = config.integer("full_attention_interval", 4)
     if not kinds:
         return [(layer + 1) % every == 0 for layer in range(count)]
-    if set(kinds) - {"linear_attention", "full_attention"} or len(kinds) != count:
-        raise UnsupportedError(
-            f"{config.path}: layer_types {kinds} is not supported; expected linear_attention or "
-            f"full_attention for each of {count} layers"
-        )
     return [kind == "full_attention" for kind in kinds]
 
 

@@ -1,14 +1,14 @@
 """Linear attention with a gated delta rule, whose keys and values are summed up in one matrix a head."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.norm import NormSpec
+from txexport.spec.stateful_layer import StatefulLayer
 
 
 @dataclass(frozen=True)
-class GatedDeltaSpec:
+class GatedDeltaSpec(StatefulLayer):
     """Queries read a matrix of each head that every token decays and corrects (Yang et al. 2024, 3.1).
 
     Queries, keys and values pass a causal convolution over the last `kernel` tokens; adjacent heads of values
@@ -23,16 +23,9 @@ class GatedDeltaSpec:
     kernel: int
     norm: NormSpec
 
-    num_heads: ClassVar[int] = 0  # of scores of pairs
-    causal: ClassVar[bool] = True
-    window: ClassVar[None] = None
-    has_position_bias: ClassVar[bool] = False
-    token_masks: ClassVar[tuple[str, ...]] = ()
-
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_key_heads", "num_value_heads", "key_dim", "value_dim")
-        if self.kernel < 2:
-            raise SpecError(f"GatedDeltaSpec: kernel is {self.kernel}, expected 2 or more tokens")
+        self.check_kernel()
         if self.num_value_heads % self.num_key_heads:
             raise SpecError(
                 f"GatedDeltaSpec: {self.num_value_heads} heads of values cannot share {self.num_key_heads} "

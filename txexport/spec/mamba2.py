@@ -1,14 +1,14 @@
 """State-space layers, whose past is summed up in one matrix a head."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.norm import NormSpec
+from txexport.spec.stateful_layer import StatefulLayer
 
 
 @dataclass(frozen=True)
-class Mamba2Spec:
+class Mamba2Spec(StatefulLayer):
     """Every token decays a matrix of each head, adds its inputs to it, and reads it (Dao and Gu 2024, 6).
 
     Inputs, and the vectors B and C that write and read them, pass a causal convolution over the last `kernel`
@@ -26,16 +26,9 @@ class Mamba2Spec:
     bias: bool = False
     convolution_bias: bool = True
 
-    num_heads: ClassVar[int] = 0  # of scores of pairs
-    causal: ClassVar[bool] = True
-    window: ClassVar[None] = None
-    has_position_bias: ClassVar[bool] = False
-    token_masks: ClassVar[tuple[str, ...]] = ()
-
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_state_heads", "head_dim", "state_size", "num_groups")
-        if self.kernel < 2:
-            raise SpecError(f"Mamba2Spec: kernel is {self.kernel}, expected 2 or more tokens")
+        self.check_kernel()
         if self.num_state_heads % self.num_groups:
             raise SpecError(
                 f"Mamba2Spec: {self.num_state_heads} heads cannot share {self.num_groups} groups evenly"

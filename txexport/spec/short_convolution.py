@@ -1,13 +1,13 @@
 """Layers that keep the last inputs of a convolution between steps, in place of attention."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from txexport.errors import SpecError, positive
+from txexport.errors import positive
+from txexport.spec.stateful_layer import StatefulLayer
 
 
 @dataclass(frozen=True)
-class ShortConvolutionSpec:
+class ShortConvolutionSpec(StatefulLayer):
     """A gated causal convolution over the last `kernel` tokens (Amini et al. 2025, LFM2, 2.1).
 
     One projection gives a gate of inputs, a gate of outputs and the inputs; each channel has a convolution of
@@ -18,16 +18,9 @@ class ShortConvolutionSpec:
     kernel: int
     bias: bool = False
 
-    num_heads: ClassVar[int] = 0
-    causal: ClassVar[bool] = True
-    window: ClassVar[None] = None
-    has_position_bias: ClassVar[bool] = False
-    token_masks: ClassVar[tuple[str, ...]] = ()
-
     def __post_init__(self) -> None:
         positive(self, "hidden_size")
-        if self.kernel < 2:
-            raise SpecError(f"ShortConvolutionSpec: kernel is {self.kernel}, expected 2 or more tokens")
+        self.check_kernel()
 
     @property
     def states(self) -> dict[str, tuple[int, ...]]:

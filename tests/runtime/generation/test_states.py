@@ -22,7 +22,19 @@ from txexport.runtime.generation.requests import request_of
 from txexport.runtime.generation.running_batch import RunningBatch, rows_of
 
 CACHES = ["static", "dynamic"]
-FAMILIES = {"lfm2": {"max_position_embeddings": 200, "conv_L_cache": 4, "conv_bias": True}}
+FAMILIES = {
+    "lfm2": {"conv_L_cache": 4, "conv_bias": True},
+    "qwen3_next": {},
+    "granitemoehybrid": {},
+}
+# The numbers of a row's states, those of a token's keys and values, and the bytes of its new tokens' scores.
+STATES = {
+    "lfm2": 3 * 48 * 4,
+    "qwen3_next": 2 * (80 * 4 + 4 * 10 * 10),
+    "granitemoehybrid": 3 * (136 * 3 + 4 * 24 * 10),
+}
+KEYS = {"lfm2": 2 * 2 * 8, "qwen3_next": 2 * 2 * 12, "granitemoehybrid": 2 * 2 * 8}
+SCORES = 3612
 PROMPTS = [[5, 6, 7], [9], list(range(20, 49)), [40, 41]]
 END = {"eos_token_id": None}
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}assistant:"
@@ -31,7 +43,7 @@ TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}ass
 @pytest.fixture(scope="module", params=FAMILIES)
 def checkpoint(request, tmp_path_factory):
     folder, tokenizer = tmp_path_factory.mktemp(request.param), tiny_tokenizers.byte_level()
-    config = FAMILIES[request.param] | {"vocab_size": len(tokenizer)}
+    config = FAMILIES[request.param] | {"vocab_size": len(tokenizer), "max_position_embeddings": 200}
     tiny_checkpoint.save(folder, request.param, **config)
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
@@ -239,15 +251,13 @@ def test_a_longer_sequence_leaves_a_shorter_one_in_the_store():
 def test_a_store_counts_the_bytes_of_states(model):
     store = PrefixStore()
     model.generate_ids([[5, 6, 7]], max_new_tokens=1, prefix_store=store)
-    layers = [port for name, port in model.bundle.decoder.inputs.items() if name.startswith("past_conv.")]
-    assert len(layers) == 3
-    states = sum(int(np.prod(port.shape[1:])) for port in layers)
-    keys = 3 * 2 * 2 * 8  # tokens, keys and values, heads and their size, in one layer
-    assert store.nbytes == 4 * (states + keys)
+    family = model.bundle.manifest.model_type
+    assert store.nbytes == 4 * (STATES[family] + 3 * KEYS[family])
 
 
 def test_drafts_are_refused(model, bundle_of):
-    reason = r"is given, but <lfm2 .* keeps states beside keys and values, which cannot be taken back with"
+    family = model.bundle.manifest.model_type
+    reason = rf"is given, but <{family} .* keeps states beside keys and values, which cannot be taken back"
     with pytest.raises(InputError, match=f"^prompt_lookup_num_tokens {reason}"):
         model.generate_ids([[5]], prompt_lookup_num_tokens=3)
     with pytest.raises(InputError, match=f"^assistant_model {reason}"):
@@ -274,8 +284,10 @@ def test_a_server_answers_as_transformers(checkpoint, tmp_path, original):
 
 
 def test_a_cache_whose_states_do_not_fit_is_refused(model, monkeypatch):
-    """A row takes 3,868 bytes without its states, and 2,304 more with them."""
-    monkeypatch.setattr("txexport.runtime.memory.total", lambda: 500_000)
-    with pytest.raises(InputError, match="a cache of 100 rows of 2 tokens would take"):
-        model.generate_ids([[5]] * 100, max_new_tokens=1)
-    assert len(model.generate_ids([[5]] * 80, max_new_tokens=1)) == 80
+    """A step reads one set of states and writes another one."""
+    family = model.bundle.manifest.model_type
+    row = SCORES + 4 * (2 * STATES[family] + 2 * KEYS[family])
+    monkeypatch.setattr("txexport.runtime.memory.total", lambda: 20 * row)
+    with pytest.raises(InputError, match="a cache of 21 rows of 2 tokens would take"):
+        model.generate_ids([[5]] * 21, max_new_tokens=1)
+    assert len(model.generate_ids([[5]] * 20, max_new_tokens=1)) == 20

@@ -19,7 +19,7 @@ def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> Non
         math.prod(per_token(session, name)) * session.dtype(name)().nbytes
         for name in own_past(session.inputs)
     )
-    more += state_bytes(session)
+    more += 2 * state_bytes(session)  # those that a step reads, and those that it writes
     memory.check(
         f"a cache of {counted(rows, 'row')} of {counted(capacity, 'token')}", rows * (capacity * token + more)
     )
