@@ -5,7 +5,7 @@ A rule's key is a parameter name, in which `{i}` stands for a layer's number and
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,8 +14,8 @@ import numpy as np
 class Take:
     """The source of a parameter: the tensor `source`, or one of `also`; if several exist, they must be equal.
 
-    `fallback` is read where there is none of those, and ignored elsewhere. Where the checkpoint has none at
-    all, `computed` makes the numbers from the shape.
+    `fallback`, another name or another layout, is read where there is none of those, and ignored elsewhere.
+    Where the checkpoint has none at all, `computed` makes the numbers from the shape.
     `transpose` reads a matrix stored (in, out). From a tensor that holds several parameters one after another
     along `out`, in `parts` of one size, those from `part` on are cut, `width` of them; where it holds them in
     `groups`, one head's parts before the next head's, from each group; where they lie `along_inputs`, one
@@ -23,15 +23,14 @@ class Take:
     `trailing_axis` one after ours, those with `no_leading_axis` lack ours. `plus` is added to every number.
     Where so many `experts` keep theirs in one tensor, along an axis before all others, it is that of number
     `expert`, and all else is said of its part.
-    The last axis is stored in two, one of so many `heads` and one of each head's numbers; or in several, of
-    the sizes `apart`.
+    The last axis is stored as several axes, of the sizes `apart`.
     `norms` is the tensor of a normalised weight's norms, one for each index of its last axis, and `source`
     its direction (Salimans and Kingma 2016, 2.1).
     """
 
     source: str
     also: tuple[str, ...] = ()
-    fallback: str = ""
+    fallback: "str | Take" = ""
     transpose: bool = False
     part: int = 0
     parts: int = 1
@@ -44,10 +43,17 @@ class Take:
     plus: float = 0.0
     expert: int = 0
     experts: int = 0
-    heads: int = 0
     apart: tuple[int, ...] = ()
     norms: str = ""
     computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
+
+    def renamed(self, name: Callable[[str], str]) -> "Take":
+        """The same of other tensors: `name` gives each one's new name."""
+        fallback = self.fallback
+        if fallback:
+            fallback = name(fallback) if isinstance(fallback, str) else fallback.renamed(name)
+        also, norms = tuple(map(name, self.also)), self.norms and name(self.norms)
+        return replace(self, source=name(self.source), also=also, fallback=fallback, norms=norms)
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the checkpoint of a parameter of `shape`."""
@@ -58,8 +64,6 @@ class Take:
             stored = stored[::-1]
         stored = stored[1:] if self.no_leading_axis else stored
         stored = (1, *stored) if self.leading_axis else stored
-        if self.heads:
-            stored = (*stored[:-1], self.heads, stored[-1] // self.heads)
         if self.apart:
             stored = (*stored[:-1], *self.apart)
         stored = (*stored, 1) if self.trailing_axis else stored
@@ -111,7 +115,6 @@ class Take:
             self.no_leading_axis,
             self.trailing_axis,
             self.plus,
-            self.heads,
             self.apart,
         )
         return not any(changed)
@@ -123,8 +126,6 @@ class Take:
 
     def _with_our_axes(self, stored: np.ndarray) -> np.ndarray:
         """The stored tensor with the axes of the parameter, in our order; a view."""
-        if self.heads:
-            stored = stored.reshape(*stored.shape[:-2], -1)
         if self.apart:
             stored = stored.reshape(*stored.shape[: -len(self.apart)], -1)
         if self.trailing_axis:
@@ -150,6 +151,11 @@ def zeros(shape: tuple[int, ...]) -> np.ndarray:
 
 
 Rules = dict[str, str | Take]
+
+
+def taken(rule: str | Take) -> Take:
+    """A rule as a Take; a name alone takes all of a tensor as it is."""
+    return Take(rule) if isinstance(rule, str) else rule
 
 
 @dataclass(frozen=True)

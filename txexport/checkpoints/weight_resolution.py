@@ -13,7 +13,7 @@ import numpy as np
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.quantised.matrix import Matrix
 from txexport.checkpoints.stored import Stored
-from txexport.checkpoints.weight_map import Naming, Table, Take, normalised
+from txexport.checkpoints.weight_map import Naming, Table, Take, normalised, taken
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
 from txexport.spec.shapes import Shapes
@@ -48,7 +48,7 @@ class Weight:
             take.groups,
             take.width,
             take.plus,
-            take.heads,
+            take.apart,
             self.norms,
         )
         return self.tensors[0], take.number, *cut
@@ -137,7 +137,7 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
     nor dropped, and every shape that contradicts config.json.
     """
     tensor_names = names(table.naming, checkpoint)
-    rules = [(_pattern(key), _take(rule)) for key, rule in table.rules.items()]
+    rules = [(_pattern(key), taken(rule)) for key, rule in table.rules.items()]
     used: set[str] = set()
     missing, disagreeing, weights = [], [], {}
     for parameter, shape in shapes.items():
@@ -148,10 +148,13 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
         match, take = ruled
         sources = [_fill(name, match) for name in (take.source, *take.also)]
         present = [tensor_names[name] for name in sources if name in tensor_names]
-        spare = tensor_names.get(_fill(take.fallback, match)) if take.fallback else None
+        other = taken(take.fallback)
+        spare = tensor_names.get(_fill(other.source, match)) if take.fallback else None
         if spare is not None:
             used.add(spare)
-            present = present or [spare]
+            if not present:
+                present = [spare]
+                take = take if isinstance(take.fallback, str) else other
         used |= set(present)
         if any(not isinstance(checkpoint.tensors[name], Stored) for name in present):
             take = replace(take, transpose=False)  # packed matrices are always (out,in)
@@ -191,10 +194,6 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
 
 def _pattern(key: str) -> re.Pattern:
     return re.compile(re.escape(key).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\*", r"(?P<leaf>\w+)"))
-
-
-def _take(rule: str | Take) -> Take:
-    return Take(rule) if isinstance(rule, str) else rule
 
 
 def _fill(source: str, match: re.Match) -> str:

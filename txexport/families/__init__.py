@@ -279,8 +279,8 @@ def _promised(config: Config, spec: ModelSpec) -> dict[str, int]:
     (stack, *_) = spec.stacks.values()
     if isinstance(spec, VisionLanguageSpec):
         stack = spec.decoder
-        config = config.table("text_config").with_defaults(max_position_embeddings=stack.limit)
-    attention = stack.blocks[0].attention if stack.blocks else None
+    config = config.text_model().with_defaults(max_position_embeddings=stack.limit)
+    attention = next((block.attention for block in stack.blocks if not block.states), None)
     rotates = isinstance(attention, AttentionSpec) and attention.rotary is not None
     return promised(config, stack.limit) if rotates and stack.limit is not None else {}
 

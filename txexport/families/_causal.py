@@ -4,8 +4,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Rules, Take
+from txexport.errors import UnsupportedError
 from txexport.families._config import Config, minimal_cycle
-from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, HeadKind, HeadSpec, Pick, TextStackSpec
+from txexport.spec import (
+    Activation,
+    BlockSpec,
+    DecoderSpec,
+    EncoderSpec,
+    HeadKind,
+    HeadSpec,
+    Pick,
+    StatefulSpec,
+    TextStackSpec,
+)
 from txexport.tasks import TASKS
 
 # Tensor names of each head of labels; older families name that for tokens differently.
@@ -75,6 +86,34 @@ def _labels(config: Config, kind: HeadKind) -> HeadSpec:
 def each_layer(stack: TextStackSpec, varied: Callable[[int, BlockSpec], BlockSpec]) -> TextStackSpec:
     """`stack` with each block replaced by `varied(number, block)`."""
     return replace(stack, blocks=minimal_cycle(varied(i, block) for i, block in enumerate(stack.layers)))
+
+
+def beside_attention(
+    config: Config, stack: TextStackSpec, attends: list[bool], other: Callable[[], StatefulSpec]
+) -> TextStackSpec:
+    """`stack` with a layer with states in place of attention, but in the layers that attend.
+
+    Raises UnsupportedError where no layer attends.
+    """
+    if all(attends):
+        return stack
+    if not any(attends):
+        raise UnsupportedError(
+            f"{config.path}: no layer has attention, expected one or more: the length of a cache is that of "
+            "its keys"
+        )
+    mixer = other()
+
+    def varied(number: int, block: BlockSpec) -> BlockSpec:
+        return block if attends[number] else replace(block, attention=mixer)
+
+    return each_layer(stack, varied)
+
+
+def expect_silu(config: Config, where: str) -> None:
+    """Raise UnsupportedError unless hidden_act is SiLU, the only activation of `where`."""
+    if config.activation("hidden_act", "silu") != Activation.SILU:
+        raise UnsupportedError(f"{config.path}: hidden_act is not silu, which {where} needs")
 
 
 def interleaved(stack: TextStackSpec) -> TextStackSpec:

@@ -221,6 +221,11 @@ class Config:
         """A nested object, as a Config."""
         return Config(self._get(key, dict, {}), self.path, self.room)
 
+    def text_model(self) -> "Config":
+        """The text model of a model that reads images: text_config, in older files config.json itself."""
+        nested = self.table("text_config")
+        return nested if nested.values else self
+
     def with_defaults(self, **defaults: Any) -> "Config":
         """A copy with defaults for missing keys; null stays null."""
         return Config(defaults | dict(self.values), self.path, self.room)

@@ -58,10 +58,10 @@ def block_rules(attention: Attention) -> Rules:
     if isinstance(attention, RelativeKeyAttentionSpec):
         rules[f"{layer}.attention.distance.weight"] = f"{mixed}.distance_embedding.weight"
     if isinstance(attention, TransformerXLAttentionSpec):
-        by_head = attention.num_heads
+        by_head = attention.num_heads, attention.head_dim
         rules |= {
             f"{layer}.attention.k_position.weight": f"{mixed}.linear_pos.weight",
-            f"{layer}.attention.content_bias": Take(f"{mixed}.pos_bias_u", heads=by_head),
-            f"{layer}.attention.position_bias": Take(f"{mixed}.pos_bias_v", heads=by_head),
+            f"{layer}.attention.content_bias": Take(f"{mixed}.pos_bias_u", apart=by_head),
+            f"{layer}.attention.position_bias": Take(f"{mixed}.pos_bias_v", apart=by_head),
         }
     return rules

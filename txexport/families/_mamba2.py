@@ -1,18 +1,17 @@
 """Mamba-2 layers, as the families that have them name their settings and tensors."""
 
-from dataclasses import replace
 from math import inf
 
 from txexport.checkpoints.weight_map import Rules
 from txexport.errors import UnsupportedError
 from txexport.families import _causal
 from txexport.families._config import Config
-from txexport.spec import Activation, BlockSpec, Mamba2Spec, NormKind, NormSpec, TextStackSpec
+from txexport.spec import Mamba2Spec, NormKind, NormSpec
 
 UNLIMITED = (
     None,
     [0, inf],
-    (0, inf),  # of a model in memory
+    (0, inf),  # as the config object has it
     [0, {"__float__": "Infinity"}],  # as transformers 5 writes it
 )
 
@@ -20,16 +19,16 @@ UNLIMITED = (
 def layer(config: Config, width: int) -> Mamba2Spec:
     """A layer by the settings of config.json whose names begin with mamba.
 
-    Raises UnsupportedError where time_step_limit bounds steps, which the originals heed in prompts only.
+    Raises UnsupportedError for a time_step_limit, which transformers applies to prompts but not to steps of
+    one token.
     """
     limit = config.values.get("time_step_limit")
     if limit not in UNLIMITED:
         raise UnsupportedError(
-            f"{config.path}: time_step_limit is {limit}, expected no limit: the original heeds one where it "
-            "reads several tokens, and not where it reads one"
+            f"{config.path}: time_step_limit is {limit}, expected no limit: transformers applies one to "
+            "prompts, but not to steps of one token"
         )
-    if config.activation("hidden_act", "silu") != Activation.SILU:
-        raise UnsupportedError(f"{config.path}: hidden_act is not silu, which a Mamba-2 layer needs")
+    _causal.expect_silu(config, "a Mamba-2 layer")
     heads, inner = config.integer("mamba_n_heads", 128), config.integer("mamba_expand", 2) * width
     head_dim = config.head_dim(inner, heads)
     if config.values.get("mamba_d_head") != "auto":
@@ -45,26 +44,6 @@ def layer(config: Config, width: int) -> Mamba2Spec:
         bias=config.flag("mamba_proj_bias", False),
         convolution_bias=config.flag("mamba_conv_bias", True),
     )
-
-
-def beside_attention(config: Config, stack: TextStackSpec, attends: list[bool]) -> TextStackSpec:
-    """`stack` with Mamba-2 in place of attention, but in the layers that attend.
-
-    Raises UnsupportedError where there are none of these.
-    """
-    if all(attends):
-        return stack
-    if not any(attends):
-        raise UnsupportedError(
-            f"{config.path}: no layer has attention, expected one or more: keys and values tell how many "
-            "tokens a cache has"
-        )
-    mamba = layer(config, stack.hidden_size)
-
-    def varied(number: int, block: BlockSpec) -> BlockSpec:
-        return block if attends[number] else replace(block, attention=mamba)
-
-    return _causal.each_layer(stack, varied)
 
 
 def rules(layer: str, source: str) -> Rules:

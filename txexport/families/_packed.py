@@ -71,14 +71,9 @@ def decoder(
     defaults: Mapping[str, Any],
     axes_of: Callable[[Config, int], tuple[int, ...]],
 ) -> DecoderSpec:
-    """The decoder of text_config, or in older files of config.json itself, with three axes of positions.
-
-    A stored head is read, whatever tie_word_embeddings says, as transformers does.
-    """
-    nested = config.table("text_config")
-    text = (nested if nested.values else config).with_defaults(**defaults)
-    stated = config.flag("tie_word_embeddings", False) or nested.flag("tie_word_embeddings", False)
-    text = text.replaced(tie_word_embeddings=stated and not any("lm_head." in name for name in names))
+    """The decoder of text_config, or in older files of config.json itself, with three axes of positions."""
+    text = config.text_model().with_defaults(**defaults)
+    text = text.replaced(tie_word_embeddings=_pictured.tied(config, names))
     key = "rope_scaling" if text.values.get("rope_scaling") else "rope_parameters"
     rope = dict(text.table(key).values)
     if rope.get("rope_type", rope.get("type")) in ("mrope", None):
@@ -98,7 +93,7 @@ def decoder(
 
 
 def in_sections(rope: Config, count: int) -> tuple[int, ...]:
-    """The axis of each frequency: sections of them turn by frames, rows, columns, frames and so on."""
+    """The axis of each frequency by mrope_section: temporal, height, width, temporal and so on."""
     sections = rope.values.get("mrope_section", [*SECTIONS])
     sizes = sections if isinstance(sections, list) and all(type(one) is int for one in sections) else []
     axes = tuple(number % 3 for number, size in enumerate(sizes) for _ in range(size))

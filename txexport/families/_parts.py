@@ -3,12 +3,12 @@
 The encoder is any that returns hidden states; the decoder is one of DECODERS, with cross-attention.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import ModuleType
 
 from txexport import families
-from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take, taken
 from txexport.errors import UnsupportedError
 from txexport.families import (
     _causal,
@@ -113,7 +113,7 @@ def table_of(config: Config, task: str, names: TensorNames) -> Table:
     rules = _within("encoder", encoder, part.rules)
     heads = [key for key in part.rules if not key.startswith("encoder.")]
     drop = [f"encoder.{pattern}" for pattern in part.drop]
-    drop += [f"encoder.{_take(part.rules[key]).source}".replace("{i}", "*") for key in heads]
+    drop += [f"encoder.{taken(part.rules[key]).source}".replace("{i}", "*") for key in heads]
     family, base = _decoder(config, names)
     part = family.table(base)
     rules |= _within("decoder", base, part.rules) | _cross_rules(family, part.rules)
@@ -198,14 +198,13 @@ def _within(side: str, part: EncoderSpec | DecoderSpec, rules: Rules) -> Rules:
     segments = embedding.type_vocab_size if isinstance(embedding, EmbeddingSpec) else 0
     result: Rules = {}
     for key, rule in rules.items():
-        in_stack, take = key.startswith(f"{stack}."), _take(rule)
+        in_stack, take = key.startswith(f"{stack}."), taken(rule)
         if key == f"{stack}.embedding.segment.*" and segments > 1:
             take = replace(take, source=take.source.replace("*", "weight"), parts=segments)
             key = key.replace("*", "weight")
         if in_stack or side == "decoder":
-            result[key.replace(stack, side, 1) if in_stack else key] = _renamed(
-                take, lambda name: f"{side}.{name}"
-            )
+            ours = key.replace(stack, side, 1) if in_stack else key
+            result[ours] = take.renamed(lambda name: f"{side}.{name}")
     return result
 
 
@@ -213,7 +212,7 @@ def decoder_rules(family: ModuleType, spec: EncoderSpec, rules: Rules, prefix: s
     """Tensor names of a decoder with cross-attention, whose tensors have that prefix."""
     both = _within("decoder", spec, rules) | _cross_rules(family, rules)
     return {
-        key: _renamed(_take(rule), lambda name: name.replace("decoder.", prefix, 1))
+        key: taken(rule).renamed(lambda name: name.replace("decoder.", prefix, 1))
         for key, rule in both.items()
     }
 
@@ -221,7 +220,7 @@ def decoder_rules(family: ModuleType, spec: EncoderSpec, rules: Rules, prefix: s
 def _cross_rules(family: ModuleType, rules: Rules) -> Rules:
     """Tensor names of a decoder's cross-attention."""
     if family is gpt2:
-        return {key: _renamed(_take(rule), lambda name: f"decoder.{name}") for key, rule in GPT2.items()}
+        return {key: taken(rule).renamed(lambda name: f"decoder.{name}") for key, rule in GPT2.items()}
 
     def beside(name: str) -> str:
         for self_name, cross_name in BESIDE.items():
@@ -234,16 +233,5 @@ def _cross_rules(family: ModuleType, rules: Rules) -> Rules:
         if separator:
             cross = part.startswith((".k.", ".v."))
             ours = f"cross.{{i}}{part}" if cross else f"decoder.layers.{{i}}.cross_attention{part}"
-            result[ours] = _renamed(_take(rule), beside)
+            result[ours] = taken(rule).renamed(beside)
     return result
-
-
-def _take(rule: str | Take) -> Take:
-    return Take(rule) if isinstance(rule, str) else rule
-
-
-def _renamed(take: Take, name: Callable[[str], str]) -> Take:
-    """A rule with its tensors renamed."""
-    also, fallback = tuple(map(name, take.also)), take.fallback and name(take.fallback)
-    norms = take.norms and name(take.norms)
-    return replace(take, source=name(take.source), also=also, fallback=fallback, norms=norms)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from txexport.checkpoints.weight_map import Naming, Rules, Take
+from txexport.checkpoints.weight_map import Naming, Rules, taken
 from txexport.errors import UnsupportedError
 from txexport.families import (
     clip,
@@ -117,20 +117,28 @@ def decoder(
 ) -> tuple[ModuleType, DecoderSpec]:
     """The decoder's family, `usual` where text_config names none, and the decoder that it describes.
 
-    A stored head is read, whatever tie_word_embeddings says, as transformers does. Where none is stored, it
-    is tied if config.json says so, without that key if the family `ties`, or if text_config says so.
+    `ties` is as for `tied`.
     """
     model_type = config.table("text_config").values.get("model_type", usual)
     family = _known(config, "text_config", model_type, DECODERS)
     text = config.table("text_config").with_defaults(**DEFAULTS[model_type])
-    stored = any("lm_head." in name for name in names)
-    stated = config.flag("tie_word_embeddings", ties) or text.flag("tie_word_embeddings", False)
-    tied = stated and not stored
-    text = text.replaced(tie_word_embeddings=tied).renamed(getattr(family, "ALIASES", {}))
+    text = text.replaced(tie_word_embeddings=tied(config, names, ties))
+    text = text.renamed(getattr(family, "ALIASES", {}))
     text.check_supported(with_code=False)
     spec = family.spec(text, "text-generation", names)
     assert isinstance(spec, DecoderSpec)
     return family, spec
+
+
+def tied(config: Config, names: TensorNames, ties: bool = False) -> bool:
+    """Tell whether the decoder's head is the word embedding.
+
+    It is where no head is stored, and config.json or text_config says so; `ties` is the default of
+    config.json. A stored head is read whatever they say, as transformers does.
+    """
+    text = config.table("text_config")
+    stated = config.flag("tie_word_embeddings", ties) or text.flag("tie_word_embeddings", False)
+    return stated and not any("lm_head." in name for name in names)
 
 
 def tower(config: Config) -> SignalStackSpec:
@@ -187,10 +195,10 @@ def decoder_rules(family: ModuleType, spec: DecoderSpec, prefix: str) -> tuple[R
     """Tensor names of the decoder and its head, and those that are left out."""
     table, rules = family.table(spec), Rules()
     for key, rule in table.rules.items():
-        take = Take(rule) if isinstance(rule, str) else rule
-        also = tuple(name for one in take.also for name in (one, f"{prefix}{one}"))
-        fallback = take.source if key.startswith("head.") else ""
-        rules[key] = replace(take, source=f"{prefix}{take.source}", also=also, fallback=fallback)
+        take = taken(rule)
+        inner = take.renamed(lambda name: f"{prefix}{name}")
+        inner = replace(inner, also=(*take.also, *inner.also))
+        rules[key] = replace(inner, fallback=take.source) if key.startswith("head.") else inner
     return rules, tuple(f"{prefix}{pattern}" for pattern in table.drop)
 
 

@@ -1,4 +1,4 @@
-"""Bamba (IBM, Princeton, CMU and UIUC 2024): Mamba-2 layers, and attention with half RoPE in a few."""
+"""Bamba (IBM, Princeton, CMU and UIUC 2024): Mamba-2 layers, and a few with attention and partial RoPE."""
 
 from txexport.checkpoints.weight_map import Rules, Table
 from txexport.families import _causal, _mamba2, llama
@@ -24,9 +24,11 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         feed_forward_bias=config.flag("mlp_bias", False),
         fraction="partial_rotary_factor",
     )
-    listed = config.values.get("attn_layer_indices") or []
+    missing = config.values.get("attn_layer_indices") is None
+    listed = [] if missing else config.numbers("attn_layer_indices")
     attends = [layer in listed for layer in range(stack.num_layers)]
-    return _causal.model(config, task, _mamba2.beside_attention(config, stack, attends), tied=False)
+    mixed = _causal.beside_attention(config, stack, attends, lambda: _mamba2.layer(config, stack.hidden_size))
+    return _causal.model(config, task, mixed, tied=False)
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:

@@ -1,8 +1,6 @@
 """Depth Anything (Yang et al. 2024): depth from the states of DINOv2's layers."""
 
-from dataclasses import replace
-
-from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.checkpoints.weight_map import Naming, Rules, Table, taken
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import dinov2, vit
 from txexport.families._config import Config, TensorNames, shortened
@@ -118,7 +116,11 @@ def table(spec: EncoderSpec) -> Table:
 def backbone_rules(spec: EncoderSpec) -> Rules:
     """The encoder of a DINOv2 as a backbone."""
     rules = dinov2.table(spec).rules
-    return {key: _of_backbone(rule) for key, rule in rules.items() if key.startswith("encoder.")}
+    return {
+        key: taken(rule).renamed(lambda name: f"backbone.{name}")
+        for key, rule in rules.items()
+        if key.startswith("encoder.")
+    }
 
 
 def neck_rules(count: int, source: str) -> Rules:
@@ -137,9 +139,3 @@ def neck_rules(count: int, source: str) -> Rules:
 
 
 NAMES = {"project": "projection", "resize": "resize"}
-
-
-def _of_backbone(rule: str | Take) -> str | Take:
-    if isinstance(rule, str):
-        return f"backbone.{rule}"
-    return replace(rule, source=f"backbone.{rule.source}")

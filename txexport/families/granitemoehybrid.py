@@ -22,15 +22,15 @@ ATTENDS = {"mamba": False, "linear_attention": False, "attention": True, "full_a
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; without rope, attention knows no positions."""
+    """The architecture that config.json describes; without RoPE, attention has no positions (NoPE)."""
     experts, top_k = config.count("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
     width, shared = (
         config.integer("intermediate_size", 11_008),
         config.integer("shared_intermediate_size", 1024),
     )
-    turned = config.values.get("position_embedding_type") == "rope"
+    rotates = config.values.get("position_embedding_type") == "rope"
     config = config.with_defaults(rms_norm_eps=1e-6).replaced(mlp_bias=False, intermediate_size=shared)
-    config = config if turned else config.replaced(rope_parameters=None, rope_scaling=None)
+    config = config if rotates else config.replaced(rope_parameters=None, rope_scaling=None)
     stack = granite.stack_spec(config, config.number("attention_multiplier", 1.0), NormPlacement.PRE)
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
@@ -39,12 +39,17 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         if experts:
             expert = replace(network, intermediate_size=width)
             network = ExpertsSpec(expert, experts, top_k, shared=network, shared_gated=False)
-        attention = block.dense if turned else replace(block.dense, rotary=None)
+        attention = block.dense if rotates else replace(block.dense, rotary=None)
         return replace(block, attention=attention, feed_forward=network)
 
     kinds = config.layer_types(*ATTENDS) or ["mamba"] * stack.num_layers
     attends = [ATTENDS[kind] for kind in kinds]
-    stack = _mamba2.beside_attention(config, _causal.each_layer(stack, varied), attends)
+    stack = _causal.beside_attention(
+        config,
+        _causal.each_layer(stack, varied),
+        attends,
+        lambda: _mamba2.layer(config, stack.hidden_size),
+    )
     return _causal.model(config, task, stack, tied=False, scale=1 / config.number("logits_scaling", 1.0))
 
 

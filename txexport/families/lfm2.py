@@ -1,11 +1,9 @@
 """LFM2 (Amini et al. 2025): short gated convolutions, and grouped-query attention in a few layers."""
 
-from dataclasses import replace
-
 from txexport.checkpoints.weight_map import Rules, Table
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
-from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, ShortConvolutionSpec, TextStackSpec
+from txexport.spec import DecoderSpec, EncoderSpec, ShortConvolutionSpec, TextStackSpec
 
 TASKS = {"text-generation": ("Lfm2ForCausalLM",)}
 
@@ -42,11 +40,7 @@ def stack_spec(config: Config) -> TextStackSpec:
         stack.hidden_size, config.integer("conv_L_cache", 3), config.flag("conv_bias", False)
     )
     attends = _attends(config, stack.num_layers)
-
-    def varied(layer: int, block: BlockSpec) -> BlockSpec:
-        return block if attends[layer] else replace(block, attention=convolution)
-
-    return _causal.each_layer(stack, varied)
+    return _causal.beside_attention(config, stack, attends, lambda: convolution)
 
 
 def _network_width(config: Config) -> int:

@@ -1,4 +1,4 @@
-"""LFM2-MoE (Amini et al. 2025): LFM2 with a mixture of experts in all layers but the first."""
+"""LFM2-MoE (Amini et al. 2025): LFM2 with a mixture of experts in all layers but the first ones."""
 
 from dataclasses import replace
 

@@ -84,6 +84,8 @@ def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers; the head is a convolution over one vector."""
     embedding, attention = spec.encoder.embedding, spec.encoder.blocks[0].attention
     assert isinstance(embedding, SubsampledSpec)
+    assert isinstance(attention, TransformerXLAttentionSpec)
+    by_head = attention.num_heads, attention.head_dim
     ours, theirs, subsampling = "encoder.embedding", "encoder.layers.{i}", "encoder.subsampling"
     rules: Rules = {
         f"{ours}.first.*": f"{subsampling}.layers.0.*",
@@ -114,8 +116,8 @@ def table(spec: EncoderSpec) -> Table:
         f"{layer}.convolution_norm.*": f"{theirs}.norm_conv.*",
         **{f"{layer}.attention.{part}.*": f"{theirs}.self_attn.{part}_proj.*" for part in "qkvo"},
         f"{layer}.attention.k_position.weight": f"{theirs}.self_attn.relative_k_proj.weight",
-        f"{layer}.attention.content_bias": Take(f"{theirs}.self_attn.bias_u", heads=attention.num_heads),
-        f"{layer}.attention.position_bias": Take(f"{theirs}.self_attn.bias_v", heads=attention.num_heads),
+        f"{layer}.attention.content_bias": Take(f"{theirs}.self_attn.bias_u", apart=by_head),
+        f"{layer}.attention.position_bias": Take(f"{theirs}.self_attn.bias_v", apart=by_head),
         f"{layer}.attention_norm.*": f"{theirs}.norm_self_att.*",
         f"{layer}.final_norm.*": f"{theirs}.norm_out.*",
     }

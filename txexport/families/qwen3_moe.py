@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from txexport.checkpoints.weight_map import Rules, Table
+from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, ExpertsSpec, FeedForwardSpec, TextStackSpec
@@ -45,14 +45,18 @@ def mixed(config: Config, stack: TextStackSpec, shared: int | None = None) -> Te
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's, with experts."""
+    """As LLaMA's, with experts, which have tensors of their own or share two of each layer."""
     inherited, layer = llama.table(spec), f"{_causal.stack_name(spec)}.layers.{{i}}.feed_forward"
     rules: Rules = {f"{layer}.router.weight": "layers.{i}.mlp.gate.weight"}
     mixtures = [
         block.feed_forward for block in spec.stack.blocks if isinstance(block.feed_forward, ExpertsSpec)
     ]
-    for number in range(mixtures[0].num_experts if mixtures else 0):
-        for name in ("gate", "up", "down"):
-            source = f"layers.{{i}}.mlp.experts.{number}.{name}_proj.*"
-            rules[f"{layer}.experts.{number}.{name}.*"] = source
+    count, source = mixtures[0].num_experts if mixtures else 0, "layers.{i}.mlp.experts"
+    for number in range(count):
+        down = Take(f"{source}.down_proj", expert=number, experts=count)
+        both = replace(down, source=f"{source}.gate_up_proj", parts=2)
+        shared = {"gate": both, "up": replace(both, part=1), "down": down}
+        for name, fallback in shared.items():
+            single = Take(f"{source}.{number}.{name}_proj.*", fallback=fallback)
+            rules[f"{layer}.experts.{number}.{name}.*"] = single
     return Table(inherited.rules | rules, NAMING, inherited.drop)

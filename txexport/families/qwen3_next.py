@@ -4,12 +4,9 @@ from dataclasses import replace
 from math import gcd
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
-from txexport.errors import UnsupportedError
 from txexport.families import _causal, llama, qwen2_moe, qwen3_moe
 from txexport.families._config import Config, TensorNames
-from txexport.families._rope import rotary
 from txexport.spec import (
-    Activation,
     BlockSpec,
     DecoderSpec,
     EncoderSpec,
@@ -27,9 +24,12 @@ NAMING = llama.NAMING
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
     config = config.with_defaults(
-        num_key_value_heads=2, num_experts=512, num_experts_per_tok=10, moe_intermediate_size=512
+        num_key_value_heads=2,
+        num_experts=512,
+        num_experts_per_tok=10,
+        moe_intermediate_size=512,
+        norm_topk_prob=True,
     )
-    config = config.with_defaults(norm_topk_prob=True)
     shared = config.integer("shared_expert_intermediate_size", 512)
     stack = qwen3_moe.mixed(config, stack_spec(config), shared)
     return _causal.model(config, task, stack, tied=False)
@@ -39,23 +39,20 @@ def stack_spec(config: Config) -> TextStackSpec:
     """Delta rules and gated attention, with the feed-forward network of a dense model."""
     config = config.with_defaults(head_dim=256, partial_rotary_factor=0.25)
     bias = config.flag("attention_bias", False)
-    plain = config.replaced(rope_parameters=None, rope_scaling=None, partial_rotary_factor=1.0)
-    stack = llama.stack_spec(plain, bias=bias, output_bias=bias, head_norm=True)
-    turns = rotary(config, config.integer("head_dim"), fraction="partial_rotary_factor")
-    linear, attends = _delta(config, stack.hidden_size), _attends(config, stack.num_layers)
+    stack = llama.stack_spec(
+        config, bias=bias, output_bias=bias, head_norm=True, fraction="partial_rotary_factor"
+    )
 
-    def varied(layer: int, block: BlockSpec) -> BlockSpec:
-        if not attends[layer]:
-            return replace(block, attention=linear)
-        return replace(block, attention=replace(block.dense, rotary=turns, gated_output=True))
+    def gated(_: int, block: BlockSpec) -> BlockSpec:
+        return replace(block, attention=replace(block.dense, gated_output=True))
 
-    return _causal.each_layer(stack, varied)
+    stack, attends = _causal.each_layer(stack, gated), _attends(config, stack.num_layers)
+    return _causal.beside_attention(config, stack, attends, lambda: _delta(config, stack.hidden_size))
 
 
 def _delta(config: Config, width: int) -> GatedDeltaSpec:
     """The delta rule; the activation of the model is that behind its convolution too."""
-    if config.activation("hidden_act", "silu") != Activation.SILU:
-        raise UnsupportedError(f"{config.path}: hidden_act is not silu, which a delta rule needs")
+    _causal.expect_silu(config, "a delta rule")
     value_dim = config.integer("linear_value_head_dim", 128)
     return GatedDeltaSpec(
         width,
@@ -79,7 +76,7 @@ def _attends(config: Config, count: int) -> list[bool]:
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As Qwen2-MoE's. One tensor has the queries, keys, values and gates of each head of keys in turn, and
-    another one its shares and decays.
+    another one beta and the decay.
     """
     delta = delta_of(spec)
     heads, values = delta.num_key_heads, delta.num_value_heads // delta.num_key_heads * delta.value_dim

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from txexport.checkpoints.weight_map import Naming, Rules, Table
+from txexport.checkpoints.weight_map import Naming, Rules, Table, taken
 from txexport.errors import UnsupportedError
 from txexport.families import beit, convnext, convnextv2, detr, maskformer, swin
 from txexport.families._config import Config, TensorNames, shortened
@@ -100,11 +100,7 @@ def table(spec: EncoderSpec) -> Table:
         inner = convnext.network_rules(spec) | _response_rules(embedding)
         rules |= _norm_rules("encoder.embedding.map_norms", len(pyramid.sizes))
     for ours, theirs in inner.items():
-        rules[ours] = (
-            f"backbone.{theirs}"
-            if isinstance(theirs, str)
-            else replace(theirs, source=f"backbone.{theirs.source}")
-        )
+        rules[ours] = taken(theirs).renamed(lambda name: f"backbone.{name}")
     return Table(rules, NAMING, tuple(drop))
 
 

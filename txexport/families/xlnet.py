@@ -90,13 +90,15 @@ def _labels(config: Config, kind: HeadKind) -> HeadSpec:
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers; heads have an axis of their own."""
     layer, source = "encoder.layers.{i}", "layer.{i}"
-    heads = spec.encoder.blocks[0].attention.num_heads
+    attention = spec.encoder.blocks[0].attention
+    assert isinstance(attention, TransformerXLAttentionSpec)
+    heads = attention.num_heads, attention.head_dim
 
     def inputs(name: str) -> Take:
-        return Take(f"{source}.rel_attn.{name}", transpose=True, heads=heads)
+        return Take(f"{source}.rel_attn.{name}", transpose=True, apart=heads)
 
     def by_head(name: str) -> Take:
-        return Take(f"{source}.rel_attn.{name}", heads=heads)
+        return Take(f"{source}.rel_attn.{name}", apart=heads)
 
     rules: Rules = {
         "encoder.embedding.word.weight": "word_embedding.weight",

@@ -1,0 +1,137 @@
+"""Hybrid decoders as their checkpoints are published: other layouts, ties and limits; what is refused."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tiny_checkpoint
+import transformers
+
+from txexport import export, families, load
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import TxexportError
+
+PROMPTS = [[5, 6, 7, 8, 9], [11, 12]]
+GREEDY = {"max_new_tokens": 6, "do_sample": False}
+
+
+def resolved(folder: Path) -> families.Resolved:
+    return families.resolve(Checkpoint(folder), "text-generation")
+
+
+def changed(folder: Path, part: str | None = None, **settings) -> Path:
+    """The checkpoint with other settings in config.json, or in a part of it; None removes one."""
+    file = folder / "config.json"
+    config = json.loads(file.read_text())
+    table = config if part is None else config[part]
+    table |= settings
+    for name in [name for name, value in settings.items() if value is None]:
+        del table[name]
+    file.write_text(json.dumps(config))
+    return folder
+
+
+def same_answers(folder: Path, out: Path) -> None:
+    """Compare greedy tokens with those of transformers."""
+    export(folder, out, only="native")
+    original = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokens = load(out, device="cpu").generate_ids(PROMPTS, eos_token_id=None, **GREEDY)
+    for prompt, ours in zip(PROMPTS, tokens, strict=True):
+        [row] = original.generate(
+            transformers.BatchEncoding({"input_ids": [prompt]}, tensor_type="pt")["input_ids"],
+            eos_token_id=None,
+            **GREEDY,
+        ).tolist()
+        assert ours == row[len(prompt) :]
+
+
+def numbers(folder: Path) -> dict[str, np.ndarray]:
+    """The parameters by name."""
+    checkpoint = Checkpoint(folder)
+    weights = resolved(folder).weights
+    return {name: np.concatenate([*weight.rows(checkpoint)]) for name, weight in weights.items()}
+
+
+def fuse(folder: Path) -> None:
+    """Write the experts of each layer as two tensors: down_proj, and gate_proj above up_proj."""
+    file = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    pattern = re.compile(r"(.*\.mlp\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
+    experts: dict[str, dict[int, dict[str, np.ndarray]]] = {}
+    for name in [*tensors]:
+        if match := pattern.fullmatch(name):
+            prefix, number, kind = match.groups()
+            experts.setdefault(prefix, {}).setdefault(int(number), {})[kind] = tensors.pop(name)
+    assert experts
+    for prefix, ones in experts.items():
+        each = [ones[number] for number in sorted(ones)]
+        tensors[f"{prefix}.gate_up_proj"] = np.stack([np.concatenate([e["gate"], e["up"]]) for e in each])
+        tensors[f"{prefix}.down_proj"] = np.stack([one["down"] for one in each])
+    safetensors.numpy.save_file(tensors, file, {"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    "family", ["qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "qwen3_moe", "qwen2_moe"]
+)
+def test_experts_that_share_tensors(family, tmp_path):
+    """Qwen3.5's are published so; transformers 5 reads both layouts."""
+    tiny_checkpoint.save(tmp_path / "in", family)
+    before = numbers(tmp_path / "in")
+    fuse(tmp_path / "in")
+    after = numbers(tmp_path / "in")
+    assert before.keys() == after.keys()
+    for name, number in before.items():
+        np.testing.assert_array_equal(after[name], number, err_msg=name)
+    same_answers(tmp_path / "in", tmp_path / "out")
+
+
+@pytest.mark.parametrize("family", ["qwen3_5", "qwen3_5_moe"])
+@pytest.mark.parametrize(("outer", "inner"), [(True, None), (None, True), (True, True), (False, True)])
+def test_heads_that_are_tied_within_or_without(family, outer, inner, tmp_path):
+    """Without a stored head; with one it is read, whatever config.json says."""
+    tiny_checkpoint.save(tmp_path, family)
+    changed(tmp_path, tie_word_embeddings=outer)
+    changed(tmp_path, "text_config", tie_word_embeddings=inner)
+    assert not resolved(tmp_path).spec.head.tied
+    file = tmp_path / "model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    del tensors["lm_head.weight"]
+    safetensors.numpy.save_file(tensors, file, {"format": "pt"})
+    assert resolved(tmp_path).spec.head.tied
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 40, "rope_theta": 1e4}
+DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}
+
+
+@pytest.mark.parametrize("family", ["qwen3_next", "qwen3_5_text", "lfm2", "qwen3"])
+def test_scaled_positions_have_the_limit_of_other_families(family, tmp_path):
+    tiny_checkpoint.save(tmp_path, family, max_position_embeddings=40)
+    settings = json.loads((tmp_path / "config.json").read_text())["rope_parameters"]
+    assert resolved(changed(tmp_path, rope_parameters=settings | YARN)).spec.decoder.limit == 160
+    dynamic = resolved(changed(tmp_path, rope_parameters=settings | DYNAMIC))
+    assert (dynamic.spec.decoder.limit, dynamic.promised) == (40, {"dynamic": 160})
+
+
+REFUSED = {
+    "lfm2": ({"layer_types": ["conv"] * 4}, "no layer has attention"),
+    "bamba": ({"attn_layer_indices": 9}, "'attn_layer_indices' is 9, expected list"),
+    "granitemoehybrid": (
+        {"layer_types": ["mamba"]},
+        r"\['mamba'\] is not supported; expected mamba or",
+    ),
+    "qwen3_next": ({"layer_types": ["conv"] * 4}, "expected linear_attention or full_attention for each of"),
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "settings", "message"), [(k, *v) for k, v in REFUSED.items()], ids=REFUSED
+)
+def test_settings_that_are_refused(family, settings, message, tmp_path):
+    tiny_checkpoint.save(tmp_path, family)
+    with pytest.raises(TxexportError, match=message) as caught:
+        resolved(changed(tmp_path, **settings))
+    assert str(tmp_path / "config.json") in str(caught.value)
