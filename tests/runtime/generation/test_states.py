@@ -296,7 +296,10 @@ def test_a_store_counts_the_bytes_of_states(model):
 
 def test_drafts_are_refused(model, bundle_of):
     family = model.bundle.manifest.model_type
-    reason = rf"is given, but <{family} .* keeps states beside keys and values, which cannot be taken back"
+    reason = (
+        rf"is given, but <{family} .* has recurrent or convolution states, which cannot be rolled back "
+        "when drafted tokens are rejected"
+    )
     with pytest.raises(InputError, match=f"^prompt_lookup_num_tokens {reason}"):
         model.generate_ids([[5]], prompt_lookup_num_tokens=3)
     with pytest.raises(InputError, match=f"^assistant_model {reason}"):

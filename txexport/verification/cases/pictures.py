@@ -70,7 +70,7 @@ def media_among(
 def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
     """The inputs that a client's model takes for the images of a row; it calls grids by one name.
 
-    A client that computes positions on three axes to generate alone is given them.
+    A client that computes 3D positions only when it generates is given them.
     """
     assert case.images is not None
     images, tokens = case.images[row], case.rows[row]
@@ -79,7 +79,7 @@ def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
         inputs[IMAGE_GRIDS] = inputs.pop(GRIDS)
     if IMAGE_GRIDS in inputs:
         rows = [media_among(runner, tokens, images, np.zeros((len(tokens), 0), np.float32))]
-        inputs[POSITION_IDS] = positions_of(True, rows, np.zeros(1, np.int64), len(tokens))
+        inputs[POSITION_IDS] = positions_of(rows, np.zeros(1, np.int64), len(tokens))
     return inputs
 
 
