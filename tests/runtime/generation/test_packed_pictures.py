@@ -178,13 +178,13 @@ def test_positions_are_those_of_the_library(original):
     ids = torch.tensor(rows)
     images = torch.tensor([(1, 2 * high, 2 * wide) for sides in grids for high, wide in sides])
     expected, deltas = network.get_rope_index(ids, (ids == token).int(), images)
-    computed = positions_of(True, media, np.zeros(3, np.int64), 30)
+    computed = positions_of(media, np.zeros(3, np.int64), 30)
     np.testing.assert_array_equal(computed, expected.numpy())
     starts = np.array([9, 0, 5])
-    part = positions_of(True, media, starts, 4)
+    part = positions_of(media, starts, 4)
     for row, start in enumerate(starts):
         np.testing.assert_array_equal(part[:, row], expected.numpy()[:, row, start : start + 4])
-    behind = positions_of(True, media, np.full(3, 40), 1)
+    behind = positions_of(media, np.full(3, 40), 1)
     np.testing.assert_array_equal(behind[:, :, 0], np.broadcast_to(40 + deltas[:, 0].numpy(), (3, 3)))
 
 

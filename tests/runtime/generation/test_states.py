@@ -15,7 +15,7 @@ from helpers.serving import running
 import txexport
 from txexport.errors import InputError
 from txexport.exporter import export
-from txexport.runtime.generation import prefill, running_batch, scoring
+from txexport.runtime.generation import prefill, running_batch, scheduler, scoring
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.generation.requests import request_of
@@ -84,6 +84,12 @@ def expected(original, prompt, **options):
             ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=1, **options
         )
     return [row[len(prompt) :] for row in rows.tolist()]
+
+
+def tokens_of_states(model):
+    """The tokens whose keys and values take the memory of a row's states, those read and those written."""
+    family = model.bundle.manifest.model_type
+    return -(-2 * STATES[family] // KEYS[family])
 
 
 @pytest.mark.parametrize(
@@ -169,7 +175,7 @@ def test_a_prompt_longer_than_a_step_of_prefill(checkpoint, tmp_path):
 def test_rows_that_join_and_leave_equal_transformers(model, original, monkeypatch):
     """Prompts are read in pieces, and buffers grow and shrink."""
     monkeypatch.setattr(running_batch, "PROMPT_TOKENS", 12)
-    rng, batch = random.Random(7), RunningBatch(model.bundle, 300)
+    rng, batch = random.Random(7), RunningBatch(model.bundle, 300 + 7 * tokens_of_states(model))
     jobs = [
         ([rng.randrange(5, 250) for _ in range(rng.choice([1, 2, 9, 20]))], rng.choice([1, 2, 7, 19]))
         for _ in range(16)
@@ -248,6 +254,39 @@ def test_a_longer_sequence_leaves_a_shorter_one_in_the_store():
         assert not length or arrays["conv"][0] == length
 
 
+def test_a_store_counts_states_as_tokens_of_their_size(model):
+    """Short conversations with large states do not exceed the memory of as many tokens."""
+    family = model.bundle.manifest.model_type
+    token, states = 4 * KEYS[family], 4 * STATES[family]
+    size = 3 + -(-states // token)
+    for most, kept in ((3 * size, 3), (3 * size - 1, 2), (size - 1, 0)):
+        session = model.session(most)
+        for number in range(5):
+            session.generate_ids([[5, 6, 7 + number]], max_new_tokens=1)
+        assert len(session.store) == 3 * kept
+        assert session.store.nbytes <= most * token
+        assert session.store.nbytes == kept * (3 * token + states)
+
+
+def test_running_rows_count_states_as_tokens_of_their_size(model):
+    """Rows wait where the states of all would not fit, rather than fail while they run."""
+    size = tokens_of_states(model) + 2
+    rows, batch = (
+        rows_of(request_of(model.bundle, [[5]] * 9, None, {"max_new_tokens": 1})),
+        RunningBatch(model.bundle, 4 * size),
+    )
+    assert {row.cost for row in rows} == {size}
+    batch.add(rows)
+    done = 0
+    while batch.busy:
+        finished = [row for row in batch.step() if row.done]
+        assert len(finished) <= 4
+        done += len(finished)
+    assert done == 9
+    request = request_of(model.bundle, [[5]] * 9, None, {"max_new_tokens": 1, "num_beams": 2})
+    assert scheduler.costs(request) == [2 * size] * 9
+
+
 def test_a_store_counts_the_bytes_of_states(model):
     store = PrefixStore()
     model.generate_ids([[5, 6, 7]], max_new_tokens=1, prefix_store=store)
@@ -257,7 +296,10 @@ def test_a_store_counts_the_bytes_of_states(model):
 
 def test_drafts_are_refused(model, bundle_of):
     family = model.bundle.manifest.model_type
-    reason = rf"is given, but <{family} .* keeps states beside keys and values, which cannot be taken back"
+    reason = (
+        rf"is given, but <{family} .* has recurrent or convolution states, which cannot be rolled back "
+        "when drafted tokens are rejected"
+    )
     with pytest.raises(InputError, match=f"^prompt_lookup_num_tokens {reason}"):
         model.generate_ids([[5]], prompt_lookup_num_tokens=3)
     with pytest.raises(InputError, match=f"^assistant_model {reason}"):

@@ -107,6 +107,17 @@ def test_every_way_finds_a_changed_weight(bundle_of, exported, bert, tmp_path):
         assert all(case.exception is None for case in report.failed)
 
 
+@pytest.mark.parametrize(
+    "family", ["llava_next", "llava_onevision", "qwen2_vl", "paligemma", "lfm2", "granitemoehybrid"]
+)
+def test_decoders_with_images_and_states_beside_each_other(family, bundle_of):
+    """Each kind of cache beside the other: images of one input or two, and states of both shapes."""
+    static, dynamic = bundle_of(family, "static"), bundle_of(family, "dynamic")
+    for a, b in ((static, dynamic), (dynamic, static)):
+        report = compare(a, b)
+        assert report.ok, facts_line(report)
+
+
 def test_decoders_by_contract(bundle_of, optimum, tmp_path):
     """Each row is read by a prompt, then by a step over the cache, in every layout of the files."""
     plain = as_optimum(bundle_of("gpt2", "static"), tmp_path / "gpt2")

@@ -12,17 +12,30 @@ from txexport.runtime import memory
 from txexport.runtime.generation.states import state_bytes
 from txexport.runtime.session import Session, Value
 
+SETS = 2  # of states: those that a step reads, and those that it writes
+
 
 def check_room(session: Session, rows: int, capacity: int, more: int = 0) -> None:
     """Raise InputError where `rows` of `capacity` tokens, with `more` bytes a row, exceed the memory."""
-    token = sum(
+    more += SETS * state_bytes(session)
+    memory.check(
+        f"a cache of {counted(rows, 'row')} of {counted(capacity, 'token')}",
+        rows * (capacity * token_bytes(session) + more),
+    )
+
+
+def token_bytes(session: Session) -> int:
+    """The bytes of a token's keys and values in all layers."""
+    return sum(
         math.prod(per_token(session, name)) * session.dtype(name)().nbytes
         for name in own_past(session.inputs)
     )
-    more += 2 * state_bytes(session)  # those that a step reads, and those that it writes
-    memory.check(
-        f"a cache of {counted(rows, 'row')} of {counted(capacity, 'token')}", rows * (capacity * token + more)
-    )
+
+
+def state_tokens(session: Session) -> int:
+    """The tokens whose keys and values take the memory of a row's states, both sets, rounded up."""
+    size = SETS * state_bytes(session)
+    return -(-size // token_bytes(session)) if size else 0  # every graph with states has keys, too
 
 
 def per_token(session: Session, name: str) -> tuple[int, int]:

@@ -16,13 +16,11 @@ from txexport.contracts.names import (
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
-    NEW_LENGTHS,
-    POSITION_IDS,
 )
 from txexport.runtime import memory
 from txexport.runtime.generation.cache_rows import check_room, per_token, rows_of, shares_sources
-from txexport.runtime.generation.media import Media, on_axes, positions_of, step_inputs
-from txexport.runtime.generation.states import States, empty_states, filled_states
+from txexport.runtime.generation.media import Media, step_inputs
+from txexport.runtime.generation.states import States, filled_states, zero_states
 from txexport.runtime.session import Session, Value
 
 
@@ -51,7 +49,7 @@ class StaticCache:
         self.lengths = np.zeros(batch, np.int64)
         self.media: list[Media] = [()] * batch
         self.arrays = self._zeros(batch, capacity)
-        self.states = States(session, empty_states(session, batch))
+        self.states = States(session, zero_states(session, batch))
         self._bind()
 
     def _zeros(self, batch: int, capacity: int) -> dict[str, np.ndarray]:
@@ -82,7 +80,8 @@ class StaticCache:
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token.
 
-        The first step of a row reads its prompt.
+        The first step of a row must contain its whole prompt if the graph has prefix_lengths: models with a
+        prefix mask (PaliGemma) attend in both directions within it.
         """
         return self._run(input_ids, counts, np.maximum(counts - 1, 0)[:, None], prompts=True)[:, 0]
 
@@ -96,12 +95,8 @@ class StaticCache:
     ) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
         feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
-        if on_axes(self.session):
-            feeds[POSITION_IDS] = positions_of(True, self.media, self.lengths, input_ids.shape[1])
-        if NEW_LENGTHS in self.session.inputs:
-            feeds[NEW_LENGTHS] = counts
         tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
-        others = step_inputs(self.session, self.media, self.lengths, counts, prompts)
+        others = step_inputs(self.session, self.media, self.lengths, counts, input_ids.shape[1], prompts)
         logits = self.bound[self.states.turn](tensors | others)
         self.states.advance()
         self.lengths = self.lengths + counts
@@ -116,7 +111,7 @@ class StaticCache:
     def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Set each row to the first `lengths` (B) tokens of `rows`, as `row` returned them.
 
-        With states these are all tokens of a row, or none.
+        With states, each length is that of the whole stored sequence, or 0.
         """
         self.lengths = np.array(lengths, np.int64)
         self._reserve(max(lengths))
@@ -125,8 +120,9 @@ class StaticCache:
                 if length:
                     array[place, :, :length] = values[name][:, :length]
             self.arrays[name] = array
-        self.states.hold(filled_states(self.session, lengths, rows))
-        self._bind()
+        if self.states.values[0] or self.session.memory != "cpu":  # otherwise it is in the buffers already
+            self.states.hold(filled_states(self.session, lengths, rows))
+            self._bind()
 
     @property
     def ragged(self) -> bool:
@@ -215,7 +211,7 @@ class DynamicCache:
         for name in own_past(session.inputs):
             heads, size = per_token(session, name)
             self.past[name] = session.value(np.zeros((batch, heads, 0, size), session.dtype(name)))
-        self.hold_states(empty_states(session, batch))
+        self.hold_states(zero_states(session, batch))
 
     def hold_states(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Replace the states (B,...) of all rows."""
@@ -244,11 +240,9 @@ class DynamicCache:
         real = (steps < counts[:, None]).astype(np.int64)  # (B, S)
         self.mask = np.concatenate([self.mask, real], axis=1)  # (B, P+S)
         feeds = {INPUT_IDS: input_ids}
-        feeds |= step_inputs(self.session, self.media, self.lengths, counts, prompts)
+        feeds |= step_inputs(self.session, self.media, self.lengths, counts, len(steps), prompts)
         if ATTENTION_MASK in self.session.inputs:
             feeds[ATTENTION_MASK] = self.mask
-            position_ids = positions_of(on_axes(self.session), self.media, self.lengths, len(steps))
-            feeds[POSITION_IDS] = position_ids * real
         if LOGITS_INDICES in self.session.inputs:
             feeds[LOGITS_INDICES] = picks
         values = {name: self.session.value(np.ascontiguousarray(array)) for name, array in feeds.items()}

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts.names import IMAGE_FEATURES, POSITION_IDS, PREFIX_LENGTHS
+from txexport.contracts.names import IMAGE_FEATURES, NEW_LENGTHS, POSITION_IDS, PREFIX_LENGTHS
 from txexport.errors import InputError
 from txexport.runtime.session import Session
 
@@ -20,7 +20,8 @@ class Medium:
     """An image or a sound at the token ids `position` to `position + length - 1` of a prompt.
 
     Two media with equal `digest`, from `digest_of`, are the same medium. `features` (length,W) are the
-    vectors that stand in those places. `grid` are their rows and columns, where positions are counted so.
+    vectors that stand in those places. `grid` are rows and columns of the vectors; None unless the model has
+    3D positions (M-RoPE).
     """
 
     position: int
@@ -36,7 +37,10 @@ class Medium:
 
     @property
     def skipped(self) -> int:
-        """The number of positions that are fewer behind it than token ids: it takes its longer side alone."""
+        """How far the positions after it fall behind the token indices.
+
+        An image advances positions by its longer side, not by its number of tokens.
+        """
         return 0 if self.grid is None else self.length - max(self.grid)
 
 
@@ -98,38 +102,54 @@ def hide(token_ids: Sequence[int], media: Media) -> Sequence[int]:
 
 
 def step_inputs(
-    session: Session, rows: Sequence[Media], starts: np.ndarray, counts: np.ndarray, prompts: bool = False
+    session: Session,
+    rows: Sequence[Media],
+    starts: np.ndarray,
+    counts: np.ndarray,
+    width: int,
+    prompts: bool = False,
 ) -> Arrays:
-    """The vectors (N,W) of media among new tokens, `counts` (B) of each row from `starts` (B) on.
+    """The inputs of a step beside token ids and cache, as far as the graph has them.
 
-    With `prompts`, new tokens of a row that begins are those of its prompt, which attend to each other in
-    some graphs. Nothing for a graph that reads neither.
+    They are positions (B,S) or (3,B,S), 0 at padding, numbers (B) of new tokens, lengths (B) of prefixes and
+    vectors (N,W) of media. Each row has `counts` (B) new tokens from `starts` (B) on, padded to `width`.
+    With `prompts`, the first step of a row contains its whole prompt, as prefix_lengths require.
     """
     inputs = {}
+    if POSITION_IDS in session.inputs:
+        real = np.arange(width) < counts[:, None]  # (B, S)
+        in_3d = has_3d_positions(session)
+        positions = positions_of(rows, starts, width) if in_3d else token_indices(starts, width)
+        inputs[POSITION_IDS] = positions * real
+    if NEW_LENGTHS in session.inputs:
+        inputs[NEW_LENGTHS] = counts
     if PREFIX_LENGTHS in session.inputs:
         inputs[PREFIX_LENGTHS] = np.where(starts == 0, counts, 0) * prompts
     if IMAGE_FEATURES in session.inputs:
-        width = session.inputs[IMAGE_FEATURES].shape[1]
-        assert isinstance(width, int)
+        size = session.inputs[IMAGE_FEATURES].shape[1]
+        assert isinstance(size, int)
         features = features_between(rows, starts, counts)
-        inputs[IMAGE_FEATURES] = np.concatenate([np.zeros((0, width), np.float32), *features])
+        inputs[IMAGE_FEATURES] = np.concatenate([np.zeros((0, size), np.float32), *features])
     return inputs
 
 
-def on_axes(session: Session) -> bool:
-    """Return whether a graph's tokens have positions on three axes."""
-    return POSITION_IDS in session.inputs and len(session.inputs[POSITION_IDS].shape) == 3
+def has_3d_positions(session: Session) -> bool:
+    """Return whether a graph's tokens have positions (3,B,S): frame, row and column."""
+    return len(session.inputs[POSITION_IDS].shape) == 3
 
 
-def positions_of(several: bool, rows: Sequence[Media], starts: np.ndarray, count: int) -> np.ndarray:
-    """The positions (B,S) of `count` tokens of each row from `starts` (B) on; (3,B,S) on `several` axes."""
-    order = starts[:, None] + np.arange(count)  # (B, S)
-    if not several:
-        return order
-    return np.stack([_on_axes(media, row) for media, row in zip(rows, order, strict=True)], axis=1)
+def token_indices(starts: np.ndarray, count: int) -> np.ndarray:
+    """The indices (B,S) of `count` tokens of each row from `starts` (B) on."""
+    return starts[:, None] + np.arange(count)
 
 
-def _on_axes(media: Media, order: np.ndarray) -> np.ndarray:
+def positions_of(rows: Sequence[Media], starts: np.ndarray, count: int) -> np.ndarray:
+    """The positions (3,B,S), among media, of `count` tokens of each row from `starts` (B) on."""
+    order = token_indices(starts, count)
+    return np.stack([_of_row(media, row) for media, row in zip(rows, order, strict=True)], axis=1)
+
+
+def _of_row(media: Media, order: np.ndarray) -> np.ndarray:
     """The positions (3,S) of the tokens at `order` (S): frame, row and column (Wang et al. 2024, 2.1).
 
     A text has the same on each axis. The vectors of an image count their rows and columns from the position

@@ -128,7 +128,7 @@ def _check_room(bundle: LoadedBundle, image: Arrays) -> None:
     """Raise InputError for an image of any size whose patches have more scores than there is memory."""
     heads, count = bundle.stage(roles.IMAGE_ENCODER).facts.patch_heads, len(image[PIXEL_VALUES])
     if heads:
-        what = f"attention over {count:,} patches of an image, which lower max_pixels make fewer,"
+        what = f"attention over the {count:,} patches of an image (a lower max_pixels makes fewer)"
         memory.check(what, 4 * heads * count**2)
 
 

@@ -64,7 +64,8 @@ def _fill(request: GenerationRequest, cache: StaticCache | DynamicCache) -> np.n
     stored = [store.longest(request.bundle, prompt, request.media_of(i)) for i, prompt in enumerate(prompts)]
     lengths = [length for length, _ in stored]
     rest = max(len(prompt) - length for prompt, length in zip(prompts, lengths, strict=True))
-    if request.limit is None or max(lengths) + rest <= request.limit:  # or padding would be beyond it
+    fits = request.limit is None or max(lengths) + rest <= request.limit  # or padding would be beyond it
+    if any(lengths) and fits:
         cache.fill(lengths, [arrays for _, arrays in stored])
     return cache.lengths
 

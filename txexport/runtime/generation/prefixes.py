@@ -1,4 +1,4 @@
-"""Prefix cache: reuses the keys and values of a prompt's prefix.
+"""Prefix cache: reuses the keys and values of a prompt's prefix, or a whole sequence's states.
 
 Shape letters are those of txmodels: K key/value heads, P tokens, H head size.
 """
@@ -7,10 +7,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
+from txexport.contracts.cache_names import is_state
 from txexport.errors import InputError, shown
 from txexport.runtime.generation.media import Media, shared_length
 from txexport.runtime.generation.search import Generated
@@ -24,7 +26,10 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class _Entry:
-    """A token sequence (P) with its media, and the keys and values (K,P,H) of a bundle by name; read-only."""
+    """A token sequence (P) with its media, and the cache of a row of a bundle by name; read-only.
+
+    The cache has keys and values (K,P,H), and states, if the bundle keeps any.
+    """
 
     bundle: LoadedBundle
     tokens: np.ndarray
@@ -33,13 +38,22 @@ class _Entry:
 
     @property
     def nbytes(self) -> int:
-        """The size of the keys and values in bytes."""
+        """The size of the keys, values and states in bytes."""
         return sum(array.nbytes for array in self.arrays.values())
+
+    @cached_property
+    def size(self) -> int:
+        """Its number of tokens, and of those whose keys and values are as large as its states, rounded up."""
+        states = sum(array.nbytes for name, array in self.arrays.items() if is_state(name))
+        if not states:
+            return len(self.tokens)
+        keys = self.nbytes - states
+        return len(self.tokens) + -(-states * len(self.tokens) // keys)
 
     def shared(self, bundle: LoadedBundle, tokens: np.ndarray, media: Media) -> int:
         """The length of the common prefix with a sequence that can be reused; 0 for another bundle.
 
-        With states, which are those behind the last token, that is all of this sequence or nothing.
+        States belong to the whole stored sequence, so the result is its length or 0.
         """
         if self.bundle is not bundle:
             return 0
@@ -53,8 +67,9 @@ class _Entry:
 class PrefixStore:
     """A cache of prompt prefixes, for one session or for all requests of a server; thread-safe.
 
-    It holds at most `max_tokens` tokens and `max_bytes` bytes of keys and values (None: no limit), and evicts
-    the least recently used sequence first. A sequence that is a prefix of another one is not stored, except
+    It holds at most `max_tokens` tokens and `max_bytes` bytes of keys, values and states (None: no limit),
+    and evicts the least recently used sequence first. States count as the tokens whose keys and values are as
+    large. A sequence that is a prefix of another one is not stored, except
     where a model keeps states, of which only those of a whole sequence can be reused. Two prompts share a
     prefix up to the first token id, or the first medium's digest, that differs. Raises InputError unless the
     limits are whole numbers of at least 1.
@@ -76,7 +91,7 @@ class PrefixStore:
 
     @property
     def nbytes(self) -> int:
-        """The size of all keys and values in bytes."""
+        """The size of all keys, values and states in bytes."""
         with self._lock:
             return sum(entry.nbytes for entry in self._entries.values())
 
@@ -119,7 +134,7 @@ class PrefixStore:
 
     def _fit(self, entries: Collection[_Entry]) -> bool:
         """Return whether these entries together are within the limits."""
-        return sum(len(entry.tokens) for entry in entries) <= self.max_tokens and (
+        return sum(entry.size for entry in entries) <= self.max_tokens and (
             self.max_bytes is None or sum(entry.nbytes for entry in entries) <= self.max_bytes
         )
 

@@ -19,7 +19,7 @@ from txexport.runtime.preprocessing.images import several
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.message_images import without_images
 from txexport.runtime.preprocessing.picture_prompts import Pieces
-from txexport.runtime.preprocessing.text import as_texts, tokenizing
+from txexport.runtime.preprocessing.text import as_texts
 
 Prompts: TypeAlias = str | Path | np.ndarray | Sequence
 
@@ -48,11 +48,7 @@ def inputs_of(
         pairs = zip(texts, images or repeat(()), strict=bool(images))
         texts = [pictured.expanded(one, some) for one, some in pairs]
     bundle.files.text_size.check(texts, _longest(bundle))
-    with tokenizing():
-        encodings, single = (
-            text.tokenizer.encode_batch(texts, add_special_tokens=adds),
-            isinstance(prompts, str),
-        )
+    encodings, single = text.encode(texts, adds=adds), isinstance(prompts, str)
     for prompt, encoding in zip(texts, encodings, strict=True):
         if not encoding.ids:
             raise InputError(
@@ -77,8 +73,7 @@ def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[
         else prompts_of(bundle).chat(replace(conversation, messages=messages), images)
     )
     bundle.files.text_size.check([text], _longest(bundle))
-    with tokenizing():  # encode_batch, since encode blocks all other threads
-        [encoding] = bundle.files.text.tokenizer.encode_batch([text], add_special_tokens=adds)
+    [encoding] = bundle.files.text.encode([text], adds=adds)
     return [encoding.ids], read_media(bundle, [encoding.ids], [tiles])
 
 

@@ -163,15 +163,15 @@ def _assistant(bundle: LoadedBundle, model: object, config: GenerationConfig) ->
 
 
 def _check_states(bundle: LoadedBundle, assistant: LoadedBundle | None, config: GenerationConfig) -> None:
-    """Raise InputError for drafts of a model with states: these cannot be taken back with rejected tokens."""
+    """Raise InputError for drafts of a model with states, which cannot be rolled back to accepted tokens."""
     option = "prompt_lookup_num_tokens" if assistant is None else ASSISTANT
     if assistant is None and config.prompt_lookup_num_tokens is None:
         return
     for one in (bundle, assistant):
         if one is not None and one.keeps_states:
             raise InputError(
-                f"{option} is given, but {one} keeps states beside keys and values, which cannot be taken "
-                "back with rejected tokens; leave it out"
+                f"{option} is given, but {one} has recurrent or convolution states, which cannot be rolled "
+                "back when drafted tokens are rejected; leave it out"
             )
 
 

@@ -80,8 +80,8 @@ def rows_of(request: GenerationRequest, alternatives: int = 0) -> list[RunningRo
 class RunningBatch:
     """The running rows of one bundle, and a queue of waiting ones.
 
-    The caches of the running rows hold at most `cache_tokens`, padding included; a row that needs more runs
-    alone. Rows start in the order in which they were added.
+    The caches of the running rows hold at most `cache_tokens`, padding included, and states as the tokens of
+    their size; a row that needs more runs alone. Rows start in the order in which they were added.
     """
 
     def __init__(self, bundle: LoadedBundle, cache_tokens: int = CACHE_TOKENS):

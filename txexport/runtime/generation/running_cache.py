@@ -16,13 +16,11 @@ from txexport.contracts.names import (
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
-    NEW_LENGTHS,
-    POSITION_IDS,
 )
 from txexport.runtime.generation.cache_rows import check_room, per_token
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
-from txexport.runtime.generation.media import Media, on_axes, positions_of, step_inputs
-from txexport.runtime.generation.states import States, empty_states
+from txexport.runtime.generation.media import Media, step_inputs
+from txexport.runtime.generation.states import States, zero_states
 from txexport.runtime.session import Session
 
 CAPACITY = 64  # tokens of the smallest buffer
@@ -48,7 +46,7 @@ class StaticRows:
         self.buffers: dict[str, np.ndarray] = {}
         self.values: dict[str, Any] = {}  # the rows' slots, in the session's memory
         self.cross: dict[str, np.ndarray] = {}
-        self.states = States(session, empty_states(session, 0))
+        self.states = States(session, zero_states(session, 0))
 
     def takes(self, cache: StaticCache | DynamicCache) -> bool:
         """Return whether the rows of `cache` can run in one batch with these."""
@@ -98,11 +96,7 @@ class StaticRows:
             INPUT_IDS: np.ascontiguousarray(tokens[:, None]),
             CACHE_LENGTHS: self.lengths,
             LOGITS_INDICES: np.zeros((len(tokens), 1), np.int64),
-        } | step_inputs(self.session, self.media, self.lengths, np.ones_like(self.lengths))
-        if on_axes(self.session):
-            feeds[POSITION_IDS] = positions_of(True, self.media, self.lengths, 1)
-        if NEW_LENGTHS in self.session.inputs:
-            feeds[NEW_LENGTHS] = np.ones(len(tokens), np.int64)
+        } | step_inputs(self.session, self.media, self.lengths, np.ones_like(self.lengths), 1)
         logits = self.bound[self.states.turn](feeds)[LOGITS].numpy()  # (B, 1, V)
         self.states.advance()
         self.lengths = self.lengths + 1

@@ -9,6 +9,7 @@ from txexport.contracts import cache_names
 from txexport.contracts.stage import TOKENS
 from txexport.runtime.batches import batches_by_length
 from txexport.runtime.generation import generation
+from txexport.runtime.generation.cache_rows import state_tokens
 from txexport.runtime.generation.length_limits import new_tokens
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.search import Generated
@@ -79,14 +80,17 @@ def generator(entropy: Any, place: int) -> np.random.Generator:
 
 
 def costs(request: GenerationRequest) -> list[int]:
-    """The most tokens in the caches of each row and all its copies, those of the encoder included."""
+    """The most tokens in the caches of each row and all its copies, those of the encoder included.
+
+    States count as the tokens whose keys and values are as large.
+    """
     bundle, config = request.bundle, request.config
     copies = max(config.num_beams, config.num_return_sequences)
-    result = []
+    states, result = state_tokens(bundle.decoder), []
     for length in _lengths(request):
         prompt = 1 if bundle.is_encoder_decoder else length
         new = new_tokens(prompt, config, request.limit, request.strict)
-        result.append((length + new) * copies)
+        result.append((length + new + states) * copies)
     return result
 
 

@@ -1,6 +1,6 @@
 """States: what layers keep between steps beside keys and values, in arrays whose size no step changes.
 
-B rows. A state tells all of its row's tokens at once, so it cannot be shortened to a part of them.
+B rows. A state summarises all tokens read so far, so it cannot be cut back to fewer of them.
 """
 
 import math
@@ -20,7 +20,7 @@ def state_bytes(session: Session) -> int:
     )
 
 
-def empty_states(session: Session, batch: int) -> dict[str, np.ndarray]:
+def zero_states(session: Session, batch: int) -> dict[str, np.ndarray]:
     """The states (B,...) of rows that have read nothing, by name."""
     return {
         name: np.zeros((batch, *_shape(session, name)), session.dtype(name))
@@ -31,8 +31,8 @@ def empty_states(session: Session, batch: int) -> dict[str, np.ndarray]:
 def filled_states(
     session: Session, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """The states (B,...) of `rows` by name, empty where a row has read nothing."""
-    states = empty_states(session, len(lengths))
+    """The states (B,...) of `rows` by name, zero where a row has read nothing."""
+    states = zero_states(session, len(lengths))
     for name, array in states.items():
         for place, (length, values) in enumerate(zip(lengths, rows, strict=True)):
             if length:
@@ -57,7 +57,7 @@ class States:
 
     def hold(self, arrays: dict[str, np.ndarray]) -> None:
         """Replace the states of all rows."""
-        others = {name: np.zeros_like(array) for name, array in arrays.items()}
+        others = {name: np.empty_like(array) for name, array in arrays.items()}  # a step writes all of it
         self.arrays, self.turn = (arrays, others), 0
         self.values: tuple[dict[str, Value], ...] = tuple(
             {name: self.session.value(array) for name, array in one.items()} for one in self.arrays
@@ -65,7 +65,10 @@ class States:
 
     @property
     def bindings(self) -> list[tuple[dict[str, Value], dict[str, Value]]]:
-        """The buffers that each step in turn reads and writes, by input and output name; one pair without."""
+        """The buffers that each step in turn reads and writes, by input and output name.
+
+        Without states, one pair of empty dicts.
+        """
         ways = [self.values, self.values[::-1]] if self.values[0] else [({}, {})]
         return [
             (before, {to_present(name): value for name, value in after.items()}) for before, after in ways

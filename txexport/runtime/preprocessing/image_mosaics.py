@@ -91,7 +91,7 @@ def in_square(image: "Image", size: Mosaic, resample: int) -> list[np.ndarray]:
     if side**2 > MOST_OF_SQUARE:
         raise InputError(
             f"an image of {image.width} x {image.height} would become a square of {side**2:,} pixels, "
-            f"expected at most {MOST_OF_SQUARE:,}; cut it"
+            f"expected at most {MOST_OF_SQUARE:,}; crop it"
         )
     square = Image.new("RGB", (side, side), size.colour)
     square.paste(image, ((side - image.width) // 2, (side - image.height) // 2))

@@ -10,7 +10,7 @@ import numpy as np
 from txexport.contracts.names import IMAGE_GRIDS, PIXEL_VALUES
 from txexport.errors import InputError, UnsupportedError, shown
 
-LONGEST = 200  # an image's longer edge in shorter ones, at most
+LONGEST = 200  # the largest aspect ratio
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,7 @@ class Packing:
     def resized(self, height: int, width: int) -> tuple[int, int]:
         """Height and width of whole squares. Raises InputError for an image that is too narrow."""
         if max(height, width) > LONGEST * min(height, width):
-            raise InputError(
-                f"an image of {width} x {height} is more than {LONGEST} times as long as it is wide; cut it"
-            )
+            raise InputError(f"an image of {width} x {height} has an aspect ratio above {LONGEST}; crop it")
         factor = self.side * self.merged
         high, wide = (round(edge / factor) * factor for edge in (height, width))
         if high * wide > self.most:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from txexport.bundle import read_json
 from txexport.contracts.tile_grid import SINGLE, grid_of, vectors_of
-from txexport.errors import BundleError, InputError, counted
+from txexport.errors import BundleError, InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
@@ -131,12 +131,25 @@ class PicturePrompts:
     def _single(self, conversation: Conversation) -> str:
         """The only message of a conversation, of a checkpoint without a chat template.
 
-        Raises InputError for several messages, one that is not the user's, and options of a template.
+        Raises InputError for several messages, one that is not the user's, content that is neither a text nor
+        parts, and options of a template.
         """
         [message, *others] = messages_of(conversation.messages) or [{}]
-        if others or message.get("role") != "user" or conversation != Conversation(conversation.messages):
-            raise InputError("the checkpoint has no chat template: it answers a single message of the user")
-        content = message.get("content")
+        if others or message.get("role") != "user":
+            raise InputError("the checkpoint has no chat template: pass exactly one message of the user")
+        options = {
+            "tools": conversation.tools,
+            "chat_template": conversation.template,
+            "chat_template_kwargs": conversation.template_kwargs,
+            "continue_final_message": conversation.continues,
+        }
+        if given := [name for name, value in options.items() if value]:
+            raise InputError(
+                f"the checkpoint has no chat template, so {', '.join(given)} cannot be used; leave them out"
+            )
+        content = message.get("content", [])
         if isinstance(content, str):
             return content
-        return "".join(self.mark if part == {"type": "image"} else text_of(part) for part in content or ())
+        if not isinstance(content, list):
+            raise InputError(f"a message's content is {shown(content)}, expected a text or a list of parts")
+        return "".join(self.mark if part == {"type": "image"} else text_of(part) for part in content)

@@ -99,16 +99,21 @@ class Text:
         return result
 
     def encode(
-        self, texts: Sequence[Item], limit: int | None = None, strategy: str = LONGEST_FIRST
+        self,
+        texts: Sequence[Item],
+        limit: int | None = None,
+        strategy: str = LONGEST_FIRST,
+        *,
+        adds: bool = True,
     ) -> list[Encoding]:
-        """One encoding a text or pair, with the special tokens that the tokenizer adds.
+        """One encoding a text or pair, with the special tokens that the tokenizer adds, if it `adds` any.
 
-        `limit` truncates to that many tokens, special ones included, which are kept; pairs are cut as in
-        `windows`.
+        `limit` truncates to that many tokens, special ones included, which are kept and always added; pairs
+        are cut as in `windows`.
         """
         if limit is None:
-            with tokenizing():
-                return self.tokenizer.encode_batch(list(texts))
+            with tokenizing():  # encode_batch, since encode blocks all other threads
+                return self.tokenizer.encode_batch(list(texts), add_special_tokens=adds)
         return self.windows(texts, limit, strategy=strategy)
 
     def windows(

@@ -49,7 +49,9 @@ def session(bundle: LoadedBundle, max_tokens: int = TOKENS, *, max_bytes: int | 
     """A session, whose `generate`, `chat` and `stream` reuse the prefixes of earlier prompts.
 
     It stores the keys and values of at most `max_tokens` tokens and `max_bytes` bytes (None: no limit), and
-    evicts the least recently used ones first. For decoders without an encoder.
+    evicts the least recently used ones first. States, which some models have beside keys and values, count as
+    the tokens of their size, and only a continued conversation is reused then: a prompt that begins with a
+    whole earlier one and its answer. For decoders without an encoder.
     """
     check_task(bundle, "generate")
     store = PrefixStore(max_tokens, max_bytes)

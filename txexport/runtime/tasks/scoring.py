@@ -38,7 +38,8 @@ def score(
     """The log-probability of each token of texts, given those before it; the first token has none.
 
     An encoder-decoder scores `targets`, as answers to `texts`. `batch_tokens` as in `generate`. Raises
-    InputError for a task that does not generate and for texts that are too long.
+    InputError for a task that does not generate, for a model whose prompts' tokens attend to later ones
+    (PaliGemma), and for texts that are too long.
     """
     if bundle.prompt_kind != TOKENS:
         what, method = (
@@ -49,6 +50,11 @@ def score(
         expected = "one for each text" if bundle.is_encoder_decoder else "None: it is no encoder-decoder"
         state = "None" if targets is None else "given"
         raise InputError(f"task '{bundle.manifest.task}': targets are {state}, expected {expected}")
+    if bundle.step is not None and bundle.step.facts.mutual_prompts:
+        raise InputError(
+            "tokens of a prompt attend to those after them, so that none has a log-probability given those "
+            "before it; use generate_with_scores"
+        )
     config = bundle.files.generation_config
     request = checked(GenerationRequest(bundle, inputs_of(bundle, texts)[0], config, strict=False))
     rows = request.inputs

@@ -21,7 +21,7 @@ from txexport.contracts.names import (
     USE_CACHE_BRANCH,
 )
 from txexport.parts.cases import DecoderCase
-from txexport.runtime.generation.media import Media, features_between, positions_of
+from txexport.runtime.generation.media import Media, features_between, positions_of, token_indices
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import prompt_of
@@ -89,9 +89,10 @@ class Steps:
         return np.concatenate([none, *features_between(self.media, self.lengths, counts)])
 
     def positions(self, length: int) -> np.ndarray:
-        """The positions (B,S) of `length` tokens behind those of each row, or (3,B,S) on three axes."""
-        on_axes = POSITION_IDS in self.ports and len(self.ports[POSITION_IDS].shape) == 3
-        return positions_of(on_axes, self.media, self.lengths, length)
+        """Positions (B,S) or (3,B,S), as the graph has them, of `length` tokens behind those of each row."""
+        if POSITION_IDS in self.ports and len(self.ports[POSITION_IDS].shape) == 3:
+            return positions_of(self.media, self.lengths, length)
+        return token_indices(self.lengths, length)
 
     def filled(self, row: int) -> np.ndarray:
         """The filled slots of a row."""

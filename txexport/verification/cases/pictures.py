@@ -27,17 +27,9 @@ from txexport.verification.references.originals import Arrays, Pictures, joined
 def run_pictures(
     runner: GraphRunner, case: DecoderCase, expected: Sequence[Arrays], pairs: RolePairs
 ) -> list[Media]:
-    """The media of each row, from one run over all images; their vectors are paired with the reference's."""
+    """The media of each row; the vectors of its images are paired with the reference's."""
     assert case.images is not None
-    encoder, media = runner.manifest.graphs[roles.IMAGE_ENCODER], []
-    every = [case.images]
-    if TILE_GRID in [port.name for port in encoder.inputs]:  # it reads one image at a time
-        every = [[[image]] for some in case.images for image in some]
-    feeds = [pixels_of(encoder, images) for images in every]
-    results = [
-        runner.run(roles.IMAGE_ENCODER, **one)[IMAGE_FEATURES] for one in feeds
-    ]  # (I, N, W), or (N, W)
-    vectors = np.concatenate([result.reshape(-1, result.shape[-1]) for result in results])
+    media, vectors = [], image_vectors(runner, case.images)
     for row, images, truth in zip(case.rows, case.images, expected, strict=True):
         media.append(media_among(runner, row, images, vectors))
         if images:
@@ -46,6 +38,19 @@ def run_pictures(
             both = computed.reshape(truth[IMAGE_FEATURES].shape), truth[IMAGE_FEATURES]
             pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append(both)
     return media
+
+
+def image_vectors(runner: GraphRunner, images: Sequence[Sequence[PixelInputs]]) -> np.ndarray:
+    """The vectors (n,W) of the images of each row, in order: from one run, or one an image if tiles are read.
+
+    There must be an image.
+    """
+    encoder, every = runner.manifest.graphs[roles.IMAGE_ENCODER], [images]
+    if TILE_GRID in [port.name for port in encoder.inputs]:  # it reads one image at a time
+        every = [[[image]] for some in images for image in some]
+    feeds = [pixels_of(encoder, some) for some in every]
+    results = [runner.run(roles.IMAGE_ENCODER, **one)[IMAGE_FEATURES] for one in feeds]
+    return np.concatenate([result.reshape(-1, result.shape[-1]) for result in results])
 
 
 def media_among(
@@ -65,7 +70,7 @@ def media_among(
 def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
     """The inputs that a client's model takes for the images of a row; it calls grids by one name.
 
-    A client that computes positions on three axes to generate alone is given them.
+    A client that computes 3D positions only when it generates is given them.
     """
     assert case.images is not None
     images, tokens = case.images[row], case.rows[row]
@@ -74,7 +79,7 @@ def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
         inputs[IMAGE_GRIDS] = inputs.pop(GRIDS)
     if IMAGE_GRIDS in inputs:
         rows = [media_among(runner, tokens, images, np.zeros((len(tokens), 0), np.float32))]
-        inputs[POSITION_IDS] = positions_of(True, rows, np.zeros(1, np.int64), len(tokens))
+        inputs[POSITION_IDS] = positions_of(rows, np.zeros(1, np.int64), len(tokens))
     return inputs
 
 

@@ -33,9 +33,9 @@ from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
-from txexport.verification.cases.pictures import media_among
+from txexport.verification.cases.pictures import image_vectors, media_among
 from txexport.verification.comparison.models import Graph, declared, dtype_of
-from txexport.verification.references.originals import Arrays, PaddedRow, Pictures, Source, joined
+from txexport.verification.references.originals import Arrays, PaddedRow, Pictures, Source
 
 ALONE, ENCODER, DECODER = map(roles.file, (roles.MODEL, roles.ENCODER, roles.DECODER))
 GRAPHS = f"*{roles.SUFFIX}"
@@ -90,12 +90,12 @@ class Exported:
     def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference. The prompt is all tokens but the last, if there is a graph that takes a past."""
         cross, result = self._read(source) if source is not None else ({}, {})
-        prompt = len(tokens) - 1 if self.past and len(tokens) > 1 else len(tokens)
-        first = self.model.run(self._feeds(self.model, tokens[:prompt], 0, {}) | cross)
+        read = len(tokens) - 1 if self.past and len(tokens) > 1 else len(tokens)  # in the first pass
+        first = self.model.run(self._feeds(self.model, tokens[:read], 0, {}) | cross)
         present = {name: first[name] for name in first if cache_names.is_present(name)}
-        if prompt < len(tokens):
+        if read < len(tokens):
             past = {cache_names.to_past(name): array for name, array in present.items()}
-            last = self.with_past.run(self._feeds(self.with_past, tokens[prompt:], prompt, past) | cross)
+            last = self.with_past.run(self._feeds(self.with_past, tokens[read:], read, past) | cross)
             logits = np.concatenate([first[LOGITS], last[LOGITS]], axis=1)
             updated = present.keys() & last.keys()
             present |= {name: last[name] for name in updated if not cache_names.is_cross(name)}
@@ -220,7 +220,10 @@ class Bundled:
         for new in (tokens[: counts[0]], tokens[counts[0] :])[: len(counts)]:
             parts.append(steps.run([new])[0])
             of_layers.append({n: layers.read(n, a, steps.filled(0)) for n, a in steps.layers(0).items()})
-        present = {name: array[0][:, steps.filled(0)] for name, array in steps.present.items()}
+        present = {
+            name: array[0] if cache_names.is_state(name) else array[0][:, steps.filled(0)]
+            for name, array in steps.present.items()
+        }
         joined = {name: layers.joined(name, [step[name] for step in of_layers]) for name in of_layers[0]}
         return result | present | joined | {LOGITS: np.concatenate(parts)}
 
@@ -230,9 +233,8 @@ class Bundled:
         """The vectors of images by name, and the media of a single row; nothing without images."""
         if not images:
             return {}, None
-        result = self.runner.run(roles.IMAGE_ENCODER, **joined(images))
-        vectors = result[IMAGE_FEATURES]
-        return result, [media_among(self.runner, tokens, images, vectors.reshape(-1, vectors.shape[-1]))]
+        vectors = image_vectors(self.runner, [images])
+        return {IMAGE_FEATURES: vectors}, [media_among(self.runner, tokens, images, vectors)]
 
 
 def input_names(manifest: bundle.Manifest) -> set[str]:
