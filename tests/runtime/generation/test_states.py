@@ -16,7 +16,6 @@ import txexport
 from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.runtime.generation import prefill, running_batch, scoring
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.generation.requests import request_of
 from txexport.runtime.generation.running_batch import RunningBatch, rows_of
@@ -60,20 +59,6 @@ def model(request, checkpoint, tmp_path_factory):
 @pytest.fixture(scope="module")
 def original(checkpoint):
     return transformers.AutoModelForCausalLM.from_pretrained(checkpoint).eval()
-
-
-@pytest.fixture
-def read(monkeypatch):
-    """The number of prompt tokens that caches have computed, rows one after another."""
-    counts = []
-    for kind in (StaticCache, DynamicCache):
-
-        def step(self, input_ids, numbers, *rest, step=kind.step):
-            counts.extend(numbers.tolist())
-            return step(self, input_ids, numbers, *rest)
-
-        monkeypatch.setattr(kind, "step", step)
-    return counts
 
 
 def expected(original, prompt, **options):
