@@ -1,4 +1,4 @@
-"""Rows of models with states: each as transformers generates it alone, whoever runs beside it."""
+"""Models with states: each row equals transformers' output for it alone, whatever else is in the batch."""
 
 import random
 from types import SimpleNamespace
@@ -88,8 +88,8 @@ def test_ragged_prompts_equal_transformers(options, model, original):
     assert len({tuple(row) for row in rows}) == len(rows)
 
 
-def test_groups_that_hardly_differ_are_beams_of_their_own(model, original):
-    """Two groups of three, whose penalty decides nothing, and two that it parts, as each row alone."""
+def test_group_beam_search_of_ragged_prompts(model, original):
+    """With a tiny penalty, groups equal beams of three; with a large one, rows equal each row alone."""
     options = {"max_new_tokens": 12, "num_beams": 6, "num_beam_groups": 2} | END
     beams = [
         row for prompt in PROMPTS for row in expected(original, prompt, max_new_tokens=12, num_beams=3, **END)
@@ -192,13 +192,15 @@ def test_a_row_that_was_cancelled_leaves_the_others_their_states(model, original
         assert [row.result.tokens] == expected(original, prompt, max_new_tokens=12, **END)
 
 
-def test_copies_go_on_from_one_prompt(model):
+def test_num_return_sequences_in_a_running_batch(model):
     options = {"do_sample": True, "seed": 5, "num_return_sequences": 3, "max_new_tokens": 8}
     rows, batch = rows_of(request_of(model.bundle, PROMPTS[:2], None, options)), RunningBatch(model.bundle)
     batch.add(rows)
     while batch.busy:
         batch.step()
-    assert [row.result.tokens for row in rows] == model.generate_ids(PROMPTS[:2], **options)
+    tokens = [row.result.tokens for row in rows]
+    assert len(set(map(tuple, tokens))) == len(tokens)
+    assert tokens == model.generate_ids(PROMPTS[:2], **options)
 
 
 def test_a_session_reuses_whole_sequences_and_replays_others(model, original, read):
