@@ -5,11 +5,13 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tiny_checkpoint
+import torch
+import transformers
 
-from txexport import export, load
+from txexport import export, families, load
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import SpecError, UnsupportedError
 from txexport.spec import Mamba2Spec, NormKind, NormSpec
 
@@ -26,26 +28,42 @@ def folder_of(family: str, path: Path, **settings) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bundles(tmp_path_factory) -> dict[str, Path]:
-    """Bundles of one checkpoint, described as transformers 5.24 does it, and as older versions do."""
+def checkpoints(tmp_path_factory) -> list[Path]:
+    """One checkpoint, described as transformers 5.24 does it, and as older versions do."""
     folder = tmp_path_factory.mktemp("granite")
     older = {"layer_types": PUBLISHED, "time_step_limit": [0.0, inf]}
-    for name, settings in (("newer", {}), ("older", older)):
-        export(folder_of("granitemoehybrid", folder / f"{name}-in", **settings), folder / name)
-    return {name: folder / name for name in ("newer", "older")}
+    return [
+        folder_of("granitemoehybrid", folder / name, **settings)
+        for name, settings in (("newer", {}), ("older", older))
+    ]
 
 
-def test_both_spellings_of_config_json_are_one_model(bundles):
+@pytest.fixture(scope="module")
+def bundles(checkpoints) -> list[Path]:
+    """A bundle of each of the checkpoints."""
+    folders = [checkpoint.with_name(f"{checkpoint.name}-out") for checkpoint in checkpoints]
+    for checkpoint, folder in zip(checkpoints, folders, strict=True):
+        export(checkpoint, folder)
+    return folders
+
+
+def test_both_spellings_of_config_json_are_one_model(checkpoints, bundles):
+    newer, older = (families.resolve(Checkpoint(folder)).spec for folder in checkpoints)
+    assert newer == older
     prompts = [[5, 6, 7, 8, 9], [11, 12]]
-    options = {"max_new_tokens": 6, "do_sample": False}
-    first, second = (load(bundles[name], device="cpu").generate_ids(prompts, **options) for name in bundles)
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
+    options = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
+    original = transformers.AutoModelForCausalLM.from_pretrained(checkpoints[0]).eval()
+    expected = [
+        original.generate(torch.tensor([prompt]), **options)[0, len(prompt) :].tolist() for prompt in prompts
+    ]
+    assert len({*map(tuple, expected)}) == 2
+    for folder in bundles:
+        assert load(folder, device="cpu").generate_ids(prompts, **options) == expected
 
 
 def test_clients_find_the_kinds_of_layers_that_they_know(bundles):
     """transformers.js takes a state for "mamba", keys and values for "attention", and nothing else."""
-    for folder in bundles.values():
+    for folder in bundles:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         assert config["layer_types"] == PUBLISHED
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import tiny_checkpoint
+from helpers.pictured_families import PACKED
 from safetensors.numpy import load_file, save_file
 
 from txexport import families
@@ -13,7 +14,6 @@ from txexport.exporter import export
 from txexport.families import blip
 from txexport.verification import verify
 
-PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 FAMILIES = ("llava", "idefics3", "internvl", "gemma3", "paligemma", "llava_next", "llava_onevision", *PACKED)
 
 
@@ -60,7 +60,7 @@ def test_opset_17_runs(model_type, saved, tmp_path):
 
 
 def test_positions_that_would_grow_are_told(saved):
-    """InternVL 3 is published so; the first stack is that of images, which has none."""
+    """InternVL 3 is published so. The image encoder has no rotary positions."""
     scaled = {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}}
     folder = saved("internvl", text_config=scaled)
     most = json.loads((folder / "config.json").read_text())["text_config"]["max_position_embeddings"]

@@ -24,6 +24,11 @@ def named(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
     return next(node for node in model.graph.node if node.name == name)
 
 
+def producer(body: Body, value: str) -> onnx.NodeProto:
+    """The node that computes `value`."""
+    return next(node for node in body.node if value in node.output)
+
+
 def attribute(of: onnx.NodeProto, name: str, default: Any = None) -> Any:
     """An attribute's value."""
     return next((helper.get_attribute_value(a) for a in of.attribute if a.name == name), default)
@@ -55,6 +60,23 @@ def set_constant(of: onnx.NodeProto, value: Any) -> None:
 def become(of: onnx.NodeProto, kind: str, *inputs: str, **attributes: Any) -> None:
     """Replace a node by another operator with the same outputs."""
     of.CopyFrom(helper.make_node(kind, inputs, of.output, name=of.name, **attributes))
+
+
+def drop(of: onnx.NodeProto, place: int = 0) -> None:
+    """Return an input of a node as its output."""
+    become(of, "Identity", of.input[place])
+
+
+def drop_mask(body: onnx.FunctionProto, place: int, mask: int) -> None:
+    """Drop a product, the one at `place` of them all, with the function's input number `mask`."""
+    masked = node(body, "Mul", place)
+    assert body.input[mask] in masked.input
+    drop(masked)
+
+
+def other_state(model: onnx.ModelProto, name: str) -> None:
+    """Let the third layer read the first one's state."""
+    replace_input(blocks(model)[2], f"past_{name}.2", f"past_{name}.0")
 
 
 def replace_input(of: onnx.NodeProto, old: str, new: str) -> None:

@@ -982,7 +982,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         packing.windows_ignored,
         packing.windows_everywhere,
         packing.larger_windows,
-        packing.windows_of_all_images,
+        packing.images_attend_to_each_other,
         packing.columns_for_rows,
         packing.neighbours_apart,
     ),

@@ -8,6 +8,7 @@ from helpers.graph_edits import (
     blocks,
     constant,
     constant_value,
+    drop,
     function,
     named,
     node,
@@ -106,7 +107,7 @@ def swap_norms(model):
 def drop_final_norm(model):
     """No final norm."""
     norm = next(n for n in model.graph.node if n.name.endswith("final_norm"))
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def drop_bias(model):
@@ -130,7 +131,7 @@ def drop_residual(model):
     """Attention without its residual."""
     body = next(f for f in model.functions if f.name.endswith("_block"))
     residual = node(body, "Add")
-    become(residual, "Identity", residual.input[1])
+    drop(residual, 1)
 
 
 def drop_positions(model):
@@ -150,7 +151,7 @@ def drop_segments(model):
 def plain_pooler(model):
     """A pooler without tanh."""
     last = node(function(model, "pooler"), "Tanh")
-    become(last, "Identity", last.input[0])
+    drop(last)
 
 
 def second_token_pooled(model):
@@ -235,13 +236,13 @@ def other_layer_s_cross_weights(model):
 def unscaled_embedding(model):
     """Word embeddings not multiplied by the square root of the width."""
     scale = node(function(model, "embedding"), "Mul")
-    become(scale, "Identity", scale.input[0])
+    drop(scale)
 
 
 def unscaled_logits(model):
     """A tied head that does not divide by the square root of its width."""
     scale = node(function(model, "causal_lm_head"), "Mul")
-    become(scale, "Identity", scale.input[0])
+    drop(scale)
 
 
 def truncated_rotary(model):
@@ -260,7 +261,7 @@ def interleaved_rotary(model):
 def keys_not_turned(model):
     """RoPE on queries only."""
     turn = node(function(model, "cached_attention"), "RotaryEmbedding", 1)
-    become(turn, "Identity", turn.input[0])
+    drop(turn)
 
 
 def other_rotary_base(model):
@@ -289,7 +290,7 @@ def other_groups(model):
 def drop_head_norm(model):
     """Keys without their norm."""
     norm = node(function(model, "cached_attention"), "norm", 1)
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def padding_counted(model):

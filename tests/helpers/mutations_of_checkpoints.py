@@ -2,19 +2,19 @@
 
 from onnx import helper
 
-from helpers.graph_edits import become, blocks, function, node, set_attribute, swap_inputs, through
+from helpers.graph_edits import blocks, drop, function, node, set_attribute, swap_inputs, through
 
 
 def last_layer_alone(model):
     """The last layer's output instead of the weighted sum of all."""
     summed = node(model.graph, "layer_sum")
-    become(summed, "Identity", summed.input[-2])
+    drop(summed, -2)
 
 
 def shares_as_stored(model):
     """Layer weights that are not normalised to a sum of 1."""
     shares = node(function(model, "layer_sum"), "Softmax")
-    become(shares, "Identity", shares.input[0])
+    drop(shares)
 
 
 def next_layer_s_share(model):
@@ -27,7 +27,7 @@ def next_layer_s_share(model):
 def sum_over_time(model):
     """The sum over time instead of the mean."""
     mean = node(function(model, "pick"), "Div")
-    become(mean, "Identity", mean.input[0])
+    drop(mean)
 
 
 def drop_projection_bias(model):
@@ -39,20 +39,20 @@ def keys_as_projected(model):
     """Keys without their norm."""
     norm = node(function(model, "attention"), "norm", 1)
     assert norm.input[1] == "k_norm_weight"
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def drop_second_norm(model):
     """No second norm after attention's residual."""
     norm = node(function(model, "encoder_block"), "norm", 1)
     assert norm.input[1] == "attention_post_norm_weight"
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def drop_second_residual(model):
     """The second norm after attention without the residual."""
     again = node(function(model, "encoder_block"), "Add", 1)
-    become(again, "Identity", again.input[1])
+    drop(again, 1)
 
 
 def shares_of_chosen(model):
@@ -74,7 +74,7 @@ def drop_bias_of_experts(model):
     """No bias after the sum of the experts."""
     last = node(function(model, "experts"), "Add")
     assert last.input[1] == "bias"
-    become(last, "Identity", last.input[0])
+    drop(last)
 
 
 def swap_plain_experts(model):

@@ -1,9 +1,9 @@
 """Mutations for Conformers: padding, distances, the convolution, half feed-forward networks."""
 
 from helpers.graph_edits import (
-    become,
     constant,
     convolve_later,
+    drop,
     function,
     node,
     set_attribute,
@@ -16,7 +16,7 @@ from helpers.graph_edits import (
 def convolve_padding(model):
     """The convolution reads the vectors of padding."""
     masked = node(function(model, "conformer_convolution"), "Where")
-    become(masked, "Identity", masked.input[1])
+    drop(masked, 1)
 
 
 def later_vectors(model):
@@ -37,7 +37,7 @@ def whole_feed_forward(model):
 def drop_last_norm(model):
     """A layer without its last norm."""
     norm = node(function(model, "conformer_block"), "norm", -1)
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def keys_one_later(model):
@@ -72,13 +72,13 @@ def sines_before_cosines(model):
 def subsample_padding(model):
     """Convolutions over a spectrogram that read frames of padding."""
     for masked in [one for one in function(model, "subsampled_embedding").node if one.op_type == "Where"]:
-        become(masked, "Identity", masked.input[1])
+        drop(masked, 1)
 
 
 def unscaled_frames(model):
     """The output of the subsampling without its scale."""
     scaled = node(function(model, "subsampled_embedding"), "Mul")
-    become(scaled, "Identity", scaled.input[0])
+    drop(scaled)
 
 
 def drop_mean(model):
@@ -89,7 +89,7 @@ def drop_mean(model):
 def unrotated_inputs(model):
     """Queries and keys of vectors that are not rotated."""
     turned = node(function(model, "rotated_input_attention"), "RotaryEmbedding")
-    become(turned, "Identity", turned.input[0])
+    drop(turned)
 
 
 def rotated_values(model):
@@ -108,4 +108,4 @@ def rotated_twice(model):
 def frames_not_zeroed(model):
     """Vectors of padding that are not zeros before the first layer."""
     zeroed = node(function(model, "frames_embedding"), "Where")
-    become(zeroed, "Identity", zeroed.input[1])
+    drop(zeroed, 1)

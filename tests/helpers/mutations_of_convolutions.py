@@ -1,6 +1,6 @@
 """Mutations of networks of convolutions: their layers, the steps between stages, the last map."""
 
-from helpers.graph_edits import become, constant, function, node, set_attribute, set_constant
+from helpers.graph_edits import constant, drop, function, node, set_attribute, set_constant
 
 
 def _starting(model, name, place=0):
@@ -17,7 +17,7 @@ def mean_before_stages(model):
 def linear_parts(model):
     """A residual layer without the ReLU between its convolutions."""
     act = node(_starting(model, "residual_layer"), "Relu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def turned_map(model):
@@ -33,19 +33,19 @@ def convolved_one_place_later(model):
 def unscaled_layer(model):
     """A layer whose output no vector multiplies."""
     scaled = node(_starting(model, "convnext_layer"), "Mul")
-    become(scaled, "Identity", scaled.input[0])
+    drop(scaled)
 
 
 def drop_layer_residual(model):
     """A layer without what it reads."""
     added = node(_starting(model, "convnext_layer"), "Add", -1)
-    become(added, "Identity", added.input[1])
+    drop(added, 1)
 
 
 def unnormed_layer(model):
     """A layer's network without the norm before it."""
     normed = node(_starting(model, "convnext_layer"), "norm")
-    become(normed, "Identity", normed.input[0])
+    drop(normed)
 
 
 def merged_rounded_up(model):
@@ -56,7 +56,7 @@ def merged_rounded_up(model):
 def merged_without_norm(model):
     """Squares of places that are projected without a norm."""
     normed = node(_starting(model, "convnext_merging"), "norm")
-    become(normed, "Identity", normed.input[0])
+    drop(normed)
 
 
 def responses_of_columns(model):
@@ -67,17 +67,17 @@ def responses_of_columns(model):
 def absolute_responses(model):
     """Responses that are no shares of their mean."""
     shared = node(function(model, "response_norm"), "Div", -1)
-    become(shared, "Identity", shared.input[0])
+    drop(shared)
 
 
 def responses_without_residual(model):
     """Channels by their responses alone."""
     added = node(function(model, "response_norm"), "Add", -1)
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def unnormed_maps(model):
     """The finest map as the next stage reads it, without the norm for the head."""
     body = _starting(model, "convnext_embedding")
     normed = node(body, "norm", 1)  # behind that of the patches
-    become(normed, "Identity", normed.input[0])
+    drop(normed)

@@ -1,6 +1,15 @@
 """Mutations of depth estimation: the layers read, their maps, the fusion, the interpolation."""
 
-from helpers.graph_edits import become, constant_value, function, node, set_attribute, set_constant
+from helpers.graph_edits import (
+    become,
+    constant_value,
+    drop,
+    function,
+    node,
+    producer,
+    set_attribute,
+    set_constant,
+)
 
 
 def _head(model):
@@ -26,15 +35,15 @@ def fused_one_layer_later(model):
 
 def unnormed_layer(model):
     """The first layer's state without the final norm."""
-    first = next(one for one in model.graph.node if _head(model).input[0] in one.output)
-    become(first, "Identity", first.input[0])
+    first = producer(model.graph, _head(model).input[0])
+    drop(first)
 
 
 def patches_one_earlier(model):
     """The class token for the first patch, and no last one."""
     body = function(model, "feature_map")
     patches = node(body, "Slice")
-    start, end = (next(one for one in body.node if name in one.output) for name in patches.input[1:3])
+    start, end = (producer(body, name) for name in patches.input[1:3])
     set_constant(start, [constant_value(start)[0] - 1])
     become(end, "Constant", value_ints=[-1])
 
@@ -47,19 +56,19 @@ def convolved_one_pixel_later(model):
 def drop_residual(model):
     """Convolutions without their residual."""
     added = node(function(model, "residual_unit"), "Add")
-    become(added, "Identity", added.input[1])
+    drop(added, 1)
 
 
 def linear_unit(model):
     """A residual unit without its first ReLU."""
     first = node(function(model, "residual_unit"), "Relu")
-    become(first, "Identity", first.input[0])
+    drop(first)
 
 
 def unprojected(model):
     """A head without the ReLU behind its first convolution."""
     act = node(function(model, "depth_head"), "Relu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def nearest_finer_maps(model):
@@ -83,13 +92,13 @@ def coarse_before_fine(model):
 def linear_fusion(model):
     """Shares without the first ReLU."""
     act = node(function(model, "selective_fusion"), "Relu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def drop_finer_maps(model):
     """Coarse maps to which none is added."""
     added = next(node(one, "Add") for one in model.functions if _adds(one))
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def _adds(body) -> bool:
@@ -99,13 +108,13 @@ def _adds(body) -> bool:
 def linear_head(model):
     """The last convolutions without the ReLU between them."""
     act = node(function(model, "depth_head"), "Relu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def negative_depths(model):
     """Depths without the last ReLU."""
     act = node(function(model, "depth_head"), "Relu", -1)
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def clipped_metric(model):
@@ -127,14 +136,14 @@ def class_one_later(model):
     body = function(model, "feature_map")
     first = node(body, "Slice", 1)
     for name in first.input[1:3]:
-        bound = next(one for one in body.node if name in one.output)
+        bound = producer(body, name)
         set_constant(bound, [constant_value(bound)[0] + 1])
 
 
 def linear_readout(model):
     """The projection of patch and class token without its activation."""
     act = node(function(model, "feature_map"), "gelu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def class_before_patch(model):

@@ -8,9 +8,11 @@ from helpers.graph_edits import (
     become,
     blocks,
     constant_value,
+    drop,
     function,
     named,
     node,
+    producer,
     set_attribute,
     set_constant,
     swap_inputs,
@@ -40,37 +42,37 @@ def shares_of_all(model):
     """Each selected expert weighted against all that remain, however low their scores."""
     body = function(model, "router")
     for far in [node(body, "Where", place) for place in (0, 1)]:
-        become(far, "Identity", far.input[2])
+        drop(far, 2)
 
 
 def uncorrected_choice(model):
     """Experts selected without e_score_correction_bias."""
     ranked = node(function(model, "router"), "Add")
-    become(ranked, "Identity", ranked.input[0])
+    drop(ranked)
 
 
 def any_group(model):
     """Experts selected from all groups."""
     within = node(function(model, "router"), "Where")
-    become(within, "Identity", within.input[1])
+    drop(within, 1)
 
 
 def drop_norm_of_latents(model):
     """Latents cached without their norm."""
     norm = node(function(model, "cached_latent_attention"), "norm")
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def latents_not_turned(model):
     """RoPE on queries only."""
     turn = node(function(model, "cached_latent_attention"), "RotaryEmbedding")
-    become(turn, "Identity", turn.input[0])
+    drop(turn)
 
 
 def drop_positions_of_latents(model):
     """Scores of the content part alone."""
     scores = node(function(model, "cached_latent_attention"), "Add")
-    become(scores, "Identity", scores.input[0])
+    drop(scores)
 
 
 def drop_sinks(model):
@@ -81,14 +83,14 @@ def drop_sinks(model):
 def unclipped_gate(model):
     """Gates that are not clipped."""
     least = node(function(model, "feed_forward"), "Min")
-    become(least, "Identity", least.input[0])
+    drop(least)
 
 
 def nothing_added(model):
     """The gated value without the added 1."""
     body = function(model, "feed_forward")
     more = next(one for one in body.node if node(body, "Clip").output[0] in one.input)
-    become(more, "Identity", more.input[0])
+    drop(more)
 
 
 def wrong_softcap(model):
@@ -100,7 +102,7 @@ def wrong_softcap(model):
 def uncapped_logits(model):
     """Logits without their cap."""
     last = node(function(model, "causal_lm_head"), "Tanh")
-    become(last, "Identity", last.input[0])
+    drop(last)
 
 
 def local_for_global(model):
@@ -115,7 +117,7 @@ def drop_post_norm(model):
     """No norm after attention."""
     norm = node(function(model, "decoder_block"), "norm", 1)
     assert norm.input[1] == "attention_post_norm_weight"
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def _slopes(model):
@@ -170,7 +172,7 @@ def early_vectors(model):
 def one_segment(model):
     """Every key counted as of the query's segment."""
     chosen = node(function(model, "transformer_xl_attention"), "Where")
-    become(chosen, "Identity", chosen.input[2])
+    drop(chosen, 2)
 
 
 def one_bias(model):
@@ -197,7 +199,7 @@ def swap_places(model):
 def drop_norm_of_vectors(model):
     """Relative position embeddings without their norm."""
     norm = node(function(model, "relative_vectors"), "norm")
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def unscaled_positions(model):
@@ -239,7 +241,7 @@ def queries_one_earlier(model):
     """Queries that begin one vector too early, and end one too early."""
     body = function(model, "boxes_head")
     end = next(one for one in body.node if one.op_type == "Shape")
-    start = next(one for one in body.node if node(body, "Slice").input[1] in one.output)
+    start = producer(body, node(body, "Slice").input[1])
     set_constant(start, [constant_value(start)[0] - 1])
     become(end, "Constant", value_ints=[-1])
 
@@ -286,13 +288,13 @@ def places_one_later(model):
 def unnormalised_channels(model):
     """Channels of a sound that are not normalised over time."""
     norm = node(function(model, "waveform_embedding"), "InstanceNormalization")
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def padding_not_zeroed(model):
     """Positions of a sound computed from its padding too."""
     zeroed = node(function(model, "waveform_embedding"), "Where")
-    become(zeroed, "Identity", zeroed.input[1])
+    drop(zeroed, 1)
 
 
 def one_vector_more(model):
@@ -304,13 +306,13 @@ def one_vector_more(model):
 def unnormalised_vectors(model):
     """A convolution of a sound whose vectors are not normalised."""
     norm = node(function(model, "waveform_embedding"), "norm", 1)
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def unnormalised_stem(model):
     """The stem of a sound without its norm over channels and time."""
     norm = node(function(model, "waveform_stem"), "InstanceNormalization")
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def stem_of_each_channel(model):
@@ -323,7 +325,7 @@ def stem_of_each_channel(model):
 def linear_stem(model):
     """The stem of a sound without its tanh."""
     tanh = node(function(model, "waveform_stem"), "Tanh")
-    become(tanh, "Identity", tanh.input[0])
+    drop(tanh)
 
 
 def halves_rotated(model):
@@ -337,25 +339,25 @@ def halves_rotated(model):
 def ungated(model):
     """Relative positions without their gates."""
     gated = node(function(model, "relative_gate"), "Mul", -1)
-    become(gated, "Identity", gated.input[1])
+    drop(gated, 1)
 
 
 def gate_without_reset(model):
     """The second gate of relative positions always open."""
     reset = node(function(model, "relative_gate"), "Mul", 0)
-    become(reset, "Identity", reset.input[1])
+    drop(reset, 1)
 
 
 def one_direction(model):
     """Distances to later vectors as those to earlier ones."""
     directed = node(function(model, "relative_bias"), "Add")
-    become(directed, "Identity", directed.input[0])
+    drop(directed)
 
 
 def deviation_of_all(model):
     """A speaker's standard deviation divided by the number of vectors, not one less."""
     rest = node(function(model, "speaker_head"), "Sub", -1)
-    become(rest, "Identity", rest.input[0])
+    drop(rest)
 
 
 def one_vector_twice(model):
@@ -367,31 +369,31 @@ def one_vector_twice(model):
 def variances_of_a_speaker(model):
     """A speaker's variances in place of standard deviations."""
     root = node(function(model, "speaker_head"), "Sqrt")
-    become(root, "Identity", root.input[0])
+    drop(root)
 
 
 def lost_vectors_counted(model):
     """As many vectors of a speaker as its layers read, not as they output."""
     rows = node(function(model, "speaker_head"), "Sub")
-    become(rows, "Identity", rows.input[0])
+    drop(rows)
 
 
 def drop_adapter(model):
     """A layer without its adapter."""
     adapted = node(function(model, "adapter"), "Add")
-    become(adapted, "Identity", adapted.input[0])
+    drop(adapted)
 
 
 def drop_batch_norm(model):
     """Positions of a sound computed from vectors that are not normalised."""
     norm = node(function(model, "batch_norm"), "BatchNormalization")
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def drop_norm_of_places(model):
     """Convolutions that give positions of a sound, without their norms."""
     norm = node(function(model, "convolutional_position"), "LayerNormalization")
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def other_token_first(model):
@@ -425,7 +427,7 @@ def first_patch(model):
 def not_of_unit_length(model):
     """A text's vector without L2 normalisation."""
     unit = named(model, "text.unit")
-    become(unit, "Identity", unit.input[0])
+    drop(unit)
 
 
 def other_quick_gelu(model):

@@ -1,6 +1,16 @@
 """Mutations of Hiera and SAM 2: pooled queries, positions of windows, the neck of maps, and its decoder."""
 
-from helpers.graph_edits import become, constant, function, node, set_attribute, set_constant, through
+from helpers.graph_edits import (
+    become,
+    constant,
+    drop,
+    function,
+    node,
+    producer,
+    set_attribute,
+    set_constant,
+    through,
+)
 
 
 def _starting(model, name):
@@ -38,7 +48,7 @@ def background_alone(model):
     """Positions without those of a window."""
     body = function(model, "windowed_position")
     added = node(body, "Add")
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def turned_window(model):
@@ -50,14 +60,14 @@ def without_top_down(model):
     """Maps to which no coarser one is added."""
     body = function(model, "map_neck")
     added = node(body, "Add")
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def with_memory(model):
     """The third map without the vector that stands for no memory."""
     body = function(model, "map_neck")
     added = node(body, "Add", -1)
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def none_is_padding(model):
@@ -73,20 +83,20 @@ def corners_exchanged(model):
 def without_finest_map(model):
     """The last doubling without the image's finest map."""
     added = node(_starting(model, "mask_decoder"), "of_image", -1)
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def scores_without_sigmoid(model):
     """Scores that are logits."""
     sigmoid = node(_starting(model, "mask_decoder"), "Sigmoid")
-    become(sigmoid, "Identity", sigmoid.input[0])
+    drop(sigmoid)
 
 
 def object_of_another_token(model):
     """The object's score of the token for the other scores."""
     body = _starting(model, "mask_decoder")
     token = [one for one in body.node if one.op_type == "Gather"][-1]
-    set_constant(next(one for one in body.node if token.input[1] in one.output), 1)
+    set_constant(producer(body, token.input[1]), 1)
 
 
 def unstable_is_given(model):

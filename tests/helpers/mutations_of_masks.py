@@ -1,6 +1,6 @@
 """Mutations of masks for prompts: windows and distances, labels of points, attention both ways, upscaling."""
 
-from helpers.graph_edits import become, constant, function, node, replace_input, set_constant, through
+from helpers.graph_edits import constant, drop, function, node, producer, replace_input, set_constant, through
 
 
 def _starting(model, name):
@@ -34,7 +34,7 @@ def unnormed_neck(model):
     """A neck without its last norm."""
     body = _starting(model, "neck")
     norm = next(one for one in reversed(body.node) if one.op_type.startswith("norm"))
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def swapped_coordinates(model):
@@ -75,21 +75,21 @@ def image_without_positions(model):
     """The last attention to an image whose places have no positions."""
     body = function(model, "two_way")
     placed = node(body, "Add")
-    become(placed, "Identity", placed.input[0])
+    drop(placed)
 
 
 def linear_upscaling(model):
     """The last upscaling without its activation."""
     body = function(model, "mask_decoder")
     last = next(one for one in reversed(body.node) if one.op_type == "gelu")
-    become(last, "Identity", last.input[0])
+    drop(last)
 
 
 def scores_of_the_first_mask(model):
     """Scores of the first mask's vector, not of the token for scores."""
     body = function(model, "mask_decoder")
     token = [one for one in body.node if one.op_type == "Gather"][-1]
-    index = next(one for one in body.node if token.input[1] in one.output)
+    index = producer(body, token.input[1])
     set_constant(index, 1)
 
 
@@ -108,11 +108,11 @@ def linear_masks(model):
     """Masks whose last convolution reads what is not activated."""
     body = function(model, "mask_prompt")
     last = next(one for one in reversed(body.node) if one.op_type == "gelu")
-    become(last, "Identity", last.input[0])
+    drop(last)
 
 
 def unnormed_masks(model):
     """Masks whose first convolution has no norm behind it."""
     body = function(model, "mask_prompt")
     norm = next(one for one in body.node if one.op_type.startswith("norm"))
-    become(norm, "Identity", norm.input[0])
+    drop(norm)

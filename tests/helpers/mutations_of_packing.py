@@ -2,7 +2,16 @@
 
 from onnx import helper
 
-from helpers.graph_edits import become, constant_value, function, node, replace_input, set_constant, through
+from helpers.graph_edits import (
+    blocks,
+    constant_value,
+    drop,
+    function,
+    node,
+    replace_input,
+    set_constant,
+    through,
+)
 
 
 def columns_for_rows(model):
@@ -54,14 +63,8 @@ def larger_windows(model):
     set_constant(size, 6)
 
 
-def windows_of_all_images(model):
-    """Windows of several images that attend to each other."""
-    body = function(model, "window_mask")
-    through(body, body.input[2], "Mul", 0)
-
-
 def neighbours_apart(model):
-    """Vectors that are joined with others than their neighbours."""
+    """Merged with patches that are not their neighbours."""
     body = function(model, "connector")
     joined = node(body, "Reshape")
     index = list(body.node).index(joined)
@@ -118,18 +121,16 @@ def deep_features_exchanged(model):
 
 
 def deep_features_ignored(model):
-    """Nothing of an image behind the first layer."""
+    """No DeepStack features after the first layer."""
     call = _deep_calls(model)[0]
     through(model.graph, call.output[0], "Mul", 0.0)
 
 
 def another_layer_deep(model):
     """The vectors of a layer above the one that reaches the decoder."""
-    blocks = [one for one in model.graph.node if "_block" in one.op_type]
-    connector = next(
-        one for one in model.graph.node if blocks[0].output[0] in one.input and one not in blocks
-    )
-    replace_input(connector, blocks[0].output[0], blocks[1].output[0])
+    first, second, *_ = layers = blocks(model)
+    connector = next(one for one in model.graph.node if first.output[0] in one.input and one not in layers)
+    replace_input(connector, first.output[0], second.output[0])
 
 
 def positions_of_corners(model):
@@ -151,4 +152,4 @@ def without_learned_positions(model):
     """Patches without learned positions."""
     body = function(model, "packed_embedding")
     added = node(body, "Add", -1)
-    become(added, "Identity", added.input[0])
+    drop(added)

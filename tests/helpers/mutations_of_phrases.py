@@ -1,6 +1,16 @@
 """Mutations of objects that phrases describe: phrases, fusion, masks, levels, references, scores."""
 
-from helpers.graph_edits import become, constant, function, named, node, set_attribute, set_constant
+from helpers.graph_edits import (
+    become,
+    constant,
+    drop,
+    function,
+    named,
+    node,
+    producer,
+    set_attribute,
+    set_constant,
+)
 
 
 def _starting(model, name):
@@ -22,7 +32,7 @@ def phrases_that_see_later_ones(model):
 def positions_of_the_text(model):
     """Positions that count from the first token of the text, not of the phrase."""
     body = _starting(model, "phrases")
-    positions = next(one for one in body.node if body.output[1] in one.output)
+    positions = producer(body, body.output[1])
     order = next(one for one in body.node if one.op_type == "Range")
     positions.input[1] = order.output[0]
 
@@ -31,7 +41,7 @@ def last_phrase_with_padding(model):
     """A phrase that ends with the last token as one of those that see their tokens."""
     body = _starting(model, "phrases")
     closed = next(one for one in body.node if one.op_type == "And" and _reads(body, one, "Less"))
-    become(closed, "Identity", closed.input[0])
+    drop(closed)
 
 
 def _reads(body, of, kind):
@@ -43,7 +53,7 @@ def fusion_with_padding(model):
     """Places and tokens that read the padding of one another."""
     body = function(model, "seen_softmax")
     masked = node(body, "Where")
-    become(masked, "Identity", masked.input[1])
+    drop(masked, 1)
 
 
 def residuals_before_norms(model):
@@ -56,20 +66,20 @@ def residuals_before_norms(model):
 def values_of_padding(model):
     """Places of padding that have values."""
     masked = node(_points(model), "Where")
-    become(masked, "Identity", masked.input[1])
+    drop(masked, 1)
 
 
 def offsets_of_the_image(model):
     """Offsets that are shares of the image, not places of a map."""
     divided = node(_points(model), "Div")
-    become(divided, "Identity", divided.input[0])
+    drop(divided)
 
 
 def offsets_of_rows_first(model):
     """Offsets in columns divided by the number of rows."""
     body = _points(model)
     for gathered in [one for one in body.node if one.op_type == "Gather"]:
-        order = next(one for one in body.node if gathered.input[1] in one.output)
+        order = producer(body, gathered.input[1])
         set_constant(order, [0, 1])
 
 
@@ -104,27 +114,27 @@ def columns_first(model):
 def boxes_without_reference(model):
     """Boxes that a layer makes anew, not changes of those before."""
     added = node(function(model, "moved"), "Add")
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def queries_without_text(model):
     """Queries that do not read the text."""
     body = _starting(model, "object_layer")
     added = [one for one in body.node if one.op_type == "Add"][3]
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def unnormed_boxes(model):
     """Last boxes of queries before the last norm."""
     moves = [one for one in model.graph.node if one.op_type.startswith("box_move")]
-    normed = next(one for one in model.graph.node if moves[-1].input[0] in one.output)
+    normed = producer(model.graph, moves[-1].input[0])
     moves[-1].input[0] = normed.input[0]
 
 
 def scores_of_padding(model):
     """Scores of tokens that are padding."""
     masked = node(function(model, "token_products"), "Where")
-    become(masked, "Identity", masked.input[1])
+    drop(masked, 1)
 
 
 def other_turns(model):

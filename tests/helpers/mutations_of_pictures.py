@@ -2,7 +2,18 @@
 
 from onnx import helper
 
-from helpers.graph_edits import become, constant, function, named, node, set_attribute, set_constant, through
+from helpers.graph_edits import (
+    become,
+    constant,
+    drop,
+    function,
+    named,
+    node,
+    producer,
+    set_attribute,
+    set_constant,
+    through,
+)
 
 
 def _skip(model, first, end, step=1):
@@ -30,13 +41,13 @@ def linear_connector(model):
     """A connector without the activation between its layers."""
     body = function(model, "connector")
     wide = next(one for one in body.node if one.name == "wide")
-    become(wide, "Identity", wide.input[0])
+    drop(wide)
 
 
 def one_layer_earlier(model):
     """The vectors of a layer before that of vision_feature_layer."""
     connector = named(model, "connector")
-    block = next(one for one in model.graph.node if connector.input[0] in one.output)
+    block = producer(model.graph, connector.input[0])
     connector.input[0] = block.input[0]
 
 
@@ -82,7 +93,7 @@ def another_image_token(model):
 def zeros_without_images(model):
     """Zeros for a token of images where there is no image."""
     taken = node(function(model, "spliced"), "And")
-    become(taken, "Identity", taken.input[0])
+    drop(taken)
 
 
 def columns_for_rows_of_squares(model):
@@ -105,7 +116,7 @@ def unnormed_squares(model):
     """Means of squares that are projected without a norm."""
     body = function(model, "connector")
     norm = next(one for one in body.node if one.op_type.startswith("norm"))
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def causal_prefix(model):
@@ -131,7 +142,7 @@ def features_of_another_scale(model):
 
 
 def window_limits_prefix(model):
-    """A window that a prompt's tokens do not see beyond, in the prompt either."""
+    """A sliding window that also applies within the prefix."""
     for body in model.functions:
         if body.name.startswith("grouped_c") and any(one.op_type == "Less" for one in body.node):
             either, near = node(body, "Or"), node(body, "Less").output[0]

@@ -2,12 +2,13 @@
 
 from helpers.graph_edits import (
     attribute,
-    become,
     constant,
     constant_value,
+    drop,
     function,
     named,
     node,
+    producer,
     set_attribute,
     set_constant,
     through,
@@ -23,14 +24,14 @@ def counted_at_edges(model):
     """Positions of rows and columns that are counted at their lower edges."""
     body = _starting(model, "sine_positions")
     for one in [one for one in body.node if one.op_type == "Sub"]:
-        become(one, "Identity", one.input[0])
+        drop(one)
 
 
 def exchanged_levels(model):
     """Vectors of levels, of which the first two are exchanged."""
     for level, other in enumerate((1, 0)):
         number = named(model, f"placed.{level}").input[2]
-        set_constant(next(one for one in model.graph.node if number in one.output), other)
+        set_constant(producer(model.graph, number), other)
 
 
 def exchanged_halves(model):
@@ -43,14 +44,14 @@ def larger_sides(model):
     """Points that are boxes with sides of more than a half."""
     body = _starting(model, "learned_queries")
     expanded = node(body, "Expand")
-    cast = next(one for one in body.node if expanded.input[0] in one.output)
-    set_constant(next(one for one in body.node if cast.input[0] in one.output), 0.6)
+    cast = producer(body, expanded.input[0])
+    set_constant(producer(body, cast.input[0]), 0.6)
 
 
 def queries_of_whole_maps(model):
     """Points of queries that take padding for a part of the image."""
     call = named(model, "near.0")
-    shares = next(one for one in model.graph.node if call.input[1] in one.output)
+    shares = producer(model.graph, call.input[1])
     through(model.graph, shares.output[0], "Max", 1.0)
 
 
@@ -70,16 +71,16 @@ def unnormed_queries(model):
     """Queries of boxes without the norm."""
     body = _starting(model, "proposed_queries")
     last = [one for one in body.node if "norm" in one.op_type][-1]
-    become(last, "Identity", last.input[0])
+    drop(last)
     last.domain = ""
 
 
 def first_boxes_of_one_size(model):
     """First boxes of all maps with the side of the coarsest map's."""
     sides = [one for one in model.graph.node if one.op_type == "place_boxes"]
-    last = next(one for one in model.graph.node if sides[-1].input[2] in one.output)
+    last = producer(model.graph, sides[-1].input[2])
     for call in sides:
-        side = next(one for one in model.graph.node if call.input[2] in one.output)
+        side = producer(model.graph, call.input[2])
         set_constant(side, constant_value(last))
 
 
@@ -102,7 +103,7 @@ def scale_of_contents(model):
 def sines_without_factors(model):
     """Sines of points that queries do not scale."""
     scaled = node(_starting(model, "scaled_sines"), "Mul")
-    become(scaled, "Identity", scaled.input[0])
+    drop(scaled)
 
 
 def columns_first(model):
@@ -115,17 +116,17 @@ def contents_without_positions(model):
     every = [one for one in model.functions if one.name.startswith("conditional_attention")]
     body = next(one for one in every if any(part.op_type == "Add" for part in one.node))
     for added in [one for one in body.node if one.op_type == "Add"]:
-        become(added, "Identity", added.input[0])
+        drop(added)
 
 
 def keys_without_positions(model):
     """Attention of queries to one another whose keys have no positions."""
     added = node(_starting(model, "mutual_attention"), "Add", 1)
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def boxes_at_corners(model):
     """First boxes whose centres are the corners of places."""
     body = function(model, "place_points")
     for added in [one for one in body.node if one.op_type == "Add"]:
-        become(added, "Identity", added.input[0])
+        drop(added)

@@ -1,6 +1,6 @@
 """Mutations of heat maps of points: the patches, their places, the maps."""
 
-from helpers.graph_edits import become, function, node, set_attribute
+from helpers.graph_edits import drop, function, node, set_attribute
 
 
 def without_border(model):
@@ -12,13 +12,13 @@ def without_border(model):
 def without_shared_position(model):
     """Positions without the one that is added to every patch."""
     added = node(function(model, "patch_embedding"), "Add")
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def negative_patches(model):
     """Patches, or maps, without the ReLU behind them."""
     act = node(function(model, "pose_head"), "Relu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def convolved_one_place_later(model):

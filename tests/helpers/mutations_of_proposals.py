@@ -1,6 +1,6 @@
 """Mutations of queries that begin as places of an image: boxes, offsets, sampling, ranks, pyramid."""
 
-from helpers.graph_edits import become, function, named, node, set_attribute, set_constant, through
+from helpers.graph_edits import drop, function, named, node, producer, set_attribute, set_constant, through
 
 
 def _starting(model, name):
@@ -42,7 +42,7 @@ def offsets_from_corners(model):
 def undivided_offsets(model):
     """Offsets that are not shared among points."""
     divided = node(_starting(model, "deformable_attention"), "Div")
-    become(divided, "Identity", divided.input[0])
+    drop(divided)
 
 
 def shares_of_each_head(model):
@@ -53,7 +53,7 @@ def shares_of_each_head(model):
 def boxes_without_reference(model):
     """Boxes that a layer makes anew, not changes of those before."""
     added = node(function(model, "refined"), "Add")
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def worst_places(model):
@@ -74,7 +74,7 @@ def first_boxes_at_corners(model):
     body = function(model, "first_boxes")
     down, across = [one for one in body.node if one.op_type == "Add"][:2]
     for added in (down, across):
-        become(added, "Identity", added.input[0])
+        drop(added)
 
 
 def first_boxes_of_one_size(model):
@@ -100,7 +100,7 @@ def cross_attention_without_positions(model):
     """Attention to the maps whose offsets do not know the box."""
     body = _starting(model, "proposal_layer")
     read = next(one for one in body.node if one.op_type.startswith("deformable_attention"))
-    query = next(one for one in body.node if read.input[0] in one.output)
+    query = producer(body, read.input[0])
     read.input[0] = query.input[0]
 
 
@@ -114,7 +114,7 @@ def largest_residuals(model):
 def drop_narrow_convolution(model):
     """Pairs of convolutions without the one of 1 by 1."""
     added = node(_starting(model, "convolution_pair"), "Add")
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def smooth_doubling(model):
@@ -128,5 +128,5 @@ def twice_as_long_offsets(model):
     """Offsets of the whole box's side where they are of a share of it."""
     body = _starting(model, "deformable_attention")
     scaled = [one for one in body.node if one.op_type == "Mul"][1]
-    cast = next(one for one in body.node if scaled.input[1] in one.output)
-    set_constant(next(one for one in body.node if cast.input[0] in one.output), 1.5)
+    cast = producer(body, scaled.input[1])
+    set_constant(producer(body, cast.input[0]), 1.5)

@@ -1,12 +1,6 @@
 """Mutations of labels of pixels from several layers: the maps, their pooling, the levels and their scores."""
 
-from helpers.graph_edits import (
-    become,
-    function,
-    node,
-    set_attribute,
-    set_constant,
-)
+from helpers.graph_edits import become, drop, function, node, producer, set_attribute, set_constant
 
 
 def _joining(model):
@@ -23,16 +17,16 @@ def maximum_for_mean(model):
 def sums_for_means(model):
     """Pooled sums of the columns of a part, not means."""
     shares = node(function(model, "shares"), "Div", -1)
-    become(shares, "Identity", shares.input[0])
+    drop(shares)
 
 
 def patches_one_earlier(model):
     """The class token for the first patch, and no last one."""
     body = function(model, "pyramid")
     slices = [one for one in body.node if one.op_type == "Slice"]
-    set_constant(next(one for one in body.node if slices[0].input[1] in one.output), [0])
+    set_constant(producer(body, slices[0].input[1]), [0])
     for patches in slices:
-        end = next(one for one in body.node if patches.input[2] in one.output)
+        end = producer(body, patches.input[2])
         become(end, "Constant", value_ints=[-1])
 
 
@@ -45,13 +39,13 @@ def levels_one_layer_later(model):
 def finest_without_activation(model):
     """The finest map without the GELU between its two transposed convolutions."""
     act = node(function(model, "finest"), "gelu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def drop_top(model):
     """Levels to which the coarsest is not added."""
     added = node(_joining(model), "Add")
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def levels_in_reverse(model):
@@ -64,19 +58,19 @@ def outputs_before_addition(model):
     """The finest output of a level to which the coarser ones are not added."""
     body = _joining(model)
     finest = node(body, "Add", -1)
-    become(finest, "Identity", finest.input[0])
+    drop(finest)
 
 
 def linear_level(model):
     """A lateral map without its ReLU."""
     act = node(_joining(model), "Relu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def linear_scores(model):
     """Scores of a fused map without the ReLU before them."""
     act = node(function(model, "fused_segments_head"), "Relu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def scores_between_all_centres(model):
@@ -88,4 +82,4 @@ def scores_between_all_centres(model):
 def unit_without_norm(model):
     """A residual unit without the batch norm behind its first convolution."""
     normed = node(function(model, "residual_unit"), "batch_norm")
-    become(normed, "Identity", normed.input[0])
+    drop(normed)

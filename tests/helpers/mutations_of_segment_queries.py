@@ -1,6 +1,6 @@
 """Mutations of queries that read maps: the norms of maps, the pyramid, the layers, the masks."""
 
-from helpers.graph_edits import become, constant, function, node, set_attribute, set_constant, through
+from helpers.graph_edits import become, constant, drop, function, node, set_attribute, set_constant, through
 
 
 def _starting(model, name):
@@ -16,7 +16,7 @@ def not_shifted(model):
 def unnormed_maps(model):
     """The finest map without its norm."""
     mapped = next(one for one in model.graph.node if any(".map_norms.0." in name for name in one.input))
-    become(mapped, "Identity", mapped.input[0])
+    drop(mapped)
 
 
 def merged_after_the_norm(model):
@@ -42,13 +42,13 @@ def without_finer_maps(model):
     """The coarsest map alone, enlarged."""
     body = function(model, "pixel_pyramid")
     for added in [one for one in body.node if one.op_type == "Add"]:
-        become(added, "Identity", added.input[0])
+        drop(added)
 
 
 def linear_pyramid(model):
     """A pyramid without its last ReLU."""
     act = node(function(model, "pixel_pyramid"), "Relu", -1)
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def larger_epsilon(model):
@@ -60,7 +60,7 @@ def larger_epsilon(model):
 def linear_masks(model):
     """The vectors of masks without the last ReLU before them."""
     act = node(function(model, "masks_head"), "Relu", -1)
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def queries_from_the_start(model):
@@ -86,21 +86,21 @@ def each_head_alone(model):
 def padding_is_weighed(model):
     """Weights of places that are padding."""
     hidden = node(function(model, "places_of_all_heads"), "Where")
-    become(hidden, "Identity", hidden.input[1])
+    drop(hidden, 1)
 
 
 def unscaled_weights(model):
     """Products with the places that are not divided by the root of the head size."""
     body = function(model, "attention_maps")
     scaled = node(body, "Mul")
-    become(scaled, "Identity", scaled.input[0])
+    drop(scaled)
 
 
 def without_shared_values(model):
     """The values that all queries share added to none of them."""
     body = function(model, "of_every_query")
     added = node(body, "Add")
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def linear_mask(model):
@@ -114,7 +114,7 @@ def unnormed_join(model):
     """The first convolution without its norm."""
     body = function(model, "object_masks_head")
     norm = next(one for one in body.node if one.op_type.startswith("group_norm"))
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def whole_maps(model):
@@ -150,14 +150,14 @@ def unscaled_offsets(model):
     """Offsets from points that are not shares of a map."""
     body = _starting(model, "deformable_attention")
     scaled = node(body, "Div")
-    become(scaled, "Identity", scaled.input[0])
+    drop(scaled)
 
 
 def maps_without_level(model):
     """Maps that queries read without the learned vector of their resolution."""
     body = function(model, "masked_queries_head")
     added = node(body, "Add")
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def coarsest_alone(model):

@@ -1,6 +1,6 @@
 """Mutations of a segmenter: the reduced keys, the convolutions over grids, the maps of the head."""
 
-from helpers.graph_edits import become, function, node, set_attribute
+from helpers.graph_edits import drop, function, node, set_attribute
 
 
 def _first(model, name):
@@ -54,13 +54,13 @@ def nearest_places(model):
 def drop_coarsest(model):
     """Scores without the coarsest map."""
     added = node(function(model, "segments_head"), "Add", -1)
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def linear_segments(model):
     """Scores without the ReLU before them."""
     act = node(function(model, "segments_head"), "Relu")
-    become(act, "Identity", act.input[0])
+    drop(act)
 
 
 def larger_epsilon(model):

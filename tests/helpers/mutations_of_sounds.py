@@ -1,24 +1,24 @@
 """Mutations of sounds that are compared with texts: bands, frames, parts, projections, scales."""
 
-from helpers.graph_edits import become, constant_value, function, node, set_constant, through
+from helpers.graph_edits import constant_value, drop, function, node, set_constant, through
 
 
 def linear_pooler(model):
     """A text's vector without tanh."""
     tanh = node(model.graph, "Tanh")
-    become(tanh, "Identity", tanh.input[0])
+    drop(tanh)
 
 
 def linear_projection(model):
     """The two projections of a sound without the activation between them."""
     relu = node(function(model, "two_layers"), "relu")
-    become(relu, "Identity", relu.input[0])
+    drop(relu)
 
 
 def bands_not_normalised(model):
     """Bands as they are, without their means and variances of training."""
     norm = node(function(model, "batch_norm"), "BatchNormalization")
-    become(norm, "Identity", norm.input[0])
+    drop(norm)
 
 
 def frames_one_earlier(model):
@@ -40,7 +40,7 @@ def parts_within_bands(model):
     """The parts of a band one below the other, not the bands of a part."""
     body = function(model, "spectrogram_grid_embedding")
     turned = next(one for one in body.node if one.op_type == "Transpose" and len(one.attribute[0].ints) == 4)
-    become(turned, "Identity", turned.input[0])
+    drop(turned)
 
 
 def one_scale(model):

@@ -1,6 +1,6 @@
 """Mutations for decoders of sounds: gated convolutions, their positions, the mask of their vectors."""
 
-from helpers.graph_edits import become, convolve_later, function, node, swap_halves
+from helpers.graph_edits import become, convolve_later, drop, function, node, swap_halves
 
 
 def swapped_halves(model):
@@ -16,13 +16,13 @@ def frames_one_later(model):
 def drop_positions(model):
     """Vectors of a sound without positions."""
     added = node(function(model, "gated_frames_embedding"), "Add", -1)
-    become(added, "Identity", added.input[0])
+    drop(added)
 
 
 def unscaled_sound(model):
     """Vectors of a sound as the convolutions give them."""
     scaled = node(function(model, "gated_frames_embedding"), "Mul")
-    become(scaled, "Identity", scaled.input[0])
+    drop(scaled)
 
 
 def padding_heard(model):

@@ -1,11 +1,13 @@
 """Mutations of state spaces."""
 
 from helpers.graph_edits import (
-    become,
-    blocks,
     constant_value,
+    drop,
+    drop_mask,
     function,
     node,
+    other_state,
+    producer,
     replace_input,
     set_constant,
     through,
@@ -20,23 +22,17 @@ def state_not_carried(model):
 
 def padding_in_a_state(model):
     """Padding that decays states, and adds to them."""
-    body = function(model, "mamba2")
-    steps = node(body, "Mul", 2)
-    assert body.input[3] in steps.input  # real
-    become(steps, "Identity", steps.input[0])
+    drop_mask(function(model, "mamba2"), 2, 3)
 
 
 def padding_convolved(model):
     """Padding among the inputs of a convolution."""
-    body = function(model, "mamba2")
-    inputs = node(body, "Mul")
-    assert body.input[3] in inputs.input  # real
-    become(inputs, "Identity", inputs.input[0])
+    drop_mask(function(model, "mamba2"), 0, 3)
 
 
 def other_layer_s_state(model):
     """The third layer reads the first one's state."""
-    replace_input(blocks(model)[2], "past_ssm.2", "past_ssm.0")
+    other_state(model, "ssm")
 
 
 def decay_ignored(model):
@@ -53,22 +49,22 @@ def decayed_by_its_own_token(model):
 def state_read_undecayed(model):
     """The state before a chunk, as its tokens read it, without their decays."""
     body = function(model, "state_space")
-    far = next(one for one in body.node if "far" in one.output)
-    become(far, "Identity", far.input[0])
+    far = producer(body, "far")
+    drop(far)
 
 
 def inputs_of_one_step(model):
     """Inputs that do not depend on the steps."""
     body = function(model, "state_space")
-    written = next(one for one in body.node if "written" in one.output)
-    become(written, "Identity", written.input[0])
+    written = producer(body, "written")
+    drop(written)
 
 
 def groups_shifted(model):
     """Heads that read and write by the vectors of another group."""
     body = function(model, "state_space")
     shared = node(body, "Gather").input[1]
-    indices = next(one for one in body.node if shared in one.output)
+    indices = producer(body, shared)
     set_constant(indices, constant_value(indices)[::-1])
 
 
@@ -76,11 +72,11 @@ def skip_left_out(model):
     """Outputs without the inputs beside the states."""
     body = function(model, "mamba2")
     total = node(body, "Add", 1)
-    become(total, "Identity", total.input[0])
+    drop(total)
 
 
 def ungated(model):
     """Outputs without their gate."""
     body = function(model, "mamba2")
-    gated = next(one for one in body.node if "gated" in one.output)
-    become(gated, "Identity", gated.input[0])
+    gated = producer(body, "gated")
+    drop(gated)

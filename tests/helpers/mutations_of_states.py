@@ -1,6 +1,6 @@
 """Mutations of states that layers keep between steps, and of short convolutions."""
 
-from helpers.graph_edits import become, blocks, function, node, replace_input, through
+from helpers.graph_edits import drop, drop_mask, function, node, other_state, through
 
 
 def state_not_carried(model):
@@ -24,13 +24,12 @@ def state_of_padding(model):
 
 def padding_convolved(model):
     """Padding among the inputs of a convolution."""
-    real = node(function(model, "short_convolution"), "Mul", 1)
-    become(real, "Identity", real.input[0])
+    drop_mask(function(model, "short_convolution"), 1, 2)
 
 
 def other_layer_s_state(model):
     """The third layer reads the first one's state."""
-    replace_input(blocks(model)[2], "past_conv.2", "past_conv.0")
+    other_state(model, "conv")
 
 
 def gates_exchanged(model):
@@ -43,7 +42,7 @@ def gates_exchanged(model):
 def ungated(model):
     """Outputs of a convolution without their gate."""
     gate = node(function(model, "short_convolution"), "Mul", -1)
-    become(gate, "Identity", gate.input[1])
+    drop(gate, 1)
 
 
 def taps_in_reverse(model):

@@ -1,6 +1,6 @@
 """Mutations for attention in windows: the shift, its mask, the biases, the merging of patches."""
 
-from helpers.graph_edits import become, constant, function, node, set_attribute, set_constant, through
+from helpers.graph_edits import become, constant, drop, function, node, set_attribute, set_constant, through
 
 
 def not_shifted(model):
@@ -43,7 +43,7 @@ def windows_turned(model):
 def keys_of_any_length(model):
     """Keys of cosine attention that are not L2-normalised."""
     unit = node(function(model, "window_attention"), "unit_heads")
-    become(unit, "Identity", unit.input[0])
+    drop(unit)
 
 
 def halved_bias(model):

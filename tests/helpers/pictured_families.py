@@ -7,8 +7,11 @@ from typing import Any
 
 import tiny_checkpoint
 import tiny_tokenizers
+import torch
 import transformers
 from transformers.models.paligemma.processing_paligemma import EXTRA_TOKENS
+
+import txexport
 
 TEXT = {"max_position_embeddings": 512}
 TILES = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
@@ -153,3 +156,45 @@ def processor_of(folder: Path, family: str) -> Any:
     marks = (f"(?P<{kind}>{re.escape(names[f'{kind}_token'])})" for kind in ("image", "video"))
     processor.multimodal_pattern = re.compile("|".join(marks))
     return processor
+
+
+def saved(family: str, factory: Any) -> Path:
+    """A new folder of `factory`, pytest's tmp_path_factory, with a checkpoint."""
+    folder = factory.mktemp(family)
+    save(folder, family)
+    return folder
+
+
+def exported(checkpoint: Path, cache: str, factory: Any) -> Path:
+    """A bundle of a checkpoint with a kind of cache, without graphs for other clients."""
+    folder = factory.mktemp("bundle") / "out"
+    txexport.export(checkpoint, folder, cache=cache, only="native")
+    return folder
+
+
+def loaded(folder: Path) -> txexport.Model:
+    """A bundle's model on one thread."""
+    return txexport.load(folder, device="cpu", threads=1)
+
+
+def original_of(checkpoint: Path, family: str) -> tuple[Any, Any]:
+    """The library's processor and model."""
+    network = transformers.AutoModelForImageTextToText.from_pretrained(checkpoint).eval()
+    return processor_of(checkpoint, family), network
+
+
+def new_text(original: tuple[Any, Any], inputs: dict[str, Any], **options: Any) -> str:
+    """The text that the library's model generates after `inputs`."""
+    processor, network = original
+    with torch.no_grad():
+        row = network.generate(**inputs, **options)[0, inputs["input_ids"].shape[1] :]
+    return processor.tokenizer.decode(row, skip_special_tokens=True)
+
+
+def message(*content: Any) -> dict[str, Any]:
+    """A user's message of texts and images."""
+    parts = [
+        {"type": "text", "text": one} if isinstance(one, str) else {"type": "image", "image": one}
+        for one in content
+    ]
+    return {"role": "user", "content": parts}

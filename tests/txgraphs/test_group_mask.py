@@ -102,5 +102,4 @@ def test_a_row_without_a_past_reads_its_prefix(past):
     mask[1, : past + 1] = 0
     ids = torch.zeros(3, 4, dtype=torch.int64)
     [lengths] = check(txmodels.group_mask.first_step, txgraphs.group_mask.first_step, mask, ids)
-    assert (lengths > 0).tolist() == [past == 0, True, past == 0]
-    assert (lengths[lengths > 0] >= 4 - 1).all()
+    assert lengths.tolist() == ([4, 4, 4] if past == 0 else [0, 6, 0])

@@ -13,6 +13,7 @@ import txmodels.block
 import txmodels.causal_convolution
 import txmodels.mask
 import txmodels.short_convolution
+from helpers.layer_pieces import new_tokens
 from helpers.twins import check, integers, random, rows_of, seeded
 from transformers import DynamicCache, Lfm2Config
 from transformers.models.lfm2.modeling_lfm2 import Lfm2ShortConv
@@ -38,14 +39,6 @@ EACH = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 ALL = [S] * B
 COUNTS = {"full": ALL, "ragged": [7, 1, 0, 4], "none": [0] * B}
 SIDES = pytest.mark.parametrize("side", ["right", "left"])
-
-
-def new_tokens(counts: list[int], side: str, length: int = S) -> tuple[torch.Tensor, torch.Tensor]:
-    """real (B,S,1) and ends (B) of rows of `counts` tokens, padded on a side."""
-    positions, sizes = torch.arange(length), torch.tensor(counts)
-    mask = positions < sizes[:, None] if side == "right" else positions >= length - sizes[:, None]
-    ends = sizes if side == "right" else torch.where(sizes > 0, length, 0)
-    return mask[:, :, None].float(), ends
 
 
 def unpadded(module, x: torch.Tensor, past: torch.Tensor, *real) -> tuple[torch.Tensor, torch.Tensor]:
@@ -88,7 +81,7 @@ def test_short_convolution(spec, counts, side):
     x, past = random(B, S, W), random(B, *spec.states["conv"])
     if side == "left":  # what a row has read comes right before its tokens only where nothing pads them
         past[torch.tensor(counts) < S] = 0
-    y, present = check(module, function, x, past, *new_tokens(counts, side))
+    y, present = check(module, function, x, past, *new_tokens(counts, S, side))
     for row, count in enumerate(counts):
         if not count:
             np.testing.assert_array_equal(present[row], past[row].numpy())
@@ -104,7 +97,7 @@ def test_short_convolution_of_tokens_requested(spec):
     module = txmodels.short_convolution.ShortConvolution(spec)
     function = partial(txgraphs.short_convolution.short_convolution, spec)
     x, past, picks = random(B, S, W), random(B, *spec.states["conv"]), integers(S, B, 2)
-    tokens = new_tokens(COUNTS["ragged"], "right")
+    tokens = new_tokens(COUNTS["ragged"], S)
     y, present = check(module, function, x, past, *tokens, logits_indices=picks)
     with torch.no_grad():
         every, state = module(x, past, *tokens)
@@ -143,7 +136,7 @@ def test_short_convolution_is_that_of_transformers(spec):
     for piece in x.split([S - 2, 1, 1], dim=1):
         with torch.no_grad():
             expected = theirs(piece, cache)
-            y, state = ours(piece, state, *new_tokens([piece.shape[1]] * B, "right", piece.shape[1]))
+            y, state = ours(piece, state, *new_tokens([piece.shape[1]] * B, piece.shape[1]))
         torch.testing.assert_close(y, expected, atol=1e-5, rtol=0)
         torch.testing.assert_close(state, cache.layers[0].conv_states[0], atol=1e-6, rtol=0)
 
@@ -158,7 +151,7 @@ def test_block(spec, requested):
         NormSpec(W, 1e-5, NormKind.RMS),
         NormPlacement.PRE,
     )
-    real, ends = new_tokens(COUNTS["ragged"], "right")
+    real, ends = new_tokens(COUNTS["ragged"], S)
     context = {"conv": random(B, *spec.states["conv"]), "real": real, "ends": ends}
     picks = integers(S, B, 2)
     module = txmodels.block.StatefulBlock(block)
@@ -177,7 +170,7 @@ def test_block(spec, requested):
 def test_counted_tokens(counts):
     ids, lengths = torch.zeros(B, S, dtype=torch.int64), torch.tensor(counts)
     [real] = check(txmodels.mask.counted_tokens, txgraphs.mask.counted_tokens, ids, lengths)
-    np.testing.assert_array_equal(real, new_tokens(counts, "right")[0].numpy() > 0)
+    np.testing.assert_array_equal(real, new_tokens(counts, S)[0].numpy() > 0)
 
 
 @SIDES
@@ -185,7 +178,7 @@ def test_counted_tokens(counts):
 @pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
 def test_masked_tokens(counts, past, side):
     """Those of the mask that are new: what it says of the past changes nothing."""
-    real, ends = new_tokens(counts, side)
+    real, ends = new_tokens(counts, S, side)
     earlier = integers(2, B, past)
     mask = torch.cat([earlier, real[:, :, 0].long()], dim=1)
     ids = torch.zeros(B, S, dtype=torch.int64)

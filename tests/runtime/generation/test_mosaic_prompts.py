@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-import transformers
-from helpers import pictured_families
 from helpers.pictured import picture
+from helpers.pictured_families import MOSAICS, exported, loaded, new_text, original_of, saved
 
-import txexport
 from txexport.errors import InputError
 
 GREEDY = {"max_new_tokens": 8, "do_sample": False}
@@ -25,38 +23,30 @@ PROMPTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=pictured_families.MOSAICS)
+@pytest.fixture(scope="module", params=MOSAICS)
 def family(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def checkpoint(family, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(family)
-    pictured_families.save(folder, family)
-    return folder
+    return saved(family, tmp_path_factory)
 
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def model(request, checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bundle") / "out"
-    txexport.export(checkpoint, folder, cache=request.param, only="native")
-    return txexport.load(folder, device="cpu", threads=1)
+    return loaded(exported(checkpoint, request.param, tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
 def original(family, checkpoint):
-    """The library's processor and model."""
-    network = transformers.AutoModelForImageTextToText.from_pretrained(checkpoint).eval()
-    return pictured_families.processor_of(checkpoint, family), network
+    return original_of(checkpoint, family)
 
 
 def expected(original, text, images, options):
-    processor, network = original
+    processor, _ = original
     inputs = processor(text=[text], images=[images] if images else None, return_tensors="pt")
-    with torch.no_grad():
-        row = network.generate(**inputs, **options)[0, inputs["input_ids"].shape[1] :]
-    return processor.tokenizer.decode(row, skip_special_tokens=True)
+    return new_text(original, inputs, **options)
 
 
 @pytest.mark.parametrize("options", [GREEDY, CHANGING, BEAMS], ids=str)
@@ -68,16 +58,16 @@ def test_answers_equal_transformers(options, model, original):
     assert model.generate(list(texts), images=list(images), **options) == answers
 
 
-def test_an_image_among_others_is_another_one(family, model):
+def test_an_image_among_others_is_another_one(family, model, original):
     """LLaVA-OneVision cuts an image only where it is alone: a session does not take one for the other."""
-    session = model.session()
+    session, features = model.session(), model.bundle.image_features
+    features.clear()
     for images in ([A], [A, B], [A]):
         text = "<image>" * len(images) + "what is it?"
-        assert session.generate(text, images=images, **CHANGING) == model.generate(
-            text, images=images, **CHANGING
-        )
-    single, several = (model.bundle.image_features[key] for key in list(model.bundle.image_features)[:2])
-    assert len(several) != len(single)
+        answer = expected(original, text, images, CHANGING)
+        assert session.generate(text, images=images, **CHANGING) == answer
+    counts = {"llava_next": [39, 19], "llava_onevision": [29, 10, 10]}  # A, (A among others,) B
+    assert [len(one) for one in features.values()] == counts[family]
 
 
 def test_the_graph_of_images_takes_the_tiles_of_one(model):

@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 import torch
-import transformers
-from helpers import pictured_families
 from helpers.pictured import picture
+from helpers.pictured_families import (
+    BEGINNING,
+    PACKED,
+    exported,
+    loaded,
+    message,
+    new_text,
+    original_of,
+    saved,
+)
 
-import txexport
 from txexport.errors import InputError
 from txexport.runtime import memory
 from txexport.runtime.generation.media import Medium, positions_of
@@ -16,8 +23,9 @@ from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.generation.running_batch import RunningBatch, rows_of
 
 GREEDY = {"max_new_tokens": 8, "do_sample": False}
+CHANGING = GREEDY | {"repetition_penalty": 4.0}
 BEAMS = GREEDY | {"num_beams": 3}
-MARK = pictured_families.BEGINNING["qwen2_vl"]
+MARK = BEGINNING["qwen2_vl"]
 SIZES = [(31, 40), (100, 20), (24, 24), (13, 57), (1, 1), (200, 3), (64, 48), (9, 90)]  # W, H
 A, B, C, D, DOT, LONG, LARGE, HIGH = (picture(*size) for size in SIZES)
 CONVERSATIONS = {
@@ -34,47 +42,32 @@ OF_PROMPTS = [A, None, [LARGE, DOT], [LONG]]
 PROMPTS = [f"{MARK}the cat sat", "the dog", f"on {MARK}and{MARK} the mat", f"the rug: {MARK}"]
 
 
-@pytest.fixture(scope="module", params=["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+@pytest.fixture(scope="module", params=PACKED)
 def family(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def checkpoint(family, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(family)
-    pictured_families.save(folder, family)
-    return folder
+    return saved(family, tmp_path_factory)
 
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def model(request, checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bundle") / "out"
-    txexport.export(checkpoint, folder, cache=request.param, only="native")
-    return txexport.load(folder, device="cpu", threads=1)
+    return loaded(exported(checkpoint, request.param, tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
 def original(family, checkpoint):
     """A function from a prompt, its images and options to the library's new text."""
-    processor = pictured_families.processor_of(checkpoint, family)
-    network = transformers.AutoModelForImageTextToText.from_pretrained(checkpoint).eval()
+    processor, network = original_of(checkpoint, family)
 
-    @torch.no_grad()
     def answer(text, images, adds=False, **options):
         inputs = processor(text=text, images=images or None, return_tensors="pt", add_special_tokens=adds)
-        row = network.generate(**inputs, **options)[0, inputs["input_ids"].shape[1] :]
-        return processor.tokenizer.decode(row, skip_special_tokens=True)
+        return new_text((processor, network), inputs, **options)
 
-    answer.processor, answer.network = processor, network
+    answer.network = network
     return answer
-
-
-def message(*content):
-    parts = [
-        {"type": "text", "text": one} if isinstance(one, str) else {"type": "image", "image": one}
-        for one in content
-    ]
-    return {"role": "user", "content": parts}
 
 
 def entries(images):
@@ -91,14 +84,20 @@ def test_answers_equal_transformers(name, options, model, original):
     assert model.chat([message(*content)], **options) == expected
 
 
+def test_answers_differ(model):
+    """Wrong images or positions would not be seen in answers that are all the same."""
+    assert len({model.chat([message(*content)], **GREEDY) for content in CONVERSATIONS.values()}) > 6
+
+
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"batch_tokens": 90}], ids=str)
 def test_ragged_batches_equal_each_prompt(options, model, original):
     apart = {name: value for name, value in options.items() if name != "batch_tokens"}
     expected = [
-        original(text, entries(images), adds=True, **GREEDY, **apart)
+        original(text, entries(images), adds=True, **CHANGING, **apart)
         for text, images in zip(PROMPTS, OF_PROMPTS, strict=True)
     ]
-    assert model.generate(PROMPTS, images=OF_PROMPTS, **GREEDY, **options) == expected
+    assert len(set(expected)) > 2
+    assert model.generate(PROMPTS, images=OF_PROMPTS, **CHANGING, **options) == expected
 
 
 def test_drafts_change_no_token(model):
@@ -108,9 +107,10 @@ def test_drafts_change_no_token(model):
 
 def test_rows_that_join_and_leave_have_their_own_positions(model):
     """In continuous batching, rows of other prompts come and go between their steps."""
-    expected = model.generate(PROMPTS, images=OF_PROMPTS, **GREEDY)
+    expected = model.generate(PROMPTS, images=OF_PROMPTS, **CHANGING)
+    assert len(set(expected)) > 2
     bundle, batch = model.bundle, RunningBatch(model.bundle)
-    config = bundle.files.generation_config.updated(**GREEDY)
+    config = bundle.files.generation_config.updated(**CHANGING)
     rows = []
     for text, images in [*zip(PROMPTS, OF_PROMPTS, strict=True)] * 2:
         tiles = tiles_of(bundle, [images], [text])

@@ -16,7 +16,6 @@ import txexport
 from txexport.cli.main import main
 from txexport.errors import BundleError, InputError
 from txexport.runtime.generation import pictures
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 
 CACHES = ["static", "dynamic"]
 GREEDY = {"max_new_tokens": 10, "do_sample": False}
@@ -168,20 +167,6 @@ def test_parts_of_other_libraries_are_read(part, model):
     assert (
         model.chat([{"role": "user", "content": [part, {"type": "text", "text": "x"}]}], **GREEDY) == expected
     )
-
-
-@pytest.fixture
-def read(monkeypatch):
-    """The number of prompt tokens that caches have computed."""
-    counts = []
-    for kind in (StaticCache, DynamicCache):
-
-        def step(self, input_ids, numbers, *rest, step=kind.step):
-            counts.extend(numbers.tolist())
-            return step(self, input_ids, numbers, *rest)
-
-        monkeypatch.setattr(kind, "step", step)
-    return counts
 
 
 def test_a_session_never_takes_another_image_for_one_that_it_knows(model, read):

@@ -5,9 +5,8 @@ import base64
 import openai
 import pytest
 import torch
-import transformers
-from helpers import pictured_families
 from helpers.pictured import encoded, picture
+from helpers.pictured_families import exported, loaded, message, new_text, original_of, saved
 from helpers.serving import running
 
 import txexport
@@ -34,28 +33,22 @@ PROMPTS = [
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("paligemma")
-    pictured_families.save(folder, "paligemma")
-    return folder
+    return saved("paligemma", tmp_path_factory)
 
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def bundle(request, checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bundle") / "out"
-    txexport.export(checkpoint, folder, cache=request.param, only="native")
-    return folder
+    return exported(checkpoint, request.param, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def model(bundle):
-    return txexport.load(bundle, device="cpu", threads=1)
+    return loaded(bundle)
 
 
 @pytest.fixture(scope="module")
 def original(checkpoint):
-    """The library's processor and model."""
-    processor = transformers.AutoProcessor.from_pretrained(checkpoint, backend="pil")
-    return processor, transformers.AutoModelForImageTextToText.from_pretrained(checkpoint).eval()
+    return original_of(checkpoint, "paligemma")
 
 
 def inputs_of(processor, text, images):
@@ -68,11 +61,7 @@ def inputs_of(processor, text, images):
 
 
 def expected(original, text, images, options):
-    processor, network = original
-    inputs = inputs_of(processor, text, images)
-    with torch.no_grad():
-        row = network.generate(**inputs, **options)[0, inputs["input_ids"].shape[1] :]
-    return processor.tokenizer.decode(row, skip_special_tokens=True)
+    return new_text(original, inputs_of(original[0], text, images), **options)
 
 
 @pytest.mark.parametrize("options", [GREEDY, CHANGING, BEAMS], ids=str)
@@ -93,9 +82,8 @@ def test_answers_equal_transformers(options, model, original):
 
 
 def test_a_message_is_a_prompt(model, original):
-    content = [{"type": "image", "image": A}, {"type": "text", "text": "caption en"}]
     answer = expected(original, "caption en", [A], CHANGING)
-    messages = [{"role": "user", "content": content}]
+    messages = [message(A, "caption en")]
     assert model.chat(messages, **CHANGING) == answer
     assert "".join(model.stream_chat(messages, **CHANGING)) == answer
     assert model.ask_image([A, B], "caption en", **CHANGING) == [
@@ -136,21 +124,19 @@ def test_scores_of_prompts_are_refused(model):
         model.score("the cat sat on the mat")
 
 
-def test_served_answers_are_the_model_s(bundle, model):
+def test_served_answers_equal_transformers(bundle, original):
     url = f"data:image/png;base64,{base64.b64encode(encoded(A)).decode()}"
     image, text = {"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "caption en"}
     with running({"paligemma": bundle}) as (address, _):
         completions = openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0).chat.completions
         settings = {"model": "paligemma", "max_tokens": 8, "temperature": 0}
-        for content in ([image, text], "the cat"):
+        for content, prompt in (([image, text], ("caption en", [A])), ("the cat", ("the cat", []))):
             answer = completions.create(
                 messages=[{"role": "user", "content": content}],
                 extra_body={"chat_template_kwargs": {}},
                 **settings,
             )
-            prompt = ("caption en", [A]) if content != "the cat" else ("the cat", [])
-            mine = model.generate(prompt[0], images=prompt[1], **GREEDY)
-            assert answer.choices[0].message.content == mine
+            assert answer.choices[0].message.content == expected(original, *prompt, GREEDY)
         with pytest.raises(openai.BadRequestError, match="exactly one message of the user"):
             completions.create(messages=[{"role": "user", "content": "a"}] * 2, **settings)
 

@@ -9,7 +9,6 @@ from helpers.rows import DECODERS
 
 import txexport
 from txexport.errors import InputError
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.prefixes import PrefixStore
 
 CACHES = ["static", "dynamic"]
@@ -20,20 +19,6 @@ WINDOWED = next(row for row in DECODERS if row.config.get("sliding_window") == 5
 def model_of(bundle_of):
     """A function from a row or a model_type and a cache to its model."""
     return lambda what, cache="static": txexport.load(bundle_of(what, cache), device="cpu", threads=1)
-
-
-@pytest.fixture
-def read(monkeypatch):
-    """The number of prompt tokens that caches have computed, rows one after another."""
-    counts = []
-    for kind in (StaticCache, DynamicCache):
-
-        def step(self, input_ids, numbers, *rest, step=kind.step):
-            counts.extend(numbers.tolist())
-            return step(self, input_ids, numbers, *rest)
-
-        monkeypatch.setattr(kind, "step", step)
-    return counts
 
 
 def as_fresh(model, session, prompts, **options):

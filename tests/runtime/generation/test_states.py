@@ -1,4 +1,4 @@
-"""Rows of models with states: each as transformers generates it alone, whoever runs beside it."""
+"""Models with states: each row equals transformers' output for it alone, whatever else is in the batch."""
 
 import random
 from types import SimpleNamespace
@@ -16,7 +16,6 @@ import txexport
 from txexport.errors import InputError
 from txexport.exporter import export
 from txexport.runtime.generation import prefill, running_batch, scheduler, scoring
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.generation.requests import request_of
 from txexport.runtime.generation.running_batch import RunningBatch, rows_of
@@ -62,20 +61,6 @@ def original(checkpoint):
     return transformers.AutoModelForCausalLM.from_pretrained(checkpoint).eval()
 
 
-@pytest.fixture
-def read(monkeypatch):
-    """The number of prompt tokens that caches have computed, rows one after another."""
-    counts = []
-    for kind in (StaticCache, DynamicCache):
-
-        def step(self, input_ids, numbers, *rest, step=kind.step):
-            counts.extend(numbers.tolist())
-            return step(self, input_ids, numbers, *rest)
-
-        monkeypatch.setattr(kind, "step", step)
-    return counts
-
-
 def expected(original, prompt, **options):
     """New tokens of transformers for one prompt alone, one list for each returned sequence."""
     ids = torch.tensor([prompt])
@@ -109,8 +94,8 @@ def test_ragged_prompts_equal_transformers(options, model, original):
     assert len({tuple(row) for row in rows}) == len(rows)
 
 
-def test_groups_that_hardly_differ_are_beams_of_their_own(model, original):
-    """Two groups of three, whose penalty decides nothing, and two that it parts, as each row alone."""
+def test_group_beam_search_of_ragged_prompts(model, original):
+    """With a tiny penalty, groups equal beams of three; with a large one, rows equal each row alone."""
     options = {"max_new_tokens": 12, "num_beams": 6, "num_beam_groups": 2} | END
     beams = [
         row for prompt in PROMPTS for row in expected(original, prompt, max_new_tokens=12, num_beams=3, **END)
@@ -213,13 +198,15 @@ def test_a_row_that_was_cancelled_leaves_the_others_their_states(model, original
         assert [row.result.tokens] == expected(original, prompt, max_new_tokens=12, **END)
 
 
-def test_copies_go_on_from_one_prompt(model):
+def test_num_return_sequences_in_a_running_batch(model):
     options = {"do_sample": True, "seed": 5, "num_return_sequences": 3, "max_new_tokens": 8}
     rows, batch = rows_of(request_of(model.bundle, PROMPTS[:2], None, options)), RunningBatch(model.bundle)
     batch.add(rows)
     while batch.busy:
         batch.step()
-    assert [row.result.tokens for row in rows] == model.generate_ids(PROMPTS[:2], **options)
+    tokens = [row.result.tokens for row in rows]
+    assert len(set(map(tuple, tokens))) == len(tokens)
+    assert tokens == model.generate_ids(PROMPTS[:2], **options)
 
 
 def test_a_session_reuses_whole_sequences_and_replays_others(model, original, read):
@@ -259,13 +246,13 @@ def test_a_store_counts_states_as_tokens_of_their_size(model):
     family = model.bundle.manifest.model_type
     token, states = 4 * KEYS[family], 4 * STATES[family]
     size = 3 + -(-states // token)
-    for most, kept in ((3 * size, 3), (3 * size - 1, 2), (size - 1, 0)):
+    for most, entries in ((3 * size, 3), (3 * size - 1, 2), (size - 1, 0)):
         session = model.session(most)
         for number in range(5):
             session.generate_ids([[5, 6, 7 + number]], max_new_tokens=1)
-        assert len(session.store) == 3 * kept
+        assert len(session.store) == 3 * entries
         assert session.store.nbytes <= most * token
-        assert session.store.nbytes == kept * (3 * token + states)
+        assert session.store.nbytes == entries * (3 * token + states)
 
 
 def test_running_rows_count_states_as_tokens_of_their_size(model):

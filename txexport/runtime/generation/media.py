@@ -37,7 +37,7 @@ class Medium:
 
     @property
     def skipped(self) -> int:
-        """How far the positions after it fall behind the token indices.
+        """The number by which positions after it fall behind the token indices.
 
         An image advances positions by its longer side, not by its number of tokens.
         """

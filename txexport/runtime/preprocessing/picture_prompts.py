@@ -143,9 +143,9 @@ class PicturePrompts:
             "chat_template_kwargs": conversation.template_kwargs,
             "continue_final_message": conversation.continues,
         }
-        if given := [name for name, value in options.items() if value]:
+        if unusable := [name for name, value in options.items() if value]:
             raise InputError(
-                f"the checkpoint has no chat template, so {', '.join(given)} cannot be used; leave them out"
+                f"the checkpoint has no chat template, so {', '.join(unusable)} cannot be used; leave them out"
             )
         content = message.get("content", [])
         if isinstance(content, str):
