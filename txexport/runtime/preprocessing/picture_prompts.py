@@ -145,7 +145,7 @@ class PicturePrompts:
         }
         if unusable := [name for name, value in options.items() if value]:
             raise InputError(
-                f"the checkpoint has no chat template, so that {', '.join(unusable)} cannot be used; "
+                f"the checkpoint has no chat template, so {', '.join(unusable)} cannot be used; "
                 "leave them out"
             )
         content = message.get("content", [])
