@@ -60,3 +60,15 @@ def activation(kind: Activation) -> OnnxFunction:
         Activation.TANH: tanh,
         Activation.RELU_SQUARED: relu_squared,
     }[kind]
+
+
+@script(domain, default_opset=op)
+def softplus(x):
+    """log(1 + exp(x)), as exactly where exp(x) is small."""
+    zero, one = op.CastLike(op.Constant(value_float=0.0), x), op.CastLike(op.Constant(value_float=1.0), x)
+    small = op.Exp(op.Neg(op.Abs(x)))
+    more = op.Add(one, small)  # loses the last bits of what is small, which the quotient gives back
+    lost = op.Equal(more, one)
+    quotient = op.Log(more) * small / op.Where(lost, one, more - one)
+    y = op.Max(x, zero) + op.Where(lost, small, quotient)
+    return y

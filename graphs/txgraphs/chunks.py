@@ -1,4 +1,4 @@
-"""Chunks of tokens, and how much of what a token adds is left at later ones."""
+"""Chunks of tokens, and the decay from each token to later ones in its chunk."""
 
 import numpy as np
 import onnx
@@ -7,7 +7,7 @@ from onnxscript import script
 from txgraphs import domain, op
 
 MOST = 64  # tokens of a chunk
-FAINT = 1e-26  # what less is left of is gone: products with denormal numbers take a hundred times as long
+FAINT = 1e-26  # smaller factors become 0: products with denormal numbers take a hundred times as long
 UPPER = onnx.numpy_helper.from_array(np.triu(np.ones((MOST, MOST), np.float32)))
 LATER = onnx.numpy_helper.from_array(np.triu(np.ones((MOST, MOST), np.float32), 1))
 
@@ -32,7 +32,7 @@ def transposed(x):
 
 @script(domain, default_opset=op)
 def decayed(x):
-    """The factors of logarithms x, or 0 where they are FAINT."""
+    """exp(x), or 0 where that is below FAINT."""
     y = op.ThresholdedRelu(op.Exp(x), alpha=FAINT)
     return y
 
@@ -41,7 +41,7 @@ def decayed(x):
 def decays(decay, size):
     """decay (N,B,H,1,C) of logarithms -> the decay (N,B,H,C,C) from each token to itself and later ones.
 
-    Sums of what lies between two tokens are exact to their last digits, as differences of sums are not.
+    The logarithms between two tokens are summed directly: differences of cumulative sums lose digits.
     """
     zeros, axes = op.Constant(value_ints=[0, 0]), op.Constant(value_ints=[0, 1])
     square = op.Concat(size, size, axis=0)

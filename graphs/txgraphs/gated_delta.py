@@ -6,6 +6,7 @@ from onnxscript import script
 from txexport.spec import GatedDeltaSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs.activation import softplus
 from txgraphs.causal_convolution import causal_convolution
 from txgraphs.delta_rule import delta_rule
 from txgraphs.linear import linear
@@ -24,7 +25,7 @@ def gated_delta(
     ends: ir.Value,
     logits_indices: ir.Value | None = None,
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Queries read a matrix of each head that every token decays and corrects (Yang et al. 2024, 3.1).
+    """Each token decays a matrix of each head, corrects it and reads it (Yang et al. 2024, 3.1).
 
     x (B,S,W), conv (B,2*K*D+V*E,P), recurrent (B,V,D,E), real (B,S,1) is 0 for padding, ends (B) -> y
     (B,S,W), conv, recurrent. With logits_indices (B,L), y (B,L,W) is of these tokens only.
@@ -72,16 +73,4 @@ def normalised(x):
     size = op.ReduceSum(x * x, op.Constant(value_ints=[-1]))
     small = op.CastLike(op.Constant(value_float=1e-6), x)
     y = x / op.Sqrt(size + small)
-    return y
-
-
-@script(domain, default_opset=op)
-def softplus(x):
-    """log(1 + exp(x)), as exactly where exp(x) is small."""
-    zero, one = op.CastLike(op.Constant(value_float=0.0), x), op.CastLike(op.Constant(value_float=1.0), x)
-    small = op.Exp(op.Neg(op.Abs(x)))
-    more = op.Add(one, small)  # loses the last bits of what is small, which the quotient gives back
-    lost = op.Equal(more, one)
-    quotient = op.Log(more) * small / op.Where(lost, one, more - one)
-    y = op.Max(x, zero) + op.Where(lost, small, quotient)
     return y

@@ -5,8 +5,8 @@ import onnx_ir as ir
 
 from txexport.spec import Mamba2Spec
 from txgraphs._component import Body, component
+from txgraphs.activation import softplus
 from txgraphs.causal_convolution import causal_convolution
-from txgraphs.gated_delta import softplus
 from txgraphs.linear import linear
 from txgraphs.norm import norm
 from txgraphs.position import asked
@@ -24,7 +24,7 @@ def mamba2(
     ends: ir.Value,
     logits_indices: ir.Value | None = None,
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Every token decays a matrix of each head, adds its inputs to it, and reads it (Dao and Gu 2024, 6).
+    """Each token decays a matrix of each head, adds its inputs to it and reads it (Dao and Gu 2024, 6).
 
     x (B,S,W), conv (B,H*P+2*G*D,K), ssm (B,H,P,D), real (B,S,1) is 0 for padding, ends (B) -> y (B,S,W),
     conv, ssm. With logits_indices (B,L), y (B,L,W) is of these tokens only.

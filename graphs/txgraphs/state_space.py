@@ -5,9 +5,7 @@ from onnxscript import graph, script
 
 from txgraphs import domain, op
 from txgraphs._component import Body, component
-from txgraphs.chunks import chunked, decayed, decays, transposed
-
-CHUNK = 64  # tokens
+from txgraphs.chunks import MOST, chunked, decayed, decays, transposed
 
 
 @component("y", "state")
@@ -24,12 +22,12 @@ def state_space(
 ) -> tuple[ir.Value, ir.Value]:
     """Each token decays the state of a head, adds its input times the step to it, and reads the result.
 
-    That is S = exp(decay) S + step x bᵀ and y = S c (Dao and Gu 2024, 2), by chunks of tokens (6), whose
-    influence on each other is one masked product. Heads H in G groups that share b and c: x (B,S,H,P),
-    b and c (B,S,G,D), steps and decay (B,S,H,1), state (B,H,P,D) -> y (B,S,H,P), state.
+    That is S = exp(decay) S + step x bᵀ and y = S c (Dao and Gu 2024, 2), by chunks of tokens (6). Within
+    one, a masked product adds what each token has written to later ones. Heads H in G groups that share b and
+    c: x (B,S,H,P), b and c (B,S,G,D), steps and decay (B,S,H,1), state (B,H,P,D) -> y (B,S,H,P), state.
     """
     op, length = g.op, g.op.Shape(x, start=1, end=2, name="length")
-    size = op.Min(length, op.Constant(value_ints=[CHUNK]), name="size")
+    size = op.Min(length, op.Constant(value_ints=[MOST]), name="size")
     b = g.call(chunked, b, size)  # (N, B, G, C, D)
     x, c, steps, decay = (g.call(columns, one, size) for one in (x, c, steps, decay))  # (N, B, ..., C)
     sums = op.CumSum(decay, op.Constant(value_int=4), name="sums")  # (N, B, H, 1, C)

@@ -30,3 +30,9 @@ def activation(kind: Activation) -> Callable[[Tensor], Tensor]:
         Activation.RELU_SQUARED: _relu_squared,
     }
     return functions[kind]
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), as exactly where exp(x) is small."""
+    y = x.clamp(min=0) + torch.log1p((-x.abs()).exp())
+    return y

@@ -1,10 +1,11 @@
-"""Chunks of tokens, and how much of what a token adds is left at later ones."""
+"""Chunks of tokens, and the decay from each token to later ones in its chunk."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-FAINT = 1e-26  # what less is left of is gone: products with denormal numbers take a hundred times as long
+MOST = 64  # tokens of a chunk
+FAINT = 1e-26  # smaller factors become 0: products with denormal numbers take a hundred times as long
 
 
 def chunked(x: Tensor, size: int) -> Tensor:
@@ -21,7 +22,7 @@ def transposed(x: Tensor) -> Tensor:
 
 
 def decayed(x: Tensor) -> Tensor:
-    """The factors of logarithms x, or 0 where they are FAINT."""
+    """exp(x), or 0 where that is below FAINT."""
     y = F.threshold(x.exp(), FAINT, 0)
     return y
 
@@ -29,7 +30,7 @@ def decayed(x: Tensor) -> Tensor:
 def decays(decay: Tensor) -> Tensor:
     """decay (N,B,H,1,C) of logarithms -> the decay (N,B,H,C,C) from each token to itself and later ones.
 
-    Sums of what lies between two tokens are exact to their last digits, as differences of sums are not.
+    The logarithms between two tokens are summed directly: differences of cumulative sums lose digits.
     """
     upper = torch.ones(decay.shape[4], decay.shape[4], dtype=decay.dtype, device=decay.device).triu()
     between = decayed((decay * upper.triu(1)) @ upper) * upper

@@ -88,7 +88,9 @@ class Decoder(Stack):
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         else:
             x, *deep = inputs_embeds.split(self.spec.hidden_size, dim=2)
-        new = _new_tokens(input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
+        new: Values = {}
+        if self.spec.stateful:
+            new = _new_tokens(input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
         present, single, filled = [], single_token(input_ids), None
         grouped = groups is not None or prefix_lengths is not None
         if cache_lengths is not None and not self.weighted and not grouped:

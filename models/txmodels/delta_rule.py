@@ -11,10 +11,10 @@ CHUNK = 32  # tokens
 def delta_rule(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Each token decays the state, replaces a share of what its key finds there, and reads the result.
+    """Each token decays the state, replaces a part of what its key reads there, and reads the result.
 
     That is S = exp(decay) S + beta k (v - exp(decay) kᵀS)ᵀ and y = qᵀS (Yang et al. 2024, 3.1), by chunks of
-    tokens (3.3), whose corrections of each other are a triangular system. q and k (B,S,V,D), v (B,S,V,E),
+    tokens (3.3): within one, the corrections solve a triangular system. q and k (B,S,V,D), v (B,S,V,E),
     decay and beta (B,S,V,1), state (B,V,D,E) -> y (B,S,V,E), state.
     """
     length = q.shape[1]

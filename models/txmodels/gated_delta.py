@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.spec import GatedDeltaSpec
+from txmodels.activation import softplus
 from txmodels.causal_convolution import CausalConvolution
 from txmodels.delta_rule import delta_rule
 from txmodels.linear import Linear
@@ -13,7 +14,7 @@ from txmodels.position import asked
 
 
 class GatedDelta(nn.Module):
-    """Queries read a matrix of each head that every token decays and corrects (Yang et al. 2024, 3.1)."""
+    """Each token decays a matrix of each head, corrects it and reads it (Yang et al. 2024, 3.1)."""
 
     def __init__(self, spec: GatedDeltaSpec):
         super().__init__()
@@ -69,10 +70,4 @@ class GatedDelta(nn.Module):
 def normalised(x: Tensor) -> Tensor:
     """x (...,D) -> vectors of length 1."""
     y = x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)
-    return y
-
-
-def softplus(x: Tensor) -> Tensor:
-    """log(1 + exp(x)), as exactly where exp(x) is small."""
-    y = x.clamp(min=0) + torch.log1p((-x.abs()).exp())
     return y

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.spec import Mamba2Spec
+from txmodels.activation import softplus
 from txmodels.causal_convolution import CausalConvolution
-from txmodels.gated_delta import softplus
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 from txmodels.position import asked
@@ -14,7 +14,7 @@ from txmodels.state_space import state_space
 
 
 class Mamba2(nn.Module):
-    """Every token decays a matrix of each head, adds its inputs to it, and reads it (Dao and Gu 2024, 6)."""
+    """Each token decays a matrix of each head, adds its inputs to it and reads it (Dao and Gu 2024, 6)."""
 
     def __init__(self, spec: Mamba2Spec):
         super().__init__()

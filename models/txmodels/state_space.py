@@ -3,9 +3,7 @@
 import torch
 from torch import Tensor
 
-from txmodels.chunks import chunked, decayed, decays, transposed
-
-CHUNK = 64  # tokens
+from txmodels.chunks import MOST, chunked, decayed, decays, transposed
 
 
 def state_space(
@@ -13,12 +11,12 @@ def state_space(
 ) -> tuple[Tensor, Tensor]:
     """Each token decays the state of a head, adds its input times the step to it, and reads the result.
 
-    That is S = exp(decay) S + step x bᵀ and y = S c (Dao and Gu 2024, 2), by chunks of tokens (6), whose
-    influence on each other is one masked product. Heads H in G groups that share b and c: x (B,S,H,P),
-    b and c (B,S,G,D), steps and decay (B,S,H,1), state (B,H,P,D) -> y (B,S,H,P), state.
+    That is S = exp(decay) S + step x bᵀ and y = S c (Dao and Gu 2024, 2), by chunks of tokens (6). Within
+    one, a masked product adds what each token has written to later ones. Heads H in G groups that share b and
+    c: x (B,S,H,P), b and c (B,S,G,D), steps and decay (B,S,H,1), state (B,H,P,D) -> y (B,S,H,P), state.
     """
     length, heads, groups = *x.shape[1:3], b.shape[2]
-    size = min(length, CHUNK)
+    size = min(length, MOST)
     b = chunked(b, size)  # (N, B, G, C, D)
     x, c, steps, decay = (columns(one, size) for one in (x, c, steps, decay))  # (N, B, ..., C)
     sums = decay.cumsum(4)  # (N, B, H, 1, C)

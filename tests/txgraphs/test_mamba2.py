@@ -15,13 +15,13 @@ from helpers.layer_pieces import check_pieces, check_row, new_tokens
 from helpers.twins import check, random, seeded
 from transformers import BambaConfig
 from transformers.models.bamba.modeling_bamba import BambaMixer
-from txmodels.state_space import CHUNK
+from txmodels.chunks import MOST
 
 from txexport.spec import Mamba2Spec, NormKind, NormSpec
 from txexport.spec.attention_parameters import attention
 
 B, W = 3, 12
-LENGTHS = [1, 7, CHUNK, CHUNK + 1, 2 * CHUNK + 6]
+LENGTHS = [1, 7, MOST, MOST + 1, 2 * MOST + 6]
 
 
 def spec_of(heads: int, size: int, states: int, groups: int, kernel: int, **switches: bool) -> Mamba2Spec:
@@ -75,7 +75,7 @@ def test_what_is_nearly_forgotten_is_zero():
 
 
 @EACH
-@pytest.mark.parametrize("length", [1, 5, CHUNK + 3])
+@pytest.mark.parametrize("length", [1, 5, MOST + 3])
 @pytest.mark.parametrize("picks", [None, [[0, 0], [2, 1], [1, 4]]], ids=["every token", "two of each row"])
 def test_layer(spec, length, picks):
     module = txmodels.mamba2.Mamba2(spec)
@@ -107,7 +107,7 @@ def original(spec: Mamba2Spec, module: torch.nn.Module) -> BambaMixer:
         mamba_d_conv=spec.kernel,
         mamba_proj_bias=spec.bias,
         mamba_conv_bias=spec.convolution_bias,
-        mamba_chunk_size=CHUNK // 2,
+        mamba_chunk_size=MOST // 2,
         rms_norm_eps=spec.norm.eps,
         num_hidden_layers=1,
     )
@@ -127,8 +127,8 @@ def original(spec: Mamba2Spec, module: torch.nn.Module) -> BambaMixer:
 def test_rows_in_pieces_equal_the_layer_of_transformers(spec):
     """Ragged rows padded on the right, in pieces of several sizes; each row alone in one pass there."""
     module = seeded(txmodels.mamba2.Mamba2(spec))
-    x, sizes = random(B, 3 * CHUNK, W), [4, 1, CHUNK + 2, 3 * CHUNK]
-    lengths = [3 * CHUNK, CHUNK + 1, 5]
+    x, sizes = random(B, 3 * MOST, W), [4, 1, MOST + 2, 3 * MOST]
+    lengths = [3 * MOST, MOST + 1, 5]
     check_pieces(module, original(spec, module), spec.states.values(), x, lengths, sizes)
 
 
