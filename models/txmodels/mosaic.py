@@ -1,4 +1,4 @@
-"""Vectors of an image's tiles as one map, for a decoder that reads them row by row."""
+"""Vectors of an image's tiles as one map (anyres), for a decoder that reads them row by row."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Decoders with positions on three axes, which read packed patches of images (Wang et al. 2024, 2.1)."""
+"""Decoders with M-RoPE, 3D positions, which read packed patches of images (Wang et al. 2024, 2.1)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Qwen2-VL (Wang et al. 2024): images of any size, and positions by frame, row and column."""
+"""Qwen2-VL (Wang et al. 2024): images of any size, and M-RoPE: positions by frame, row and column."""
 
 from txexport.checkpoints.weight_map import Table
 from txexport.families import _packed, qwen2

@@ -12,7 +12,7 @@ NAMING = llama.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; positions of texts are equal on all three axes."""
+    """The architecture that config.json describes; in texts, the three positions of M-RoPE are equal."""
     config = config.with_defaults(num_key_value_heads=4)
     stack = qwen3_next.stack_spec(config)
     return _causal.model(config, task, stack, tied=False)

@@ -1,4 +1,4 @@
-"""Qwen3-VL (Bai et al. 2025): Qwen2-VL whose image encoder's layers reach several layers of the decoder."""
+"""Qwen3-VL (Bai et al. 2025): Qwen2-VL with DeepStack: features of the encoder in several decoder layers."""
 
 import math
 from dataclasses import replace
