@@ -13,16 +13,16 @@ from txexport.runtime.engines.onnxruntime import cuda_present
 
 @pytest.mark.parametrize(
     ("model_type", "nearest"),
-    [("bertt", "bert"), ("lfm2_vl", "lfm2"), ("gemma4", "gemma"), ("xlm-robertta", "xlm-roberta")],
+    [("bertt", "bert"), ("lfm9", "lfm2"), ("gemma7", "gemma"), ("xlm-robertta", "xlm-roberta")],
 )
 def test_unknown_family_names_the_nearest_and_the_recipe(model_type, nearest):
     with pytest.raises(UnsupportedError) as caught:
         module(model_type)
     said = str(caught.value)
     assert f"'{model_type}' is not supported; the nearest by name: {nearest}" in said
-    assert "; expected one of albert, arcee, " in said
     assert said.endswith("; docs/contributing/family.md in the repository describes how to add one")
-    with pytest.raises(UnsupportedError, match="'zzz' is not supported; expected one of albert"):
+    assert len(said) < 300
+    with pytest.raises(UnsupportedError, match="'zzz' is not supported; `txexport families` lists those"):
         module("zzz")
 
 

@@ -266,6 +266,19 @@ GLM4_MOE = LLAMA | {
     "num_experts_per_tok": 2,
 }
 QWEN2_MOE = QWEN3_MOE | {"shared_expert_intermediate_size": 50}
+LATENT = {name: DEEPSEEK[name] for name in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "v_head_dim")}
+YOUTU = LLAMA | LATENT | {"num_attention_heads": 3, "num_key_value_heads": 3, "qk_rope_head_dim": 8}
+YOUTU |= {"pad_token_id": None}  # whose row of the word embedding transformers sets to 0
+GLM4_MOE_LITE = {name: value for name, value in DEEPSEEK.items() if name != "first_k_dense_replace"}
+GLM4_MOE_LITE |= {"mlp_layer_types": ["dense", "sparse", "sparse"]}
+DOTS1 = GLM4_MOE | {
+    "n_shared_experts": 2,
+    "first_k_dense_replace": 1,
+    "sliding_window": 5,
+    "max_window_layers": 2,
+}
+MINIMAX_M2 = LLAMA | {"head_dim": 12, "num_local_experts": 5, "num_experts_per_tok": 2, "rotary_dim": 6}
+HUNYUAN_MOE = LLAMA | {"head_dim": 10, "num_experts": 5, "moe_topk": 2}
 COHERE2 = LLAMA | {
     "num_hidden_layers": 3,
     "sliding_window": 5,
@@ -818,11 +831,18 @@ FAMILIES = {
     "cohere2": ("Cohere2ForCausalLM", COHERE2),
     "deepseek_v2": ("DeepseekV2ForCausalLM", DEEPSEEK),
     "deepseek_v3": ("DeepseekV3ForCausalLM", DEEPSEEK),
+    "cwm": ("CwmForCausalLM", LLAMA | {"head_dim": 10, "num_hidden_layers": 5, "sliding_window": 5}),
+    "dots1": ("Dots1ForCausalLM", DOTS1),
     "ernie4_5": ("Ernie4_5ForCausalLM", LLAMA | {"head_dim": 10}),
     "exaone4": ("Exaone4ForCausalLM", EXAONE4),
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4_moe": ("Glm4MoeForCausalLM", GLM4_MOE),
+    "glm4_moe_lite": ("Glm4MoeLiteForCausalLM", GLM4_MOE_LITE),
+    "jais2": ("Jais2ForCausalLM", LLAMA),
+    "minimax_m2": ("MiniMaxM2ForCausalLM", MINIMAX_M2),
+    "solar_open": ("SolarOpenForCausalLM", GLM4_MOE),
+    "youtu": ("YoutuForCausalLM", YOUTU),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT2),
     "helium": ("HeliumForCausalLM", LLAMA | {"head_dim": 8}),
     "hyperclovax": ("HyperCLOVAXForCausalLM", GRANITE),
@@ -831,12 +851,15 @@ FAMILIES = {
     "granitemoe": ("GraniteMoeForCausalLM", GRANITEMOE),
     "granitemoehybrid": ("GraniteMoeHybridForCausalLM", GRANITE_HYBRID),
     "bamba": ("BambaForCausalLM", BAMBA),
+    "granitemoeshared": ("GraniteMoeSharedForCausalLM", GRANITEMOE | {"shared_intermediate_size": 50}),
+    "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", HUNYUAN_MOE),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),
     "olmo2": ("Olmo2ForCausalLM", LLAMA),
     "olmo3": ("Olmo3ForCausalLM", LLAMA | {"num_hidden_layers": 4, "sliding_window": 5}),
     "olmoe": ("OlmoeForCausalLM", LLAMA | {"num_experts": 5, "num_experts_per_tok": 2}),
+    "flex_olmo": ("FlexOlmoForCausalLM", LLAMA | {"num_experts": 5, "num_experts_per_tok": 2}),
     "qwen2_moe": ("Qwen2MoeForCausalLM", QWEN2_MOE),
     "qwen3_moe": ("Qwen3MoeForCausalLM", QWEN3_MOE),
     "seed_oss": ("SeedOssForCausalLM", LLAMA | {"head_dim": 10}),
@@ -845,6 +868,7 @@ FAMILIES = {
     "starcoder2": ("Starcoder2ForCausalLM", LLAMA | {"num_key_value_heads": 3, "sliding_window": 5}),
     "gemma": ("GemmaForCausalLM", LLAMA | {"head_dim": 10}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
+    "vaultgemma": ("VaultGemmaForCausalLM", GEMMA2),
     "gemma3_text": ("Gemma3ForCausalLM", GEMMA3),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
     "phimoe": ("PhimoeForCausalLM", LLAMA | PHIMOE),

@@ -150,6 +150,14 @@ V2_GROUPED |= ALL_DIMENSIONS
 MOONLIGHT = {"n_group": 1, "topk_group": 1, "q_lora_rank": None} | ALL_DIMENSIONS
 V3_HALVES = {"rope_interleave": False, "attention_bias": True, "norm_topk_prob": False}
 GLM_4_5 = {"use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2, "routed_scaling_factor": 1.7}
+UNWINDOWED = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, "num_hidden_layers": 3} | FULL
+YOUTU_HALVES = {"rope_interleave": False, "q_lora_rank": None}
+DOTS = {"n_group": 5, "topk_group": 2, "norm_topk_prob": True, "routed_scaling_factor": 1.7}
+DOTS |= {"attention_bias": True, "n_routed_experts": 10}
+GLM_FLASH = {"n_group": 1, "topk_group": 1, "rope_interleave": False, "norm_topk_prob": False}
+SOLAR = {"attention_bias": True, "routed_scaling_factor": 1.7, "n_shared_experts": 2}
+FLEXIBLE = {"norm_topk_prob": True, "attention_bias": True}
+UNSHARED = {"shared_intermediate_size": 0}
 NORMALISED = {"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 5}
 SOME_DENSE = {"mlp_only_layers": [0], "norm_topk_prob": False, "attention_bias": True}
 WIDER_VALUES = {
@@ -320,6 +328,38 @@ DECODERS = [
     Row("phi3", "Phi3ForCausalLM", GENERATE, "half rotary", HALF),
     Row("phi3", "Phi3ForCausalLM", GENERATE, "longrope", LONG),
     *decoder("arcee", "Arcee"),
+    Row("cwm", "CwmForCausalLM", GENERATE),
+    Row("cwm", "CwmForCausalLM", GENERATE, "no windows, default rope", UNWINDOWED),
+    Row("cwm", "CwmModel", FEATURES, slow=True),
+    Row("jais2", "Jais2ForCausalLM", GENERATE),
+    Row("jais2", "Jais2Model", FEATURES, slow=True),
+    Row("vaultgemma", "VaultGemmaForCausalLM", GENERATE),
+    Row("vaultgemma", "VaultGemmaModel", FEATURES, slow=True),
+    Row("youtu", "YoutuForCausalLM", GENERATE),
+    Row("youtu", "YoutuForCausalLM", GENERATE, "halves, whole queries, untied", UNTIED | YOUTU_HALVES),
+    Row("youtu", "YoutuModel", FEATURES, slow=True),
+    Row("dots1", "Dots1ForCausalLM", GENERATE),
+    Row("dots1", "Dots1ForCausalLM", GENERATE, "groups, normalised, scaled, biases", DOTS),
+    Row("dots1", "Dots1Model", FEATURES, slow=True),
+    Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE),
+    Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE, "one group, halves", GLM_FLASH),
+    Row("glm4_moe_lite", "Glm4MoeLiteModel", FEATURES, slow=True),
+    Row("solar_open", "SolarOpenForCausalLM", GENERATE),
+    Row("solar_open", "SolarOpenForCausalLM", GENERATE, "biases, scaled", SOLAR),
+    Row("solar_open", "SolarOpenModel", FEATURES, slow=True),
+    Row("minimax_m2", "MiniMaxM2ForCausalLM", GENERATE),
+    Row("minimax_m2", "MiniMaxM2ForCausalLM", GENERATE, "whole heads rotate", {"rotary_dim": 12}),
+    Row("minimax_m2", "MiniMaxM2Model", FEATURES, slow=True),
+    Row("flex_olmo", "FlexOlmoForCausalLM", GENERATE),
+    Row("flex_olmo", "FlexOlmoForCausalLM", GENERATE, "normalised, biases", FLEXIBLE),
+    Row("flex_olmo", "FlexOlmoModel", FEATURES, slow=True),
+    Row("hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", GENERATE),
+    Row("hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", GENERATE, "alpha, biases, tied", ALPHA | TIED),
+    Row("hunyuan_v1_moe", "HunYuanMoEV1ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
+    Row("hunyuan_v1_moe", "HunYuanMoEV1Model", FEATURES, slow=True),
+    Row("granitemoeshared", "GraniteMoeSharedForCausalLM", GENERATE),
+    Row("granitemoeshared", "GraniteMoeSharedForCausalLM", GENERATE, "no shared network", UNSHARED),
+    Row("granitemoeshared", "GraniteMoeSharedModel", FEATURES, slow=True),
     *decoder("biogpt", "BioGpt"),
     Row("biogpt", "BioGptForCausalLM", GENERATE, "unscaled, untied, relu", PLAIN, slow=True),
     Row("codegen", "CodeGenForCausalLM", GENERATE),

@@ -131,13 +131,13 @@ def by_task() -> dict[str, list[str]]:
 
 
 def module(model_type: str) -> ModuleType:
-    """The module of the family `model_type`. Raises UnsupportedError, with the list, where there is none."""
+    """The module of the family `model_type`. Raises UnsupportedError, with the nearest, where there is none."""
     if model_type in WITHOUT_ORIGINAL:
         return importlib.import_module(f"{__name__}.{WITHOUT_ORIGINAL[model_type][0]}")
     if model_type not in names():
         raise UnsupportedError(
-            f"model_type '{model_type}' is not supported{_nearest(model_type)}; expected one of "
-            f"{', '.join(names())}; {RECIPE}"
+            f"model_type '{model_type}' is not supported{_nearest(model_type)}; `txexport families` lists "
+            f"those that are; {RECIPE}"
         )
     return importlib.import_module(f"{__name__}.{model_type.replace('-', '_')}")
 

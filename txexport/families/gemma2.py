@@ -28,6 +28,11 @@ NAMING = llama.NAMING
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
+    return decoder_spec(config, task, NormPlacement.SANDWICH)
+
+
+def decoder_spec(config: Config, task: str, placement: NormPlacement) -> EncoderSpec | DecoderSpec:
+    """The architecture with norms before each sublayer, or before and after it."""
     config = config.with_defaults(num_key_value_heads=4)
     config.expect(use_bidirectional_attention=False)
     width, heads, head_dim = (
@@ -54,7 +59,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
             ),
             FeedForwardSpec(width, config.integer("intermediate_size"), activation, bias=False, gated=True),
             norm,
-            NormPlacement.SANDWICH,
+            placement,
         )
         for local in config.local_layers(lambda layer: layer % 2 == 0)
     ]

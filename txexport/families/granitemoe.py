@@ -13,12 +13,23 @@ NAMING = llama.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; `mlp_bias` is not read, since experts have none."""
+    """The architecture that config.json describes."""
+    return decoder_spec(config, task, None)
+
+
+def decoder_spec(config: Config, task: str, shared: int | None) -> EncoderSpec | DecoderSpec:
+    """The architecture with a shared network of that width, or none.
+
+    `mlp_bias` is not read, since experts have none.
+    """
     num_experts, top_k = config.count("num_local_experts", 8), config.integer("num_experts_per_tok", 2)
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
-        assert isinstance(block.feed_forward, FeedForwardSpec)
-        return replace(block, feed_forward=ExpertsSpec(block.feed_forward, num_experts, top_k))
+        expert = block.feed_forward
+        assert isinstance(expert, FeedForwardSpec)
+        beside = None if shared is None else replace(expert, intermediate_size=shared)
+        mixture = ExpertsSpec(expert, num_experts, top_k, shared=beside, shared_gated=False)
+        return replace(block, feed_forward=mixture)
 
     config = config.replaced(mlp_bias=False)
     stack = granite.stack_spec(config, config.number("attention_multiplier", 1.0), NormPlacement.PRE)

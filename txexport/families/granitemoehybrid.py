@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from txexport.checkpoints.weight_map import Rules, Table, Take
-from txexport.families import _causal, _mamba2, granite, granitemoe, llama
+from txexport.checkpoints.weight_map import Table
+from txexport.families import _causal, _mamba2, granite, granitemoe, granitemoeshared, llama
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
     BlockSpec,
@@ -59,11 +59,5 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
     inherited = granitemoe.table(spec) if mixed else llama.table(spec)
     layer = f"{_causal.stack_name(spec)}.layers.{{i}}"
     network = f"{layer}.feed_forward.shared" if mixed else f"{layer}.feed_forward"
-    both = "layers.{i}.shared_mlp.input_linear.*"
-    rules: Rules = {
-        f"{network}.gate.*": Take(both, part=0, parts=2),
-        f"{network}.up.*": Take(both, part=1, parts=2),
-        f"{network}.down.*": "layers.{i}.shared_mlp.output_linear.*",
-    }
-    rules |= _mamba2.rules(f"{layer}.attention", "layers.{i}.mamba")
+    rules = granitemoeshared.shared_rules(network) | _mamba2.rules(f"{layer}.attention", "layers.{i}.mamba")
     return Table(inherited.rules | rules, NAMING, inherited.drop)

@@ -7,7 +7,7 @@ from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames
 from txexport.families._elementary import power
 from txexport.families._rope import scaling
-from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec
+from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, TextStackSpec
 
 TASKS = _causal.tasks("HunYuanDenseV1", tokens=False, spans=False)
 
@@ -15,10 +15,12 @@ NAMING = llama.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes.
+    """The architecture that config.json describes."""
+    return _causal.model(config, task, stack_spec(config), tied=False)
 
-    Older files also state what holds for all of this family.
-    """
+
+def stack_spec(config: Config) -> TextStackSpec:
+    """The stack; older files also state what holds for all of this family."""
     config.expect(use_qk_norm=True, use_cla=False)
     config = _stretched(config.with_defaults(rms_norm_eps=1e-5, pad_token_id=0))
     bias = config.flag("attention_bias", False)
@@ -27,7 +29,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
         return replace(block, attention=replace(block.dense, rotated_norm=True))
 
     stack = llama.stack_spec(config, bias=bias, output_bias=bias, head_norm=True)
-    return _causal.model(config, task, _causal.each_layer(stack, varied), tied=False)
+    return _causal.each_layer(stack, varied)
 
 
 def _stretched(config: Config) -> Config:

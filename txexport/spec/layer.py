@@ -190,12 +190,13 @@ class BlockSpec:
                 f"'{NormPlacement.PRE}': only a pre-norm block can leave its first norm out"
             )
         crossed = self.cross_attention is not None
-        mixed, plain = isinstance(self.feed_forward, ExpertsSpec), (NormPlacement.PRE, NormPlacement.POST)
+        mixed = isinstance(self.feed_forward, ExpertsSpec)
+        plain = NormPlacement.PRE, NormPlacement.POST, NormPlacement.RES_POST
         if mixed and (self.placement not in plain or crossed or self.layer_scale):
             raise SpecError(
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
                 f"{'a' if crossed else 'no'} cross attention; a mixture of experts needs a plain "
-                f"pre-norm or post-norm block: expected '{plain[0]}' or '{plain[1]}', False and none"
+                f"block: expected one of {', '.join(plain)}, False and none"
             )
 
     def _check_conformer(self) -> None:

@@ -95,7 +95,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "DebertaV2": _row(DEBERTA, "deberta-v2", types=True),
     "DistilBert": _row(BERT),
     "Funnel": _row(XLNET),
-    "GPT2": _row(GPT2, "codegen gpt2 gpt_neo gptj opt phi starcoder2"),
+    "GPT2": _row(GPT2, "codegen gpt2 gpt_neo gptj jais2 opt phi starcoder2"),
     "GPTNeoX": _row("<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -", "gpt_neox mpt olmo olmoe"),
     "Gemma": _row("<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text"),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
@@ -148,9 +148,10 @@ _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FS
 Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
-_GENERIC_MODELS = """ernie4_5 glm glm4 glm4_moe gpt_bigcode granite granitemoe granitemoehybrid hyperclovax
-llava llava_next mistral mixtral modernbert modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm
-stablelm umt5 xlm-roberta-xl"""
+_GENERIC_MODELS = """ernie4_5 flex_olmo
+glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
+granitemoeshared hyperclovax llava llava_next minimax_m2 mistral mixtral modernbert
+modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5 xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {
     GENERIC: _row(model_types=_GENERIC_MODELS),
@@ -165,6 +166,7 @@ MISNAMED = {
     "hyperclovax",
     "llava",
     "llava_next",
+    "minimax_m2",
     "modernbert",
     "modernbert-decoder",
     "nemotron",
