@@ -278,6 +278,8 @@ DOTS1 = GLM4_MOE | {
     "max_window_layers": 2,
 }
 MINIMAX_M2 = LLAMA | {"head_dim": 12, "num_local_experts": 5, "num_experts_per_tok": 2, "rotary_dim": 6}
+ERNIE_MOE = LLAMA | {"num_hidden_layers": 3, "moe_intermediate_size": 28}
+ERNIE_MOE |= {"moe_num_experts": 5, "moe_k": 2, "moe_num_shared_experts": 2}
 HUNYUAN_MOE = LLAMA | {"head_dim": 10, "num_experts": 5, "moe_topk": 2}
 COHERE2 = LLAMA | {
     "num_hidden_layers": 3,
@@ -834,6 +836,7 @@ FAMILIES = {
     "cwm": ("CwmForCausalLM", LLAMA | {"head_dim": 10, "num_hidden_layers": 5, "sliding_window": 5}),
     "dots1": ("Dots1ForCausalLM", DOTS1),
     "ernie4_5": ("Ernie4_5ForCausalLM", LLAMA | {"head_dim": 10}),
+    "ernie4_5_moe": ("Ernie4_5_MoeForCausalLM", ERNIE_MOE),
     "exaone4": ("Exaone4ForCausalLM", EXAONE4),
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 8}),

@@ -17,7 +17,9 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
     op = g.op
     scores = op.Flatten(linear(spec.router_bias, g, x), axis=-1, name="scores")  # (B*S, experts)
     if spec.corrected:
-        share, choice = _corrected(spec, g, op.Sigmoid(scores, name="scores"))
+        soft = spec.softmax_scores
+        scores = op.Softmax(scores, axis=-1, name="scores") if soft else op.Sigmoid(scores, name="scores")
+        share, choice = _corrected(spec, g, scores)
     elif spec.jitter is not None:
         share, choice = _near_ones(spec, g, scores, spec.jitter)
     else:

@@ -15,7 +15,7 @@ class Router(Linear):
         super().__init__(spec.hidden_size, spec.num_experts, bias=spec.router_bias)
         self.top_k, self.normalised, self.scale = spec.top_k, spec.normalised, spec.scale
         self.num_groups, self.top_groups, self.corrected = spec.num_groups, spec.top_groups, spec.corrected
-        self.jitter, self.sum_eps = spec.jitter, spec.sum_eps
+        self.jitter, self.sum_eps, self.softmax_scores = spec.jitter, spec.sum_eps, spec.softmax_scores
         if spec.corrected:
             self.correction = nn.Parameter(torch.zeros(spec.num_experts))
 
@@ -23,7 +23,8 @@ class Router(Linear):
         """x (B,S,W) -> weights and indices of the chosen experts, both (B*S,C)."""
         scores = super().forward(x.flatten(0, 1))  # (B*S, experts)
         if self.corrected:
-            share, choice = self._corrected(scores.sigmoid())
+            scores = scores.softmax(dim=-1) if self.softmax_scores else scores.sigmoid()
+            share, choice = self._corrected(scores)
         elif self.jitter is not None:
             share, choice = self._near_ones(scores, self.jitter)
         else:

@@ -324,6 +324,8 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.latents_not_turned,
         family.drop_positions_of_latents,
     ),
+    ("ernie4_5_moe", "static", "model"): (family.uncorrected_choice, family.sigmoid_scores),
+    ("flex_olmo", "static", "model"): (family.swap_experts,),
     ("gpt_oss", "static", "model"): (
         family.drop_sinks,
         family.unclipped_gate,

@@ -51,6 +51,12 @@ def uncorrected_choice(model):
     drop(ranked)
 
 
+def sigmoid_scores(model):
+    """Experts weighted by sigmoid scores in place of softmax."""
+    softmax = node(function(model, "router"), "Softmax")
+    become(softmax, "Sigmoid", softmax.input[0])
+
+
 def any_group(model):
     """Experts selected from all groups."""
     within = node(function(model, "router"), "Where")

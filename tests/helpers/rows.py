@@ -155,6 +155,7 @@ YOUTU_HALVES = {"rope_interleave": False, "q_lora_rank": None}
 DOTS = {"n_group": 5, "topk_group": 2, "norm_topk_prob": True, "routed_scaling_factor": 1.7}
 DOTS |= {"attention_bias": True, "n_routed_experts": 10}
 GLM_FLASH = {"n_group": 1, "topk_group": 1, "rope_interleave": False, "norm_topk_prob": False}
+ERNIE = UNTIED | {"moe_layer_interval": 2, "moe_num_shared_experts": 0, "use_bias": True}
 SOLAR = {"attention_bias": True, "routed_scaling_factor": 1.7, "n_shared_experts": 2}
 FLEXIBLE = {"norm_topk_prob": True, "attention_bias": True}
 UNSHARED = {"shared_intermediate_size": 0}
@@ -378,6 +379,9 @@ DECODERS = [
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE),
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE, "biases, untied", UNTIED | {"use_bias": True}),
     Row("ernie4_5", "Ernie4_5Model", FEATURES),
+    Row("ernie4_5_moe", "Ernie4_5_MoeForCausalLM", GENERATE),
+    Row("ernie4_5_moe", "Ernie4_5_MoeForCausalLM", GENERATE, "some dense layers, biases, untied", ERNIE),
+    Row("ernie4_5_moe", "Ernie4_5_MoeModel", FEATURES, slow=True),
     *decoder("exaone4", "Exaone4"),
     Row("exaone4", "Exaone4ForCausalLM", GENERATE, "no window", {"sliding_window": None} | FULL, slow=True),
     *decoder("glm", "Glm"),

@@ -641,6 +641,7 @@ def test_router(normalised, bias):
 ROUTERS = {
     "corrected": {"corrected": True},
     "corrected, more than the sum": {"corrected": True, "sum_eps": 0.3},
+    "corrected softmax": {"corrected": True, "softmax_scores": True},
     "corrected, not normalised": {"corrected": True, "normalised": False, "scale": 2.5},
     "corrected, in groups": {"corrected": True, "num_groups": 4, "top_groups": 2, "scale": 0.3},
     "corrected, best group": {"corrected": True, "num_groups": 2, "top_groups": 1},
@@ -658,7 +659,8 @@ def test_router_in_groups(switches):
     share, choice = check(module, partial(txgraphs.experts.router, spec), x)
     with torch.no_grad():
         scores = torch.nn.functional.linear(x.flatten(0, 1), module.weight)
-    scores = scores.sigmoid() if spec.corrected else scores.softmax(dim=-1)
+    sigmoid = spec.corrected and not spec.softmax_scores
+    scores = scores.sigmoid() if sigmoid else scores.softmax(dim=-1)
     for row, experts, weights in zip(scores, choice, share, strict=True):
         merits = (row + module.correction.detach() if spec.corrected else row).view(spec.num_groups, -1)
         best = merits.sort(descending=True).values[:, : 1 + spec.corrected].sum(dim=1)

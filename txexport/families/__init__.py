@@ -131,7 +131,7 @@ def by_task() -> dict[str, list[str]]:
 
 
 def module(model_type: str) -> ModuleType:
-    """The module of the family `model_type`. Raises UnsupportedError, with the nearest, where there is none."""
+    """The module of the family `model_type`. Raises UnsupportedError, with the nearest, if there is none."""
     if model_type in WITHOUT_ORIGINAL:
         return importlib.import_module(f"{__name__}.{WITHOUT_ORIGINAL[model_type][0]}")
     if model_type not in names():

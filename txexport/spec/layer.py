@@ -54,6 +54,7 @@ class ExpertsSpec:
     - `corrected`: sigmoid scores in place of the softmax, divided by the sum of the picked ones, plus
       `sum_eps`, if `normalised`; experts are picked by score plus a learned e_score_correction_bias
       (DeepSeek-AI 2025, 2.1.2).
+    - `softmax_scores`: with `corrected`, softmax in place of sigmoid scores (Baidu 2025, ERNIE 4.5, 2.2).
     - `num_groups`, `top_groups`: group-limited top-k. Experts are picked from the best groups only, ranked by
       their best expert, or if `corrected` by their best two (DeepSeek-AI 2024, 2.2.2).
     - `shared`: an expert that every token passes; if `shared_gated`, a sigmoid gate scales its output (Yang
@@ -78,6 +79,7 @@ class ExpertsSpec:
     output_bias: bool = False
     jitter: float | None = None
     sum_eps: float = 1e-20
+    softmax_scores: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale", "sum_eps")
@@ -89,6 +91,8 @@ class ExpertsSpec:
                 f"ExpertsSpec: the shared expert is {self.shared.hidden_size} wide, expected the others' "
                 f"{self.hidden_size}"
             )
+        if self.softmax_scores and not self.corrected:
+            raise SpecError("ExpertsSpec: softmax_scores is True without corrected; expected False")
         self._check_groups()
         if self.jitter is not None:
             positive(self, "jitter")

@@ -148,7 +148,7 @@ _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FS
 Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
-_GENERIC_MODELS = """ernie4_5 flex_olmo
+_GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo
 glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
 granitemoeshared hyperclovax llava llava_next minimax_m2 mistral mixtral modernbert
 modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5 xlm-roberta-xl"""
@@ -163,6 +163,7 @@ OF_MODEL = {model_type: name for name, row in CLASSES.items() for model_type in 
 # Model types whose checkpoints name a wrong class; the one in OF_MODEL is used.
 MISNAMED = {
     "ernie4_5",
+    "ernie4_5_moe",
     "hyperclovax",
     "llava",
     "llava_next",
