@@ -66,12 +66,17 @@ def _small(monkeypatch):
 
 @pytest.mark.parametrize(("row", "cache"), params(CASES, in_either_cache))
 def test_equals_transformers_and_twin(row: Row, cache, bundle_of):
-    """A variant by the quick cases, which catch every wrong graph of test_mutations."""
-    check(row, cache, bundle_of, cases="quick" if row.variant else "full")
+    """Variants and growing caches by the quick cases, which catch every wrong graph of test_mutations."""
+    check(row, cache, bundle_of, cases="quick" if quickly(row, cache) else "full")
 
 
-@pytest.mark.parametrize(("row", "cache"), params([one for one in CASES if one[0].variant], never))
-def test_variant_equals_in_full(row: Row, cache, bundle_of):
+def quickly(row: Row, cache) -> bool:
+    """Tell whether the quick cases are enough in a run of every test."""
+    return bool(row.variant) or cache == "dynamic"
+
+
+@pytest.mark.parametrize(("row", "cache"), params([one for one in CASES if quickly(*one)], never))
+def test_equals_in_full(row: Row, cache, bundle_of):
     check(row, cache, bundle_of, cases="full")
 
 
