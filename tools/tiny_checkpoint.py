@@ -234,6 +234,13 @@ GRANITE_HYBRID = (
     }
 )
 BAMBA = LLAMA | MAMBA2 | {"num_hidden_layers": 3, "attn_layer_indices": [1]}
+FALCON_H1 = (
+    LLAMA
+    | MAMBA2
+    | {"mamba_d_ssm": 60, "embedding_multiplier": 2.3, "lm_head_multiplier": 0.6, "key_multiplier": 0.7}
+    | {"attention_in_multiplier": 1.2, "attention_out_multiplier": 0.9, "mlp_multipliers": [0.8, 1.3]}
+    | {"ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.4, "ssm_multipliers": [0.5, 0.8, 0.7, 1.5, 0.9]}
+)
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
     "mlp_only_layers": [1],
@@ -831,6 +838,7 @@ FAMILIES = {
     "granitemoe": ("GraniteMoeForCausalLM", GRANITEMOE),
     "granitemoehybrid": ("GraniteMoeHybridForCausalLM", GRANITE_HYBRID),
     "bamba": ("BambaForCausalLM", BAMBA),
+    "falcon_h1": ("FalconH1ForCausalLM", FALCON_H1),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),

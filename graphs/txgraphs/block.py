@@ -137,6 +137,31 @@ def decoder_block(
     return y, k, v, *weights
 
 
+@component("y", "k", "v", "state", "second_state", "weights")
+def hybrid_block(
+    spec: BlockSpec,
+    weighted: bool,
+    cache: Cache,
+    g: Body,
+    x: ir.Value,
+    states: dict[str, ir.Value],
+    **context: ir.Value | None,
+) -> tuple[ir.Value, ...]:
+    """Self-attention over a cache and a sublayer with states, both over one norm, then feed-forward.
+
+    x (B,S,W), inputs of the sublayer with states, and other inputs of attention -> y (B,S,W), k and v
+    (B,K,T,H), the states, and if `weighted` weights (B,N,S,T). With logits_indices (B,L), y (B,L,W) and masks
+    are of these tokens only.
+    """
+    inner, asked_for = _before_attention(spec, g, x), context.get(names.LOGITS_INDICES)
+    attend, mix = CACHED_ATTENTIONS[type(spec.attention)], STATEFUL[type(spec.beside)]
+    mixed, k, v, *weights = attend(spec.attention, weighted, cache, g / "attention", inner, **context)
+    beside, *present = mix(spec.beside, g / "beside", inner, **states, logits_indices=asked_for)  # (B, L, W)
+    x = asked(g, x, asked_for)  # (B, L, W)
+    y = _fed(spec, g, x, _attended(spec, g, x, g.op.Add(mixed, beside, name="both")))  # (B, S, W)
+    return y, k, v, *present, *weights
+
+
 @component("y", "state", "second_state")
 def stateful_block(spec: BlockSpec, g: Body, x: ir.Value, **context: ir.Value | None) -> tuple[ir.Value, ...]:
     """A sublayer with states in place of attention, then feed-forward.

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from txexport.contracts import names
 from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
-from txgraphs.block import decoder_block, stateful_block
+from txgraphs.block import decoder_block, hybrid_block, stateful_block
 from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
 from txgraphs.mask import (
     cache_mask,
@@ -31,7 +31,7 @@ from txgraphs.stack import (
     rotary_context,
 )
 
-KeyValues = list[tuple[ir.Value, ...]]  # keys and values of each layer, or its states
+KeyValues = list[tuple[ir.Value, ...]]  # keys and values of each layer, and its states
 Embed = Callable[[ir.Value], ir.Value]  # positions (B,S) -> x (B,S,W)
 
 
@@ -77,7 +77,7 @@ def decoder(
         context = layer_context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
             context[names.LOGITS_INDICES] = logits_indices
-        if block.states:
+        if not block.has_keys:
             given.hidden(x)
             states = dict(zip(block.states, past[layer], strict=True))
             x, *states = stateful_block(
@@ -93,18 +93,20 @@ def decoder(
             if block.masked.maskless_static and not grouped:
                 filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
                 context |= {"mask": None, "filled": filled}
-        past_k, past_v = past[layer]
+        past_k, past_v, *held = past[layer]
         context |= {"past_k": past_k, "past_v": past_v, **room}
         place = graph / f"decoder.layers.{layer}"
-        source = None if cross is None else _source(cross_mask, *cross[layer])
+        second, build = None if cross is None else _source(cross_mask, *cross[layer]), decoder_block
+        if held:
+            second, build = {**new, **dict(zip(block.states, held, strict=True))}, hybrid_block
         given.hidden(x)
-        x, k, v, *weights = decoder_block(
-            block, given.weighted, cache, place, x, source, cache_lengths=cache_lengths, **context
+        x, *rest = build(
+            block, given.weighted, cache, place, x, second, cache_lengths=cache_lengths, **context
         )
         deep = inputs.get(f"{names.DEEP_FEATURES}.{layer}")
         x = x if deep is None else graph.op.Add(x, deep)
-        given.weights(*weights)
-        present.append((k, v))
+        given.weights(*rest[len(past[layer]) :])
+        present.append(tuple(rest[: len(past[layer])]))
     return final_normed(spec, graph, "decoder", x, given), present
 
 
@@ -229,7 +231,7 @@ def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
 
 def keys_of(spec: TextStackSpec, past: KeyValues) -> ir.Value:
     """The keys (B,K,P,H) of the first layer that has them."""
-    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if not block.states)
+    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if block.has_keys)
 
 
 def _new_tokens(graph: Graph, inputs: dict[str, ir.Value]) -> Values:

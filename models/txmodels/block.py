@@ -243,6 +243,30 @@ class DecoderBlock(_Block):
         return y, k, v, *weights
 
 
+class HybridBlock(_Block):
+    """Self-attention over a cache and a sublayer with states, both over one norm, then feed-forward."""
+
+    def __init__(self, spec: BlockSpec, cache: Cache, weighted: bool = False):
+        attention = CACHED_ATTENTIONS[type(spec.attention)](spec.attention, cache, weighted)
+        super().__init__(spec, attention, weighted)
+        self.beside = STATEFUL[type(spec.beside)](spec.beside)
+
+    def forward(
+        self, x: Tensor, states: dict[str, Tensor | None], **context: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """x (B,S,W), inputs of the sublayer with states, and other inputs of attention.
+
+        Returns y (B,S,W), k and v (B,K,T,H), the states, and if `weighted` weights (B,N,S,T). With
+        logits_indices (B,L), y (B,L,W) and masks are of these tokens only.
+        """
+        inner, asked_for = self._before_attention(x), context.get(names.LOGITS_INDICES)
+        mixed, k, v, *weights = self.attention(inner, **context)
+        beside, *present = self.beside(inner, **states, logits_indices=asked_for)  # (B, L, W)
+        x = asked(x, asked_for)  # (B, L, W)
+        y = self._fed(x, self._attended(x, mixed + beside))  # (B, S, W)
+        return y, k, v, *present, *weights
+
+
 class StatefulBlock(_Block):
     """A sublayer with states in place of attention, then feed-forward."""
 

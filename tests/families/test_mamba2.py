@@ -77,9 +77,21 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("message", "settings"), REFUSED.items(), ids=REFUSED)
-def test_settings_that_are_refused(message, settings, tmp_path):
-    source = folder_of("granitemoehybrid", tmp_path / "in", **settings)
+BESIDE_REFUSED = {
+    "time_step_limit is": {"time_step_limit": [0.001, 0.1]},
+    "hidden_act is not silu": {"hidden_act": "gelu"},
+    "mamba_d_head=": {"mamba_d_head": 7},
+    "projectors_bias=True is not supported; expected False": {"projectors_bias": True},
+}
+SETTINGS = [
+    *(("granitemoehybrid", *one) for one in REFUSED.items()),
+    *(("falcon_h1", *one) for one in BESIDE_REFUSED.items()),
+]
+
+
+@pytest.mark.parametrize(("family", "message", "settings"), SETTINGS)
+def test_settings_that_are_refused(family, message, settings, tmp_path):
+    source = folder_of(family, tmp_path / "in", **settings)
     with pytest.raises(UnsupportedError, match=message):
         export(source, tmp_path / "out")
 

@@ -311,6 +311,16 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         spaces.padding_convolved,
         spaces.other_layer_s_state,
     ),
+    ("falcon_h1", "static", "model"): (
+        spaces.state_not_carried,
+        spaces.padding_in_a_state,
+        spaces.ungated,
+        spaces.attention_left_out,
+        spaces.space_left_out,
+        spaces.one_behind_the_other,
+        spaces.other_multiplier,
+    ),
+    ("falcon_h1", "dynamic", "model"): (spaces.padding_convolved, spaces.one_behind_the_other),
     ("mixtral", "static", "model"): (
         family.router_before_choice,
         family.worst_experts,

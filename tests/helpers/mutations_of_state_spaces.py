@@ -80,3 +80,30 @@ def ungated(model):
     body = function(model, "mamba2")
     gated = producer(body, "gated")
     drop(gated)
+
+
+def attention_left_out(model):
+    """State spaces without the attention beside them."""
+    drop(_both(model), 1)
+
+
+def space_left_out(model):
+    """Attention without the state spaces beside it."""
+    drop(_both(model), 0)
+
+
+def one_behind_the_other(model):
+    """State spaces that read the output of attention beside them."""
+    body = function(model, "hybrid_block")
+    space = node(body, "mamba2")
+    replace_input(space, space.input[0], _both(model).input[0])
+
+
+def other_multiplier(model):
+    """The output of state spaces times a number."""
+    through(function(model, "hybrid_block"), _both(model).input[1], "Mul", 1.25)
+
+
+def _both(model):
+    """The sum of what attention and state spaces give."""
+    return producer(function(model, "hybrid_block"), "both")

@@ -172,6 +172,11 @@ GRANITE_EXPERTS = {
 }
 GRANITE_DENSE = {"layer_types": ["attention"] * 4, "position_embedding_type": "rope"}
 FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True}
+GATE_LAST = {"mamba_rms_norm": True, "mamba_n_groups": 1, "mamba_d_ssm": None, "mamba_conv_bias": False}
+GATE_FIRST = {
+    **{"mamba_rms_norm": True, "mamba_norm_before_gate": False, "tie_word_embeddings": True},
+    **{"attention_bias": True, "mlp_bias": True, "mamba_proj_bias": True, "projectors_bias": True},
+}
 ADJUSTED = {
     "block_auto_adjust_ff_dim": True,
     "block_multiple_of": 16,
@@ -297,6 +302,9 @@ DECODERS = [
     Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "attention alone", GRANITE_DENSE),
     Row("bamba", "BambaForCausalLM", GENERATE),
     Row("bamba", "BambaForCausalLM", GENERATE, "groups of one head", FOUR_GROUPS),
+    Row("falcon_h1", "FalconH1ForCausalLM", GENERATE),
+    Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm before the gate, one group", GATE_LAST),
+    Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm after the gate, biases, tied", GATE_FIRST),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE, "some dense layers, biases", SOME_DENSE),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),

@@ -619,6 +619,12 @@ CONTRADICTIONS = {
     "ShortConvolutionSpec with cross attention or an": lambda: dataclasses.replace(
         STATEFUL, placement=NormPlacement.PRE, adapter=AdapterSpec(NORM, FEED)
     ),
+    "ShortConvolutionSpec beside ShortConvolutionSpec": lambda: dataclasses.replace(
+        STATEFUL, beside=ShortConvolutionSpec(12, 3)
+    ),
+    "beside AttentionSpec, placement 'post'": lambda: dataclasses.replace(
+        STATEFUL, attention=CAUSAL, placement=NormPlacement.POST, beside=ShortConvolutionSpec(12, 3)
+    ),
     "every layer has states, expected one or more with attention": lambda: dataclasses.replace(
         DECODER, blocks=(STATEFUL,)
     ),

@@ -107,6 +107,8 @@ def block(spec: BlockSpec) -> Shapes:
     if sandwich or spec.placement == NormPlacement.DOUBLE_POST:
         shapes |= under("attention_post_norm", norm(spec.norm))
     shapes |= under("attention_scale", scale)
+    if spec.beside is not None:
+        shapes |= under("beside", attention(spec.beside))
     if spec.cross_attention is not None:
         shapes |= under("cross_attention", cross_attention(spec.cross_attention))
         shapes |= under("cross_attention_norm", norm(spec.norm))

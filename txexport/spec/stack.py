@@ -51,7 +51,7 @@ class TextStackSpec:
 
     def __post_init__(self) -> None:
         check_layers(self)
-        first = next((block for block in self.blocks if not block.states), None)
+        first = next((block for block in self.blocks if block.has_keys), None)
         if first is None:
             raise SpecError("TextStackSpec: every layer has states, expected one or more with attention")
         if self.stateful and self.relative is not None:

@@ -44,6 +44,6 @@ def mamba2(spec: Mamba2Spec) -> Shapes:
         "rate": (heads,),
         "step": (heads,),
         "skip": (heads,),
-        **under("gated_norm", norm(spec.norm)),
+        **under("gated_norm", {} if spec.norm is None else norm(spec.norm)),
         **under("output", linear(inner, spec.hidden_size, spec.bias)),
     }

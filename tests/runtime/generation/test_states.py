@@ -25,14 +25,16 @@ FAMILIES = {
     "lfm2": {"conv_L_cache": 4, "conv_bias": True},
     "qwen3_next": {},
     "granitemoehybrid": {},
+    "falcon_h1": {"lm_head_multiplier": 0.2},
 }
 # The numbers of a row's states, those of a token's keys and values, and the bytes of its new tokens' scores.
 STATES = {
     "lfm2": 3 * 48 * 4,
     "qwen3_next": 2 * (80 * 4 + 4 * 10 * 10),
     "granitemoehybrid": 3 * (136 * 3 + 4 * 24 * 10),
+    "falcon_h1": 2 * (100 * 3 + 4 * 15 * 10),
 }
-KEYS = {"lfm2": 2 * 2 * 8, "qwen3_next": 2 * 2 * 12, "granitemoehybrid": 2 * 2 * 8}
+KEYS = {"lfm2": 2 * 2 * 8, "qwen3_next": 2 * 2 * 12, "granitemoehybrid": 2 * 2 * 8, "falcon_h1": 2 * 4 * 8}
 SCORES = 3612
 PROMPTS = [[5, 6, 7], [9], list(range(20, 49)), [40, 41]]
 END = {"eos_token_id": None}
