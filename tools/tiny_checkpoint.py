@@ -241,6 +241,10 @@ FALCON_H1 = (
     | {"attention_in_multiplier": 1.2, "attention_out_multiplier": 0.9, "mlp_multipliers": [0.8, 1.3]}
     | {"ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.4, "ssm_multipliers": [0.5, 0.8, 0.7, 1.5, 0.9]}
 )
+MAMBA2_ALONE = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "num_heads": 6, "head_dim": 16},
+    **{"state_size": 10, "n_groups": 2, "conv_kernel": 3, "chunk_size": 16},
+}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
     "mlp_only_layers": [1],
@@ -839,6 +843,7 @@ FAMILIES = {
     "granitemoehybrid": ("GraniteMoeHybridForCausalLM", GRANITE_HYBRID),
     "bamba": ("BambaForCausalLM", BAMBA),
     "falcon_h1": ("FalconH1ForCausalLM", FALCON_H1),
+    "mamba2": ("Mamba2ForCausalLM", MAMBA2_ALONE),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),

@@ -164,7 +164,7 @@ def hybrid_block(
 
 @component("y", "state", "second_state")
 def stateful_block(spec: BlockSpec, g: Body, x: ir.Value, **context: ir.Value | None) -> tuple[ir.Value, ...]:
-    """A sublayer with states in place of attention, then feed-forward.
+    """A sublayer with states in place of attention, then feed-forward, if there is any.
 
     x (B,S,W), the other inputs of the sublayer, its states among them -> y (B,S,W), the states. With
     logits_indices (B,L), y (B,L,W) is of these tokens only.
@@ -226,6 +226,8 @@ def _crossed(
 
 def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
     """The block's input, and the hidden states after attention, both (B,S,W) -> y (B,S,W)."""
+    if spec.feed_forward is None:
+        return attended
     inner = x if spec.placement == NormPlacement.PARALLEL else attended
     if spec.placement.before:
         inner = norm(spec.norm, g / "feed_forward_norm", inner)

@@ -32,7 +32,7 @@ from txgraphs.stack import (
 )
 
 KeyValues = list[tuple[ir.Value, ...]]  # keys and values of each layer, and its states
-Embed = Callable[[ir.Value], ir.Value]  # positions (B,S) -> x (B,S,W)
+Embed = Callable[[ir.Value | None], ir.Value]  # positions (B,S), or none -> x (B,S,W)
 
 
 def decoder(
@@ -56,21 +56,24 @@ def decoder(
     to the output of the layer of their number.
     """
     inputs = _with_ids(graph, inputs)
-    input_ids, slots, room = inputs[names.INPUT_IDS], keys_of(spec, past), {}
+    input_ids, room = inputs[names.INPUT_IDS], {}
+    slots = keys_of(spec, past) if spec.has_keys else None
     new = _new_tokens(graph, inputs) if spec.stateful else {}
-    if cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
+    if slots is not None and cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
         inputs, slots = _shared(graph, inputs)
         room = {"used": graph.op.Shape(slots, start=2, end=3)}
     cache_lengths = inputs.get(names.CACHE_LENGTHS)
-    if cache == Cache.STATIC:
-        places, masks = _over_slots(spec, graph, inputs, slots, given.weighted, logits_indices, groups)
-    else:
-        places, masks = _over_past(spec, graph, inputs, slots, groups)
+    placed: tuple[ir.Value | None, list[Masks]] = None, no_masks(spec)
+    if slots is not None and cache == Cache.STATIC:
+        placed = _over_slots(spec, graph, inputs, slots, given.weighted, logits_indices, groups)
+    elif slots is not None:
+        placed = _over_past(spec, graph, inputs, slots, groups)
+    places, masks = placed
     cross_mask = None
     if names.ENCODER_ATTENTION_MASK in inputs:
         mask = inputs[names.ENCODER_ATTENTION_MASK]
         cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
-    rotations = rotary_context(spec, graph, places, short=cache == Cache.STATIC)
+    rotations = {} if places is None else rotary_context(spec, graph, places, short=cache == Cache.STATIC)
     x = embed(places)  # (B, S, W)
     present, filled, single = [], None, None
     for layer, block in enumerate(spec.layers):
@@ -227,6 +230,11 @@ def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
     op = graph.op
     batch, new = op.Shape(input_ids, start=0, end=1), op.Shape(input_ids, start=1, end=2)
     return op.Expand(graph.constant("one", [1]), op.Concat(batch, op.Add(length, new), axis=0))
+
+
+def no_masks(spec: TextStackSpec) -> list[Masks]:
+    """Those of a stack without keys, in which nothing has a position."""
+    return [{}] * spec.num_layers
 
 
 def keys_of(spec: TextStackSpec, past: KeyValues) -> ir.Value:

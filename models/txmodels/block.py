@@ -129,8 +129,9 @@ class _Block(nn.Module):
         if spec.cross_attention is not None:
             self.cross_attention = CrossAttention(spec.cross_attention, weighted)
             self.cross_attention_norm = Norm(spec.norm)
-        self.feed_forward = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward)
-        self.feed_forward_norm = Norm(spec.norm)
+        if spec.feed_forward is not None:
+            self.feed_forward = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward)
+            self.feed_forward_norm = Norm(spec.norm)
         if spec.placement == NormPlacement.SANDWICH:
             self.feed_forward_post_norm = Norm(spec.norm)
         if spec.layer_scale:
@@ -175,6 +176,8 @@ class _Block(nn.Module):
 
     def _fed(self, x: Tensor, attended: Tensor) -> Tensor:
         """The block's input, and the hidden states after attention, both (B,S,W) -> y (B,S,W)."""
+        if self.spec.feed_forward is None:
+            return attended
         inner = x if self.spec.placement == NormPlacement.PARALLEL else attended
         if self.spec.placement.before:
             inner = self.feed_forward_norm(inner)
@@ -268,7 +271,7 @@ class HybridBlock(_Block):
 
 
 class StatefulBlock(_Block):
-    """A sublayer with states in place of attention, then feed-forward."""
+    """A sublayer with states in place of attention, then feed-forward, if there is any."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec, STATEFUL[type(spec.attention)](spec.attention), weighted=False)

@@ -67,19 +67,20 @@ class Decoder(Stack):
         cache_lengths, prefix_lengths = map(lengths.get, (names.CACHE_LENGTHS, names.PREFIX_LENGTHS))
         if self.mutual_id is not None:
             groups = image_groups(self.mutual_id, input_ids)  # (B, S)
-        slots = keys_of(self.spec, past)
-        if self.static:
+        placed: tuple[Tensor | None, list[Masks]] = None, no_masks(self.spec)
+        if self.spec.has_keys and self.static:
             assert cache_lengths is not None
-            places, masks = self._over_slots(
+            slots = keys_of(self.spec, past)
+            placed = self._over_slots(
                 input_ids, slots, cache_lengths, logits_indices, position_ids, groups, prefix_lengths
             )
-        else:
-            places, masks = self._over_past(
-                input_ids, slots, attention_mask, position_ids, groups, prefix_lengths
-            )
+        elif self.spec.has_keys:
+            slots = keys_of(self.spec, past)
+            placed = self._over_past(input_ids, slots, attention_mask, position_ids, groups, prefix_lengths)
+        places, masks = placed
         source_mask, cross = (None, None) if source is None else source
         cross_mask = None if source_mask is None else padding_mask(source_mask, input_ids)  # (B, 1, S, E)
-        rotations = self.rotary_context(places, short=self.static)
+        rotations = {} if places is None else self.rotary_context(places, short=self.static)
         deep: list[Tensor] = []
         if inputs_embeds is None:
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
@@ -198,6 +199,11 @@ def _block(spec: BlockSpec, cache: Cache, weighted: bool) -> nn.Module:
     if not spec.has_keys:
         return StatefulBlock(spec)
     return (DecoderBlock if spec.beside is None else HybridBlock)(spec, cache, weighted)
+
+
+def no_masks(spec: TextStackSpec) -> list[Masks]:
+    """Those of a stack without keys, in which nothing has a position."""
+    return [{}] * spec.num_layers
 
 
 def keys_of(spec: TextStackSpec, past: KeyValues) -> Tensor:

@@ -49,7 +49,7 @@ UNREAD = {
     **{
         (name, "feature-extraction"): STATEFUL
         for name in (
-            *("bamba", "falcon_h1", "granitemoehybrid", "lfm2", "lfm2_moe"),
+            *("bamba", "falcon_h1", "granitemoehybrid", "lfm2", "lfm2_moe", "mamba2"),
             *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
         )
     },

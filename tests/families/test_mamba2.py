@@ -6,6 +6,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
+import safetensors.numpy
 import tiny_checkpoint
 import torch
 import transformers
@@ -83,7 +84,13 @@ BESIDE_REFUSED = {
     "mamba_d_head=": {"mamba_d_head": 7},
     "projectors_bias=True is not supported; expected False": {"projectors_bias": True},
 }
+ALONE_REFUSED = {
+    "time_step_limit is": {"time_step_limit": [0.001, 0.1]},
+    "hidden_act is not silu": {"hidden_act": "gelu"},
+    "mamba_d_head=": {"head_dim": 7},
+}
 SETTINGS = [
+    *(("mamba2", *one) for one in ALONE_REFUSED.items()),
     *(("granitemoehybrid", *one) for one in REFUSED.items()),
     *(("falcon_h1", *one) for one in BESIDE_REFUSED.items()),
 ]
@@ -108,6 +115,29 @@ WRONG = {
 def test_specs_that_contradict_themselves(message, values):
     with pytest.raises(SpecError, match=message):
         replace(SPEC, **values)
+
+
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
+def test_a_graph_without_keys_takes_no_lengths(cache, tmp_path):
+    """A step reads tokens and states, and how many of its tokens are real."""
+    tiny_checkpoint.save(tmp_path / "in", "mamba2")
+    export(tmp_path / "in", tmp_path / "out", cache=cache, only="native")
+    inputs = load(tmp_path / "out", device="cpu").bundle.decoder.inputs
+    states = {f"past_{kind}.{layer}" for kind in ("conv", "ssm") for layer in range(3)}
+    others = {"static": {"logits_indices", "new_lengths"}, "dynamic": {"attention_mask"}}[cache]
+    assert set(inputs) == {"input_ids"} | others | states
+
+
+def test_older_names_of_the_embedding(tmp_path):
+    folder = folder_of("mamba2", tmp_path)
+    file = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    before = families.resolve(Checkpoint(folder)).spec
+    tensors["backbone.embedding.weight"] = tensors.pop("backbone.embeddings.weight")
+    safetensors.numpy.save_file(tensors, file, {"format": "pt"})
+    resolved = families.resolve(Checkpoint(folder))
+    assert resolved.spec == before
+    assert resolved.weights["decoder.embedding.word.weight"].tensors == ("backbone.embedding.weight",)
 
 
 def test_states_are_those_of_transformers():

@@ -311,6 +311,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         spaces.padding_convolved,
         spaces.other_layer_s_state,
     ),
+    ("mamba2", "static", "model"): (
+        spaces.state_not_carried,
+        spaces.padding_in_a_state,
+        spaces.other_layer_s_state,
+        spaces.residual_left_out,
+        spaces.ungated,
+        states.state_one_place_off,
+    ),
+    ("mamba2", "dynamic", "model"): (spaces.padding_convolved, states.state_of_padding),
     ("falcon_h1", "static", "model"): (
         spaces.state_not_carried,
         spaces.padding_in_a_state,

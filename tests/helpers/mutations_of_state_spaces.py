@@ -82,6 +82,12 @@ def ungated(model):
     drop(gated)
 
 
+def residual_left_out(model):
+    """Layers of one sublayer without their residual."""
+    body = function(model, "stateful_block")
+    drop(node(body, "Add", -1), 1)
+
+
 def attention_left_out(model):
     """State spaces without the attention beside them."""
     drop(_both(model), 1)

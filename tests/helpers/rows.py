@@ -172,6 +172,7 @@ GRANITE_EXPERTS = {
 }
 GRANITE_DENSE = {"layer_types": ["attention"] * 4, "position_embedding_type": "rope"}
 FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True}
+MAMBA2_TIED = {"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "n_groups": 1}
 GATE_LAST = {"mamba_rms_norm": True, "mamba_n_groups": 1, "mamba_d_ssm": None, "mamba_conv_bias": False}
 GATE_FIRST = {
     **{"mamba_rms_norm": True, "mamba_norm_before_gate": False, "tie_word_embeddings": True},
@@ -302,6 +303,8 @@ DECODERS = [
     Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "attention alone", GRANITE_DENSE),
     Row("bamba", "BambaForCausalLM", GENERATE),
     Row("bamba", "BambaForCausalLM", GENERATE, "groups of one head", FOUR_GROUPS),
+    Row("mamba2", "Mamba2ForCausalLM", GENERATE),
+    Row("mamba2", "Mamba2ForCausalLM", GENERATE, "tied, biases, one group", MAMBA2_TIED),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm before the gate, one group", GATE_LAST),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm after the gate, biases, tied", GATE_FIRST),

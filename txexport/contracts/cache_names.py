@@ -60,6 +60,11 @@ def is_state(name: str) -> bool:
     return name.startswith((*PAST_STATES, *PRESENT_STATES))
 
 
+def is_convolution(name: str) -> bool:
+    """Tell whether the state of that name is the last inputs (...,K) of a convolution."""
+    return name.startswith((PAST_STATES[0], PRESENT_STATES[0]))
+
+
 def is_cross(name: str) -> bool:
     """Tell whether the keys or values of that name are those of an encoder's output."""
     return f".{ENCODER}." in name

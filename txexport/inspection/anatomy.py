@@ -151,6 +151,7 @@ def _note(block: BlockSpec, name: str) -> str:
         assert block.convolution is not None
         return convolution(block.convolution)
     if name in ("feed_forward", "last_feed_forward"):
+        assert block.feed_forward is not None
         return feed_forward(block.feed_forward)
     if name == "adapter":
         assert block.adapter is not None

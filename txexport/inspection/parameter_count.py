@@ -142,7 +142,7 @@ def active(spec: ModelSpec, name: str) -> bool:
     if not inner:
         return True
     match spec.stacks[stack].layers[int(layer)].feed_forward:
-        case FeedForwardSpec() | ConvolvedFeedForwardSpec():
+        case FeedForwardSpec() | ConvolvedFeedForwardSpec() | None:
             return True
         case ExpertsSpec() as mixture:
             return int(inner.split(".")[0]) < mixture.top_k

@@ -1,12 +1,13 @@
 """The description of a stack in one line."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from txexport.parts import input_of
 from txexport.spec import (
     AttentionSpec,
+    BlockSpec,
     ConditionalStackSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
@@ -55,7 +56,7 @@ def outline(spec: StackSpec) -> str:
         _depth(spec),
         _each(heads(block.attention) for block in blocks),
         *(["attention to the encoder"] if spec.has_cross_attention else []),
-        _each(feed_forward(block.feed_forward) for block in blocks),
+        *_networks(blocks),
         *_convolutions(spec),
         *input_of(spec).summary(spec),
         _each(f"{block.placement}-norm ({block.norm.kind})" for block in blocks),
@@ -167,6 +168,11 @@ def feed_forward(spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec)
 def convolution(spec: ConvolutionModuleSpec) -> str:
     """Kernel and activation."""
     return f"{'causal ' * spec.causal}convolution of {spec.kernel} ({spec.activation})"
+
+
+def _networks(blocks: Sequence[BlockSpec]) -> list[str]:
+    kinds = [block.feed_forward for block in blocks if block.feed_forward is not None]
+    return [_each(map(feed_forward, kinds))] if kinds else []
 
 
 def _convolutions(spec: StackSpec) -> list[str]:

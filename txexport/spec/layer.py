@@ -9,6 +9,7 @@ from txexport.spec.convolution_module import ConvolutionModuleSpec
 from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import Activation, NormPlacement
 from txexport.spec.latent_attention import MaskedAttentionSpec
+from txexport.spec.layer_checks import check_states
 from txexport.spec.norm import NormSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec
 from txexport.spec.relative_attention import (
@@ -146,7 +147,8 @@ class BlockSpec:
     """One layer: self-attention, optional cross-attention over an encoder, and the feed-forward network.
 
     In place of attention there may be another sublayer that mixes tokens, which keeps states between steps,
-    or one `beside` it: both read the output of one norm, and the sum of their outputs is added.
+    or one `beside` it: both read the output of one norm, and the sum of their outputs is added. A layer
+    without `feed_forward` has the first sublayer alone.
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
     each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number. An
     `adapter` follows the layer.
@@ -157,7 +159,7 @@ class BlockSpec:
     """
 
     attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
-    feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec
+    feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | None
     norm: NormSpec
     placement: NormPlacement
     cross_attention: AttentionSpec | None = None
@@ -179,7 +181,7 @@ class BlockSpec:
                 )
         if self.norm.size != width:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
-        self._check_states()
+        check_states(self)
         if self.cross_attention is not None:
             self._check_cross(self.cross_attention)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
@@ -194,22 +196,6 @@ class BlockSpec:
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
                 f"{'a' if crossed else 'no'} cross attention; a mixture of experts needs a plain "
                 f"pre-norm or post-norm block: expected '{plain[0]}' or '{plain[1]}', False and none"
-            )
-
-    def _check_states(self) -> None:
-        """Raise SpecError where a layer with states has parts that no such layer has."""
-        stateful = self.beside or self.attention
-        if self.states and (self.cross_attention is not None or self.adapter is not None):
-            raise SpecError(
-                f"BlockSpec: {type(stateful).__name__} with cross attention or an adapter; no "
-                "architecture has both: expected None"
-            )
-        if self.beside is None:
-            return
-        if not isinstance(self.attention, MaskedAttentionSpec) or self.placement != NormPlacement.PRE:
-            raise SpecError(
-                f"BlockSpec: {type(stateful).__name__} beside {type(self.attention).__name__}, placement "
-                f"'{self.placement}'; expected attention with keys and values, '{NormPlacement.PRE}'"
             )
 
     def _check_conformer(self) -> None:
@@ -289,7 +275,8 @@ class BlockSpec:
         beside = ("beside",) if self.beside is not None else ()
         crossed = ("cross_attention",) if self.cross_attention is not None else ()
         adapted = ("adapter",) if self.adapter is not None else ()
-        return ("attention", *beside, *crossed, "feed_forward", *adapted)
+        fed = ("feed_forward",) if self.feed_forward is not None else ()
+        return ("attention", *beside, *crossed, *fed, *adapted)
 
     @property
     def states(self) -> Mapping[str, tuple[int, ...]]:

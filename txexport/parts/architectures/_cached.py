@@ -25,6 +25,12 @@ def own(decoder: TextStackSpec, kind: str, part: str | None, length: str) -> lis
     return ports
 
 
+def step(decoder: TextStackSpec, contract: Contract) -> tuple[Port, ...]:
+    """The inputs of a step but its past; without keys, nothing has a position."""
+    placed = (names.CACHE_LENGTHS, names.POSITION_IDS)
+    return tuple(port for port in contract.step if decoder.has_keys or port.name not in placed)
+
+
 def counts(decoder: TextStackSpec, contract: Contract) -> tuple[Port, ...]:
     """The lengths of new tokens, for states over a cache without a mask."""
     masked = any(port.name == names.ATTENTION_MASK for port in contract.step)

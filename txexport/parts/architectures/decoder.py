@@ -35,7 +35,7 @@ class Decoder:
         past = _cached.own(spec.decoder, cache_names.PAST, None, before)
         present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
         signature = Signature(
-            (*contract.step, *_cached.counts(spec.decoder, contract), *past),
+            (*_cached.step(spec.decoder, contract), *_cached.counts(spec.decoder, contract), *past),
             (*_cached.logits(spec.head, spec.decoder, contract.logits), *present),
         )
         return {contract.role: signature}
