@@ -245,6 +245,10 @@ MAMBA2_ALONE = IDS | {
     **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "num_heads": 6, "head_dim": 16},
     **{"state_size": 10, "n_groups": 2, "conv_kernel": 3, "chunk_size": 16},
 }
+MAMBA = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "state_size": 7, "conv_kernel": 3},
+    **{"time_step_rank": 5, "tie_word_embeddings": False},
+}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
     "mlp_only_layers": [1],
@@ -844,6 +848,8 @@ FAMILIES = {
     "bamba": ("BambaForCausalLM", BAMBA),
     "falcon_h1": ("FalconH1ForCausalLM", FALCON_H1),
     "mamba2": ("Mamba2ForCausalLM", MAMBA2_ALONE),
+    "mamba": ("MambaForCausalLM", MAMBA),
+    "falcon_mamba": ("FalconMambaForCausalLM", MAMBA | {"intermediate_size": 70}),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),

@@ -22,6 +22,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     Mamba2Spec,
+    MambaSpec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -43,6 +44,7 @@ from txgraphs.linformer_attention import linformer_attention
 from txgraphs.local_attention import local_attention
 from txgraphs.longformer_attention import longformer_attention
 from txgraphs.low_rank_attention import low_rank_attention
+from txgraphs.mamba import mamba
 from txgraphs.mamba2 import mamba2
 from txgraphs.norm import norm
 from txgraphs.patch_bias_attention import patch_bias_attention
@@ -68,6 +70,7 @@ STATEFUL: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     ShortConvolutionSpec: short_convolution,
     GatedDeltaSpec: gated_delta,
     Mamba2Spec: mamba2,
+    MambaSpec: mamba,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LocalAttentionSpec: local_attention,

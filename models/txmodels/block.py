@@ -23,6 +23,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     Mamba2Spec,
+    MambaSpec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -43,6 +44,7 @@ from txmodels.linformer_attention import LinformerAttention
 from txmodels.local_attention import LocalAttention
 from txmodels.longformer_attention import LongformerAttention
 from txmodels.low_rank_attention import LowRankAttention
+from txmodels.mamba import Mamba
 from txmodels.mamba2 import Mamba2
 from txmodels.norm import Norm
 from txmodels.patch_bias_attention import PatchBiasAttention
@@ -68,6 +70,7 @@ STATEFUL: dict[type, Callable[..., nn.Module]] = {
     ShortConvolutionSpec: ShortConvolution,
     GatedDeltaSpec: GatedDelta,
     Mamba2Spec: Mamba2,
+    MambaSpec: Mamba,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,

@@ -14,9 +14,11 @@ import transformers
 from txexport import export, families, load
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import SpecError, UnsupportedError
+from txexport.families._config import Config
 from txexport.spec import Mamba2Spec, NormKind, NormSpec
 
 PUBLISHED = ["mamba", "attention", "mamba", "mamba"]  # transformers 5.24 writes other names of the kinds
+GENERATE = "text-generation"
 SPEC = Mamba2Spec(8, 4, 4, 5, 2, 4, NormSpec(16, 1e-5, NormKind.RMS))
 
 
@@ -89,7 +91,9 @@ ALONE_REFUSED = {
     "hidden_act is not silu": {"hidden_act": "gelu"},
     "mamba_d_head=": {"head_dim": 7},
 }
+CHANNELS_REFUSED = {"hidden_act is not silu": {"hidden_act": "gelu"}}
 SETTINGS = [
+    *((family, *one) for family in ("mamba", "falcon_mamba") for one in CHANNELS_REFUSED.items()),
     *(("mamba2", *one) for one in ALONE_REFUSED.items()),
     *(("granitemoehybrid", *one) for one in REFUSED.items()),
     *(("falcon_h1", *one) for one in BESIDE_REFUSED.items()),
@@ -138,6 +142,25 @@ def test_older_names_of_the_embedding(tmp_path):
     resolved = families.resolve(Checkpoint(folder))
     assert resolved.spec == before
     assert resolved.weights["decoder.embedding.word.weight"].tensors == ("backbone.embedding.weight",)
+
+
+@pytest.mark.parametrize("family", ["mamba", "falcon_mamba"])
+@pytest.mark.parametrize(
+    ("settings", "sizes"),
+    [({}, (96, 3)), ({"intermediate_size": 80}, (80, 3)), ({"expand": 3, "time_step_rank": 9}, (144, 9))],
+    ids=str,
+)
+def test_widths_that_are_stated_or_computed(family, settings, sizes, tmp_path):
+    """transformers computes the width from `expand`, unless config.json states it."""
+    folder = folder_of(family, tmp_path)
+    values = json.loads((folder / "config.json").read_text())
+    for name in ("intermediate_size", "time_step_rank"):
+        values.pop(name)
+    stated = transformers.AutoConfig.for_model(**values | settings)
+    spec = families.module(family).spec(Config(values | settings, folder / "config.json"), GENERATE, ())
+    layer = spec.decoder.blocks[0].attention
+    assert (layer.inner_size, layer.step_rank) == sizes
+    assert (stated.intermediate_size, stated.time_step_rank) == sizes
 
 
 def test_states_are_those_of_transformers():

@@ -311,6 +311,18 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         spaces.padding_convolved,
         spaces.other_layer_s_state,
     ),
+    ("mamba", "static", "model"): (
+        spaces.scan_not_carried,
+        spaces.scan_of_no_decay,
+        spaces.scan_of_one_step,
+        spaces.scan_in_reverse,
+        spaces.rows_of_padding_decay,
+        spaces.selected_exchanged,
+        spaces.inputs_not_skipped,
+        spaces.other_layer_s_state,
+    ),
+    ("mamba", "dynamic", "model"): (spaces.scan_not_carried, spaces.rows_of_padding_decay),
+    ("falcon_mamba", "static", "model"): (spaces.selected_without_norm, spaces.ungated_channels),
     ("mamba2", "static", "model"): (
         spaces.state_not_carried,
         spaces.padding_in_a_state,

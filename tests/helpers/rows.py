@@ -172,6 +172,10 @@ GRANITE_EXPERTS = {
 }
 GRANITE_DENSE = {"layer_types": ["attention"] * 4, "position_embedding_type": "rope"}
 FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True}
+MAMBA_TIED = {
+    **{"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "conv_kernel": 4},
+    "time_step_rank": "auto",
+}
 MAMBA2_TIED = {"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "n_groups": 1}
 GATE_LAST = {"mamba_rms_norm": True, "mamba_n_groups": 1, "mamba_d_ssm": None, "mamba_conv_bias": False}
 GATE_FIRST = {
@@ -305,6 +309,9 @@ DECODERS = [
     Row("bamba", "BambaForCausalLM", GENERATE, "groups of one head", FOUR_GROUPS),
     Row("mamba2", "Mamba2ForCausalLM", GENERATE),
     Row("mamba2", "Mamba2ForCausalLM", GENERATE, "tied, biases, one group", MAMBA2_TIED),
+    Row("mamba", "MambaForCausalLM", GENERATE),
+    Row("mamba", "MambaForCausalLM", GENERATE, "tied, biases, kernel of 4", MAMBA_TIED),
+    Row("falcon_mamba", "FalconMambaForCausalLM", GENERATE),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm before the gate, one group", GATE_LAST),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm after the gate, biases, tied", GATE_FIRST),

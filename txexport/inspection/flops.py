@@ -24,8 +24,9 @@ from txexport.spec import AttentionPoolSpec, BlockSpec, LengthAdapterSpec, Model
 from txexport.spec.lengths import adapter_of, inside, squeeze_of
 
 NUMBER = FLOAT.bits // 8  # bytes of a number of keys, values and scores
-# Matrices not multiplied with tokens: relative positions, their biases, and features, which `pairs` counts.
+# Matrices not multiplied with tokens: relative positions, their biases, and what `pairs` counts.
 OTHERS = (
+    ".attention.rate",
     "_position.weight",
     ".features.weight",
     ".attention.relative.weight",

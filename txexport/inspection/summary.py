@@ -23,6 +23,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     Mamba2Spec,
+    MambaSpec,
     MapStackSpec,
     MaskedAttentionSpec,
     NormPlacement,
@@ -109,6 +110,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
         return f"{spec.num_value_heads} heads of {spec.key_dim} x {spec.value_dim} (gated delta rule)"
     if isinstance(spec, Mamba2Spec):
         return f"{spec.num_state_heads} heads of {spec.head_dim} x {spec.state_size} (state spaces)"
+    if isinstance(spec, MambaSpec):
+        return f"{spec.inner_size:,} channels of {spec.state_size} numbers (selective state spaces)"
     if isinstance(spec, ShortConvolutionSpec):
         return f"convolutions over {spec.kernel} tokens"
     heads = f"{spec.num_heads} heads of {spec.head_dim}"

@@ -27,6 +27,7 @@ FAMILIES = {
     "granitemoehybrid": {},
     "falcon_h1": {"lm_head_multiplier": 0.2},
     "mamba2": {"num_hidden_layers": 2},
+    "mamba": {"state_size": 8},
 }
 # The numbers of a row's states, those of a token's keys and values, and the bytes of its new tokens' scores.
 STATES = {
@@ -34,13 +35,17 @@ STATES = {
     "qwen3_next": 2 * (80 * 4 + 4 * 10 * 10),
     "granitemoehybrid": 3 * (136 * 3 + 4 * 24 * 10),
     "falcon_h1": 2 * (100 * 3 + 4 * 15 * 10),
+    "mamba": 3 * 96 * (3 + 8),
     "mamba2": 2 * (136 * 3 + 6 * 16 * 10),
 }
 KEYS = {
     **{"lfm2": 2 * 2 * 8, "qwen3_next": 2 * 2 * 12, "granitemoehybrid": 2 * 2 * 8, "falcon_h1": 2 * 4 * 8},
-    "mamba2": 0,
+    **{"mamba": 0, "mamba2": 0},
 }
-COLUMNS = {"mamba2": 2 * 136}  # of convolutions, by which a token's size is counted where it has no keys
+COLUMNS = {
+    "mamba": 3 * 96,
+    "mamba2": 2 * 136,
+}  # of convolutions, by which a token's size is counted where it has no keys
 SCORES = 3612
 PROMPTS = [[5, 6, 7], [9], list(range(20, 49)), [40, 41]]
 END = {"eos_token_id": None}
