@@ -234,6 +234,21 @@ GRANITE_HYBRID = (
     }
 )
 BAMBA = LLAMA | MAMBA2 | {"num_hidden_layers": 3, "attn_layer_indices": [1]}
+FALCON_H1 = (
+    LLAMA
+    | MAMBA2
+    | {"mamba_d_ssm": 60, "embedding_multiplier": 2.3, "lm_head_multiplier": 0.6, "key_multiplier": 0.7}
+    | {"attention_in_multiplier": 1.2, "attention_out_multiplier": 0.9, "mlp_multipliers": [0.8, 1.3]}
+    | {"ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.4, "ssm_multipliers": [0.5, 0.8, 0.7, 1.5, 0.9]}
+)
+MAMBA2_ALONE = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "num_heads": 6, "head_dim": 16},
+    **{"state_size": 10, "n_groups": 2, "conv_kernel": 3, "chunk_size": 16},
+}
+MAMBA = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "state_size": 7, "conv_kernel": 3},
+    **{"time_step_rank": 5, "tie_word_embeddings": False},
+}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
     "mlp_only_layers": [1],
@@ -856,6 +871,10 @@ FAMILIES = {
     "bamba": ("BambaForCausalLM", BAMBA),
     "granitemoeshared": ("GraniteMoeSharedForCausalLM", GRANITEMOE | {"shared_intermediate_size": 50}),
     "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", HUNYUAN_MOE),
+    "falcon_h1": ("FalconH1ForCausalLM", FALCON_H1),
+    "mamba2": ("Mamba2ForCausalLM", MAMBA2_ALONE),
+    "mamba": ("MambaForCausalLM", MAMBA),
+    "falcon_mamba": ("FalconMambaForCausalLM", MAMBA | {"intermediate_size": 70}),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
     "olmo": ("OlmoForCausalLM", LLAMA),

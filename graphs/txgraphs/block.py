@@ -22,6 +22,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     Mamba2Spec,
+    MambaSpec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -43,6 +44,7 @@ from txgraphs.linformer_attention import linformer_attention
 from txgraphs.local_attention import local_attention
 from txgraphs.longformer_attention import longformer_attention
 from txgraphs.low_rank_attention import low_rank_attention
+from txgraphs.mamba import mamba
 from txgraphs.mamba2 import mamba2
 from txgraphs.norm import norm
 from txgraphs.patch_bias_attention import patch_bias_attention
@@ -68,6 +70,7 @@ STATEFUL: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     ShortConvolutionSpec: short_convolution,
     GatedDeltaSpec: gated_delta,
     Mamba2Spec: mamba2,
+    MambaSpec: mamba,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LocalAttentionSpec: local_attention,
@@ -137,9 +140,34 @@ def decoder_block(
     return y, k, v, *weights
 
 
+@component("y", "k", "v", "state", "second_state", "weights")
+def hybrid_block(
+    spec: BlockSpec,
+    weighted: bool,
+    cache: Cache,
+    g: Body,
+    x: ir.Value,
+    states: dict[str, ir.Value],
+    **context: ir.Value | None,
+) -> tuple[ir.Value, ...]:
+    """Self-attention over a cache and a sublayer with states, both over one norm, then feed-forward.
+
+    x (B,S,W), inputs of the sublayer with states, and other inputs of attention -> y (B,S,W), k and v
+    (B,K,T,H), the states, and if `weighted` weights (B,N,S,T). With logits_indices (B,L), y (B,L,W) and masks
+    are of these tokens only.
+    """
+    inner, asked_for = _before_attention(spec, g, x), context.get(names.LOGITS_INDICES)
+    attend, mix = CACHED_ATTENTIONS[type(spec.attention)], STATEFUL[type(spec.beside)]
+    mixed, k, v, *weights = attend(spec.attention, weighted, cache, g / "attention", inner, **context)
+    beside, *present = mix(spec.beside, g / "beside", inner, **states, logits_indices=asked_for)  # (B, L, W)
+    x = asked(g, x, asked_for)  # (B, L, W)
+    y = _fed(spec, g, x, _attended(spec, g, x, g.op.Add(mixed, beside, name="both")))  # (B, S, W)
+    return y, k, v, *present, *weights
+
+
 @component("y", "state", "second_state")
 def stateful_block(spec: BlockSpec, g: Body, x: ir.Value, **context: ir.Value | None) -> tuple[ir.Value, ...]:
-    """A sublayer with states in place of attention, then feed-forward.
+    """A sublayer with states in place of attention, then feed-forward, if there is any.
 
     x (B,S,W), the other inputs of the sublayer, its states among them -> y (B,S,W), the states. With
     logits_indices (B,L), y (B,L,W) is of these tokens only.
@@ -201,6 +229,8 @@ def _crossed(
 
 def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
     """The block's input, and the hidden states after attention, both (B,S,W) -> y (B,S,W)."""
+    if spec.feed_forward is None:
+        return attended
     inner = x if spec.placement == NormPlacement.PARALLEL else attended
     if spec.placement.before:
         inner = norm(spec.norm, g / "feed_forward_norm", inner)

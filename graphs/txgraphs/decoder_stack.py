@@ -7,7 +7,7 @@ import onnx_ir as ir
 from txexport.contracts import names
 from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
-from txgraphs.block import decoder_block, stateful_block
+from txgraphs.block import decoder_block, hybrid_block, stateful_block
 from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
 from txgraphs.mask import (
     cache_mask,
@@ -31,8 +31,8 @@ from txgraphs.stack import (
     rotary_context,
 )
 
-KeyValues = list[tuple[ir.Value, ...]]  # keys and values of each layer, or its states
-Embed = Callable[[ir.Value], ir.Value]  # positions (B,S) -> x (B,S,W)
+KeyValues = list[tuple[ir.Value, ...]]  # keys and values of each layer, and its states
+Embed = Callable[[ir.Value | None], ir.Value]  # positions (B,S), or none -> x (B,S,W)
 
 
 def decoder(
@@ -56,28 +56,31 @@ def decoder(
     to the output of the layer of their number.
     """
     inputs = _with_ids(graph, inputs)
-    input_ids, slots, room = inputs[names.INPUT_IDS], keys_of(spec, past), {}
+    input_ids, room = inputs[names.INPUT_IDS], {}
+    slots = keys_of(spec, past) if spec.has_keys else None
     new = _new_tokens(graph, inputs) if spec.stateful else {}
-    if cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
+    if slots is not None and cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
         inputs, slots = _shared(graph, inputs)
         room = {"used": graph.op.Shape(slots, start=2, end=3)}
     cache_lengths = inputs.get(names.CACHE_LENGTHS)
-    if cache == Cache.STATIC:
-        places, masks = _over_slots(spec, graph, inputs, slots, given.weighted, logits_indices, groups)
-    else:
-        places, masks = _over_past(spec, graph, inputs, slots, groups)
+    placed: tuple[ir.Value | None, list[Masks]] = None, no_masks(spec)
+    if slots is not None and cache == Cache.STATIC:
+        placed = _over_slots(spec, graph, inputs, slots, given.weighted, logits_indices, groups)
+    elif slots is not None:
+        placed = _over_past(spec, graph, inputs, slots, groups)
+    places, masks = placed
     cross_mask = None
     if names.ENCODER_ATTENTION_MASK in inputs:
         mask = inputs[names.ENCODER_ATTENTION_MASK]
         cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
-    rotations = rotary_context(spec, graph, places, short=cache == Cache.STATIC)
+    rotations = {} if places is None else rotary_context(spec, graph, places, short=cache == Cache.STATIC)
     x = embed(places)  # (B, S, W)
     present, filled, single = [], None, None
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
             context[names.LOGITS_INDICES] = logits_indices
-        if block.states:
+        if not block.has_keys:
             given.hidden(x)
             states = dict(zip(block.states, past[layer], strict=True))
             x, *states = stateful_block(
@@ -93,18 +96,20 @@ def decoder(
             if block.masked.maskless_static and not grouped:
                 filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
                 context |= {"mask": None, "filled": filled}
-        past_k, past_v = past[layer]
+        past_k, past_v, *held = past[layer]
         context |= {"past_k": past_k, "past_v": past_v, **room}
         place = graph / f"decoder.layers.{layer}"
-        source = None if cross is None else _source(cross_mask, *cross[layer])
+        second, build = None if cross is None else _source(cross_mask, *cross[layer]), decoder_block
+        if held:
+            second, build = {**new, **dict(zip(block.states, held, strict=True))}, hybrid_block
         given.hidden(x)
-        x, k, v, *weights = decoder_block(
-            block, given.weighted, cache, place, x, source, cache_lengths=cache_lengths, **context
+        x, *rest = build(
+            block, given.weighted, cache, place, x, second, cache_lengths=cache_lengths, **context
         )
         deep = inputs.get(f"{names.DEEP_FEATURES}.{layer}")
         x = x if deep is None else graph.op.Add(x, deep)
-        given.weights(*weights)
-        present.append((k, v))
+        given.weights(*rest[len(past[layer]) :])
+        present.append(tuple(rest[: len(past[layer])]))
     return final_normed(spec, graph, "decoder", x, given), present
 
 
@@ -227,9 +232,14 @@ def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
     return op.Expand(graph.constant("one", [1]), op.Concat(batch, op.Add(length, new), axis=0))
 
 
+def no_masks(spec: TextStackSpec) -> list[Masks]:
+    """Those of a stack without keys, in which nothing has a position."""
+    return [{}] * spec.num_layers
+
+
 def keys_of(spec: TextStackSpec, past: KeyValues) -> ir.Value:
     """The keys (B,K,P,H) of the first layer that has them."""
-    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if not block.states)
+    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if block.has_keys)
 
 
 def _new_tokens(graph: Graph, inputs: dict[str, ir.Value]) -> Values:

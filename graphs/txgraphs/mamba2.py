@@ -3,7 +3,7 @@
 import numpy as np
 import onnx_ir as ir
 
-from txexport.spec import Mamba2Spec
+from txexport.spec import Mamba2Spec, NormSpec
 from txgraphs._component import Body, component
 from txgraphs.activation import softplus
 from txgraphs.causal_convolution import causal_convolution
@@ -48,18 +48,28 @@ def mamba2(
     skip = op.Unsqueeze(g.weight("skip"), op.Constant(value_ints=[1]))
     read = op.Reshape(op.Add(read, op.Mul(skip, heads)), op.Constant(value_ints=[0, 0, -1]))  # (B, S, H*P)
     read, gate = (asked(g, one, logits_indices) for one in (read, gate))  # (B, L, H*P)
-    gated = op.Mul(read, op.Mul(gate, op.Sigmoid(gate)), name="gated")
-    return linear(spec.bias, g / "output", grouped_norm(spec, g / "gated_norm", gated)), conv, ssm
+    gated = _gated(spec, g, read, op.Mul(gate, op.Sigmoid(gate)))
+    return linear(spec.bias, g / "output", gated), conv, ssm
+
+
+def _gated(spec: Mamba2Spec, g: Body, x: ir.Value, gate: ir.Value) -> ir.Value:
+    """x and gate (B,L,H*P) -> y (B,L,H*P)."""
+    if spec.norm is not None and not spec.gate_first:
+        x = grouped_norm(spec.norm, spec.num_groups, g / "gated_norm", x)
+    y = g.op.Mul(x, gate, name="gated")
+    if spec.norm is not None and spec.gate_first:
+        y = grouped_norm(spec.norm, spec.num_groups, g / "gated_norm", y)
+    return y
 
 
 @component("y")
-def grouped_norm(spec: Mamba2Spec, g: Body, x: ir.Value) -> ir.Value:
+def grouped_norm(spec: NormSpec, groups: int, g: Body, x: ir.Value) -> ir.Value:
     """A root mean square over each group's part, and one scale of all: x (B,L,H*P) -> y (B,L,H*P)."""
-    if spec.num_groups == 1:
-        return norm(spec.norm, g, x)
-    op, size = g.op, spec.inner_size // spec.num_groups
-    parts = op.Reshape(x, op.Constant(value_ints=[0, 0, spec.num_groups, -1]))  # (B, L, G, H/G*P)
+    if groups == 1:
+        return norm(spec, g, x)
+    op, size = g.op, spec.size // groups
+    parts = op.Reshape(x, op.Constant(value_ints=[0, 0, groups, -1]))  # (B, L, G, H/G*P)
     one = op.CastLike(op.Constant(value=np.ones(size, np.float32)), x)
-    normed = op.RMSNormalization(parts, one, epsilon=spec.norm.eps)
+    normed = op.RMSNormalization(parts, one, epsilon=spec.eps)
     y = op.Mul(op.Reshape(normed, op.Constant(value_ints=[0, 0, -1])), g.weight("weight"))
     return y

@@ -23,6 +23,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     Mamba2Spec,
+    MambaSpec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -43,6 +44,7 @@ from txmodels.linformer_attention import LinformerAttention
 from txmodels.local_attention import LocalAttention
 from txmodels.longformer_attention import LongformerAttention
 from txmodels.low_rank_attention import LowRankAttention
+from txmodels.mamba import Mamba
 from txmodels.mamba2 import Mamba2
 from txmodels.norm import Norm
 from txmodels.patch_bias_attention import PatchBiasAttention
@@ -68,6 +70,7 @@ STATEFUL: dict[type, Callable[..., nn.Module]] = {
     ShortConvolutionSpec: ShortConvolution,
     GatedDeltaSpec: GatedDelta,
     Mamba2Spec: Mamba2,
+    MambaSpec: Mamba,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,
@@ -129,8 +132,9 @@ class _Block(nn.Module):
         if spec.cross_attention is not None:
             self.cross_attention = CrossAttention(spec.cross_attention, weighted)
             self.cross_attention_norm = Norm(spec.norm)
-        self.feed_forward = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward)
-        self.feed_forward_norm = Norm(spec.norm)
+        if spec.feed_forward is not None:
+            self.feed_forward = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward)
+            self.feed_forward_norm = Norm(spec.norm)
         if spec.placement == NormPlacement.SANDWICH:
             self.feed_forward_post_norm = Norm(spec.norm)
         if spec.layer_scale:
@@ -175,6 +179,8 @@ class _Block(nn.Module):
 
     def _fed(self, x: Tensor, attended: Tensor) -> Tensor:
         """The block's input, and the hidden states after attention, both (B,S,W) -> y (B,S,W)."""
+        if self.spec.feed_forward is None:
+            return attended
         inner = x if self.spec.placement == NormPlacement.PARALLEL else attended
         if self.spec.placement.before:
             inner = self.feed_forward_norm(inner)
@@ -243,8 +249,32 @@ class DecoderBlock(_Block):
         return y, k, v, *weights
 
 
+class HybridBlock(_Block):
+    """Self-attention over a cache and a sublayer with states, both over one norm, then feed-forward."""
+
+    def __init__(self, spec: BlockSpec, cache: Cache, weighted: bool = False):
+        attention = CACHED_ATTENTIONS[type(spec.attention)](spec.attention, cache, weighted)
+        super().__init__(spec, attention, weighted)
+        self.beside = STATEFUL[type(spec.beside)](spec.beside)
+
+    def forward(
+        self, x: Tensor, states: dict[str, Tensor | None], **context: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """x (B,S,W), inputs of the sublayer with states, and other inputs of attention.
+
+        Returns y (B,S,W), k and v (B,K,T,H), the states, and if `weighted` weights (B,N,S,T). With
+        logits_indices (B,L), y (B,L,W) and masks are of these tokens only.
+        """
+        inner, asked_for = self._before_attention(x), context.get(names.LOGITS_INDICES)
+        mixed, k, v, *weights = self.attention(inner, **context)
+        beside, *present = self.beside(inner, **states, logits_indices=asked_for)  # (B, L, W)
+        x = asked(x, asked_for)  # (B, L, W)
+        y = self._fed(x, self._attended(x, mixed + beside))  # (B, S, W)
+        return y, k, v, *present, *weights
+
+
 class StatefulBlock(_Block):
-    """A sublayer with states in place of attention, then feed-forward."""
+    """A sublayer with states in place of attention, then feed-forward, if there is any."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec, STATEFUL[type(spec.attention)](spec.attention), weighted=False)

@@ -1,11 +1,11 @@
 """Decoders: stacks that read new tokens over a cache of past ones."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from txexport.contracts import names
-from txexport.spec import Cache, TextStackSpec
-from txmodels.block import DecoderBlock, StatefulBlock
+from txexport.spec import BlockSpec, Cache, TextStackSpec
+from txmodels.block import DecoderBlock, HybridBlock, StatefulBlock
 from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups, prefix_groups
 from txmodels.mask import (
     cache_mask,
@@ -19,7 +19,7 @@ from txmodels.mask import (
 from txmodels.position import asked_positions, positions
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
 
-KeyValues = list[tuple[Tensor, ...]]  # keys and values of each layer, or its states
+KeyValues = list[tuple[Tensor, ...]]  # keys and values of each layer, and its states
 
 
 class Decoder(Stack):
@@ -30,10 +30,7 @@ class Decoder(Stack):
     ):
         super().__init__(
             spec,
-            (
-                StatefulBlock(block) if block.states else DecoderBlock(block, cache, weighted)
-                for block in spec.layers
-            ),
+            (_block(block, cache, weighted) for block in spec.layers),
         )
         self.static, self.weighted, self.mutual_id = cache == Cache.STATIC, weighted, mutual_id
 
@@ -52,8 +49,8 @@ class Decoder(Stack):
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
-        A layer with states has these in place of keys and values. They need new_lengths (B) over a static
-        cache, or the mask of a dynamic one.
+        A layer with states has these in place of keys and values, or behind them. They need new_lengths (B)
+        over a static cache, or the mask of a dynamic one.
 
         With inputs_embeds (B,S,W), these stand in place of the embedding of the ids, positions included, and
         the ids tell the size alone; what comes behind the W numbers, W each, is added to the outputs of the
@@ -70,19 +67,20 @@ class Decoder(Stack):
         cache_lengths, prefix_lengths = map(lengths.get, (names.CACHE_LENGTHS, names.PREFIX_LENGTHS))
         if self.mutual_id is not None:
             groups = image_groups(self.mutual_id, input_ids)  # (B, S)
-        slots = keys_of(self.spec, past)
-        if self.static:
+        placed: tuple[Tensor | None, list[Masks]] = None, no_masks(self.spec)
+        if self.spec.has_keys and self.static:
             assert cache_lengths is not None
-            places, masks = self._over_slots(
+            slots = keys_of(self.spec, past)
+            placed = self._over_slots(
                 input_ids, slots, cache_lengths, logits_indices, position_ids, groups, prefix_lengths
             )
-        else:
-            places, masks = self._over_past(
-                input_ids, slots, attention_mask, position_ids, groups, prefix_lengths
-            )
+        elif self.spec.has_keys:
+            slots = keys_of(self.spec, past)
+            placed = self._over_past(input_ids, slots, attention_mask, position_ids, groups, prefix_lengths)
+        places, masks = placed
         source_mask, cross = (None, None) if source is None else source
         cross_mask = None if source_mask is None else padding_mask(source_mask, input_ids)  # (B, 1, S, E)
-        rotations = self.rotary_context(places, short=self.static)
+        rotations = {} if places is None else self.rotary_context(places, short=self.static)
         deep: list[Tensor] = []
         if inputs_embeds is None:
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
@@ -99,7 +97,7 @@ class Decoder(Stack):
             context = layer_context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
                 context[names.LOGITS_INDICES] = logits_indices
-            if block.states:
+            if not block.has_keys:
                 given.hidden(x)
                 states = dict(zip(block.states, past[i], strict=True))
                 x, *states = layer(x, **new, **states, **context)
@@ -110,14 +108,16 @@ class Decoder(Stack):
                     context["single"] = single
                 if block.masked.maskless_static:
                     context |= {"mask": None, "filled": filled}
-            past_k, past_v = past[i]
+            past_k, past_v, *held = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
-            encoded = None if cross is None else _source(cross_mask, *cross[i])
+            second = None if cross is None else _source(cross_mask, *cross[i])
+            if held:
+                second = {**new, **dict(zip(block.states, held, strict=True))}
             given.hidden(x)
-            x, k, v, *weights = layer(x, encoded, cache_lengths=cache_lengths, **context)
+            x, *rest = layer(x, second, cache_lengths=cache_lengths, **context)
             x = x + deep[i] if i < len(deep) else x
-            given.weights(*weights)
-            present.append((k, v))
+            given.weights(*rest[len(past[i]) :])
+            present.append(tuple(rest[: len(past[i])]))
         y: Tensor = self.final_norm(x)
         given.last(x, y)
         return y, present
@@ -194,9 +194,21 @@ class Decoder(Stack):
         return position_ids, self.biased_masks(masks, position_ids, order)
 
 
+def _block(spec: BlockSpec, cache: Cache, weighted: bool) -> nn.Module:
+    """The layer of a spec."""
+    if not spec.has_keys:
+        return StatefulBlock(spec)
+    return (DecoderBlock if spec.beside is None else HybridBlock)(spec, cache, weighted)
+
+
+def no_masks(spec: TextStackSpec) -> list[Masks]:
+    """Those of a stack without keys, in which nothing has a position."""
+    return [{}] * spec.num_layers
+
+
 def keys_of(spec: TextStackSpec, past: KeyValues) -> Tensor:
     """The keys (B,K,P,H) of the first layer that has them."""
-    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if not block.states)
+    return next(one[0] for block, one in zip(spec.layers, past, strict=True) if block.has_keys)
 
 
 def _new_tokens(input_ids: Tensor, new_lengths: Tensor | None, attention_mask: Tensor | None) -> Values:

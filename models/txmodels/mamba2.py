@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txexport.spec import Mamba2Spec
+from txexport.spec import Mamba2Spec, NormSpec
 from txmodels.activation import softplus
 from txmodels.causal_convolution import CausalConvolution
 from txmodels.linear import Linear
@@ -25,7 +25,8 @@ class Mamba2(nn.Module):
         self.rate = nn.Parameter(torch.zeros(heads))
         self.step = nn.Parameter(torch.zeros(heads))
         self.skip = nn.Parameter(torch.ones(heads))
-        self.gated_norm = GroupedNorm(spec)
+        if spec.norm is not None:
+            self.gated_norm = GroupedNorm(spec.norm, spec.num_groups)
         self.output = Linear(inner, spec.hidden_size, spec.bias)
 
     def forward(
@@ -53,15 +54,24 @@ class Mamba2(nn.Module):
         read, ssm = state_space(heads, b, c, steps, decay, ssm)  # (B, S, H, P)
         read = (read + self.skip[:, None] * heads).flatten(2)  # (B, S, H*P)
         read, gate = (asked(one, logits_indices) for one in (read, gate))  # (B, L, H*P)
-        return self.output(self.gated_norm(read * F.silu(gate))), conv, ssm
+        return self.output(self._gated(read, F.silu(gate))), conv, ssm
+
+    def _gated(self, x: Tensor, gate: Tensor) -> Tensor:
+        """x and gate (B,L,H*P) -> y (B,L,H*P)."""
+        if self.spec.norm is not None and not self.spec.gate_first:
+            x = self.gated_norm(x)
+        y = x * gate
+        if self.spec.norm is not None and self.spec.gate_first:
+            y = self.gated_norm(y)
+        return y
 
 
 class GroupedNorm(Norm):
     """A root mean square over each group's part, and one scale of all."""
 
-    def __init__(self, spec: Mamba2Spec):
-        super().__init__(spec.norm)
-        self.groups = spec.num_groups
+    def __init__(self, spec: NormSpec, groups: int):
+        super().__init__(spec)
+        self.groups = groups
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,L,H*P) -> y (B,L,H*P)."""

@@ -49,7 +49,16 @@ UNREAD = {
     **{
         (name, "feature-extraction"): STATEFUL
         for name in (
-            *("bamba", "granitemoehybrid", "lfm2", "lfm2_moe"),
+            *(
+                "bamba",
+                "falcon_h1",
+                "falcon_mamba",
+                "granitemoehybrid",
+                "lfm2",
+                "lfm2_moe",
+                "mamba",
+                "mamba2",
+            ),
             *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
         )
     },

@@ -6,6 +6,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
+import safetensors.numpy
 import tiny_checkpoint
 import torch
 import transformers
@@ -13,9 +14,11 @@ import transformers
 from txexport import export, families, load
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import SpecError, UnsupportedError
+from txexport.families._config import Config
 from txexport.spec import Mamba2Spec, NormKind, NormSpec
 
 PUBLISHED = ["mamba", "attention", "mamba", "mamba"]  # transformers 5.24 writes other names of the kinds
+GENERATE = "text-generation"
 SPEC = Mamba2Spec(8, 4, 4, 5, 2, 4, NormSpec(16, 1e-5, NormKind.RMS))
 
 
@@ -77,9 +80,29 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("message", "settings"), REFUSED.items(), ids=REFUSED)
-def test_settings_that_are_refused(message, settings, tmp_path):
-    source = folder_of("granitemoehybrid", tmp_path / "in", **settings)
+BESIDE_REFUSED = {
+    "time_step_limit is": {"time_step_limit": [0.001, 0.1]},
+    "hidden_act is not silu": {"hidden_act": "gelu"},
+    "mamba_d_head=": {"mamba_d_head": 7},
+    "projectors_bias=True is not supported; expected False": {"projectors_bias": True},
+}
+ALONE_REFUSED = {
+    "time_step_limit is": {"time_step_limit": [0.001, 0.1]},
+    "hidden_act is not silu": {"hidden_act": "gelu"},
+    "mamba_d_head=": {"head_dim": 7},
+}
+CHANNELS_REFUSED = {"hidden_act is not silu": {"hidden_act": "gelu"}}
+SETTINGS = [
+    *((family, *one) for family in ("mamba", "falcon_mamba") for one in CHANNELS_REFUSED.items()),
+    *(("mamba2", *one) for one in ALONE_REFUSED.items()),
+    *(("granitemoehybrid", *one) for one in REFUSED.items()),
+    *(("falcon_h1", *one) for one in BESIDE_REFUSED.items()),
+]
+
+
+@pytest.mark.parametrize(("family", "message", "settings"), SETTINGS)
+def test_settings_that_are_refused(family, message, settings, tmp_path):
+    source = folder_of(family, tmp_path / "in", **settings)
     with pytest.raises(UnsupportedError, match=message):
         export(source, tmp_path / "out")
 
@@ -96,6 +119,48 @@ WRONG = {
 def test_specs_that_contradict_themselves(message, values):
     with pytest.raises(SpecError, match=message):
         replace(SPEC, **values)
+
+
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
+def test_a_graph_without_keys_takes_no_lengths(cache, tmp_path):
+    """A step reads tokens and states, and how many of its tokens are real."""
+    tiny_checkpoint.save(tmp_path / "in", "mamba2")
+    export(tmp_path / "in", tmp_path / "out", cache=cache, only="native")
+    inputs = load(tmp_path / "out", device="cpu").bundle.decoder.inputs
+    states = {f"past_{kind}.{layer}" for kind in ("conv", "ssm") for layer in range(3)}
+    others = {"static": {"logits_indices", "new_lengths"}, "dynamic": {"attention_mask"}}[cache]
+    assert set(inputs) == {"input_ids"} | others | states
+
+
+def test_older_names_of_the_embedding(tmp_path):
+    folder = folder_of("mamba2", tmp_path)
+    file = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    before = families.resolve(Checkpoint(folder)).spec
+    tensors["backbone.embedding.weight"] = tensors.pop("backbone.embeddings.weight")
+    safetensors.numpy.save_file(tensors, file, {"format": "pt"})
+    resolved = families.resolve(Checkpoint(folder))
+    assert resolved.spec == before
+    assert resolved.weights["decoder.embedding.word.weight"].tensors == ("backbone.embedding.weight",)
+
+
+@pytest.mark.parametrize("family", ["mamba", "falcon_mamba"])
+@pytest.mark.parametrize(
+    ("settings", "sizes"),
+    [({}, (96, 3)), ({"intermediate_size": 80}, (80, 3)), ({"expand": 3, "time_step_rank": 9}, (144, 9))],
+    ids=str,
+)
+def test_widths_that_are_stated_or_computed(family, settings, sizes, tmp_path):
+    """transformers computes the width from `expand`, unless config.json states it."""
+    folder = folder_of(family, tmp_path)
+    values = json.loads((folder / "config.json").read_text())
+    for name in ("intermediate_size", "time_step_rank"):
+        values.pop(name)
+    stated = transformers.AutoConfig.for_model(**values | settings)
+    spec = families.module(family).spec(Config(values | settings, folder / "config.json"), GENERATE, ())
+    layer = spec.decoder.blocks[0].attention
+    assert (layer.inner_size, layer.step_rank) == sizes
+    assert (stated.intermediate_size, stated.time_step_rank) == sizes
 
 
 def test_states_are_those_of_transformers():

@@ -80,3 +80,87 @@ def ungated(model):
     body = function(model, "mamba2")
     gated = producer(body, "gated")
     drop(gated)
+
+
+def residual_left_out(model):
+    """Layers of one sublayer without their residual."""
+    body = function(model, "stateful_block")
+    drop(node(body, "Add", -1), 1)
+
+
+def attention_left_out(model):
+    """State spaces without the attention beside them."""
+    drop(_both(model), 1)
+
+
+def space_left_out(model):
+    """Attention without the state spaces beside it."""
+    drop(_both(model), 0)
+
+
+def one_behind_the_other(model):
+    """State spaces that read the output of attention beside them."""
+    body = function(model, "hybrid_block")
+    space = node(body, "mamba2")
+    replace_input(space, space.input[0], _both(model).input[0])
+
+
+def other_multiplier(model):
+    """The output of state spaces times a number."""
+    through(function(model, "hybrid_block"), _both(model).input[1], "Mul", 1.25)
+
+
+def _both(model):
+    """The sum of what attention and state spaces give."""
+    return producer(function(model, "hybrid_block"), "both")
+
+
+def scan_not_carried(model):
+    """A selective scan that begins each step with nothing before it."""
+    body = function(model, "selective_scan")
+    through(body, body.input[5], "Mul", 0.0)
+
+
+def scan_of_no_decay(model):
+    """Channels that forget nothing."""
+    body = function(model, "mamba")
+    through(body, node(body, "Neg").output[0], "Mul", 0.0)
+
+
+def scan_of_one_step(model):
+    """Inputs that do not depend on the steps."""
+    drop(producer(function(model, "mamba"), "written"))
+
+
+def scan_in_reverse(model):
+    """Channels read along the vector that writes them."""
+    body = function(model, "selective_scan")
+    scan = node(body, "Scan")
+    scan.input[4] = scan.input[3]
+
+
+def rows_of_padding_decay(model):
+    """Padding that decays channels, and adds to them."""
+    drop_mask(function(model, "mamba"), 2, 3)
+
+
+def selected_exchanged(model):
+    """The vectors that write and read, one for the other."""
+    parts = node(function(model, "mamba"), "Split", 1)
+    steps, b, c = parts.output
+    parts.output[:] = [steps, c, b]
+
+
+def inputs_not_skipped(model):
+    """Outputs without the inputs beside the states."""
+    drop(node(function(model, "mamba"), "Add"))
+
+
+def selected_without_norm(model):
+    """The vector that writes, as it is selected."""
+    drop(node(function(model, "mamba"), "RMSNormalization", 1))
+
+
+def ungated_channels(model):
+    """Outputs without their gate."""
+    drop(producer(function(model, "mamba"), "gated"))

@@ -181,6 +181,16 @@ GRANITE_EXPERTS = {
 }
 GRANITE_DENSE = {"layer_types": ["attention"] * 4, "position_embedding_type": "rope"}
 FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True}
+MAMBA_TIED = {
+    **{"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "conv_kernel": 4},
+    "time_step_rank": "auto",
+}
+MAMBA2_TIED = {"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "n_groups": 1}
+GATE_LAST = {"mamba_rms_norm": True, "mamba_n_groups": 1, "mamba_d_ssm": None, "mamba_conv_bias": False}
+GATE_FIRST = {
+    **{"mamba_rms_norm": True, "mamba_norm_before_gate": False, "tie_word_embeddings": True},
+    **{"attention_bias": True, "mlp_bias": True, "mamba_proj_bias": True, "projectors_bias": True},
+}
 ADJUSTED = {
     "block_auto_adjust_ff_dim": True,
     "block_multiple_of": 16,
@@ -306,6 +316,14 @@ DECODERS = [
     Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "attention alone", GRANITE_DENSE),
     Row("bamba", "BambaForCausalLM", GENERATE),
     Row("bamba", "BambaForCausalLM", GENERATE, "groups of one head", FOUR_GROUPS),
+    Row("mamba2", "Mamba2ForCausalLM", GENERATE),
+    Row("mamba2", "Mamba2ForCausalLM", GENERATE, "tied, biases, one group", MAMBA2_TIED),
+    Row("mamba", "MambaForCausalLM", GENERATE),
+    Row("mamba", "MambaForCausalLM", GENERATE, "tied, biases, kernel of 4", MAMBA_TIED),
+    Row("falcon_mamba", "FalconMambaForCausalLM", GENERATE),
+    Row("falcon_h1", "FalconH1ForCausalLM", GENERATE),
+    Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm before the gate, one group", GATE_LAST),
+    Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm after the gate, biases, tied", GATE_FIRST),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE, "some dense layers, biases", SOME_DENSE),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),

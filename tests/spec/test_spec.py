@@ -620,9 +620,16 @@ CONTRADICTIONS = {
     "ShortConvolutionSpec with cross attention or an": lambda: dataclasses.replace(
         STATEFUL, placement=NormPlacement.PRE, adapter=AdapterSpec(NORM, FEED)
     ),
-    "every layer has states, expected one or more with attention": lambda: dataclasses.replace(
-        DECODER, blocks=(STATEFUL,)
+    "ShortConvolutionSpec beside ShortConvolutionSpec": lambda: dataclasses.replace(
+        STATEFUL, beside=ShortConvolutionSpec(12, 3)
     ),
+    "beside AttentionSpec, placement 'post'": lambda: dataclasses.replace(
+        STATEFUL, attention=CAUSAL, placement=NormPlacement.POST, beside=ShortConvolutionSpec(12, 3)
+    ),
+    "feed_forward is None with ShortConvolutionSpec, placement 'post'": lambda: dataclasses.replace(
+        STATEFUL, feed_forward=None
+    ),
+    "feed_forward is None with AttentionSpec": lambda: dataclasses.replace(BLOCK, feed_forward=None),
     "relative is given, expected None in a stack with states": lambda: dataclasses.replace(
         MIXED, relative=RelativeSpec(8, 20, True)
     ),

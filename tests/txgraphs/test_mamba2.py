@@ -1,5 +1,6 @@
 """State spaces: twins, loops over tokens, the layer of transformers, and rows in pieces."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,8 +14,9 @@ import txmodels.mamba2
 import txmodels.state_space
 from helpers.layer_pieces import check_pieces, check_row, new_tokens
 from helpers.twins import check, random, seeded
-from transformers import BambaConfig
+from transformers import BambaConfig, FalconH1Config
 from transformers.models.bamba.modeling_bamba import BambaMixer
+from transformers.models.falcon_h1.modeling_falcon_h1 import FalconH1Mixer
 from txmodels.chunks import MOST
 
 from txexport.spec import Mamba2Spec, NormKind, NormSpec
@@ -33,6 +35,8 @@ SPECS = {
     "one group": spec_of(4, 6, 5, 1, 4),
     "two groups": spec_of(4, 6, 7, 2, 2, bias=True),
     "a group each": spec_of(3, 8, 5, 3, 3, convolution_bias=False),
+    "norm before the gate": spec_of(4, 6, 5, 2, 4, gate_first=False),
+    "no norm": replace(spec_of(4, 6, 5, 2, 4), norm=None),
 }
 EACH = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 
@@ -95,10 +99,14 @@ def test_layer(spec, length, picks):
         np.testing.assert_allclose(y, every.gather(1, indices[..., None].expand(-1, -1, W)), atol=1e-5)
 
 
-def original(spec: Mamba2Spec, module: torch.nn.Module) -> BambaMixer:
-    """The layer of transformers with our weights."""
+def original(spec: Mamba2Spec, module: torch.nn.Module) -> BambaMixer | FalconH1Mixer:
+    """The layer of transformers with our weights: Bamba's, or Falcon-H1's where a switch is off."""
     inner = spec.num_state_heads * spec.head_dim
-    config = BambaConfig(
+    kind, build, more = BambaConfig, BambaMixer, {}
+    if spec.norm is None or not spec.gate_first:
+        kind, build = FalconH1Config, FalconH1Mixer
+        more = {"mamba_d_ssm": None, "mamba_rms_norm": spec.norm is not None}
+    config = kind(
         hidden_size=W,
         mamba_expand=inner // W,
         mamba_n_heads=spec.num_state_heads,
@@ -108,10 +116,13 @@ def original(spec: Mamba2Spec, module: torch.nn.Module) -> BambaMixer:
         mamba_proj_bias=spec.bias,
         mamba_conv_bias=spec.convolution_bias,
         mamba_chunk_size=MOST // 2,
-        rms_norm_eps=spec.norm.eps,
+        rms_norm_eps=1e-3,
         num_hidden_layers=1,
+        **more,
     )
-    layer = BambaMixer(config, 0).eval()
+    layer = build(config, 0).eval()
+    if more:
+        layer.register_buffer("mup_vector", torch.ones(()), persistent=False)
     names = {"project": "in_proj", "convolution": "conv1d", "gated_norm": "norm", "output": "out_proj"}
     names |= {"rate": "A_log", "step": "dt_bias", "skip": "D"}
     ours = (name.partition(".") for name, _ in module.named_parameters())

@@ -21,6 +21,7 @@ class Take:
     `groups`, one head's parts before the next head's, from each group; where they lie `along_inputs`, one
     along `in`. Numbers stored with a `leading_axis` have one of size 1 before ours, those with a
     `trailing_axis` one after ours, those with `no_leading_axis` lack ours. `plus` is added to every number.
+    `times` are factors of the parameter's rows from the first on, each with its number of rows.
     Where so many `experts` keep theirs in one tensor, along an axis before all others, it is that of number
     `expert`, and all else is said of its part.
     The last axis is stored as several axes, of the sizes `apart`.
@@ -41,6 +42,7 @@ class Take:
     no_leading_axis: bool = False
     trailing_axis: bool = False
     plus: float = 0.0
+    times: tuple[tuple[int, float], ...] = ()
     expert: int = 0
     experts: int = 0
     apart: tuple[int, ...] = ()
@@ -86,7 +88,8 @@ class Take:
         grouped = stored_in_order.reshape(self.groups, self.parts, -1, *stored_in_order.shape[1:])
         taken = grouped[:, self.part : self.part + self.width]
         numbers = np.ascontiguousarray(taken).reshape(-1, *stored_in_order.shape[1:])
-        return numbers + np.float32(self.plus) if self.plus else numbers
+        numbers = numbers + np.float32(self.plus) if self.plus else numbers
+        return numbers * self._factors(numbers.ndim) if self.times else numbers
 
     def paste(self, stored: np.ndarray, numbers: np.ndarray) -> None:
         """Write a parameter's numbers into the result of `own`: the inverse of `cut`."""
@@ -98,7 +101,13 @@ class Take:
             self.groups, self.parts, -1, *stored_in_order.shape[1:]
         )  # a view of the same memory
         place = grouped[:, self.part : self.part + self.width]
+        numbers = numbers / self._factors(numbers.ndim) if self.times else numbers
         place[...] = numbers.reshape(place.shape) - np.float32(self.plus)
+
+    def _factors(self, axes: int) -> np.ndarray:
+        """The factor of each row, with one axis for each of the parameter's."""
+        rows, factors = zip(*self.times, strict=True)
+        return np.repeat(np.array(factors, np.float32), rows).reshape(-1, *[1] * (axes - 1))
 
     def _inputs(self, whole: np.ndarray) -> slice:
         """The columns of our matrix that are the part's."""
@@ -115,6 +124,7 @@ class Take:
             self.no_leading_axis,
             self.trailing_axis,
             self.plus,
+            self.times,
             self.apart,
         )
         return not any(changed)

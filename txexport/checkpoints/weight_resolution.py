@@ -48,6 +48,7 @@ class Weight:
             take.groups,
             take.width,
             take.plus,
+            take.times,
             take.apart,
             self.norms,
         )

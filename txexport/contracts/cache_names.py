@@ -9,6 +9,8 @@ keys and values, and those of the encoder's output, which cross-attention reads 
 
 from collections.abc import Iterable
 
+from txexport.spec import BlockSpec
+
 PAST, PRESENT = "past_key_values", "present"
 ENCODER, DECODER = "encoder", "decoder"  # the parts
 STATES = ("conv", "recurrent", "ssm")  # kinds of states
@@ -31,10 +33,16 @@ def pair(kind: str, layer: int | str, part: str | None) -> tuple[str, str]:
     return f"{name}.key", f"{name}.value"
 
 
-def of_layer(kind: str, layer: int, states: Iterable[str], part: str | None = None) -> tuple[str, ...]:
-    """The names of a layer, of `kind` PAST or PRESENT: those of `states`, of kinds in STATES, or a pair."""
+def of_layer(kind: str, layer: int, block: BlockSpec, part: str | None = None) -> tuple[str, ...]:
+    """The names of a layer's keys and values and of its states, of `kind` PAST or PRESENT."""
+    keys = pair(kind, layer, part) if block.has_keys else ()
+    return *keys, *states(kind, layer, block.states)
+
+
+def states(kind: str, layer: int, kinds: Iterable[str]) -> tuple[str, ...]:
+    """The names of a layer's states, of `kinds` in STATES; `kind` is PAST or PRESENT."""
     time = "past" if kind == PAST else "present"
-    return tuple(f"{time}_{one}.{layer}" for one in states) or pair(kind, layer, part)
+    return tuple(f"{time}_{one}.{layer}" for one in kinds)
 
 
 def is_past(name: str) -> bool:
@@ -50,6 +58,11 @@ def is_present(name: str) -> bool:
 def is_state(name: str) -> bool:
     """Tell whether an input or output of that name is a state, whose size no step changes."""
     return name.startswith((*PAST_STATES, *PRESENT_STATES))
+
+
+def is_convolution(name: str) -> bool:
+    """Tell whether the state of that name is the last inputs (...,K) of a convolution."""
+    return name.startswith((PAST_STATES[0], PRESENT_STATES[0]))
 
 
 def is_cross(name: str) -> bool:

@@ -122,13 +122,13 @@ def _is_whisper(encoder: StackSpec) -> bool:
 
 def _keeps_one_size(decoder: StackSpec) -> bool:
     """Tell whether keys and values have one size, as onnxruntime-genai requires."""
-    shapes = (block.masked.cache_shapes for block in decoder.layers if not block.states)
+    shapes = (block.masked.cache_shapes for block in decoder.layers if block.has_keys)
     return all(keys == values for keys, values in shapes)
 
 
 def _has_long_factors(decoder: StackSpec) -> bool:
     """Tell whether the graph with a growing cache continues beyond our limit, by LongRoPE's long factors."""
-    rotaries = (block.masked.rotary for block in decoder.blocks if not block.states)
+    rotaries = (block.masked.rotary for block in decoder.blocks if block.has_keys)
     return any(rotary is not None and rotary.long_frequencies for rotary in rotaries)
 
 
@@ -220,7 +220,7 @@ def _is_id(value: object) -> bool:
 
 def _states(decoder: TextStackSpec) -> dict[str, Any]:
     """The kinds of layers, the size of a convolution's last inputs, and those of keys and values."""
-    attention = next(block.dense for block in decoder.layers if not block.states)
+    attention = next(block.dense for block in decoder.layers if block.has_keys)
     kernel = next(block.states["conv"][1] for block in decoder.layers if "conv" in block.states)
     return {
         "layer_types": ["conv" if block.states else "full_attention" for block in decoder.layers],

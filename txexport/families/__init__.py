@@ -280,7 +280,7 @@ def _promised(config: Config, spec: ModelSpec) -> dict[str, int]:
     if isinstance(spec, VisionLanguageSpec):
         stack = spec.decoder
     config = config.text_model().with_defaults(max_position_embeddings=stack.limit)
-    attention = next((block.attention for block in stack.blocks if not block.states), None)
+    attention = next((block.attention for block in stack.blocks if block.has_keys), None)
     rotates = isinstance(attention, AttentionSpec) and attention.rotary is not None
     return promised(config, stack.limit) if rotates and stack.limit is not None else {}
 

@@ -99,8 +99,8 @@ def beside_attention(
         return stack
     if not any(attends):
         raise UnsupportedError(
-            f"{config.path}: no layer has attention, expected one or more: the length of a cache is that of "
-            "its keys"
+            f"{config.path}: no layer has attention, expected one or more: the original takes the length of "
+            "a cache from its keys"
         )
     mixer = other()
 

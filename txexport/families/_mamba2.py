@@ -16,8 +16,8 @@ UNLIMITED = (
 )
 
 
-def layer(config: Config, width: int) -> Mamba2Spec:
-    """A layer by the settings of config.json whose names begin with mamba.
+def layer(config: Config, width: int, inner: int | None = None) -> Mamba2Spec:
+    """A layer by the settings of config.json whose names begin with mamba; `inner` is the width of all heads.
 
     Raises UnsupportedError for a time_step_limit, which transformers applies to prompts but not to steps of
     one token.
@@ -29,7 +29,8 @@ def layer(config: Config, width: int) -> Mamba2Spec:
             "prompts, but not to steps of one token"
         )
     _causal.expect_silu(config, "a Mamba-2 layer")
-    heads, inner = config.integer("mamba_n_heads", 128), config.integer("mamba_expand", 2) * width
+    heads = config.integer("mamba_n_heads", 128)
+    inner = config.integer("mamba_expand", 2) * width if inner is None else inner
     head_dim = config.head_dim(inner, heads)
     if config.values.get("mamba_d_head") != "auto":
         config.expect(mamba_d_head=head_dim)

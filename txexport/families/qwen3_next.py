@@ -107,7 +107,7 @@ def with_delta(spec: EncoderSpec | DecoderSpec, inherited: Table, projections: R
     stack = _causal.stack_name(spec)
     layer = f"{stack}.layers.{{i}}"
     mixer, source, attention = f"{layer}.attention", "layers.{i}.linear_attn", "layers.{i}.self_attn"
-    heads = next(block.dense.num_heads for block in spec.stack.blocks if not block.states)
+    heads = next(block.dense.num_heads for block in spec.stack.blocks if block.has_keys)
     rules: Rules = {
         f"{mixer}.q.*": Take(f"{attention}.q_proj.*", part=0, parts=2, groups=heads),
         f"{mixer}.output_gate.*": Take(f"{attention}.q_proj.*", part=1, parts=2, groups=heads),

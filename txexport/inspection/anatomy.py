@@ -115,7 +115,7 @@ class _Stack:
         decoding = flops.decoding_of(self.spec)
         if decoding is None or self.name != decoding.decoder or name in ("feed_forward", "adapter"):
             return 0
-        if name == "attention" and block.states:
+        if name == "beside" or not block.has_keys:
             return flops.NUMBER * sum(map(math.prod, block.states.values())) * self.batch
         kind = getattr(block, name)
         cross = name == "cross_attention"
@@ -151,6 +151,7 @@ def _note(block: BlockSpec, name: str) -> str:
         assert block.convolution is not None
         return convolution(block.convolution)
     if name in ("feed_forward", "last_feed_forward"):
+        assert block.feed_forward is not None
         return feed_forward(block.feed_forward)
     if name == "adapter":
         assert block.adapter is not None
@@ -158,6 +159,9 @@ def _note(block: BlockSpec, name: str) -> str:
     if name == "cross_attention":
         assert block.cross_attention is not None
         return f"to the encoder, {heads(block.cross_attention)}"
+    if name == "beside":
+        assert block.beside is not None
+        return heads(block.beside)
     window = block.attention.window
     causal = "causal, " * block.attention.causal
     return f"{causal}{heads(block.attention)}" + (f", window of {window:,}" if window is not None else "")

@@ -20,6 +20,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     Mamba2Spec,
+    MambaSpec,
     MaskedAttentionSpec,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -58,6 +59,8 @@ def per_pair(spec: Attention) -> int:
         return 6 * spec.num_value_heads * spec.key_dim * spec.value_dim + 2 * sum(spec.widths) * spec.kernel
     if isinstance(spec, Mamba2Spec):
         return 5 * spec.inner_size * spec.state_size + 2 * sum(spec.widths) * spec.kernel
+    if isinstance(spec, MambaSpec):
+        return 6 * spec.inner_size * spec.state_size + 2 * spec.inner_size * spec.kernel
     return 4 * spec.num_heads * spec.head_dim
 
 
@@ -81,7 +84,7 @@ def pairs(spec: Attention, length: int) -> int:
             return _in_window(spec.window, spec.causal, length)
         case ShortConvolutionSpec():  # of the convolution
             return length * spec.kernel
-        case GatedDeltaSpec() | Mamba2Spec():  # a step of the recurrence each
+        case GatedDeltaSpec() | Mamba2Spec() | MambaSpec():  # a step of the recurrence each
             return length
         case LongformerAttentionSpec():
             return _in_window(spec.window // 2 + 1, spec.causal, length)

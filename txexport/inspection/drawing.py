@@ -20,6 +20,7 @@ LEFT, RIGHT, BARS, LONGEST = 46, 226, 240, 62  # edges of boxes, x of bars, and 
 LETTERS, LINE = 28, 14  # characters of a line of notes, and its height
 NORM, GAP = 20, 12
 TITLES = {
+    "beside": "beside attention",
     "cross_attention": "cross-attention",
     "feed_forward": "feed-forward",
     "last_feed_forward": "feed-forward",

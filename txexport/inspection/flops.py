@@ -24,8 +24,9 @@ from txexport.spec import AttentionPoolSpec, BlockSpec, LengthAdapterSpec, Model
 from txexport.spec.lengths import adapter_of, inside, squeeze_of
 
 NUMBER = FLOAT.bits // 8  # bytes of a number of keys, values and scores
-# Matrices not multiplied with tokens: relative positions, their biases, and features, which `pairs` counts.
+# Matrices not multiplied with tokens: relative positions, their biases, and what `pairs` counts.
 OTHERS = (
+    ".attention.rate",
     "_position.weight",
     ".features.weight",
     ".attention.relative.weight",
@@ -109,12 +110,12 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     if decoding is None:
         return None
     layers = spec.stacks[decoding.decoder].layers
-    size = NUMBER * sum(cached(block.masked) for block in layers if not block.states)
+    size = NUMBER * sum(cached(block.masked) for block in layers if block.has_keys)
     states = NUMBER * sum(math.prod(shape) for block in layers for shape in block.states.values())
     crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
     cross = NUMBER * sum(cached(kind) for kind in crossed)
     source = source_tokens(spec, decoding, length)
-    windowed = sum(block.attention.window is not None for block in layers if not block.states)
+    windowed = sum(block.attention.window is not None for block in layers if block.has_keys)
     total, crossing = size * length * batch, cross * source * batch
     return CacheBytes(size, total, cross, crossing, windowed, len(layers), states * batch)
 
@@ -251,16 +252,18 @@ def _adapting(spec: ModelSpec, owner: str, adapter: LengthAdapterSpec, size: int
 
 def _attention(block: BlockSpec, size: int) -> dict[str, int]:
     """Operations of a layer's attention over a row of `size` tokens, by sublayer."""
-    kinds = {"attention": block.attention, "cross_attention": block.cross_attention}
+    kinds = {name: getattr(block, name) for name in ("attention", "beside", "cross_attention")}
     return {name: per_pair(kind) * pairs(kind, size) for name, kind in kinds.items() if kind is not None}
 
 
 def _attention_of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:
     """Operations of a layer's attention for a token that sees `length` tokens and `source` encoded ones."""
-    if block.states:
+    if not block.has_keys:
         return {"attention": per_pair(block.attention) * pairs(block.attention, 1)}
     kind, cross = block.masked, block.cross_attention
     result = {"attention": per_pair(kind) * min(length, kind.window or length)}
+    if block.beside is not None:
+        result["beside"] = per_pair(block.beside) * pairs(block.beside, 1)
     return result if cross is None else result | {"cross_attention": per_pair(cross) * source}
 
 

@@ -116,6 +116,8 @@ def component(spec: ModelSpec, name: str) -> str:
     _, sublayer, inner, *_ = rest
     if sublayer == "feed_forward" and inner in ("router", "experts", "shared", "shared_router"):
         return "experts"
+    if sublayer == "beside":
+        return "norms" if inner.endswith("_norm") else "attention"
     if sublayer == "last_feed_forward":
         return "feed_forward"
     if sublayer == "adapter":
@@ -140,7 +142,7 @@ def active(spec: ModelSpec, name: str) -> bool:
     if not inner:
         return True
     match spec.stacks[stack].layers[int(layer)].feed_forward:
-        case FeedForwardSpec() | ConvolvedFeedForwardSpec():
+        case FeedForwardSpec() | ConvolvedFeedForwardSpec() | None:
             return True
         case ExpertsSpec() as mixture:
             return int(inner.split(".")[0]) < mixture.top_k

@@ -1,12 +1,13 @@
 """The description of a stack in one line."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from txexport.parts import input_of
 from txexport.spec import (
     AttentionSpec,
+    BlockSpec,
     ConditionalStackSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
@@ -22,6 +23,7 @@ from txexport.spec import (
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     Mamba2Spec,
+    MambaSpec,
     MapStackSpec,
     MaskedAttentionSpec,
     NormPlacement,
@@ -55,7 +57,7 @@ def outline(spec: StackSpec) -> str:
         _depth(spec),
         _each(heads(block.attention) for block in blocks),
         *(["attention to the encoder"] if spec.has_cross_attention else []),
-        _each(feed_forward(block.feed_forward) for block in blocks),
+        *_networks(blocks),
         *_convolutions(spec),
         *input_of(spec).summary(spec),
         _each(f"{block.placement}-norm ({block.norm.kind})" for block in blocks),
@@ -108,6 +110,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
         return f"{spec.num_value_heads} heads of {spec.key_dim} x {spec.value_dim} (gated delta rule)"
     if isinstance(spec, Mamba2Spec):
         return f"{spec.num_state_heads} heads of {spec.head_dim} x {spec.state_size} (state spaces)"
+    if isinstance(spec, MambaSpec):
+        return f"{spec.inner_size:,} channels of {spec.state_size} numbers (selective state spaces)"
     if isinstance(spec, ShortConvolutionSpec):
         return f"convolutions over {spec.kernel} tokens"
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
@@ -167,6 +171,11 @@ def feed_forward(spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec)
 def convolution(spec: ConvolutionModuleSpec) -> str:
     """Kernel and activation."""
     return f"{'causal ' * spec.causal}convolution of {spec.kernel} ({spec.activation})"
+
+
+def _networks(blocks: Sequence[BlockSpec]) -> list[str]:
+    kinds = [block.feed_forward for block in blocks if block.feed_forward is not None]
+    return [_each(map(feed_forward, kinds))] if kinds else []
 
 
 def _convolutions(spec: StackSpec) -> list[str]:

@@ -53,6 +53,7 @@ from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
+from txexport.spec.mamba import MambaSpec
 from txexport.spec.mamba2 import Mamba2Spec
 from txexport.spec.map_neck import MapNeckSpec
 from txexport.spec.map_stack import MapStackSpec, MaskedMapsSpec, ResNetMapsSpec
@@ -175,6 +176,7 @@ __all__ = [
     "LongformerAttentionSpec",
     "LowRankAttentionSpec",
     "Mamba2Spec",
+    "MambaSpec",
     "MapNeckSpec",
     "MapPyramidSpec",
     "MapStackSpec",

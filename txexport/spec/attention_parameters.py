@@ -9,6 +9,7 @@ from txexport.spec import (
     GridAttentionSpec,
     LatentAttentionSpec,
     Mamba2Spec,
+    MambaSpec,
     MaskedAttentionSpec,
     PatchBiasAttentionSpec,
     PositionedAttentionSpec,
@@ -52,6 +53,8 @@ def attention(
             return stateful_parameters.gated_delta(spec)
         case Mamba2Spec():
             return stateful_parameters.mamba2(spec)
+        case MambaSpec():
+            return stateful_parameters.mamba(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
         case TransformerXLAttentionSpec():

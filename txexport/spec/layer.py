@@ -9,6 +9,7 @@ from txexport.spec.convolution_module import ConvolutionModuleSpec
 from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import Activation, NormPlacement
 from txexport.spec.latent_attention import MaskedAttentionSpec
+from txexport.spec.layer_checks import check_states
 from txexport.spec.norm import NormSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec
 from txexport.spec.relative_attention import (
@@ -149,7 +150,9 @@ class AdapterSpec:
 class BlockSpec:
     """One layer: self-attention, optional cross-attention over an encoder, and the feed-forward network.
 
-    In place of attention there may be another sublayer that mixes tokens, which keeps states between steps.
+    In place of attention there may be another sublayer that mixes tokens, which keeps states between steps,
+    or one `beside` it: both read the output of one norm, and the sum of their outputs is added. A layer
+    without `feed_forward` has the first sublayer alone.
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
     each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number. An
     `adapter` follows the layer.
@@ -160,7 +163,7 @@ class BlockSpec:
     """
 
     attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
-    feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec
+    feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | None
     norm: NormSpec
     placement: NormPlacement
     cross_attention: AttentionSpec | None = None
@@ -169,23 +172,20 @@ class BlockSpec:
     residual_scale: float = 1.0
     adapter: AdapterSpec | None = None
     convolution: ConvolutionModuleSpec | None = None
+    beside: StatefulSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "residual_scale")
         self._check_conformer()
         width = self.attention.hidden_size
-        for part in (self.feed_forward, self.cross_attention, self.adapter, self.convolution):
+        for part in (self.feed_forward, self.cross_attention, self.adapter, self.convolution, self.beside):
             if part is not None and part.hidden_size != width:
                 raise SpecError(
                     f"BlockSpec: {type(part).__name__} is {part.hidden_size} wide, attention {width}"
                 )
         if self.norm.size != width:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
-        if self.states and (self.cross_attention is not None or self.adapter is not None):
-            raise SpecError(
-                f"BlockSpec: {type(self.attention).__name__} with cross attention or an adapter; no "
-                "architecture has both: expected None"
-            )
+        check_states(self)
         if self.cross_attention is not None:
             self._check_cross(self.cross_attention)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
@@ -277,14 +277,23 @@ class BlockSpec:
         """The names of its sublayers, in order."""
         if self.convolution is not None:
             return ("feed_forward", "attention", "convolution", "last_feed_forward")
+        beside = ("beside",) if self.beside is not None else ()
         crossed = ("cross_attention",) if self.cross_attention is not None else ()
         adapted = ("adapter",) if self.adapter is not None else ()
-        return ("attention", *crossed, "feed_forward", *adapted)
+        fed = ("feed_forward",) if self.feed_forward is not None else ()
+        return ("attention", *beside, *crossed, *fed, *adapted)
 
     @property
     def states(self) -> Mapping[str, tuple[int, ...]]:
-        """The shapes of what a row keeps between steps in place of keys and values, by kind; else empty."""
+        """The shapes of what a row keeps between steps but keys and values, by kind; else empty."""
+        if self.beside is not None:
+            return self.beside.states
         return self.attention.states if isinstance(self.attention, StatefulSpec) else {}
+
+    @property
+    def has_keys(self) -> bool:
+        """True where a decoder's layer keeps keys and values between steps."""
+        return not isinstance(self.attention, StatefulSpec)
 
     @property
     def dense(self) -> AttentionSpec:

@@ -1,9 +1,11 @@
-"""A check that all stacks of equal width share."""
+"""Checks of layers with states, and of what all stacks of equal width share."""
 
 from typing import Any
 
 from txexport.errors import SpecError, positive
+from txexport.spec.enums import NormPlacement
 from txexport.spec.grid_attention import GridAttentionSpec
+from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
@@ -26,3 +28,24 @@ def check_layers(stack: Any) -> None:
             )
     if stack.final_norm is not None and stack.final_norm.size != width:
         raise SpecError(f"{name}: final norm is {stack.final_norm.size} wide, the stack {width}")
+
+
+def check_states(block: Any) -> None:
+    """Raise SpecError where a layer with states has parts that no such layer has."""
+    attention, stateful = type(block.attention).__name__, type(block.beside or block.attention).__name__
+    if block.states and (block.cross_attention is not None or block.adapter is not None):
+        raise SpecError(
+            f"BlockSpec: {stateful} with cross attention or an adapter; no architecture has both: "
+            "expected None"
+        )
+    if block.feed_forward is None and (block.has_keys or block.placement != NormPlacement.PRE):
+        raise SpecError(
+            f"BlockSpec: feed_forward is None with {attention}, placement '{block.placement}'; expected a "
+            f"network, or a layer with states and '{NormPlacement.PRE}'"
+        )
+    masked = isinstance(block.attention, MaskedAttentionSpec)
+    if block.beside is not None and not (masked and block.placement == NormPlacement.PRE):
+        raise SpecError(
+            f"BlockSpec: {stateful} beside {attention}, placement '{block.placement}'; expected attention "
+            f"with keys and values, '{NormPlacement.PRE}'"
+        )

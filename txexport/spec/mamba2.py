@@ -12,8 +12,9 @@ class Mamba2Spec(StatefulLayer):
     """Every token decays a matrix of each head, adds its inputs to it, and reads it (Dao and Gu 2024, 6).
 
     Inputs, and the vectors B and C that write and read them, pass a causal convolution over the last `kernel`
-    tokens; adjacent heads share B and C in `num_groups`. A gate multiplies the output, whose `norm` is over
-    each group's part. `bias` is that of the projections, `convolution_bias` that of the convolution.
+    tokens; adjacent heads share B and C in `num_groups`. A gate multiplies the output. A `norm` is over each
+    group's part, behind the gate, or before it unless `gate_first`. `bias` is that of the projections,
+    `convolution_bias` that of the convolution.
     """
 
     hidden_size: int
@@ -22,9 +23,10 @@ class Mamba2Spec(StatefulLayer):
     state_size: int
     num_groups: int
     kernel: int
-    norm: NormSpec
+    norm: NormSpec | None
     bias: bool = False
     convolution_bias: bool = True
+    gate_first: bool = True
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_state_heads", "head_dim", "state_size", "num_groups")
@@ -33,7 +35,7 @@ class Mamba2Spec(StatefulLayer):
             raise SpecError(
                 f"Mamba2Spec: {self.num_state_heads} heads cannot share {self.num_groups} groups evenly"
             )
-        if self.norm.size != self.inner_size:
+        if self.norm is not None and self.norm.size != self.inner_size:
             raise SpecError(f"Mamba2Spec: norm is {self.norm.size} wide, the heads {self.inner_size}")
 
     @property

@@ -83,6 +83,7 @@ def convolution_module(spec: ConvolutionModuleSpec) -> Shapes:
 
 def conformer_block(spec: BlockSpec, convolution: ConvolutionModuleSpec) -> Shapes:
     """One layer: each sublayer with its norm, and the last norm."""
+    assert spec.feed_forward is not None
     sublayers = {
         "feed_forward": feed_forward(spec.feed_forward),
         "attention": attention(spec.attention),
@@ -107,11 +108,14 @@ def block(spec: BlockSpec) -> Shapes:
     if sandwich or spec.placement == NormPlacement.DOUBLE_POST:
         shapes |= under("attention_post_norm", norm(spec.norm))
     shapes |= under("attention_scale", scale)
+    if spec.beside is not None:
+        shapes |= under("beside", attention(spec.beside))
     if spec.cross_attention is not None:
         shapes |= under("cross_attention", cross_attention(spec.cross_attention))
         shapes |= under("cross_attention_norm", norm(spec.norm))
-    shapes |= under("feed_forward", feed_forward(spec.feed_forward))
-    shapes |= under("feed_forward_norm", norm(spec.norm))
+    if spec.feed_forward is not None:
+        shapes |= under("feed_forward", feed_forward(spec.feed_forward))
+        shapes |= under("feed_forward_norm", norm(spec.norm))
     if sandwich:
         shapes |= under("feed_forward_post_norm", norm(spec.norm))
     shapes |= under("feed_forward_scale", scale)

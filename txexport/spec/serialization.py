@@ -61,6 +61,7 @@ TYPES: dict[str, type] = {
     "short_convolution": specs.ShortConvolutionSpec,
     "gated_delta": specs.GatedDeltaSpec,
     "mamba2": specs.Mamba2Spec,
+    "mamba": specs.MambaSpec,
     "disentangled": specs.DisentangledAttentionSpec,
     "transformer_xl": specs.TransformerXLAttentionSpec,
     "relative_key": specs.RelativeKeyAttentionSpec,

@@ -51,9 +51,7 @@ class TextStackSpec:
 
     def __post_init__(self) -> None:
         check_layers(self)
-        first = next((block for block in self.blocks if not block.states), None)
-        if first is None:
-            raise SpecError("TextStackSpec: every layer has states, expected one or more with attention")
+        first = next((block for block in self.blocks if block.has_keys), self.blocks[0])
         if self.stateful and self.relative is not None:
             raise SpecError("TextStackSpec: relative is given, expected None in a stack with states")
         for block in self.blocks:
@@ -136,6 +134,11 @@ class TextStackSpec:
     def stateful(self) -> bool:
         """True where a layer keeps states between steps."""
         return any(block.states for block in self.blocks)
+
+    @property
+    def has_keys(self) -> bool:
+        """True where a layer of a decoder keeps keys and values between steps."""
+        return any(block.has_keys for block in self.blocks)
 
     @property
     def causal(self) -> bool:

@@ -1,6 +1,6 @@
 """Names and shapes of what layers with states have, in the order in which components declare them."""
 
-from txexport.spec import GatedDeltaSpec, Mamba2Spec, ShortConvolutionSpec
+from txexport.spec import GatedDeltaSpec, Mamba2Spec, MambaSpec, ShortConvolutionSpec
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
@@ -44,6 +44,24 @@ def mamba2(spec: Mamba2Spec) -> Shapes:
         "rate": (heads,),
         "step": (heads,),
         "skip": (heads,),
-        **under("gated_norm", norm(spec.norm)),
+        **under("gated_norm", {} if spec.norm is None else norm(spec.norm)),
+        **under("output", linear(inner, spec.hidden_size, spec.bias)),
+    }
+
+
+def mamba(spec: MambaSpec) -> Shapes:
+    """The projections, the convolution, and the numbers of each channel."""
+    inner = spec.inner_size
+    shapes = {
+        **under("project", linear(spec.hidden_size, 2 * inner, spec.bias)),
+        "convolution.weight": (inner, 1, spec.kernel),
+    }
+    if spec.convolution_bias:
+        shapes["convolution.bias"] = (inner,)
+    return shapes | {
+        **under("select", linear(inner, sum(spec.widths), False)),
+        **under("step", linear(spec.step_rank, inner, True)),
+        "rate": (inner, spec.state_size),
+        "skip": (inner,),
         **under("output", linear(inner, spec.hidden_size, spec.bias)),
     }

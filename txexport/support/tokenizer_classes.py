@@ -96,7 +96,10 @@ _ROWS = {  # by name, without "Tokenizer"
     "DistilBert": _row(BERT),
     "Funnel": _row(XLNET),
     "GPT2": _row(GPT2, "codegen gpt2 gpt_neo gptj jais2 opt phi starcoder2"),
-    "GPTNeoX": _row("<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -", "gpt_neox mpt olmo olmoe"),
+    "GPTNeoX": _row(
+        "<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -",
+        "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe",
+    ),
     "Gemma": _row("<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text"),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
     "Llama": _row(LLAMA_TOKENS, aliases="Phi3"),

@@ -84,9 +84,7 @@ def named(pair: tuple[str, str], values: tuple[ir.Value, ...]) -> Values:
 
 def past_of(spec: TextStackSpec, inputs: Values) -> list[tuple[ir.Value, ...]]:
     """Each layer's past keys and values, or its states."""
-    labels = (
-        cache_names.of_layer(cache_names.PAST, layer, block.states) for layer, block in enumerate(spec.layers)
-    )
+    labels = (cache_names.of_layer(cache_names.PAST, layer, block) for layer, block in enumerate(spec.layers))
     return [tuple(inputs[name] for name in each) for each in labels]
 
 
@@ -94,5 +92,5 @@ def present_of(spec: TextStackSpec, present: Sequence[tuple[ir.Value, ...]]) -> 
     """As `past_of`, what a step leaves, by the names of outputs."""
     values: Values = {}
     for layer, (block, each) in enumerate(zip(spec.layers, present, strict=True)):
-        values |= zip(cache_names.of_layer(cache_names.PRESENT, layer, block.states), each, strict=True)
+        values |= zip(cache_names.of_layer(cache_names.PRESENT, layer, block), each, strict=True)
     return values

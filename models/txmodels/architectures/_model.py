@@ -64,12 +64,10 @@ def encoder(
 
 
 def empty_past(spec: TextStackSpec, batch: int, capacity: int = 0) -> KeyValues:
-    """An empty cache: zeros (B,K,capacity,H) for each layer, or its states."""
+    """An empty cache: zeros (B,K,capacity,H) for each layer with keys, and its states."""
     past: KeyValues = []
     for block in spec.layers:
-        if block.states:
-            past.append(tuple(torch.zeros(batch, *shape) for shape in block.states.values()))
-            continue
-        (kv_heads, k_size), (_, v_size) = block.masked.cache_shapes
-        past.append(tuple(torch.zeros(batch, kv_heads, capacity, size) for size in (k_size, v_size)))
+        pair = block.masked.cache_shapes if block.has_keys else ()
+        keys = [torch.zeros(batch, heads, capacity, size) for heads, size in pair]
+        past.append((*keys, *(torch.zeros(batch, *shape) for shape in block.states.values())))
     return past

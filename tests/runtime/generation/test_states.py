@@ -25,14 +25,27 @@ FAMILIES = {
     "lfm2": {"conv_L_cache": 4, "conv_bias": True},
     "qwen3_next": {},
     "granitemoehybrid": {},
+    "falcon_h1": {"lm_head_multiplier": 0.2},
+    "mamba2": {"num_hidden_layers": 2},
+    "mamba": {"state_size": 8},
 }
 # The numbers of a row's states, those of a token's keys and values, and the bytes of its new tokens' scores.
 STATES = {
     "lfm2": 3 * 48 * 4,
     "qwen3_next": 2 * (80 * 4 + 4 * 10 * 10),
     "granitemoehybrid": 3 * (136 * 3 + 4 * 24 * 10),
+    "falcon_h1": 2 * (100 * 3 + 4 * 15 * 10),
+    "mamba": 3 * 96 * (3 + 8),
+    "mamba2": 2 * (136 * 3 + 6 * 16 * 10),
 }
-KEYS = {"lfm2": 2 * 2 * 8, "qwen3_next": 2 * 2 * 12, "granitemoehybrid": 2 * 2 * 8}
+KEYS = {
+    **{"lfm2": 2 * 2 * 8, "qwen3_next": 2 * 2 * 12, "granitemoehybrid": 2 * 2 * 8, "falcon_h1": 2 * 4 * 8},
+    **{"mamba": 0, "mamba2": 0},
+}
+COLUMNS = {
+    "mamba": 3 * 96,
+    "mamba2": 2 * 136,
+}  # of convolutions, by which a token's size is counted where it has no keys
 SCORES = 3612
 PROMPTS = [[5, 6, 7], [9], list(range(20, 49)), [40, 41]]
 END = {"eos_token_id": None}
@@ -74,7 +87,7 @@ def expected(original, prompt, **options):
 def tokens_of_states(model):
     """The tokens whose keys and values take the memory of a row's states, those read and those written."""
     family = model.bundle.manifest.model_type
-    return -(-2 * STATES[family] // KEYS[family])
+    return -(-2 * STATES[family] // (KEYS[family] or COLUMNS[family]))
 
 
 @pytest.mark.parametrize(
@@ -244,7 +257,8 @@ def test_a_longer_sequence_leaves_a_shorter_one_in_the_store():
 def test_a_store_counts_states_as_tokens_of_their_size(model):
     """Short conversations with large states do not exceed the memory of as many tokens."""
     family = model.bundle.manifest.model_type
-    token, states = 4 * KEYS[family], 4 * STATES[family]
+    keys, states = 4 * KEYS[family], 4 * STATES[family]
+    token = keys or 4 * COLUMNS[family]
     size = 3 + -(-states // token)
     for most, entries in ((3 * size, 3), (3 * size - 1, 2), (size - 1, 0)):
         session = model.session(most)
@@ -252,7 +266,7 @@ def test_a_store_counts_states_as_tokens_of_their_size(model):
             session.generate_ids([[5, 6, 7 + number]], max_new_tokens=1)
         assert len(session.store) == 3 * entries
         assert session.store.nbytes <= most * token
-        assert session.store.nbytes == entries * (3 * token + states)
+        assert session.store.nbytes == entries * (3 * keys + states)
 
 
 def test_running_rows_count_states_as_tokens_of_their_size(model):

@@ -17,13 +17,18 @@ def own(decoder: TextStackSpec, kind: str, part: str | None, length: str) -> lis
     """A decoder's own keys and values, or states, by layer, of `kind` cache_names.PAST or PRESENT."""
     ports = []
     for layer, block in enumerate(decoder.layers):
-        labels = cache_names.of_layer(kind, layer, block.states, part)
-        if block.states:
-            shapes = zip(labels, block.states.values(), strict=True)
-            ports += [floats(name, names.BATCH_SIZE, *shape) for name, shape in shapes]
-        else:
-            ports += pair(labels, block.masked, length)
+        if block.has_keys:
+            ports += pair(cache_names.pair(kind, layer, part), block.masked, length)
+        labels = cache_names.states(kind, layer, block.states)
+        shapes = zip(labels, block.states.values(), strict=True)
+        ports += [floats(name, names.BATCH_SIZE, *shape) for name, shape in shapes]
     return ports
+
+
+def step(decoder: TextStackSpec, contract: Contract) -> tuple[Port, ...]:
+    """The inputs of a step but its past; without keys, nothing has a position."""
+    placed = (names.CACHE_LENGTHS, names.POSITION_IDS)
+    return tuple(port for port in contract.step if decoder.has_keys or port.name not in placed)
 
 
 def counts(decoder: TextStackSpec, contract: Contract) -> tuple[Port, ...]:

@@ -35,7 +35,7 @@ class Decoder:
         past = _cached.own(spec.decoder, cache_names.PAST, None, before)
         present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
         signature = Signature(
-            (*contract.step, *_cached.counts(spec.decoder, contract), *past),
+            (*_cached.step(spec.decoder, contract), *_cached.counts(spec.decoder, contract), *past),
             (*_cached.logits(spec.head, spec.decoder, contract.logits), *present),
         )
         return {contract.role: signature}
@@ -98,7 +98,7 @@ class Decoder:
 
     def _beyond_short(self, spec: DecoderSpec, view: View) -> Iterator[Case]:
         """A row in one pass, whose rotary positions have the long factors of LongRoPE as in the original."""
-        rotaries = {block.masked.rotary for block in spec.decoder.blocks if not block.states}
+        rotaries = {block.masked.rotary for block in spec.decoder.blocks if block.has_keys}
         lengths = {rotary.short_length for rotary in rotaries if rotary is not None and rotary.short_length}
         for length in lengths:
             name = "a row beyond the short factors"

@@ -9,7 +9,7 @@ from txexport.contracts.cache_names import is_cross, is_past, own_past
 from txexport.contracts.names import SOURCES
 from txexport.errors import counted
 from txexport.runtime import memory
-from txexport.runtime.generation.states import state_bytes
+from txexport.runtime.generation.states import column_bytes, state_bytes
 from txexport.runtime.session import Session, Value
 
 SETS = 2  # of states: those that a step reads, and those that it writes
@@ -33,9 +33,12 @@ def token_bytes(session: Session) -> int:
 
 
 def state_tokens(session: Session) -> int:
-    """The tokens whose keys and values take the memory of a row's states, both sets, rounded up."""
+    """The tokens whose keys and values take the memory of a row's states, both sets, rounded up.
+
+    Without keys, a token counts as large as what it leaves in convolutions.
+    """
     size = SETS * state_bytes(session)
-    return -(-size // token_bytes(session)) if size else 0  # every graph with states has keys, too
+    return -(-size // (token_bytes(session) or column_bytes(session))) if size else 0
 
 
 def per_token(session: Session, name: str) -> tuple[int, int]:

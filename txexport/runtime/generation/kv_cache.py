@@ -94,7 +94,9 @@ class StaticCache:
         self, input_ids: np.ndarray, counts: np.ndarray, picks: np.ndarray, prompts: bool = False
     ) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
-        feeds = {INPUT_IDS: input_ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: picks}
+        feeds = {INPUT_IDS: input_ids, LOGITS_INDICES: picks}
+        if CACHE_LENGTHS in self.session.inputs:
+            feeds[CACHE_LENGTHS] = self.lengths
         tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
         others = step_inputs(self.session, self.media, self.lengths, counts, input_ids.shape[1], prompts)
         logits = self.bound[self.states.turn](tensors | others)

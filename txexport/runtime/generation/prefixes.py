@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from txexport.contracts.cache_names import is_state
+from txexport.contracts.cache_names import is_convolution, is_state
 from txexport.errors import InputError, shown
 from txexport.runtime.generation.media import Media, shared_length
 from txexport.runtime.generation.search import Generated
@@ -43,12 +43,18 @@ class _Entry:
 
     @cached_property
     def size(self) -> int:
-        """Its number of tokens, and of those whose keys and values are as large as its states, rounded up."""
-        states = sum(array.nbytes for name, array in self.arrays.items() if is_state(name))
+        """Its number of tokens, and of those whose keys and values are as large as its states, rounded up.
+
+        Without keys, a token counts as large as what it leaves in convolutions.
+        """
+        count, states = len(self.tokens), {name: a for name, a in self.arrays.items() if is_state(name)}
         if not states:
-            return len(self.tokens)
-        keys = self.nbytes - states
-        return len(self.tokens) + -(-states * len(self.tokens) // keys)
+            return count
+        size = sum(array.nbytes for array in states.values())
+        if keys := self.nbytes - size:
+            return count + -(-size * count // keys)
+        columns = (array.nbytes // array.shape[-1] for name, array in states.items() if is_convolution(name))
+        return count + -(-size // sum(columns))
 
     def shared(self, bundle: LoadedBundle, tokens: np.ndarray, media: Media) -> int:
         """The length of the common prefix with a sequence that can be reused; 0 for another bundle.

@@ -94,9 +94,10 @@ class StaticRows:
             self._bind()
         feeds = {
             INPUT_IDS: np.ascontiguousarray(tokens[:, None]),
-            CACHE_LENGTHS: self.lengths,
             LOGITS_INDICES: np.zeros((len(tokens), 1), np.int64),
         } | step_inputs(self.session, self.media, self.lengths, np.ones_like(self.lengths), 1)
+        if CACHE_LENGTHS in self.session.inputs:
+            feeds[CACHE_LENGTHS] = self.lengths
         logits = self.bound[self.states.turn](feeds)[LOGITS].numpy()  # (B, 1, V)
         self.states.advance()
         self.lengths = self.lengths + 1

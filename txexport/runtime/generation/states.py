@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from txexport.contracts.cache_names import past_states, to_present
+from txexport.contracts.cache_names import is_convolution, past_states, to_present
 from txexport.runtime.session import Session, Value
 
 
@@ -17,6 +17,15 @@ def state_bytes(session: Session) -> int:
     return sum(
         math.prod(_shape(session, name)) * session.dtype(name)().nbytes
         for name in past_states(session.inputs)
+    )
+
+
+def column_bytes(session: Session) -> int:
+    """The bytes of what a row's newest token leaves in the convolutions of all layers."""
+    return sum(
+        math.prod(_shape(session, name)[:-1]) * session.dtype(name)().nbytes
+        for name in past_states(session.inputs)
+        if is_convolution(name)
     )
 
 

@@ -137,7 +137,9 @@ class StaticSteps(Steps):
         self.new = [np.arange(count) for count in counts]
         ids, _ = pad([row or [0] for row in new], 0)
         backwards = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape).copy()
-        feeds = {INPUT_IDS: ids, CACHE_LENGTHS: self.lengths, LOGITS_INDICES: backwards}
+        feeds = {INPUT_IDS: ids, LOGITS_INDICES: backwards}
+        if CACHE_LENGTHS in self.ports:
+            feeds[CACHE_LENGTHS] = self.lengths
         if POSITION_IDS in self.ports:
             feeds[POSITION_IDS] = self.positions(ids.shape[1])
         if NEW_LENGTHS in self.ports:
@@ -188,6 +190,7 @@ class DynamicSteps(Steps):
         feeds = {INPUT_IDS: ids, **self.features(new)}
         if ATTENTION_MASK in self.ports:
             feeds[ATTENTION_MASK] = self.mask
+        if POSITION_IDS in self.ports:
             order = np.maximum(real.cumsum(axis=1) - 1, 0)  # (B, S): the number of each token in its row
             position_ids = self.positions(ids.shape[1])
             order = np.broadcast_to(order, position_ids.shape)

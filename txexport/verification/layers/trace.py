@@ -128,7 +128,7 @@ class Trace:
 
         def of_layers(part: str | None) -> list[tuple[Tensor, ...]]:
             labels = (
-                cache_names.of_layer(cache_names.PAST, layer, block.states, part)
+                cache_names.of_layer(cache_names.PAST, layer, block, part)
                 for layer, block in enumerate(blocks)
             )
             return [tuple(caches[name] for name in each) for each in labels]
@@ -137,7 +137,7 @@ class Trace:
         logits, present, layers = model.decode_layers(past=of_layers(part), **encoded, **others)
         outputs = {LOGITS: logits, **layers}
         for layer, (block, each) in enumerate(zip(blocks, present, strict=True)):
-            labels = cache_names.of_layer(cache_names.PRESENT, layer, block.states, part)
+            labels = cache_names.of_layer(cache_names.PRESENT, layer, block, part)
             outputs |= zip(labels, each, strict=True)
         return outputs
 

@@ -25,7 +25,7 @@ def cached(cache: Any, part: str | None = None, states: Sequence[tuple[str, ...]
         if getattr(layer, "keys", None) is not None:  # MBart has layers without them
             result |= zip(cache_names.present(i, part), (layer.keys, layer.values), strict=True)
     for i, kinds in enumerate(states):
-        for name, kind in zip(cache_names.of_layer(cache_names.PRESENT, i, kinds), kinds, strict=False):
+        for name, kind in zip(cache_names.states(cache_names.PRESENT, i, kinds), kinds, strict=True):
             layer = cache.layers[i]
             result[name] = (layer.conv_states if kind == "conv" else layer.recurrent_states)[0]
     return result

@@ -230,7 +230,7 @@ def one_pass(
     )
     caches: dict[str, Tensor] = {}
     for i, (block, each) in enumerate(zip(model.decoder.spec.layers, present, strict=True)):
-        caches |= zip(cache_names.of_layer(cache_names.PRESENT, i, block.states, part), each, strict=True)
+        caches |= zip(cache_names.of_layer(cache_names.PRESENT, i, block, part), each, strict=True)
     return result | caches | layers | {LOGITS: logits}
 
 

@@ -77,7 +77,7 @@ class Transformers:
         self.pooler = architecture_of(spec).vector_output(spec) is not None
         decoder = spec.stacks.get("decoder")
         layers = decoder.layers if decoder else ()
-        self.kv_heads = [0 if block.states else block.masked.cache_shapes[0][0] for block in layers]
+        self.kv_heads = [block.masked.cache_shapes[0][0] if block.has_keys else 0 for block in layers]
         self.new_cache = transformers.DynamicCache
         self.states = [tuple(block.states) for block in layers]
         row = row_of(resolved.task, resolved.spec.architecture)
@@ -222,8 +222,9 @@ class Transformers:
         """Caches (K,T,H) without the repeated key/value heads that some models store."""
         result = {}
         for name, array in caches.items():
-            heads = self.kv_heads[cache_names.layer_of(name)]
-            result[name] = array[:: len(array) // heads] if heads else array
+            if not cache_names.is_state(name):
+                array = array[:: len(array) // self.kv_heads[cache_names.layer_of(name)]]
+            result[name] = array
         return result
 
 
