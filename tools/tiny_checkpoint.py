@@ -721,6 +721,12 @@ QWEN3_VL = QWEN2_VL | {
         "rope_parameters": AXES | {"mrope_section": [2, 2, 2], "mrope_interleaved": True},
     },
 }
+LFM2_VL = {
+    "vision_config": SIGLIP2["vision_config"] | {"vision_use_head": False, "num_attention_heads": 4},
+    "text_config": LFM2 | {"max_position_embeddings": 120},
+    "image_token_id": 310,
+    "projector_hidden_size": 36,
+}
 BLIP = {
     "vision_config": VIT,
     "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
@@ -937,6 +943,7 @@ FAMILIES = {
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN2_VL),
     "qwen3_vl": ("Qwen3VLForConditionalGeneration", QWEN3_VL),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),
+    "lfm2_vl": ("Lfm2VlForConditionalGeneration", LFM2_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),
     "t5": ("T5ForConditionalGeneration", T5),

@@ -999,6 +999,23 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         packing.positions_of_slots,
     ),
     ("qwen3_vl", "dynamic", "model"): (packing.deep_features_ignored,),
+    ("lfm2_vl", "static", "vision_encoder"): (
+        shapes.rows_for_columns,
+        shapes.without_positions,
+        shapes.padding_is_attended,
+        shapes.squares_of_one_shape,
+        shapes.squares_of_other_vectors,
+        packing.columns_for_rows,
+        packing.patches_line_by_line,
+        packing.patches_of_the_first_image,
+        pictures.linear_connector,
+    ),
+    ("lfm2_vl", "static", "model"): (
+        pictures.features_one_place_later,
+        states.state_not_carried,
+        states.state_of_padding,
+    ),
+    ("lfm2_vl", "dynamic", "model"): (states.state_of_padding, pictures.each_row_from_the_first),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

@@ -1,6 +1,6 @@
 """Mutations of patches of images of any shape: their positions, the mask, the pooling."""
 
-from helpers.graph_edits import become, drop, function, node
+from helpers.graph_edits import become, drop, function, node, through
 
 
 def rows_for_columns(model):
@@ -38,7 +38,15 @@ def without_positions(model):
 
 def padding_is_pooled(model):
     """A pool that reads padding too."""
-    body = function(model, "attention_pool")
+    _without_mask(function(model, "attention_pool"))
+
+
+def padding_is_attended(model):
+    """Layers whose patches attend to padding too."""
+    _without_mask(model.graph)
+
+
+def _without_mask(body):
     mask = node(body, "padding_mask")
     ones = f"{mask.input[0]}.ones"
     equal = type(mask)()
@@ -48,3 +56,16 @@ def padding_is_pooled(model):
     position = list(body.node).index(mask)
     mask.input[0] = ones
     body.node.insert(position, equal)
+
+
+def squares_of_one_shape(model):
+    """Squares as if every image had as few columns as the narrowest one."""
+    body = function(model, "squares")
+    wide = node(body, "Squeeze", -1)
+    through(body, wide.output[0], "ReduceMin", keepdims=1)
+
+
+def squares_of_other_vectors(model):
+    """The vectors of patches in reverse, those of the last image first."""
+    body = function(model, "squares")
+    through(body, node(body, "Compress").output[0], "Slice", [-1], [-(2**31)], [0], [-1])

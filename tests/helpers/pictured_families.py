@@ -12,9 +12,11 @@ import transformers
 from transformers.models.paligemma.processing_paligemma import EXTRA_TOKENS
 
 import txexport
+from helpers import lfm2_vl_processor
 
 TEXT = {"max_position_embeddings": 512}
 TILES = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
+NAMED_TILES = [f"<|img_row_{row}_col_{column}|>" for row in range(1, 11) for column in range(1, 11)]
 # The token of an image's vectors, and the others of its processor.
 TOKENS = {
     "idefics3": ("<image>", ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>", *TILES]),
@@ -23,6 +25,7 @@ TOKENS = {
     "paligemma": ("<image>", []),
     "llava_next": ("<image>", []),
     "llava_onevision": ("<image>", ["<video>"]),
+    "lfm2_vl": ("<image>", ["<|image_start|>", "<|image_end|>", "<|img_thumbnail|>", *NAMED_TILES]),
     "qwen2_vl": ("<|image_pad|>", ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]),
 }
 PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")  # families of packed patches
@@ -44,7 +47,15 @@ NAMED = {  # attributes of the tokenizer that a processor reads
 # What a prompt has in an image's place, if not the token alone.
 BEGINNING = {"gemma3": "<start_of_image>"}
 BEGINNING |= dict.fromkeys(PACKED, "<|vision_start|><|image_pad|><|vision_end|>")
-WITHOUT_VIDEOS = ("internvl", "llava_onevision", *PACKED)  # whose processors need torchvision, for videos
+# Families whose processors need torchvision: for videos, or for images.
+WITHOUT_VIDEOS = ("internvl", "llava_onevision", "lfm2_vl", *PACKED)
+SPLITTING = {  # of LFM2-VL
+    "encoder_patch_size": 6,
+    "min_image_tokens": 2,
+    "max_image_tokens": 6,
+    "tile_size": 24,
+    "max_tiles": 6,
+}
 PIXELS = {"min_pixels": 16**2, "max_pixels": 48 * 40}
 SIDE = {"height": 24, "width": 24}
 
@@ -90,6 +101,8 @@ def save(folder: Path, family: str) -> None:
         images = transformers.GotOcr2ImageProcessorPil(size=SIDE, crop_to_patches=False, max_patches=6)
         if family in MOSAICS:
             images = _mosaics(family)
+        if family == "lfm2_vl":
+            images = lfm2_vl_processor.image_processor(**SPLITTING)
         if family in PACKED:
             images = transformers.Qwen2VLImageProcessorPil(patch_size=4, **PIXELS)
         images.save_pretrained(folder)
@@ -128,6 +141,8 @@ def _saved(processor: Any, folder: Path, family: str) -> None:
 
 def processor_of(folder: Path, family: str) -> Any:
     """The library's processor, without the part for videos, for which some need torchvision."""
+    if family == "lfm2_vl":
+        return lfm2_vl_processor.processor(folder)
     if family not in WITHOUT_VIDEOS:
         return transformers.AutoProcessor.from_pretrained(folder, backend="pil")
     from transformers.models.internvl.processing_internvl import InternVLProcessor

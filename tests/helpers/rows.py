@@ -614,6 +614,15 @@ ONE_DEEP = {
     **TIED,
 }
 NOT_DEEP = {"vision_config": {"deepstack_visual_indexes": []}, "text_config": {"num_hidden_layers": 1}}
+PLAIN_PROJECTOR = {
+    "projector_use_layernorm": False,
+    "projector_bias": False,
+    "projector_hidden_act": "relu",
+    "downsample_factor": 3,
+    "tie_word_embeddings": False,
+    "vision_config": {"num_hidden_layers": 1, "num_patches": 9},
+    "text_config": {"tie_word_embeddings": False},
+}
 NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
@@ -889,6 +898,8 @@ OTHERS = [
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE),
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "tied, one DeepStack layer", ONE_DEEP),
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "no DeepStack", NOT_DEEP),
+    Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE),
+    Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE, "untied, one layer", PLAIN_PROJECTOR),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
     Row("donut-swin", "DonutSwinModel", SEE),

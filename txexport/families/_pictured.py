@@ -13,6 +13,7 @@ from txexport.families import (
     gemma,
     gemma2,
     gemma3_text,
+    lfm2,
     llama,
     mistral,
     qwen2,
@@ -31,6 +32,7 @@ DECODERS: Mapping[str, ModuleType] = {
     "gemma": gemma,
     "gemma2": gemma2,
     "gemma3_text": gemma3_text,
+    "lfm2": lfm2,
 }
 TOWERS: Mapping[str, ModuleType] = {
     "clip_vision_model": clip_vision_model,
@@ -93,6 +95,12 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "num_key_value_heads": 4,
         "head_dim": 256,
         "max_position_embeddings": 131072,
+    },
+    "lfm2": {
+        "vocab_size": 65536,
+        "hidden_size": 2560,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
     },
 }
 # An image encoder where config.json describes none.

@@ -5,7 +5,13 @@ from itertools import cycle, islice
 
 import numpy as np
 
-from txexport.contracts.names import IMAGE_SIZES, PIXEL_VALUES, TILE_GRID
+from txexport.contracts.names import (
+    IMAGE_SIZES,
+    PIXEL_ATTENTION_MASK,
+    PIXEL_VALUES,
+    SPATIAL_SHAPES,
+    TILE_GRID,
+)
 from txexport.contracts.tile_grid import SINGLE, grid_of, vectors_of
 from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
 from txexport.parts.inputs import input_of
@@ -102,7 +108,7 @@ def _image(
     """A random image, and the number of its vectors; `grid` has their sides if any size is read.
 
     Where tiles are a mosaic, its sides are those of the image in thirds of a tile's; some mosaics cut an
-    image that is the `single` one of its row.
+    image that is the `single` one of its row. Patches with a mask are padded to those of the largest image.
     """
     if spec.mosaic is not None:
         height, width = (side * spec.mosaic.tile // 3 + 1 for side in grid)
@@ -115,6 +121,13 @@ def _image(
         return {PIXEL_VALUES: np.stack([*map(np.asarray, tiles)]), **inputs}, vectors_of(
             numbers, spec.mosaic.side
         )
+    if spec.masked_images:
+        rows, columns = (side * spec.connector.merged for side in grid)
+        shape, most = np.array([[rows, columns]]), max(high * wide for high, wide in GRIDS)
+        mask = np.arange(most * spec.connector.merged**2) < rows * columns
+        patches = random.standard_normal((1, len(mask), spec.vision.embedding.shape[1]), np.float32)
+        inputs = {PIXEL_ATTENTION_MASK: mask[None].astype(np.int64), SPATIAL_SHAPES: shape}
+        return {PIXEL_VALUES: patches * mask[:, None], **inputs}, grid[0] * grid[1]
     packed = spec.vision.packed
     if packed is None:
         [pixels] = input_of(spec.vision).rows(spec.vision, random, [1])

@@ -10,6 +10,7 @@ from txexport.spec.decoder import check_causal_lm, check_decoder
 from txexport.spec.enums import Architecture, Mutual, PositionKind
 from txexport.spec.head import HeadSpec
 from txexport.spec.mosaic import MosaicSpec
+from txexport.spec.naflex import NaflexSpec
 from txexport.spec.packed import PackedSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
@@ -26,7 +27,8 @@ class VisionLanguageSpec:
     of an image, or of a prompt, may be `mutual`, which attend to each other: all of them are then read in one
     step. Where they are of images there are no graphs for other clients, which do not tell them from others.
     Images of any size have packed patches, and tokens then have positions on three axes: frames, rows and
-    columns of an image, and the same on each for a text (Wang et al. 2024, 2.1). Vectors of the tiles of an
+    columns of an image, and the same on each for a text (Wang et al. 2024, 2.1). Or they have patches with a
+    mask, as in SigLIP 2, and tokens are in order. Vectors of the tiles of an
     image may be a `mosaic`, of as many as its size says; its graph reads one image at a time. What the image
     encoder's layers of the indices `deep` return passes a `deep_connector` each, and is added behind the
     first layers of the decoder (Meng et al. 2024, 3.1); other clients have no place for it, and no graphs.
@@ -59,6 +61,9 @@ class VisionLanguageSpec:
         if self.vision.packed is not None:
             self._check_packed(self.vision.packed)
             return
+        if isinstance(self.vision.embedding, NaflexSpec):
+            self._check_naflex()
+            return
         patches = self.vision.embedding
         if not isinstance(patches, PatchSpec) or patches.any_size or self.axes:
             raise SpecError(
@@ -82,20 +87,33 @@ class VisionLanguageSpec:
 
     def _check_packed(self, patches: PackedSpec) -> None:
         """Raise SpecError unless the connector joins what is packed, for a decoder of three axes."""
+        self._check_squares(patches.merged)
+        if self.axes != AXES or self.mutual or self.tiled or self.mosaic:
+            raise SpecError(
+                f"VisionLanguageSpec: positions on {self.axes or 1} axes with packed patches, expected "
+                f"{AXES}, without tiles or mutual attention"
+            )
+
+    def _check_naflex(self) -> None:
+        """Raise SpecError unless the connector joins patches of any shape, for positions in order."""
+        self._check_squares(self.connector.merged)
+        if self.axes or self.mutual or self.tiled or self.mosaic:
+            raise SpecError(
+                f"VisionLanguageSpec: positions on {self.axes or 1} axes with patches of any shape, expected "
+                "1, without tiles or mutual attention"
+            )
+
+    def _check_squares(self, merged: int) -> None:
+        """Raise SpecError unless the connector joins squares of `merged` by `merged` patches side by side."""
         connector = self.connector
         read = connector.hidden_size, connector.size, connector.merged
-        sizes = self.vision.hidden_size, self.decoder.hidden_size, patches.merged
+        sizes = self.vision.hidden_size, self.decoder.hidden_size, merged
         if read != sizes or connector.grid is not None or connector.skipped:
             raise SpecError(
                 f"VisionLanguageSpec: the connector reads {connector.hidden_size} numbers of "
                 f"{connector.merged} by {connector.merged} neighbours on the grid {connector.grid} and gives "
                 f"{connector.size}, expected {sizes[0]} of {sizes[2]} by {sizes[2]} without a grid and "
                 f"{sizes[1]}"
-            )
-        if self.axes != AXES or self.mutual or self.tiled or self.mosaic:
-            raise SpecError(
-                f"VisionLanguageSpec: positions on {self.axes or 1} axes with packed patches, expected "
-                f"{AXES}, without tiles or mutual attention"
             )
 
     def _check_deep(self) -> None:
@@ -139,6 +157,16 @@ class VisionLanguageSpec:
         kinds = [block.attention for block in self.decoder.blocks]
         rotations = [kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)]
         return max((max(one.axes) + 1 for one in rotations if one is not None and one.axes), default=0)
+
+    @property
+    def any_size(self) -> bool:
+        """True where the number of an image's vectors depends on its size."""
+        return self.mosaic is not None or self.connector.grid is None
+
+    @property
+    def masked_images(self) -> bool:
+        """True where images of any shape have patches with a mask."""
+        return isinstance(self.vision.embedding, NaflexSpec)
 
     @property
     def features(self) -> int:

@@ -15,6 +15,7 @@ from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.mosaic import Mosaic
 from txmodels.splice import spliced
+from txmodels.squares import squares
 from txmodels.stack import Given
 
 
@@ -38,8 +39,11 @@ class VisionLanguageModel(nn.Module):
         """pixel_values (I,channels,height,width) -> image_features (I,N,W).
 
         Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of those in
-        tiles, with tile_grid (I,6).
+        tiles, with tile_grid (I,6); or patches (I,P,numbers) with pixel_attention_mask (I,P) and
+        spatial_shapes (I,2).
         """
+        if self.spec.masked_images:
+            return {names.IMAGE_FEATURES: self._of_any_shape(pixel_values, **grids)}
         if self.mosaic is not None:
             features = self.connector(self.vision(pixel_values)[0])  # (T, N, W)
             tile_grid = grids[names.TILE_GRID]
@@ -54,6 +58,15 @@ class VisionLanguageModel(nn.Module):
             deep = [part(state) for part, state in zip(self.deep, below, strict=True)]
             features = torch.cat([features, *deep], dim=-1)
         return {names.IMAGE_FEATURES: features[0] if grids else features}
+
+    def _of_any_shape(
+        self, pixel_values: Tensor, pixel_attention_mask: Tensor, spatial_shapes: Tensor
+    ) -> Tensor:
+        """Patches (I,P,numbers), their mask (I,P), spatial_shapes (I,2) -> image_features (N,W)."""
+        x, mask = self.vision(pixel_values, pixel_attention_mask, spatial_shapes=spatial_shapes)  # (I, P, W)
+        x = squares(self.spec.connector.merged, x, mask, spatial_shapes)  # (1, all patches, W)
+        features: Tensor = self.connector(x)[0]
+        return features
 
     def read_images(
         self, input_ids: Tensor, image_features: Tensor, source: Mapping[str, Tensor]

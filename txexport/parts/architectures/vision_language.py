@@ -42,8 +42,7 @@ class VisionLanguage:
             )
         width, (before, after) = spec.decoder.hidden_size, contract.lengths
         pixels = input_of(spec.vision).ports(spec.vision, (IMAGES,))
-        any_size = spec.vision.packed or spec.mosaic
-        of_each = (names.NUM_FEATURES,) if any_size else (IMAGES, spec.connector.vectors)
+        of_each = (names.NUM_FEATURES,) if spec.any_size else (IMAGES, spec.connector.vectors)
         if spec.mosaic:
             pixels = *pixels, ints(names.TILE_GRID, 1, 6)
         images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, spec.features),))
@@ -56,7 +55,8 @@ class VisionLanguage:
         if not contract.hub:
             prefix = (ints(names.PREFIX_LENGTHS, names.BATCH_SIZE),) * (spec.mutual == Mutual.PREFIX)
             features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, spec.features)
-            step = Signature((*contract.step, *prefix, features, *past), outputs)
+            counts = _cached.counts(spec.decoder, contract)
+            step = Signature((*contract.step, *counts, *prefix, features, *past), outputs)
             return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
         if spec.mutual == Mutual.IMAGE or spec.deep:
             return {}
@@ -87,7 +87,9 @@ class VisionLanguage:
         images = input_of(spec.vision).facts(spec.vision.embedding)
         if spec.mosaic:
             images = replace(images, tile_side=spec.mosaic.side, most_tiles=spec.mosaic.most or 0)
-        if spec.vision.packed is not None:
+        if spec.masked_images:
+            images = replace(images, merged_patches=spec.connector.merged)
+        if spec.vision.packed is not None or spec.masked_images:
             images = replace(images, patch_heads=spec.vision.blocks[0].attention.num_heads)
         earlier = {
             names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
@@ -140,7 +142,8 @@ class VisionLanguage:
             merged = spec.connector.merged
             packed = f"a vector for {merged} x {merged} patches"
             each = "a tile" if spec.mosaic else "an image"
-            note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors {each}"
+            joined = spec.vision.packed or spec.masked_images
+            note = packed if joined else f"{spec.connector.vectors:,} vectors {each}"
             ends = (Readout("mosaic", "the end of each row of vectors", every=True),) if spec.mosaic else ()
             deep = (Readout(f"deep.{number}", every=True) for number in range(len(spec.deep)))
             return (Readout("connector", note, every=True), *ends, *deep)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, TILE_GRID
+from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, SPATIAL_SHAPES, TILE_GRID
 from txexport.contracts.tile_grid import vectors_of
 from txexport.errors import InputError, counted
 from txexport.runtime import memory
 from txexport.runtime.generation.media import Arrays, Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.image_packing import Patches
+from txexport.runtime.preprocessing.image_splits import SplitImage, masked
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts, Pieces
 
@@ -73,6 +74,9 @@ def read_media(
 
 def _inputs(bundle: LoadedBundle, pieces: Pieces) -> Iterator[Arrays]:
     """The inputs of the image encoder for an image, or for each of its tiles."""
+    if isinstance(pieces, SplitImage):
+        yield from (masked([part]) for part in pieces.parts)
+        return
     if not isinstance(pieces, Patches) and pieces.grid is not None:
         yield {PIXEL_VALUES: pieces.values, TILE_GRID: np.array([pieces.grid])}
         return
@@ -111,14 +115,16 @@ def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
     facts = bundle.stage(roles.IMAGE_ENCODER).facts
     if facts.tile_side:
         return vectors_of(image[TILE_GRID][0].tolist(), facts.tile_side)
+    if SPATIAL_SHAPES in image:
+        return int(image[SPATIAL_SHAPES].prod()) // facts.merged_patches**2
     grid = grid_of(bundle, image)
     return (vectors_of_image(bundle) or 0) if grid is None else grid[0] * grid[1]
 
 
 def grid_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> tuple[int, int] | None:
-    """The rows and columns of the vectors of an image of any size, by its inputs; None for one size."""
+    """The rows and columns of an image's vectors, by its inputs, as positions count them; None elsewhere."""
     merged = bundle.stage(roles.IMAGE_ENCODER).facts.merged_patches
-    if not merged:
+    if not merged or SPATIAL_SHAPES in image:
         return None
     [(_, rows, columns)] = next(array for name, array in image.items() if name != PIXEL_VALUES).tolist()
     return rows // merged, columns // merged
@@ -126,9 +132,10 @@ def grid_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> tuple[int,
 
 def _check_room(bundle: LoadedBundle, image: Arrays) -> None:
     """Raise InputError for an image of any size whose patches have more scores than there is memory."""
-    heads, count = bundle.stage(roles.IMAGE_ENCODER).facts.patch_heads, len(image[PIXEL_VALUES])
+    heads, count = bundle.stage(roles.IMAGE_ENCODER).facts.patch_heads, image[PIXEL_VALUES].shape[-2]
     if heads:
-        what = f"attention over the {count:,} patches of an image (a lower max_pixels makes fewer)"
+        setting = "max_image_tokens" if SPATIAL_SHAPES in image else "max_pixels"
+        what = f"attention over the {count:,} patches of an image (a lower {setting} makes fewer)"
         memory.check(what, 4 * heads * count**2)
 
 

@@ -13,6 +13,7 @@ from txexport.contracts.names import (
     PIXEL_ATTENTION_MASK,
     PIXEL_VALUES,
     POSITION_IDS,
+    SPATIAL_SHAPES,
     TILE_GRID,
 )
 from txexport.parts.cases import DecoderCase, GreedyCase
@@ -84,12 +85,12 @@ def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
 
 
 def pixels_of(encoder: GraphFile, images: Sequence[Sequence[PixelInputs]]) -> Arrays:
-    """The inputs of a graph of images for those of each row: all in order, or by rows where it has a mask.
+    """The inputs of a graph of images for those of each row: all in order, or by rows if tiles have a mask.
 
     The latter are padded with zeros to the most images of a row.
     """
     read = [port.name for port in encoder.inputs]
-    if PIXEL_ATTENTION_MASK not in read:
+    if PIXEL_ATTENTION_MASK not in read or SPATIAL_SHAPES in read:
         every = joined(image for some in images for image in some)
         return {name: array for name, array in every.items() if name in read}
     rows = [joined(some).get(PIXEL_VALUES) for some in images]
