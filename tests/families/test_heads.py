@@ -45,6 +45,7 @@ UNREAD = {
             "qwen2_5_vl",
             "qwen3_vl",
             "lfm2_vl",
+            "mistral3",
         )
     },
     **{

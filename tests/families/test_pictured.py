@@ -17,7 +17,7 @@ from txexport.spec import Mutual
 from txexport.verification import verify
 
 FAMILIES = ("llava", "idefics3", "internvl", "gemma3", "paligemma", "llava_next", "llava_onevision", *PACKED)
-FAMILIES += ("lfm2_vl",)
+FAMILIES += ("lfm2_vl", "mistral3")
 
 
 @pytest.fixture
@@ -36,7 +36,9 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize("stated", [True, None])
-@pytest.mark.parametrize("model_type", ["llava", "internvl", "gemma3", "paligemma", "lfm2_vl", *PACKED])
+@pytest.mark.parametrize(
+    "model_type", ["llava", "internvl", "gemma3", "paligemma", "lfm2_vl", "mistral3", *PACKED]
+)
 def test_a_stored_head_is_read_whatever_config_json_says(model_type, stated, saved, tmp_path):
     """As transformers does, which warns where config.json ties it to other numbers."""
     folder = saved(model_type, ("tie_word_embeddings",), tie_word_embeddings=False)
@@ -48,7 +50,7 @@ def test_a_stored_head_is_read_whatever_config_json_says(model_type, stated, sav
     assert verify(tmp_path / "out", cases="quick", reference="transformers").ok
 
 
-@pytest.mark.parametrize("model_type", ["internvl", "gemma3", "paligemma"])
+@pytest.mark.parametrize("model_type", ["internvl", "gemma3", "paligemma", "mistral3"])
 def test_without_a_stored_head_it_is_tied(model_type, saved):
     folder = saved(model_type, ("tie_word_embeddings",), tie_word_embeddings=True)
     assert families.resolve(Checkpoint(folder)).spec.head.tied

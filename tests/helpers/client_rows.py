@@ -273,12 +273,15 @@ def pictured_prompt(row: Row) -> dict[str, np.ndarray]:
         return _masked_prompt(token, vision["patch_size"])
     if "image_size" not in vision:
         return _packed_prompt(usual)
-    side = vision["image_size"] // vision["patch_size"] // usual.get("scale_factor", 1)
+    merged = 2 if row.model_type == "mistral3" else usual.get("scale_factor", 1)
+    side = vision["image_size"] // vision["patch_size"] // merged
     one = [token] * side**2
     ids = np.array([[7, 8, *one, 9, *one, 10, 11]])
     shape = 2, 3, vision["image_size"], vision["image_size"]
     images = np.random.default_rng(1).standard_normal(shape, np.float32)
     inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "pixel_values": images}
+    if row.model_type == "mistral3":
+        inputs |= {"image_sizes": np.array([shape[2:]] * 2)}
     if "scale_factor" in usual:  # its images are tiles of one
         inputs |= {"pixel_values": images[None], "pixel_attention_mask": np.ones((1, 2, *shape[2:]), bool)}
     return inputs

@@ -999,6 +999,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         packing.positions_of_slots,
     ),
     ("qwen3_vl", "dynamic", "model"): (packing.deep_features_ignored,),
+    ("mistral3", "static", "vision_encoder"): (
+        shapes.columns_for_rows_of_pixels,
+        shapes.rows_alone,
+        shapes.neighbours_column_by_column,
+        shapes.numbers_of_a_patch_together,
+        shapes.unnormed_patches,
+        pictures.linear_connector,
+    ),
+    ("mistral3", "static", "model"): (pictures.features_one_place_later,),
     ("lfm2_vl", "static", "vision_encoder"): (
         shapes.rows_for_columns,
         shapes.without_positions,

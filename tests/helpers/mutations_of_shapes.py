@@ -1,6 +1,15 @@
 """Mutations of patches of images of any shape: their positions, the mask, the pooling."""
 
-from helpers.graph_edits import become, drop, function, node, through
+from helpers.graph_edits import (
+    become,
+    constant_value,
+    drop,
+    function,
+    node,
+    set_attribute,
+    set_constant,
+    through,
+)
 
 
 def rows_for_columns(model):
@@ -69,3 +78,37 @@ def squares_of_other_vectors(model):
     """The vectors of patches in reverse, those of the last image first."""
     body = function(model, "squares")
     through(body, node(body, "Compress").output[0], "Slice", [-1], [-(2**31)], [0], [-1])
+
+
+def columns_for_rows_of_pixels(model):
+    """A patch's column as its row, and its row as its column."""
+    both = node(function(model, "patch_coordinates"), "Concat")
+    both.input[:] = reversed(both.input)
+
+
+def rows_alone(model):
+    """Frequencies of columns that turn by rows too."""
+    body = function(model, "rotation")
+    axes = next(one for one in body.node if one.op_type == "Constant" and 1 in _ints(one))
+    set_constant(axes, [0] * len(_ints(axes)))
+
+
+def _ints(constant):
+    value = constant_value(constant)
+    return value if isinstance(value, list) else []
+
+
+def neighbours_column_by_column(model):
+    """Squares of patches whose rows and columns are exchanged."""
+    set_attribute(node(function(model, "unfolded"), "Transpose"), "perm", [0, 1, 3, 5, 4, 2])
+
+
+def numbers_of_a_patch_together(model):
+    """Squares of patches one behind another, not number by number."""
+    set_attribute(node(function(model, "unfolded"), "Transpose"), "perm", [0, 1, 3, 2, 4, 5])
+
+
+def unnormed_patches(model):
+    """Patches that are merged without their norm."""
+    body = function(model, "patch_merger")
+    drop(next(one for one in body.node if one.op_type.startswith("norm")))

@@ -8,6 +8,7 @@ from typing import Any
 from txexport.checkpoints.weight_map import Naming, Rules, taken
 from txexport.errors import UnsupportedError
 from txexport.families import (
+    _pixtral,
     clip,
     clip_vision_model,
     gemma,
@@ -37,6 +38,7 @@ DECODERS: Mapping[str, ModuleType] = {
 TOWERS: Mapping[str, ModuleType] = {
     "clip_vision_model": clip_vision_model,
     "siglip_vision_model": siglip_vision_model,
+    "pixtral": _pixtral,
 }
 # What config.json leaves out where it is the library's default.
 LLAMA = {
@@ -149,16 +151,19 @@ def tied(config: Config, names: TensorNames, ties: bool = False) -> bool:
     return stated and not any("lm_head." in name for name in names)
 
 
-def tower(config: Config) -> SignalStackSpec:
-    """The layers of vision_config up to those of vision_feature_layer, without a norm behind them."""
+def tower(config: Config, usual: int = -2) -> SignalStackSpec:
+    """The layers of vision_config up to those of vision_feature_layer, without a norm behind them.
+
+    `usual` is its default.
+    """
     vision = config.with_defaults(vision_config=CLIP_336).table("vision_config")
     model_type = vision.values.get("model_type", "clip_vision_model")
     family = _known(config, "vision_config", model_type, TOWERS)
     if family is siglip_vision_model:
         stack = siglip.vision_stack(siglip.vision_config(vision))
     else:
-        stack = clip.vision_stack(vision)
-    return up_to(config, stack, -2)
+        stack = (_pixtral if family is _pixtral else clip).vision_stack(vision)
+    return up_to(config, stack, usual)
 
 
 def up_to(config: Config, stack: SignalStackSpec, usual: int) -> SignalStackSpec:

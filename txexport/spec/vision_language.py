@@ -12,6 +12,7 @@ from txexport.spec.head import HeadSpec
 from txexport.spec.mosaic import MosaicSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.packed import PackedSpec
+from txexport.spec.patch_merger import PatchMergerSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 
@@ -28,10 +29,11 @@ class VisionLanguageSpec:
     step. Where they are of images there are no graphs for other clients, which do not tell them from others.
     Images of any size have packed patches, and tokens then have positions on three axes: frames, rows and
     columns of an image, and the same on each for a text (Wang et al. 2024, 2.1). Or they have patches with a
-    mask, as in SigLIP 2, and tokens are in order. Vectors of the tiles of an
-    image may be a `mosaic`, of as many as its size says; its graph reads one image at a time. What the image
-    encoder's layers of the indices `deep` return passes a `deep_connector` each, and is added behind the
-    first layers of the decoder (Meng et al. 2024, 3.1); other clients have no place for it, and no graphs.
+    mask, as in SigLIP 2, or are pixels of any height and width, whose neighbouring patches a `merger` may
+    join; tokens are in order then. Vectors of the tiles of an image may be a `mosaic`, of as many as its size
+    says; its graph reads one image at a time. What the image encoder's layers of the indices `deep` return
+    passes a `deep_connector` each, and is added behind the first layers of the decoder (Meng et al. 2024,
+    3.1); other clients have no place for it, and no graphs.
     """
 
     vision: SignalStackSpec
@@ -44,6 +46,7 @@ class VisionLanguageSpec:
     mosaic: MosaicSpec | None = None
     deep: tuple[int, ...] = ()
     deep_connector: ConnectorSpec | None = None
+    merger: PatchMergerSpec | None = None
 
     architecture: ClassVar[Architecture] = Architecture.VISION_LANGUAGE
     alignment: ClassVar[None] = None
@@ -65,6 +68,9 @@ class VisionLanguageSpec:
             self._check_naflex()
             return
         patches = self.vision.embedding
+        if isinstance(patches, PatchSpec) and patches.any_size and not patches.positioned:
+            self._check_any_size()
+            return
         if not isinstance(patches, PatchSpec) or patches.any_size or self.axes:
             raise SpecError(
                 f"VisionLanguageSpec: the encoder reads {type(patches).__name__} for a decoder with "
@@ -93,6 +99,17 @@ class VisionLanguageSpec:
                 f"VisionLanguageSpec: positions on {self.axes or 1} axes with packed patches, expected "
                 f"{AXES}, without tiles or mutual attention"
             )
+
+    def _check_any_size(self) -> None:
+        """Raise SpecError unless the connector reads each patch, or what a merger makes of them."""
+        width = self.vision.hidden_size if self.merger is None else self.merger.hidden_size
+        if self.connector.merged != 1 or width != self.vision.hidden_size or self.prefix_tokens:
+            raise SpecError(
+                f"VisionLanguageSpec: {self.prefix_tokens} vectors before patches of "
+                f"{self.vision.hidden_size} numbers, a merger of {width}, and a connector that joins "
+                f"{self.connector.merged} by {self.connector.merged}; expected none, as many, and 1 by 1"
+            )
+        self._check_naflex()
 
     def _check_naflex(self) -> None:
         """Raise SpecError unless the connector joins patches of any shape, for positions in order."""
@@ -162,6 +179,20 @@ class VisionLanguageSpec:
     def any_size(self) -> bool:
         """True where the number of an image's vectors depends on its size."""
         return self.mosaic is not None or self.connector.grid is None
+
+    @property
+    def prefix_tokens(self) -> int:
+        """The vectors of the image encoder before those of patches."""
+        patches = self.vision.patches
+        return 0 if patches is None else patches.tokens + patches.registers
+
+    @property
+    def square(self) -> int:
+        """The side in pixels of what a vector stands for in an image of any size; 0 for other images."""
+        patches = self.vision.patches
+        if patches is None or not patches.any_size:
+            return 0
+        return patches.patch_size * (1 if self.merger is None else self.merger.merged)
 
     @property
     def masked_images(self) -> bool:

@@ -16,6 +16,7 @@ from txgraphs.encoder_stack import signal_encoder
 from txgraphs.group_mask import first_step, image_groups
 from txgraphs.heads.causal_lm import causal_lm_head
 from txgraphs.mosaic import mosaic
+from txgraphs.patch_merger import patch_merger
 from txgraphs.splice import spliced
 from txgraphs.squares import squares
 from txgraphs.stack import Given, embedded
@@ -56,7 +57,11 @@ def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
         signals[spec.vision.packed.grids] = inputs[spec.vision.packed.grids]
     states: dict[str, ir.Value] | None = {} if spec.deep else None
     x, _ = signal_encoder(spec.vision, graph, signals, Given(states=states), "vision")  # (I, S, W)
+    if spec.merger is not None and spec.vision.patches is not None:
+        x = patch_merger(spec.merger, spec.vision.patches.patch_size, graph / "merger", x, pixels)
     features: ir.Value = connector(spec.connector, graph / "connector", x)
+    if spec.square:
+        features = graph.op.Reshape(features, graph.constant("every", [-1, spec.features]))  # (N, W)
     if states is not None:
         parts = [
             connector(spec.deep_connector, graph / f"deep.{number}", states[str(layer + 1)])

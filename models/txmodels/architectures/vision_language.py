@@ -14,6 +14,7 @@ from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.mosaic import Mosaic
+from txmodels.patch_merger import PatchMerger
 from txmodels.splice import spliced
 from txmodels.squares import squares
 from txmodels.stack import Given
@@ -29,6 +30,8 @@ class VisionLanguageModel(nn.Module):
         self.vision = SignalEncoder(spec.vision)
         self.connector = Connector(spec.connector)
         self.mosaic = None if spec.mosaic is None else Mosaic(spec.mosaic, spec.connector.size)
+        patches, merger = spec.vision.patches, spec.merger
+        self.merger = PatchMerger(merger, patches.patch_size) if merger and patches else None
         if spec.deep_connector is not None:
             self.deep = nn.ModuleList(Connector(spec.deep_connector) for _ in spec.deep)
         mutual_id = spec.image_token_id if spec.mutual == Mutual.IMAGE else None
@@ -40,7 +43,8 @@ class VisionLanguageModel(nn.Module):
 
         Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of those in
         tiles, with tile_grid (I,6); or patches (I,P,numbers) with pixel_attention_mask (I,P) and
-        spatial_shapes (I,2).
+        spatial_shapes (I,2); or pixels of any height and width, or with image_sizes (I,2) behind which is
+        padding.
         """
         if self.spec.masked_images:
             return {names.IMAGE_FEATURES: self._of_any_shape(pixel_values, **grids)}
@@ -50,6 +54,8 @@ class VisionLanguageModel(nn.Module):
             counts = (1 + tile_grid[:, 0] * tile_grid[:, 1]).tolist()
             images = zip(features.split(counts), tile_grid.split(1), strict=True)
             return {names.IMAGE_FEATURES: torch.cat([self.mosaic(*one) for one in images])}
+        if self.spec.square:
+            return {names.IMAGE_FEATURES: self._of_any_size(pixel_values, grids.get(names.IMAGE_SIZES))}
         states: dict[str, Tensor] | None = {} if self.spec.deep else None
         x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None), given=Given(states=states))
         features = self.connector(x)
@@ -67,6 +73,18 @@ class VisionLanguageModel(nn.Module):
         x = squares(self.spec.connector.merged, x, mask, spatial_shapes)  # (1, all patches, W)
         features: Tensor = self.connector(x)[0]
         return features
+
+    def _of_any_size(self, pixel_values: Tensor, image_sizes: Tensor | None) -> Tensor:
+        """pixel_values (I,channels,height,width), with padding behind image_sizes (I,2) -> features (N,W)."""
+        sizes = [(None, None)] if image_sizes is None else image_sizes.tolist()
+        rows = [pixel_values] if image_sizes is None else pixel_values.split(1)
+        features = []
+        for image, (height, width) in zip(rows, sizes, strict=True):
+            pixels = image[:, :, :height, :width]
+            x, _ = self.vision(pixels)  # (I, P, W)
+            x = x if self.merger is None else self.merger(x, pixels)
+            features.append(self.connector(x).flatten(0, 1))
+        return torch.cat(features)
 
     def read_images(
         self, input_ids: Tensor, image_features: Tensor, source: Mapping[str, Tensor]

@@ -9,7 +9,7 @@ from txexport.contracts.stage import ONCE, STEP, GraphFacts, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _cached, _readouts
-from txexport.parts.architectures._connector import connector
+from txexport.parts.architectures._connector import connector, patch_merger
 from txexport.parts.architectures._padded import Case
 from txexport.parts.cases import EncoderCase, decoder_cases, tokens_for_experts
 from txexport.parts.heads import head_of
@@ -89,7 +89,10 @@ class VisionLanguage:
             images = replace(images, tile_side=spec.mosaic.side, most_tiles=spec.mosaic.most or 0)
         if spec.masked_images:
             images = replace(images, merged_patches=spec.connector.merged)
-        if spec.vision.packed is not None or spec.masked_images:
+        if spec.square:
+            merged = 1 if spec.merger is None else spec.merger.merged
+            images = replace(images, merged_patches=merged, vector_side=spec.square)
+        if spec.any_size and spec.mosaic is None:
             images = replace(images, patch_heads=spec.vision.blocks[0].attention.num_heads)
         earlier = {
             names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
@@ -123,6 +126,8 @@ class VisionLanguage:
         )
         if spec.mosaic:
             shapes |= {"mosaic.newline": (spec.connector.size,)}
+        if spec.merger is not None:
+            shapes |= under("merger", patch_merger(spec.merger))
         if spec.deep_connector is not None:
             for number in range(len(spec.deep)):
                 shapes |= under(f"deep.{number}", connector(spec.deep_connector))
@@ -139,14 +144,16 @@ class VisionLanguage:
     def readouts(self, spec: VisionLanguageSpec, stack: str) -> tuple[Readout, ...]:
         """The connector of the image encoder, the ends of rows of a mosaic, and the head of the decoder."""
         if stack == names.VISION:
-            merged = spec.connector.merged
+            merged = spec.connector.merged if spec.merger is None else spec.merger.merged
             packed = f"a vector for {merged} x {merged} patches"
             each = "a tile" if spec.mosaic else "an image"
-            joined = spec.vision.packed or spec.masked_images
-            note = packed if joined else f"{spec.connector.vectors:,} vectors {each}"
+            note = (
+                packed if spec.any_size and not spec.mosaic else f"{spec.connector.vectors:,} vectors {each}"
+            )
             ends = (Readout("mosaic", "the end of each row of vectors", every=True),) if spec.mosaic else ()
             deep = (Readout(f"deep.{number}", every=True) for number in range(len(spec.deep)))
-            return (Readout("connector", note, every=True), *ends, *deep)
+            first = () if spec.merger is None else (Readout("merger", every=True),)
+            return (*first, Readout("connector", note, every=True), *ends, *deep)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 
     def vector_output(self, spec: VisionLanguageSpec) -> None:

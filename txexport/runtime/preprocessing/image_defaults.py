@@ -137,6 +137,11 @@ QWEN2_VL = OF_CLIP | {
     "temporal_patch_size": 2,
     "merge_size": 2,
 }
+PIXTRAL = OF_CLIP | {
+    "size": {"longest_edge": 1024},
+    "patch_size": {"height": 16, "width": 16},
+    "do_pad": True,
+}
 LLAVA_NEXT = CLIP | {"do_pad": True, "image_grid_pinpoints": CANVASES}
 LLAVA_ONEVISION = OF_CLIP | {"size": {"height": 384, "width": 384}, "crop_size": None, "do_pad": True}
 LLAVA_ONEVISION["image_grid_pinpoints"] = LARGER_CANVASES
@@ -204,6 +209,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "LlavaNextImageProcessor": PLAIN | LLAVA_NEXT,
     "LlavaOnevisionImageProcessor": PLAIN | LLAVA_ONEVISION,
     "Lfm2VlImageProcessor": PLAIN | LFM2_VL,
+    "PixtralImageProcessor": PLAIN | PIXTRAL,
     "Gemma3ImageProcessor": PLAIN | SIGLIP | {"resample": BILINEAR, "do_pan_and_scan": False},
     "BlipImageProcessor": PLAIN | OF_CLIP | {"size": {"height": 384, "width": 384}},
 }
@@ -224,9 +230,9 @@ PACKED = {"Qwen2VLImageProcessor"}  # processors that pack patches of images of 
 TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}  # processors that cut images into tiles
 MOSAICS = {"LlavaNextImageProcessor", "LlavaOnevisionImageProcessor"}  # processors that pad tiles of a batch
 SPLITTING = {"Lfm2VlImageProcessor"}  # processors that split large images into tiles of patches
-OWN_PADDING = (
-    PADDED | SQUARED | TILED | MOSAICS | SPLITTING | {"DonutImageProcessor"}
-)  # what do_pad means for each
+FITTING = {"PixtralImageProcessor"}  # processors of images of any size, which pad those of a batch
+# What do_pad means for each.
+OWN_PADDING = PADDED | SQUARED | TILED | MOSAICS | SPLITTING | FITTING | {"DonutImageProcessor"}
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}

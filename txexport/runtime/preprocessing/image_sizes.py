@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from txexport.errors import UnsupportedError, shown
+from txexport.runtime.preprocessing.image_fitting import Fitted, fitted_of
 from txexport.runtime.preprocessing.image_frames import Framed, framed_of
 from txexport.runtime.preprocessing.image_mosaics import Mosaic, mosaic_of
 from txexport.runtime.preprocessing.image_packing import Packing, packing_of
@@ -94,6 +95,7 @@ Size = (
     | Canvas
     | Framed
     | Splitting
+    | Fitted
 )
 
 
@@ -121,6 +123,8 @@ def size_for(
         return packing_of(options)
     if "max_num_patches" in defaults:
         return patched_of(options)
+    if "patch_size" in defaults:
+        return fitted_of(options)
     if defaults["size"] is None:
         return floored_of(options)
     if longest:
@@ -271,7 +275,7 @@ def pixels_of(size: Size | None) -> int:
         return max(size.most * size.square**2, size.tile**2 * size.most_tiles)
     if isinstance(size, Canvas):
         return size.height * size.width * size.most
-    if isinstance(size, Framed):
+    if isinstance(size, Framed | Fitted):
         return size.height * size.width
     if isinstance(size, Mosaic):
         return max(high * wide for high, wide in size.canvases)

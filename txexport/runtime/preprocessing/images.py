@@ -1,7 +1,7 @@
 """Images to pixel values, as transformers' image processors make them; H is a height, W a width."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     BOUNDED,
     BOXED,
     DEFAULTS,
+    FITTING,
     MOSAICS,
     OWN_PADDING,
     PACKED,
@@ -29,6 +30,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     WITHOUT_CROP,
     WITHOUT_PILLOW,
 )
+from txexport.runtime.preprocessing.image_fitting import Fitted
 from txexport.runtime.preprocessing.image_frames import Framed, framed
 from txexport.runtime.preprocessing.image_mosaics import Mosaic, mosaics
 from txexport.runtime.preprocessing.image_packing import Packing, Patches, packed, patches_of
@@ -119,11 +121,8 @@ class Images:
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
         self.size: Size | None = None
-        if (
-            options["do_resize"]
-            or kind in TILED | PACKED | MOSAICS | SPLITTING
-            or "do_thumbnail" in DEFAULTS[kind]
-        ):
+        own_sizes = TILED | PACKED | MOSAICS | SPLITTING | FITTING
+        if options["do_resize"] or kind in own_sizes or "do_thumbnail" in DEFAULTS[kind]:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
@@ -229,6 +228,11 @@ class Images:
         assert isinstance(self.size, Packing)
         return patches_of(self._row(opened(source, self.on_white)), self.size)
 
+    def fitted(self, source: Any, side: int) -> Tiles:
+        """An image of any size in squares of `side` pixels, whatever the settings say of their side."""
+        assert isinstance(self.size, Fitted)
+        return Tiles(self._row(opened(source, self.on_white), replace(self.size, side=side))[None])
+
     def split(self, source: Any) -> SplitImage:
         """The patches of an image of any shape, and of its tiles if it is large. Errors as `pixels`."""
         assert isinstance(self.size, Splitting)
@@ -263,13 +267,14 @@ class Images:
             else resized(image.height, image.width, self.size)
         )
 
-    def _row(self, image: "Image") -> np.ndarray:
-        """The values (3,H,W) of an RGB image."""
-        if isinstance(self.size, Framed):
-            return self.levels[framed(image, self.size, self.resample), np.arange(3)].transpose(2, 0, 1)
-        if self.size is not None:
+    def _row(self, image: "Image", size: Size | None = None) -> np.ndarray:
+        """The values (3,H,W) of an RGB image, of the processor's size or another one."""
+        size = self.size if size is None else size
+        if isinstance(size, Framed):
+            return self.levels[framed(image, size, self.resample), np.arange(3)].transpose(2, 0, 1)
+        if size is not None:
             width, height = image.size
-            high, wide = resized(height, width, self.size)
+            high, wide = resized(height, width, size)
             if min(high, wide) < 1:
                 raise InputError(
                     f"an image of {width} x {height} would be resized to {wide} x {high}; it is too narrow"

@@ -13,6 +13,7 @@ from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_messages import messages_of, text_of
 from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.image_fitting import Fitted
 from txexport.runtime.preprocessing.image_mosaics import Mosaic, in_square, in_tiles
 from txexport.runtime.preprocessing.image_packing import Packing, Patches
 from txexport.runtime.preprocessing.image_splits import SplitImage, Splitting
@@ -23,6 +24,7 @@ from txexport.runtime.preprocessing.picture_texts import (
     of_canvas,
     of_gemma,
     of_paligemma,
+    of_rows,
     of_split,
     of_tiles,
 )
@@ -36,13 +38,15 @@ class PicturePrompts:
     """The files of a bundle whose prompts have images, the id of their token, and the vectors of a tile.
 
     The latter are None where images of any size are read, which have as many as their size says. `most` is
-    that of a mosaic of tiles.
+    that of a mosaic of tiles, and `square` the side in pixels of what a vector stands for in an image of any
+    size.
     """
 
     files: BundleFiles
     token_id: int
     vectors: int | None
     most: int | None = None
+    square: int = 0
 
     @property
     def token(self) -> str:
@@ -79,6 +83,8 @@ class PicturePrompts:
         size = self.files.images.size
         if isinstance(size, Mosaic):
             return [self._mosaic(image, size, len(images) == 1) for image in images]
+        if isinstance(size, Fitted):
+            return [self.files.images.fitted(image, self.square) for image in images]
         if isinstance(size, Splitting):
             return [self.files.images.split(image) for image in images]
         read = self.files.images.patches if isinstance(size, Packing) else self.files.images.tiles
@@ -120,6 +126,8 @@ class PicturePrompts:
         if isinstance(tiles, SplitImage):
             settings = read_json(self.files.folder / "processor_config.json", missing={})
             return of_split(self.token, tiles, settings.get("use_image_special_tokens") is not False)
+        if self.square:
+            return of_rows(self.token, *(side // self.square for side in tiles.values.shape[2:]))
         assert self.vectors is not None
         if tiles.grid is not None:
             return self.token * vectors_of(tiles.grid, math.isqrt(self.vectors))

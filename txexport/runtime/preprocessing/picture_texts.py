@@ -7,6 +7,7 @@ START, END = "<img>", "</img>"
 BEGIN, FINISH = "<start_of_image>", "<end_of_image>"
 BORDER, WHOLE = "<fake_token_around_image>", "<global-img>"
 
+ROW_END, IMAGE_END = "[IMG_BREAK]", "[IMG_END]"
 OPEN, CLOSE, OVERVIEW = "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>"
 
 
@@ -22,6 +23,12 @@ def of_split(token: str, image: SplitImage, bordered: bool) -> str:
         border + token * part.vectors for border, part in zip(borders, image.parts, strict=False)
     )
     return f"{OPEN}{vectors}{CLOSE}" if bordered else vectors
+
+
+def of_rows(token: str, rows: int, columns: int) -> str:
+    """Pixtral's text for an image: the tokens of each row, then one that ends the row, or the image."""
+    row = token * columns
+    return f"{row}{ROW_END}" * (rows - 1) + f"{row}{IMAGE_END}"
 
 
 def of_tiles(vectors: str, tiles: Tiles) -> str:

@@ -10,6 +10,7 @@ from txexport.contracts.names import (
     GRIDS,
     IMAGE_FEATURES,
     IMAGE_GRIDS,
+    IMAGE_SIZES,
     PIXEL_ATTENTION_MASK,
     PIXEL_VALUES,
     POSITION_IDS,
@@ -47,11 +48,17 @@ def image_vectors(runner: GraphRunner, images: Sequence[Sequence[PixelInputs]]) 
     There must be an image.
     """
     encoder, every = runner.manifest.graphs[roles.IMAGE_ENCODER], [images]
-    if TILE_GRID in [port.name for port in encoder.inputs]:  # it reads one image at a time
+    if TILE_GRID in [port.name for port in encoder.inputs] or of_sizes(images):  # one image at a time
         every = [[[image]] for some in images for image in some]
     feeds = [pixels_of(encoder, some) for some in every]
     results = [runner.run(roles.IMAGE_ENCODER, **one)[IMAGE_FEATURES] for one in feeds]
     return np.concatenate([result.reshape(-1, result.shape[-1]) for result in results])
+
+
+def of_sizes(images: Sequence[Sequence[PixelInputs]]) -> bool:
+    """Tell whether images have several heights and widths, which a graph of pixels does not read at once."""
+    shapes = {image[PIXEL_VALUES].shape[1:] for some in images for image in some if IMAGE_SIZES in image}
+    return len(shapes) > 1
 
 
 def media_among(
