@@ -111,7 +111,7 @@ CHAT = "import txexport.runtime.preprocessing.chat as chat; chat.prompt('out', c
         ),
         (
             "PIL",
-            "import txexport.runtime.preprocessing.images as images; images.opened('image.png')",
+            "import txexport.runtime.preprocessing.opened_images as images; images.opened('image.png')",
             "reading images needs PIL, which is not installed; " + by("image"),
         ),
     ],

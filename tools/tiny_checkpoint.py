@@ -751,6 +751,27 @@ QWEN3_VL = QWEN2_VL | {
         "rope_parameters": AXES | {"mrope_section": [2, 2, 2], "mrope_interleaved": True},
     },
 }
+PIXTRAL = {
+    "model_type": "pixtral",
+    "hidden_size": 60,
+    "intermediate_size": 100,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 5,
+    "image_size": 30,
+    "patch_size": 5,
+}
+MISTRAL3 = {
+    "vision_config": PIXTRAL,
+    "text_config": LLAMA | {"model_type": "mistral", "max_position_embeddings": 120},
+    "image_token_index": 310,
+    "tie_word_embeddings": False,
+}
+LFM2_VL = {
+    "vision_config": SIGLIP2["vision_config"] | {"vision_use_head": False, "num_attention_heads": 4},
+    "text_config": LFM2 | {"max_position_embeddings": 120},
+    "image_token_id": 310,
+    "projector_hidden_size": 36,
+}
 BLIP = {
     "vision_config": VIT,
     "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
@@ -983,6 +1004,8 @@ FAMILIES = {
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN2_VL),
     "qwen3_vl": ("Qwen3VLForConditionalGeneration", QWEN3_VL),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),
+    "mistral3": ("Mistral3ForConditionalGeneration", MISTRAL3),
+    "lfm2_vl": ("Lfm2VlForConditionalGeneration", LFM2_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),
     "t5": ("T5ForConditionalGeneration", T5),

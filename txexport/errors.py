@@ -84,8 +84,8 @@ def _start(value: object, depth: int = 4) -> object:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or else its type."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    """The first line with text of an error's message, or else its type."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def reason(error: OSError) -> str:

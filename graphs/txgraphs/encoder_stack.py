@@ -24,7 +24,14 @@ from txgraphs.inputs.patches import layer_position
 from txgraphs.length_adapter import length_adapter
 from txgraphs.mask import causal_mask, near_mask, padding_mask
 from txgraphs.packed import patch_places, window_mask
-from txgraphs.position import patch_rotation, positions, relative_bias, rotation, token_positions
+from txgraphs.position import (
+    patch_coordinates,
+    patch_rotation,
+    positions,
+    relative_bias,
+    rotation,
+    token_positions,
+)
 from txgraphs.squeeze import pooled_mask, squeeze, upsampling
 from txgraphs.stack import (
     Given,
@@ -96,7 +103,11 @@ def signal_encoder(
             windows[window] = graph.call(
                 window_mask(window), coordinates, *groups, name="mask"
             )  # (1, 1, N, N)
-    if rotary is not None and patches is not None:
+    if rotary is not None and rotary.axes and patches is not None:
+        coordinates = graph.call(patch_coordinates(patches.patch_size), signal, name="places")
+        turning = rotation(rotary, graph.dtype)
+        context["cos"], context["sin"] = graph.call(turning, coordinates, name="rotation")  # (B, S, R)
+    elif rotary is not None and patches is not None:
         turning = patch_rotation(patches, rotary, graph.dtype)
         context["cos"], context["sin"] = graph.call(turning, signal, name="rotation")  # (B, S, R)
     place = graph / f"{stack}.embedding"

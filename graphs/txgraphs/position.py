@@ -140,6 +140,27 @@ def patch_rotation(patches: PatchSpec, spec: RotarySpec, dtype: ir.DataType) -> 
 
 
 @cache
+def patch_coordinates(patch_size: int) -> OnnxFunction:
+    """pixel_values (B,channels,height,width) -> the row and the column (2,B,S) of each patch."""
+
+    @script(domain, default_opset=op)
+    def patch_coordinates(pixel_values):
+        zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
+        sides = op.Shape(pixel_values, start=2) / op.Constant(value_ints=[patch_size])  # (2)
+        rows, columns = op.Gather(sides, zero), op.Gather(sides, one)
+        down, across = op.Range(zero, rows, one), op.Range(zero, columns, one)
+        line = op.Constant(value_ints=[1, 1, -1])
+        y = op.Reshape(op.Expand(op.Unsqueeze(down, op.Constant(value_ints=[1])), sides), line)
+        x = op.Reshape(op.Expand(across, sides), line)
+        both = op.Concat(y, x, axis=0)  # (2, 1, S)
+        two, batch = op.Constant(value_ints=[2]), op.Shape(pixel_values, end=1)
+        coordinates = op.Expand(both, op.Concat(two, batch, op.Shape(both, start=2), axis=0))  # (2, B, S)
+        return coordinates
+
+    return patch_coordinates
+
+
+@cache
 def alibi(spec: AlibiSpec, dtype: ir.DataType) -> OnnxFunction:
     """ALiBi: a penalty of a head's scores in proportion to distance (Press et al. 2022, 3).
 

@@ -20,7 +20,14 @@ from txmodels.length_adapter import LengthAdapter
 from txmodels.mask import causal_mask, near_mask, padding_mask
 from txmodels.norm import Norm
 from txmodels.packed import patch_places, window_mask
-from txmodels.position import RelativeBias, patch_rotation, positions, rotation, token_positions
+from txmodels.position import (
+    RelativeBias,
+    patch_coordinates,
+    patch_rotation,
+    positions,
+    rotation,
+    token_positions,
+)
 from txmodels.squeeze import PooledMask, Squeeze, Upsampling
 from txmodels.stack import Given, Stack, Values, layer_context
 
@@ -115,7 +122,9 @@ class SignalEncoder(nn.Module):
         given, cos, sin, vectors, mask = given or Given(), None, None, None, None
         rotary, patches, packed = self.spec.rotary, self.spec.patches, self.spec.packed
         masks: dict[int | None, Tensor] = {}
-        if rotary is not None and patches is not None:
+        if rotary is not None and rotary.axes and patches is not None:
+            cos, sin = rotation(rotary, patch_coordinates(patches.patch_size, signal))  # (B, S, R)
+        elif rotary is not None and patches is not None:
             cos, sin = patch_rotation(patches, rotary, signal)  # (B, S, R)
         if rotary is not None and packed is not None:
             assert grids is not None

@@ -77,6 +77,15 @@ def patch_rotation(patches: PatchSpec, spec: RotarySpec, pixel_values: Tensor) -
     return cos, sin
 
 
+def patch_coordinates(patch_size: int, pixel_values: Tensor) -> Tensor:
+    """pixel_values (B,channels,height,width) -> the row and the column (2,B,S) of each patch."""
+    rows, columns = (length // patch_size for length in pixel_values.shape[2:])
+    down, across = (torch.arange(count, device=pixel_values.device) for count in (rows, columns))
+    both = torch.stack(torch.meshgrid(down, across, indexing="ij")).flatten(1)[:, None]  # (2, 1, S)
+    coordinates = both.expand(-1, pixel_values.shape[0], -1)  # (2, B, S)
+    return coordinates
+
+
 def alibi(spec: AlibiSpec, queries: Tensor, keys: Tensor) -> Tensor:
     """ALiBi: a penalty of a head's scores in proportion to distance (Press et al. 2022, 3).
 

@@ -44,6 +44,8 @@ UNREAD = {
             "qwen2_vl",
             "qwen2_5_vl",
             "qwen3_vl",
+            "lfm2_vl",
+            "mistral3",
         )
     },
     **{

@@ -1,6 +1,7 @@
 """Checkpoints of images among texts as published: keys left out, factors that do not fit; opset 17."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import tiny_checkpoint
@@ -9,12 +10,14 @@ from safetensors.numpy import load_file, save_file
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import UnsupportedError
+from txexport.errors import SpecError, UnsupportedError
 from txexport.exporter import export
 from txexport.families import blip
+from txexport.spec import Mutual
 from txexport.verification import verify
 
 FAMILIES = ("llava", "idefics3", "internvl", "gemma3", "paligemma", "llava_next", "llava_onevision", *PACKED)
+FAMILIES += ("lfm2_vl", "mistral3")
 
 
 @pytest.fixture
@@ -33,7 +36,9 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize("stated", [True, None])
-@pytest.mark.parametrize("model_type", ["llava", "internvl", "gemma3", "paligemma", *PACKED])
+@pytest.mark.parametrize(
+    "model_type", ["llava", "internvl", "gemma3", "paligemma", "lfm2_vl", "mistral3", *PACKED]
+)
 def test_a_stored_head_is_read_whatever_config_json_says(model_type, stated, saved, tmp_path):
     """As transformers does, which warns where config.json ties it to other numbers."""
     folder = saved(model_type, ("tie_word_embeddings",), tie_word_embeddings=False)
@@ -45,7 +50,7 @@ def test_a_stored_head_is_read_whatever_config_json_says(model_type, stated, sav
     assert verify(tmp_path / "out", cases="quick", reference="transformers").ok
 
 
-@pytest.mark.parametrize("model_type", ["internvl", "gemma3", "paligemma"])
+@pytest.mark.parametrize("model_type", ["internvl", "gemma3", "paligemma", "mistral3"])
 def test_without_a_stored_head_it_is_tied(model_type, saved):
     folder = saved(model_type, ("tie_word_embeddings",), tie_word_embeddings=True)
     assert families.resolve(Checkpoint(folder)).spec.head.tied
@@ -137,6 +142,28 @@ def test_settings_of_packed_patches_that_cannot_be(model_type, changes, message,
     file.write_text(json.dumps(values))
     with pytest.raises(UnsupportedError, match=message):
         families.resolve(Checkpoint(file.parent))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"connector": {"grid": (2, 2)}},
+            r"on the grid \(2, 2\) .*, expected 60 of 2 by 2 without a grid and 48",
+        ),
+        ({"connector": {"size": 40}}, "and gives 40, expected"),
+        ({"mutual": Mutual.IMAGE}, "expected 1, without tiles or mutual attention"),
+    ],
+    ids=str,
+)
+def test_patches_of_any_shape_that_cannot_be_are_refused(changes, message, saved):
+    spec = families.resolve(Checkpoint(saved("lfm2_vl"))).spec
+    changed = {
+        name: replace(getattr(spec, name), **value) if isinstance(value, dict) else value
+        for name, value in changes.items()
+    }
+    with pytest.raises(SpecError, match=message):
+        replace(spec, **changed)
 
 
 def test_ids_of_captions_that_are_null_are_the_usual_ones():

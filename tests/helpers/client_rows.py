@@ -269,17 +269,37 @@ def pictured_prompt(row: Row) -> dict[str, np.ndarray]:
     usual = tiny_checkpoint.FAMILIES[row.model_type][1]
     token = usual.get("image_token_id", usual.get("image_token_index"))
     vision = usual["vision_config"]
+    if "num_patches" in vision:
+        return _masked_prompt(token, vision["patch_size"])
     if "image_size" not in vision:
         return _packed_prompt(usual)
-    side = vision["image_size"] // vision["patch_size"] // usual.get("scale_factor", 1)
+    merged = 2 if row.model_type == "mistral3" else usual.get("scale_factor", 1)
+    side = vision["image_size"] // vision["patch_size"] // merged
     one = [token] * side**2
     ids = np.array([[7, 8, *one, 9, *one, 10, 11]])
     shape = 2, 3, vision["image_size"], vision["image_size"]
     images = np.random.default_rng(1).standard_normal(shape, np.float32)
     inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "pixel_values": images}
+    if row.model_type == "mistral3":
+        inputs |= {"image_sizes": np.array([shape[2:]] * 2)}
     if "scale_factor" in usual:  # its images are tiles of one
         inputs |= {"pixel_values": images[None], "pixel_attention_mask": np.ones((1, 2, *shape[2:]), bool)}
     return inputs
+
+
+def _masked_prompt(token: int, side: int) -> dict[str, np.ndarray]:
+    """The same with images of two shapes, as patches with a mask."""
+    shapes = np.array([[2, 6], [4, 2]])
+    mask = np.arange(12) < shapes.prod(axis=1)[:, None]
+    patches = np.random.default_rng(1).standard_normal((2, 12, 3 * side**2), np.float32)
+    ids = np.array([[7, 8, *[token] * 3, 9, *[token] * 2, 10, 11]])
+    return {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "pixel_values": patches * mask[:, :, None],
+        "pixel_attention_mask": mask.astype(np.int64),
+        "spatial_shapes": shapes,
+    }
 
 
 def _packed_prompt(usual: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -1,6 +1,15 @@
 """Mutations of patches of images of any shape: their positions, the mask, the pooling."""
 
-from helpers.graph_edits import become, drop, function, node
+from helpers.graph_edits import (
+    become,
+    constant_value,
+    drop,
+    function,
+    node,
+    set_attribute,
+    set_constant,
+    through,
+)
 
 
 def rows_for_columns(model):
@@ -38,7 +47,15 @@ def without_positions(model):
 
 def padding_is_pooled(model):
     """A pool that reads padding too."""
-    body = function(model, "attention_pool")
+    _without_mask(function(model, "attention_pool"))
+
+
+def padding_is_attended(model):
+    """Layers whose patches attend to padding too."""
+    _without_mask(model.graph)
+
+
+def _without_mask(body):
     mask = node(body, "padding_mask")
     ones = f"{mask.input[0]}.ones"
     equal = type(mask)()
@@ -48,3 +65,50 @@ def padding_is_pooled(model):
     position = list(body.node).index(mask)
     mask.input[0] = ones
     body.node.insert(position, equal)
+
+
+def squares_of_one_shape(model):
+    """Squares as if every image had as few columns as the narrowest one."""
+    body = function(model, "squares")
+    wide = node(body, "Squeeze", -1)
+    through(body, wide.output[0], "ReduceMin", keepdims=1)
+
+
+def squares_of_other_vectors(model):
+    """The vectors of patches in reverse, those of the last image first."""
+    body = function(model, "squares")
+    through(body, node(body, "Compress").output[0], "Slice", [-1], [-(2**31)], [0], [-1])
+
+
+def columns_for_rows_of_pixels(model):
+    """A patch's column as its row, and its row as its column."""
+    both = node(function(model, "patch_coordinates"), "Concat")
+    both.input[:] = reversed(both.input)
+
+
+def rows_alone(model):
+    """Frequencies of columns that turn by rows too."""
+    body = function(model, "rotation")
+    axes = next(one for one in body.node if one.op_type == "Constant" and 1 in _ints(one))
+    set_constant(axes, [0] * len(_ints(axes)))
+
+
+def _ints(constant):
+    value = constant_value(constant)
+    return value if isinstance(value, list) else []
+
+
+def neighbours_column_by_column(model):
+    """Squares of patches whose rows and columns are exchanged."""
+    set_attribute(node(function(model, "unfolded"), "Transpose"), "perm", [0, 1, 3, 5, 4, 2])
+
+
+def numbers_of_a_patch_together(model):
+    """Squares of patches one behind another, not number by number."""
+    set_attribute(node(function(model, "unfolded"), "Transpose"), "perm", [0, 1, 3, 2, 4, 5])
+
+
+def unnormed_patches(model):
+    """Patches that are merged without their norm."""
+    body = function(model, "patch_merger")
+    drop(next(one for one in body.node if one.op_type.startswith("norm")))

@@ -12,9 +12,11 @@ import transformers
 from transformers.models.paligemma.processing_paligemma import EXTRA_TOKENS
 
 import txexport
+from helpers import lfm2_vl_processor, pixtral_processor
 
 TEXT = {"max_position_embeddings": 512}
 TILES = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
+NAMED_TILES = [f"<|img_row_{row}_col_{column}|>" for row in range(1, 11) for column in range(1, 11)]
 # The token of an image's vectors, and the others of its processor.
 TOKENS = {
     "idefics3": ("<image>", ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>", *TILES]),
@@ -23,6 +25,9 @@ TOKENS = {
     "paligemma": ("<image>", []),
     "llava_next": ("<image>", []),
     "llava_onevision": ("<image>", ["<video>"]),
+    "mistral3": ("[IMG]", ["[IMG_BREAK]", "[IMG_END]"]),
+    "llava": ("[IMG]", ["[IMG_BREAK]", "[IMG_END]"]),
+    "lfm2_vl": ("<image>", ["<|image_start|>", "<|image_end|>", "<|img_thumbnail|>", *NAMED_TILES]),
     "qwen2_vl": ("<|image_pad|>", ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]),
 }
 PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")  # families of packed patches
@@ -44,12 +49,22 @@ NAMED = {  # attributes of the tokenizer that a processor reads
 # What a prompt has in an image's place, if not the token alone.
 BEGINNING = {"gemma3": "<start_of_image>"}
 BEGINNING |= dict.fromkeys(PACKED, "<|vision_start|><|image_pad|><|vision_end|>")
-WITHOUT_VIDEOS = ("internvl", "llava_onevision", *PACKED)  # whose processors need torchvision, for videos
+# Families whose processors need torchvision: for videos, or for images.
+FITTED = ("mistral3", "llava")  # over Pixtral's image encoder
+WITHOUT_VIDEOS = ("internvl", "llava_onevision", "lfm2_vl", *FITTED, *PACKED)
+SPLITTING = {  # of LFM2-VL
+    "encoder_patch_size": 6,
+    "min_image_tokens": 2,
+    "max_image_tokens": 6,
+    "tile_size": 24,
+    "max_tiles": 6,
+}
+WHOLE = {"vision_feature_layer": -1, "vision_feature_select_strategy": "full"}  # of Pixtral as LLaVA
 PIXELS = {"min_pixels": 16**2, "max_pixels": 48 * 40}
 SIDE = {"height": 24, "width": 24}
 
 
-INDEXED = ("gemma3", "paligemma", "llava_next", "llava_onevision")
+INDEXED = ("gemma3", "paligemma", "llava_next", "llava_onevision", "mistral3")
 MOSAICS = {"llava_next": "LlavaNext", "llava_onevision": "LlavaOnevision"}
 
 
@@ -77,7 +92,9 @@ def save(folder: Path, family: str) -> None:
     if family in PACKED:
         names = {"vision_start": others[0], "vision_end": others[1], "video": others[2]}
         ids |= {f"{name}_token_id": tokenizer.convert_tokens_to_ids(one) for name, one in names.items()}
-    tiny_checkpoint.save(folder, family, text_config=TEXT | {"vocab_size": len(tokenizer)}, **ids)
+    others = {"vision_config": tiny_checkpoint.PIXTRAL, **WHOLE} if family == "llava" else {}
+    text = TEXT | {"vocab_size": len(tokenizer)} | ({"model_type": "mistral"} if others else {})
+    tiny_checkpoint.save(folder, family, text_config=text, **others, **ids)
     tokenizer.save_pretrained(folder)
     if family in NAMED:
         file = folder / "tokenizer_config.json"
@@ -90,6 +107,11 @@ def save(folder: Path, family: str) -> None:
         images = transformers.GotOcr2ImageProcessorPil(size=SIDE, crop_to_patches=False, max_patches=6)
         if family in MOSAICS:
             images = _mosaics(family)
+        if family in FITTED:
+            images = transformers.PixtralImageProcessorPil(size={"longest_edge": 50}, patch_size=5)
+            pixtral_processor.save_settings(folder, merged=2 if family == "mistral3" else 1)
+        if family == "lfm2_vl":
+            images = lfm2_vl_processor.image_processor(**SPLITTING)
         if family in PACKED:
             images = transformers.Qwen2VLImageProcessorPil(patch_size=4, **PIXELS)
         images.save_pretrained(folder)
@@ -128,6 +150,10 @@ def _saved(processor: Any, folder: Path, family: str) -> None:
 
 def processor_of(folder: Path, family: str) -> Any:
     """The library's processor, without the part for videos, for which some need torchvision."""
+    if family in FITTED:
+        return pixtral_processor.processor(folder, merged=2 if family == "mistral3" else 1)
+    if family == "lfm2_vl":
+        return lfm2_vl_processor.processor(folder)
     if family not in WITHOUT_VIDEOS:
         return transformers.AutoProcessor.from_pretrained(folder, backend="pil")
     from transformers.models.internvl.processing_internvl import InternVLProcessor

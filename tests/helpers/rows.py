@@ -676,6 +676,31 @@ ONE_DEEP = {
     **TIED,
 }
 NOT_DEEP = {"vision_config": {"deepstack_visual_indexes": []}, "text_config": {"num_hidden_layers": 1}}
+AXIAL = {"rope_type": "axial", "rope_theta": 100.0}
+OVER_PIXTRAL = {
+    "vision_config": tiny_checkpoint.PIXTRAL | {"num_channels": 1, "rope_parameters": AXIAL},
+    "text_config": {"model_type": "mistral", "max_position_embeddings": 120, "sliding_window": None},
+    "vision_feature_layer": -1,
+    "vision_feature_select_strategy": "full",
+}
+SQUARES_OF_NINE = {
+    "vision_config": {"hidden_act": "silu", "patch_size": 3, "num_attention_heads": 3},
+    "text_config": {"rms_norm_eps": 1e-3, "sliding_window": 7},
+    "spatial_merge_size": 3,
+    "multimodal_projector_bias": True,
+    "projector_hidden_act": "relu",
+    "vision_feature_layer": -2,
+    **TIED,
+}
+PLAIN_PROJECTOR = {
+    "projector_use_layernorm": False,
+    "projector_bias": False,
+    "projector_hidden_act": "relu",
+    "downsample_factor": 3,
+    "tie_word_embeddings": False,
+    "vision_config": {"num_hidden_layers": 1, "num_patches": 9},
+    "text_config": {"tie_word_embeddings": False},
+}
 NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
@@ -951,6 +976,11 @@ OTHERS = [
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE),
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "tied, one DeepStack layer", ONE_DEEP),
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "no DeepStack", NOT_DEEP),
+    Row("llava", "LlavaForConditionalGeneration", CONVERSE, "Pixtral", OVER_PIXTRAL),
+    Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE),
+    Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "tied, three a side", SQUARES_OF_NINE),
+    Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE),
+    Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE, "untied, one layer", PLAIN_PROJECTOR),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
     Row("donut-swin", "DonutSwinModel", SEE),

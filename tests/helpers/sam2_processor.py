@@ -34,25 +34,28 @@ def suppressed(boxes, scores, idxs, iou_threshold):
     return torch.tensor(chosen, dtype=torch.long)
 
 
-@cache
-def module() -> Any:
-    """transformers' image_processing_sam2, its class over the Pillow backend."""
-    package = "transformers.models.sam2"
-    path = Path(transformers.__file__).parent / "models" / "sam2" / "image_processing_sam2.py"
-    spec = importlib.util.spec_from_file_location(f"{package}.image_processing_sam2", path)
+def loaded(family: str, backend: Any, stand_ins: dict[str, ModuleType]) -> Any:
+    """transformers' image_processing_{family} over a backend, with modules in place of torchvision's."""
+    name = f"image_processing_{family}"
+    path = Path(transformers.__file__).parent / "models" / family / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"transformers.models.{family}.{name}", path)
     assert spec is not None
     assert spec.loader is not None
     result = importlib.util.module_from_spec(spec)
+    pillow = mock.patch.object(image_processing_backends, "TorchvisionBackend", backend)
+    with mock.patch.dict(sys.modules, stand_ins | {spec.name: result}), pillow:
+        spec.loader.exec_module(result)
+    return result
+
+
+@cache
+def module() -> Any:
+    """transformers' image_processing_sam2, its class over the Pillow backend."""
     stand_ins = {
         name: ModuleType(name) for name in ("torchvision", "torchvision.ops", "torchvision.ops.boxes")
     }
     stand_ins["torchvision.ops.boxes"].batched_nms = suppressed  # type: ignore[attr-defined]
-    pillow = mock.patch.object(
-        image_processing_backends, "TorchvisionBackend", image_processing_backends.PilBackend
-    )
-    with mock.patch.dict(sys.modules, stand_ins | {spec.name: result}), pillow:
-        spec.loader.exec_module(result)
-    return result
+    return loaded("sam2", image_processing_backends.PilBackend, stand_ins)
 
 
 def processor(**settings: Any) -> Any:

@@ -34,7 +34,7 @@ def drawings(
 def with_boxes(source: Any, objects: Any) -> Any:
     """The image of a file with the boxes of its objects."""
     from txexport.runtime.drawn_boxes import drawn
-    from txexport.runtime.preprocessing.images import opened
+    from txexport.runtime.preprocessing.opened_images import opened
 
     return drawn(opened(source), objects)
 
@@ -50,7 +50,7 @@ def with_poses(folder: Path) -> Callable[[Any, Any], Any]:
     """A function that draws poses in the image of a file, by the edges and labels of a bundle's config."""
     from txexport.bundle import read_json
     from txexport.runtime.drawn_pose import drawn, skeleton
-    from txexport.runtime.preprocessing.images import opened
+    from txexport.runtime.preprocessing.opened_images import opened
 
     edges, labels = skeleton(read_json(folder / "config.json", missing={}))
     return lambda source, poses: drawn(opened(source), poses, edges, labels)
@@ -59,7 +59,7 @@ def with_poses(folder: Path) -> Callable[[Any, Any], Any]:
 def with_segments(source: Any, segments: Any) -> Any:
     """The image of a file with its parts in colours."""
     from txexport.runtime.drawn_segments import coloured
-    from txexport.runtime.preprocessing.images import opened
+    from txexport.runtime.preprocessing.opened_images import opened
 
     return coloured(opened(source), segments)
 
@@ -67,7 +67,7 @@ def with_segments(source: Any, segments: Any) -> Any:
 def with_mask(source: Any, masks: Any) -> Any:
     """The image of a file with the likeliest mask in colour."""
     from txexport.runtime.drawn_segments import painted
-    from txexport.runtime.preprocessing.images import opened
+    from txexport.runtime.preprocessing.opened_images import opened
 
     return painted(opened(source), [masks[0]["mask"]])
 
@@ -75,7 +75,7 @@ def with_mask(source: Any, masks: Any) -> Any:
 def with_masks(source: Any, masks: Any) -> Any:
     """The image of a file with each mask in a colour, the smallest in front."""
     from txexport.runtime.drawn_segments import painted
-    from txexport.runtime.preprocessing.images import opened
+    from txexport.runtime.preprocessing.opened_images import opened
 
     return painted(opened(source), sorted((one["mask"] for one in masks), key=lambda mask: -mask.sum()))
 

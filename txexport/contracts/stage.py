@@ -70,8 +70,9 @@ class GraphFacts:
     the places of tokens `image_token_id`; with `mutual_images`, all those of an image are read in one step,
     and with `mutual_prompts` all tokens of a prompt. Squares of `merged_patches` a side become one vector
     each, unless that is 0: images are of any size then, and each of `patch_heads` heads has a score for each
-    pair of an image's patches. Tiles of an image, of `tile_side` vectors a side unless that is 0, are one
-    map; with `most_tiles`, a map of more is reduced, and only an image that is alone in a prompt is cut.
+    pair of an image's patches. In pixels, such a square has a side of `vector_side`, unless that is 0. Tiles
+    of an image, of `tile_side` vectors a side unless that is 0, are one map; with `most_tiles`, a map of more
+    is reduced, and only an image that is alone in a prompt is cut.
     """
 
     vocab_size: int = 0
@@ -94,6 +95,7 @@ class GraphFacts:
     tile_side: int = 0
     most_tiles: int = 0
     patch_heads: int = 0
+    vector_side: int = 0
 
 
 @dataclass(frozen=True)

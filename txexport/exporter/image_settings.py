@@ -7,7 +7,8 @@ from typing import Any
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, CheckpointError, UnsupportedError, shown
-from txexport.runtime.preprocessing.image_defaults import DEFAULTS, processor
+from txexport.runtime.preprocessing.image_defaults import DEFAULTS
+from txexport.runtime.preprocessing.image_processors import processor
 from txexport.runtime.preprocessing.image_sizes import edges
 from txexport.runtime.preprocessing.preprocessor import ALONE, TOGETHER
 

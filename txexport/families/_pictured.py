@@ -8,11 +8,13 @@ from typing import Any
 from txexport.checkpoints.weight_map import Naming, Rules, taken
 from txexport.errors import UnsupportedError
 from txexport.families import (
+    _pixtral,
     clip,
     clip_vision_model,
     gemma,
     gemma2,
     gemma3_text,
+    lfm2,
     llama,
     mistral,
     qwen2,
@@ -31,10 +33,12 @@ DECODERS: Mapping[str, ModuleType] = {
     "gemma": gemma,
     "gemma2": gemma2,
     "gemma3_text": gemma3_text,
+    "lfm2": lfm2,
 }
 TOWERS: Mapping[str, ModuleType] = {
     "clip_vision_model": clip_vision_model,
     "siglip_vision_model": siglip_vision_model,
+    "pixtral": _pixtral,
 }
 # What config.json leaves out where it is the library's default.
 LLAMA = {
@@ -94,6 +98,12 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "head_dim": 256,
         "max_position_embeddings": 131072,
     },
+    "lfm2": {
+        "vocab_size": 65536,
+        "hidden_size": 2560,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+    },
 }
 # An image encoder where config.json describes none.
 CLIP_336 = {
@@ -141,16 +151,19 @@ def tied(config: Config, names: TensorNames, ties: bool = False) -> bool:
     return stated and not any("lm_head." in name for name in names)
 
 
-def tower(config: Config) -> SignalStackSpec:
-    """The layers of vision_config up to those of vision_feature_layer, without a norm behind them."""
+def tower(config: Config, usual: int = -2) -> SignalStackSpec:
+    """The layers of vision_config up to those of vision_feature_layer, without a norm behind them.
+
+    `usual` is its default.
+    """
     vision = config.with_defaults(vision_config=CLIP_336).table("vision_config")
     model_type = vision.values.get("model_type", "clip_vision_model")
     family = _known(config, "vision_config", model_type, TOWERS)
     if family is siglip_vision_model:
         stack = siglip.vision_stack(siglip.vision_config(vision))
     else:
-        stack = clip.vision_stack(vision)
-    return up_to(config, stack, -2)
+        stack = (_pixtral if family is _pixtral else clip).vision_stack(vision)
+    return up_to(config, stack, usual)
 
 
 def up_to(config: Config, stack: SignalStackSpec, usual: int) -> SignalStackSpec:

@@ -19,7 +19,7 @@ def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
     vision = siglip.vision_config(config.table("vision_config")).with_defaults(num_patches=256)
     vision.expect(vision_use_head=True)
     text = siglip.text_config(config.table("text_config"))
-    images = _images(vision)
+    images = vision_stack(vision)
     return DualEncoderSpec(
         text=siglip.text_stack(text),
         vision=images,
@@ -31,7 +31,7 @@ def spec(config: Config, task: str, names: TensorNames) -> DualEncoderSpec:
     )
 
 
-def _images(config: Config) -> SignalStackSpec:
+def vision_stack(config: Config) -> SignalStackSpec:
     """The image encoder, whose attention leaves out padding."""
     positions = config.integer("num_patches")
     side = math.isqrt(max(positions, 0))

@@ -5,7 +5,13 @@ from itertools import cycle, islice
 
 import numpy as np
 
-from txexport.contracts.names import IMAGE_SIZES, PIXEL_VALUES, TILE_GRID
+from txexport.contracts.names import (
+    IMAGE_SIZES,
+    PIXEL_ATTENTION_MASK,
+    PIXEL_VALUES,
+    SPATIAL_SHAPES,
+    TILE_GRID,
+)
 from txexport.contracts.tile_grid import SINGLE, grid_of, vectors_of
 from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
 from txexport.parts.inputs import input_of
@@ -48,7 +54,7 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
         ("two images in a row", APART if spec.axes else ADJACENT),
         ("nine rows of images", tuple(islice(cycle(RAGGED), 9))),
     ):
-        rows, images = _rows(spec, random, layouts)
+        rows, images = _rows(spec, random, layouts, alike=spec.square > 0 and layouts == ADJACENT)
         steps = np.array([[len(row) for row in rows]])
         cases.append(DecoderCase(name, rows, steps, images=images))
     [row], _ = _rows(spec, random, ((IMAGE, 2),))
@@ -74,22 +80,26 @@ def picture_prompts(spec: VisionLanguageSpec, seed: int = 0) -> "Iterator[Greedy
 
 
 def _rows(
-    spec: VisionLanguageSpec, random: np.random.Generator, layouts: Sequence[Sequence[int]]
+    spec: VisionLanguageSpec,
+    random: np.random.Generator,
+    layouts: Sequence[Sequence[int]],
+    alike: bool = False,
 ) -> tuple[list[list[int]], list[list[PixelInputs]]]:
-    """Rows of tokens by their layouts, and the images of each."""
+    """Rows of tokens by their layouts, and the images of each, of one size in a row if `alike`."""
     rows: list[list[int]] = []
     images: list[list[PixelInputs]] = []
     grids = cycle(GRIDS)
     for layout in layouts:
         row: list[int] = []
         images.append([])
-        single = layout.count(IMAGE) == 1
+        single, grid = layout.count(IMAGE) == 1, GRIDS[0]
         for count in layout:
             ids = random.integers(0, spec.vocab_size, count)
             other = (spec.image_token_id + 1) % spec.vocab_size
             row += np.where(ids == spec.image_token_id, other, ids).tolist()
             if count == IMAGE:
-                image, vectors = _image(spec, random, next(grids), single)
+                grid = grid if alike and images[-1] else next(grids)
+                image, vectors = _image(spec, random, grid, single)
                 images[-1].append(image)
                 row += [spec.image_token_id] * vectors
         rows.append(row)
@@ -102,7 +112,7 @@ def _image(
     """A random image, and the number of its vectors; `grid` has their sides if any size is read.
 
     Where tiles are a mosaic, its sides are those of the image in thirds of a tile's; some mosaics cut an
-    image that is the `single` one of its row.
+    image that is the `single` one of its row. Patches with a mask are padded to those of the largest image.
     """
     if spec.mosaic is not None:
         height, width = (side * spec.mosaic.tile // 3 + 1 for side in grid)
@@ -115,6 +125,22 @@ def _image(
         return {PIXEL_VALUES: np.stack([*map(np.asarray, tiles)]), **inputs}, vectors_of(
             numbers, spec.mosaic.side
         )
+    if spec.square:
+        grid = (2, 1) if grid == (1, 1) else grid  # the original misreads an image of one vector
+        height, width = (side * spec.square for side in grid)
+        shape = 1, spec.vision.embedding.shape[0], height, width
+        sizes = {IMAGE_SIZES: np.array([[height, width]])}
+        return {PIXEL_VALUES: random.standard_normal(shape, np.float32), **sizes}, grid[0] * grid[1]
+    if spec.masked_images:
+        rows, columns = (side * spec.connector.merged for side in grid)
+        most = max(high * wide for high, wide in GRIDS)
+        mask = np.arange(most * spec.connector.merged**2) < rows * columns
+        patches = random.standard_normal((1, len(mask), spec.vision.embedding.shape[1]), np.float32)
+        shapes = {
+            PIXEL_ATTENTION_MASK: mask[None].astype(np.int64),
+            SPATIAL_SHAPES: np.array([[rows, columns]]),
+        }
+        return {PIXEL_VALUES: patches * mask[:, None], **shapes}, grid[0] * grid[1]
     packed = spec.vision.packed
     if packed is None:
         [pixels] = input_of(spec.vision).rows(spec.vision, random, [1])

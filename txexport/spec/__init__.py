@@ -69,6 +69,7 @@ from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.packed import PackedSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec, WindowedPositionsSpec
+from txexport.spec.patch_merger import PatchMergerSpec
 from txexport.spec.pose import PoseSpec
 from txexport.spec.promptable import (
     MaskDecoderSpec,
@@ -201,6 +202,7 @@ __all__ = [
     "PackedSpec",
     "PatchBiasAttentionSpec",
     "PatchGridSpec",
+    "PatchMergerSpec",
     "PatchSpec",
     "PerformerAttentionSpec",
     "Pick",

@@ -75,7 +75,9 @@ class SignalStackSpec:
             )
         self._check_packed()
         patched = isinstance(self.embedding, PatchSpec)
-        if (
+        if self.rotary is not None and self.rotary.axes and patched:
+            self._check_axes(self.rotary)
+        elif (
             self.rotary is not None
             and patched
             and (len(self.rotary.frequencies) % 2 or self.rotary.scale != 1)
@@ -125,6 +127,17 @@ class SignalStackSpec:
                     f"SignalStackSpec: unmasked is {kind.unmasked} and the window {kind.window} over packed "
                     f"patches; expected False and multiples of {self.packed.merged}"
                 )
+
+    def _check_axes(self, rotary: RotarySpec) -> None:
+        """Raise SpecError unless patches alone rotate by their rows and columns, as whole numbers."""
+        patches = self.patches
+        assert patches is not None
+        others = patches.tokens + patches.registers + patches.detection_tokens
+        if {*rotary.axes} != {0, 1} or others:
+            raise SpecError(
+                f"SignalStackSpec: axes {rotary.axes} and {others} vectors beside patches; expected 0 and 1, "
+                "rows and columns, and none"
+            )
 
     def _check_gates(self) -> None:
         """Raise SpecError unless a bias of relative positions fits the attention of every block."""

@@ -10,7 +10,9 @@ from txexport.spec.decoder import check_causal_lm, check_decoder
 from txexport.spec.enums import Architecture, Mutual, PositionKind
 from txexport.spec.head import HeadSpec
 from txexport.spec.mosaic import MosaicSpec
+from txexport.spec.naflex import NaflexSpec
 from txexport.spec.packed import PackedSpec
+from txexport.spec.patch_merger import PatchMergerSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 
@@ -26,10 +28,12 @@ class VisionLanguageSpec:
     of an image, or of a prompt, may be `mutual`, which attend to each other: all of them are then read in one
     step. Where they are of images there are no graphs for other clients, which do not tell them from others.
     Images of any size have packed patches, and tokens then have positions on three axes: frames, rows and
-    columns of an image, and the same on each for a text (Wang et al. 2024, 2.1). Vectors of the tiles of an
-    image may be a `mosaic`, of as many as its size says; its graph reads one image at a time. What the image
-    encoder's layers of the indices `deep` return passes a `deep_connector` each, and is added behind the
-    first layers of the decoder (Meng et al. 2024, 3.1); other clients have no place for it, and no graphs.
+    columns of an image, and the same on each for a text (Wang et al. 2024, 2.1). Or they have patches with a
+    mask, as in SigLIP 2, or are pixels of any height and width, whose neighbouring patches a `merger` may
+    join; tokens are in order then. Vectors of the tiles of an image may be a `mosaic`, of as many as its size
+    says; its graph reads one image at a time. What the image encoder's layers of the indices `deep` return
+    passes a `deep_connector` each, and is added behind the first layers of the decoder (Meng et al. 2024,
+    3.1); other clients have no place for it, and no graphs.
     """
 
     vision: SignalStackSpec
@@ -42,6 +46,7 @@ class VisionLanguageSpec:
     mosaic: MosaicSpec | None = None
     deep: tuple[int, ...] = ()
     deep_connector: ConnectorSpec | None = None
+    merger: PatchMergerSpec | None = None
 
     architecture: ClassVar[Architecture] = Architecture.VISION_LANGUAGE
     alignment: ClassVar[None] = None
@@ -59,7 +64,13 @@ class VisionLanguageSpec:
         if self.vision.packed is not None:
             self._check_packed(self.vision.packed)
             return
+        if isinstance(self.vision.embedding, NaflexSpec):
+            self._check_naflex()
+            return
         patches = self.vision.embedding
+        if isinstance(patches, PatchSpec) and patches.any_size and not patches.positioned:
+            self._check_any_size()
+            return
         if not isinstance(patches, PatchSpec) or patches.any_size or self.axes:
             raise SpecError(
                 f"VisionLanguageSpec: the encoder reads {type(patches).__name__} for a decoder with "
@@ -82,20 +93,44 @@ class VisionLanguageSpec:
 
     def _check_packed(self, patches: PackedSpec) -> None:
         """Raise SpecError unless the connector joins what is packed, for a decoder of three axes."""
+        self._check_squares(patches.merged)
+        if self.axes != AXES or self.mutual or self.tiled or self.mosaic:
+            raise SpecError(
+                f"VisionLanguageSpec: positions on {self.axes or 1} axes with packed patches, expected "
+                f"{AXES}, without tiles or mutual attention"
+            )
+
+    def _check_any_size(self) -> None:
+        """Raise SpecError unless the connector reads each patch, or what a merger makes of them."""
+        width = self.vision.hidden_size if self.merger is None else self.merger.hidden_size
+        if self.connector.merged != 1 or width != self.vision.hidden_size or self.prefix_tokens:
+            raise SpecError(
+                f"VisionLanguageSpec: {self.prefix_tokens} vectors before patches of "
+                f"{self.vision.hidden_size} numbers, a merger of {width}, and a connector that joins "
+                f"{self.connector.merged} by {self.connector.merged}; expected none, as many, and 1 by 1"
+            )
+        self._check_naflex()
+
+    def _check_naflex(self) -> None:
+        """Raise SpecError unless the connector joins patches of any shape, for positions in order."""
+        self._check_squares(self.connector.merged)
+        if self.axes or self.mutual or self.tiled or self.mosaic:
+            raise SpecError(
+                f"VisionLanguageSpec: positions on {self.axes or 1} axes with patches of any shape, expected "
+                "1, without tiles or mutual attention"
+            )
+
+    def _check_squares(self, merged: int) -> None:
+        """Raise SpecError unless the connector joins squares of `merged` by `merged` patches side by side."""
         connector = self.connector
         read = connector.hidden_size, connector.size, connector.merged
-        sizes = self.vision.hidden_size, self.decoder.hidden_size, patches.merged
+        sizes = self.vision.hidden_size, self.decoder.hidden_size, merged
         if read != sizes or connector.grid is not None or connector.skipped:
             raise SpecError(
                 f"VisionLanguageSpec: the connector reads {connector.hidden_size} numbers of "
                 f"{connector.merged} by {connector.merged} neighbours on the grid {connector.grid} and gives "
                 f"{connector.size}, expected {sizes[0]} of {sizes[2]} by {sizes[2]} without a grid and "
                 f"{sizes[1]}"
-            )
-        if self.axes != AXES or self.mutual or self.tiled or self.mosaic:
-            raise SpecError(
-                f"VisionLanguageSpec: positions on {self.axes or 1} axes with packed patches, expected "
-                f"{AXES}, without tiles or mutual attention"
             )
 
     def _check_deep(self) -> None:
@@ -139,6 +174,30 @@ class VisionLanguageSpec:
         kinds = [block.attention for block in self.decoder.blocks]
         rotations = [kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)]
         return max((max(one.axes) + 1 for one in rotations if one is not None and one.axes), default=0)
+
+    @property
+    def any_size(self) -> bool:
+        """True where the number of an image's vectors depends on its size."""
+        return self.mosaic is not None or self.connector.grid is None
+
+    @property
+    def prefix_tokens(self) -> int:
+        """The vectors of the image encoder before those of patches."""
+        patches = self.vision.patches
+        return 0 if patches is None else patches.tokens + patches.registers
+
+    @property
+    def square(self) -> int:
+        """The side in pixels of what a vector stands for in an image of any size; 0 for other images."""
+        patches = self.vision.patches
+        if patches is None or not patches.any_size:
+            return 0
+        return patches.patch_size * (1 if self.merger is None else self.merger.merged)
+
+    @property
+    def masked_images(self) -> bool:
+        """True where images of any shape have patches with a mask."""
+        return isinstance(self.vision.embedding, NaflexSpec)
 
     @property
     def features(self) -> int:

@@ -16,7 +16,9 @@ from txgraphs.encoder_stack import signal_encoder
 from txgraphs.group_mask import first_step, image_groups
 from txgraphs.heads.causal_lm import causal_lm_head
 from txgraphs.mosaic import mosaic
+from txgraphs.patch_merger import patch_merger
 from txgraphs.splice import spliced
+from txgraphs.squares import squares
 from txgraphs.stack import Given, embedded
 
 
@@ -42,9 +44,11 @@ def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
     """pixel_values (I,channels,height,width) -> image_features (I,N,W).
 
     Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of one in tiles,
-    with tile_grid (1,6).
+    with tile_grid (1,6); or patches (I,P,numbers) with their mask (I,P) and spatial_shapes (I,2).
     For other clients, tiles (B,I,channels,height,width) with their pixels' mask (B,I,height,width).
     """
+    if spec.masked_images:
+        return {names.IMAGE_FEATURES: _of_any_shape(spec, graph, inputs)}
     mask, pixels = inputs.get(names.PIXEL_ATTENTION_MASK), inputs[names.PIXEL_VALUES]
     if mask is not None:
         pixels = graph.call(of_every_prompt, pixels)
@@ -53,7 +57,11 @@ def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
         signals[spec.vision.packed.grids] = inputs[spec.vision.packed.grids]
     states: dict[str, ir.Value] | None = {} if spec.deep else None
     x, _ = signal_encoder(spec.vision, graph, signals, Given(states=states), "vision")  # (I, S, W)
+    if spec.merger is not None and spec.vision.patches is not None:
+        x = patch_merger(spec.merger, spec.vision.patches.patch_size, graph / "merger", x, pixels)
     features: ir.Value = connector(spec.connector, graph / "connector", x)
+    if spec.square:
+        features = graph.op.Reshape(features, graph.constant("every", [-1, spec.features]))  # (N, W)
     if states is not None:
         parts = [
             connector(spec.deep_connector, graph / f"deep.{number}", states[str(layer + 1)])
@@ -67,6 +75,15 @@ def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
     if mask is not None:
         features = graph.call(without_padding, features, mask)
     return {names.IMAGE_FEATURES: features}
+
+
+def _of_any_shape(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> ir.Value:
+    """Patches (I,P,numbers), their mask (I,P), spatial_shapes (I,2) -> image_features (N,W)."""
+    x, mask = signal_encoder(spec.vision, graph, inputs, Given(), "vision")  # (I, P, W)
+    merged, shapes = spec.connector.merged, inputs[names.SPATIAL_SHAPES]
+    x = graph.call(squares(merged), x, mask, shapes, name="squares")  # (1, all patches, W)
+    features = connector(spec.connector, graph / "connector", x)  # (1, N, W)
+    return graph.op.Squeeze(features, graph.constant("first_axis", [0]))
 
 
 @script(domain, default_opset=op)

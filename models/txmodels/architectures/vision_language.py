@@ -14,7 +14,9 @@ from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.mosaic import Mosaic
+from txmodels.patch_merger import PatchMerger
 from txmodels.splice import spliced
+from txmodels.squares import squares
 from txmodels.stack import Given
 
 
@@ -28,6 +30,8 @@ class VisionLanguageModel(nn.Module):
         self.vision = SignalEncoder(spec.vision)
         self.connector = Connector(spec.connector)
         self.mosaic = None if spec.mosaic is None else Mosaic(spec.mosaic, spec.connector.size)
+        patches, merger = spec.vision.patches, spec.merger
+        self.merger = PatchMerger(merger, patches.patch_size) if merger and patches else None
         if spec.deep_connector is not None:
             self.deep = nn.ModuleList(Connector(spec.deep_connector) for _ in spec.deep)
         mutual_id = spec.image_token_id if spec.mutual == Mutual.IMAGE else None
@@ -38,14 +42,20 @@ class VisionLanguageModel(nn.Module):
         """pixel_values (I,channels,height,width) -> image_features (I,N,W).
 
         Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of those in
-        tiles, with tile_grid (I,6).
+        tiles, with tile_grid (I,6); or patches (I,P,numbers) with pixel_attention_mask (I,P) and
+        spatial_shapes (I,2); or pixels of any height and width, or with image_sizes (I,2) behind which is
+        padding.
         """
+        if self.spec.masked_images:
+            return {names.IMAGE_FEATURES: self._of_any_shape(pixel_values, **grids)}
         if self.mosaic is not None:
             features = self.connector(self.vision(pixel_values)[0])  # (T, N, W)
             tile_grid = grids[names.TILE_GRID]
             counts = (1 + tile_grid[:, 0] * tile_grid[:, 1]).tolist()
             images = zip(features.split(counts), tile_grid.split(1), strict=True)
             return {names.IMAGE_FEATURES: torch.cat([self.mosaic(*one) for one in images])}
+        if self.spec.square:
+            return {names.IMAGE_FEATURES: self._of_any_size(pixel_values, grids.get(names.IMAGE_SIZES))}
         states: dict[str, Tensor] | None = {} if self.spec.deep else None
         x, _ = self.vision(pixel_values, grids=next(iter(grids.values()), None), given=Given(states=states))
         features = self.connector(x)
@@ -54,6 +64,27 @@ class VisionLanguageModel(nn.Module):
             deep = [part(state) for part, state in zip(self.deep, below, strict=True)]
             features = torch.cat([features, *deep], dim=-1)
         return {names.IMAGE_FEATURES: features[0] if grids else features}
+
+    def _of_any_shape(
+        self, pixel_values: Tensor, pixel_attention_mask: Tensor, spatial_shapes: Tensor
+    ) -> Tensor:
+        """Patches (I,P,numbers), their mask (I,P), spatial_shapes (I,2) -> image_features (N,W)."""
+        x, mask = self.vision(pixel_values, pixel_attention_mask, spatial_shapes=spatial_shapes)  # (I, P, W)
+        x = squares(self.spec.connector.merged, x, mask, spatial_shapes)  # (1, all patches, W)
+        features: Tensor = self.connector(x)[0]
+        return features
+
+    def _of_any_size(self, pixel_values: Tensor, image_sizes: Tensor | None) -> Tensor:
+        """pixel_values (I,channels,height,width), with padding behind image_sizes (I,2) -> features (N,W)."""
+        sizes = [(None, None)] if image_sizes is None else image_sizes.tolist()
+        rows = [pixel_values] if image_sizes is None else pixel_values.split(1)
+        features = []
+        for image, (height, width) in zip(rows, sizes, strict=True):
+            pixels = image[:, :, :height, :width]
+            x, _ = self.vision(pixels)  # (I, P, W)
+            x = x if self.merger is None else self.merger(x, pixels)
+            features.append(self.connector(x).flatten(0, 1))
+        return torch.cat(features)
 
     def read_images(
         self, input_ids: Tensor, image_features: Tensor, source: Mapping[str, Tensor]

@@ -192,7 +192,7 @@ def test_an_image_of_too_many_patches_is_refused(model, monkeypatch):
     monkeypatch.setattr(memory, "total", lambda: 2**14)
     model.bundle.image_features.clear()
     ids, tiles = [model.bundle.image_token_id] * 24, tiles_of(model.bundle, [LARGE], ["x"])
-    with pytest.raises(InputError, match="attention over 96 patches of an image, which lower max_pixels"):
+    with pytest.raises(InputError, match=r"attention over the 96 patches of an image \(a lower max_pixels"):
         read_media(model.bundle, [ids], tiles)
 
 

@@ -11,10 +11,19 @@ from helpers import sam2_processor
 from PIL import Image
 
 from txexport.errors import BundleError, InputError, MissingLibraryError, UnsupportedError
-from txexport.runtime.preprocessing.image_defaults import BOXED, PATCHED, SQUARED, TILED, WITHOUT_PILLOW
+from txexport.runtime.preprocessing.image_defaults import (
+    BOXED,
+    MOSAICS,
+    PATCHED,
+    SPLITTING,
+    SQUARED,
+    TILED,
+    WITHOUT_PILLOW,
+)
 from txexport.runtime.preprocessing.images import DEFAULTS, RESIZED_AS_VALUES, Images
 
-OTHERS = RESIZED_AS_VALUES | SQUARED | BOXED | PATCHED | TILED
+OTHERS = RESIZED_AS_VALUES | SQUARED | BOXED | PATCHED | TILED | MOSAICS | SPLITTING
+OF_SIDES = ("GotOcr2ImageProcessor", "PixtralImageProcessor")  # without a shorter edge
 KINDS = [kind for kind in DEFAULTS if kind not in OTHERS]  # with a Pillow processor of whole images
 SIZES = [(37, 53), (53, 37), (224, 224), (225, 301), (300, 199), (19, 500), (1, 7), (256, 224)]  # H, W
 FILE = "preprocessor_config.json"
@@ -118,7 +127,7 @@ def test_settings(kind, name, tmp_path):
             Images(tmp_path)
         return
     framed = kind == "DonutImageProcessor" and ("edge" in name or "crop" in name)
-    if framed or (kind == "GotOcr2ImageProcessor" and name in ("an edge", "one number an edge")):
+    if framed or (kind in OF_SIDES and name in ("an edge", "one number an edge")):
         with pytest.raises(UnsupportedError, match=r"expected a height and a width|do_center_crop is not"):
             Images(tmp_path)
         return

@@ -1,6 +1,6 @@
 """Parameters of the connector between an image encoder and a decoder."""
 
-from txexport.spec import ConnectorSpec
+from txexport.spec import ConnectorSpec, PatchMergerSpec
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
@@ -11,3 +11,9 @@ def connector(spec: ConnectorSpec) -> Shapes:
         return shapes | under("project", linear(spec.wide, spec.size, spec.bias))
     shapes |= under("up", linear(spec.wide, spec.intermediate_size, spec.bias))
     return shapes | under("down", linear(spec.intermediate_size, spec.size, spec.bias))
+
+
+def patch_merger(spec: PatchMergerSpec) -> Shapes:
+    """The norm, and the projection of squares of neighbours."""
+    wide = spec.hidden_size * spec.merged**2
+    return under("norm", norm(spec.norm)) | under("project", linear(wide, spec.hidden_size, False))

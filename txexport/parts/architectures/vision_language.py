@@ -9,7 +9,7 @@ from txexport.contracts.stage import ONCE, STEP, GraphFacts, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _cached, _readouts
-from txexport.parts.architectures._connector import connector
+from txexport.parts.architectures._connector import connector, patch_merger
 from txexport.parts.architectures._padded import Case
 from txexport.parts.cases import EncoderCase, decoder_cases, tokens_for_experts
 from txexport.parts.heads import head_of
@@ -42,8 +42,7 @@ class VisionLanguage:
             )
         width, (before, after) = spec.decoder.hidden_size, contract.lengths
         pixels = input_of(spec.vision).ports(spec.vision, (IMAGES,))
-        any_size = spec.vision.packed or spec.mosaic
-        of_each = (names.NUM_FEATURES,) if any_size else (IMAGES, spec.connector.vectors)
+        of_each = (names.NUM_FEATURES,) if spec.any_size else (IMAGES, spec.connector.vectors)
         if spec.mosaic:
             pixels = *pixels, ints(names.TILE_GRID, 1, 6)
         images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, spec.features),))
@@ -56,7 +55,8 @@ class VisionLanguage:
         if not contract.hub:
             prefix = (ints(names.PREFIX_LENGTHS, names.BATCH_SIZE),) * (spec.mutual == Mutual.PREFIX)
             features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, spec.features)
-            step = Signature((*contract.step, *prefix, features, *past), outputs)
+            counts = _cached.counts(spec.decoder, contract)
+            step = Signature((*contract.step, *counts, *prefix, features, *past), outputs)
             return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
         if spec.mutual == Mutual.IMAGE or spec.deep:
             return {}
@@ -87,7 +87,12 @@ class VisionLanguage:
         images = input_of(spec.vision).facts(spec.vision.embedding)
         if spec.mosaic:
             images = replace(images, tile_side=spec.mosaic.side, most_tiles=spec.mosaic.most or 0)
-        if spec.vision.packed is not None:
+        if spec.masked_images:
+            images = replace(images, merged_patches=spec.connector.merged)
+        if spec.square:
+            merged = 1 if spec.merger is None else spec.merger.merged
+            images = replace(images, merged_patches=merged, vector_side=spec.square)
+        if spec.any_size and spec.mosaic is None:
             images = replace(images, patch_heads=spec.vision.blocks[0].attention.num_heads)
         earlier = {
             names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
@@ -121,6 +126,8 @@ class VisionLanguage:
         )
         if spec.mosaic:
             shapes |= {"mosaic.newline": (spec.connector.size,)}
+        if spec.merger is not None:
+            shapes |= under("merger", patch_merger(spec.merger))
         if spec.deep_connector is not None:
             for number in range(len(spec.deep)):
                 shapes |= under(f"deep.{number}", connector(spec.deep_connector))
@@ -137,13 +144,16 @@ class VisionLanguage:
     def readouts(self, spec: VisionLanguageSpec, stack: str) -> tuple[Readout, ...]:
         """The connector of the image encoder, the ends of rows of a mosaic, and the head of the decoder."""
         if stack == names.VISION:
-            merged = spec.connector.merged
+            merged = spec.connector.merged if spec.merger is None else spec.merger.merged
             packed = f"a vector for {merged} x {merged} patches"
             each = "a tile" if spec.mosaic else "an image"
-            note = packed if spec.vision.packed else f"{spec.connector.vectors:,} vectors {each}"
+            note = (
+                packed if spec.any_size and not spec.mosaic else f"{spec.connector.vectors:,} vectors {each}"
+            )
             ends = (Readout("mosaic", "the end of each row of vectors", every=True),) if spec.mosaic else ()
             deep = (Readout(f"deep.{number}", every=True) for number in range(len(spec.deep)))
-            return (Readout("connector", note, every=True), *ends, *deep)
+            first = () if spec.merger is None else (Readout("merger", every=True),)
+            return (*first, Readout("connector", note, every=True), *ends, *deep)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 
     def vector_output(self, spec: VisionLanguageSpec) -> None:

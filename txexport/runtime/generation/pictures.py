@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, TILE_GRID
+from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, SPATIAL_SHAPES, TILE_GRID
 from txexport.contracts.tile_grid import vectors_of
 from txexport.errors import InputError, counted
 from txexport.runtime import memory
 from txexport.runtime.generation.media import Arrays, Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.image_packing import Patches
+from txexport.runtime.preprocessing.image_splits import SplitImage, masked
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts, Pieces
 
@@ -43,8 +44,9 @@ def prompts_of(bundle: LoadedBundle) -> PicturePrompts:
     """The form of images in a bundle's prompts. Raises InputError where there are none."""
     check_reads_images(bundle)
     assert bundle.image_token_id is not None
-    most = bundle.stage(roles.IMAGE_ENCODER).facts.most_tiles or None
-    return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle), most)
+    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    most, square = facts.most_tiles or None, facts.vector_side
+    return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle), most, square)
 
 
 def tiles_of(bundle: LoadedBundle, images: PromptImages | None, prompts: Any) -> list[list[Pieces]]:
@@ -73,6 +75,9 @@ def read_media(
 
 def _inputs(bundle: LoadedBundle, pieces: Pieces) -> Iterator[Arrays]:
     """The inputs of the image encoder for an image, or for each of its tiles."""
+    if isinstance(pieces, SplitImage):
+        yield from (masked([part]) for part in pieces.parts)
+        return
     if not isinstance(pieces, Patches) and pieces.grid is not None:
         yield {PIXEL_VALUES: pieces.values, TILE_GRID: np.array([pieces.grid])}
         return
@@ -97,13 +102,29 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
             f"{counted(len(inputs), 'image')}"
         )
     media, before = [], 0
+    apart = bundle.stage(roles.IMAGE_ENCODER).facts.vector_side > 0
     for number, (image, length, grid) in enumerate(zip(inputs, lengths, grids, strict=True)):
-        digest, first = digest_of(*image.values()), int(indices[before])
+        digest, slots = digest_of(*image.values()), indices[before : before + length]
         before += length
-        if indices[before - 1] != first + length - 1:
+        runs = np.split(slots, np.flatnonzero(np.diff(slots) > 1) + 1)
+        if len(runs) > 1 and not apart:
             raise InputError(f"the {length} tokens for image {number + 1} of a prompt are not in one piece")
-        media.append(Medium(first, length, digest, _features(bundle, image, digest), grid))
+        vectors = _features(bundle, image, digest)
+        if len(runs) == 1:
+            media.append(Medium(int(slots[0]), length, digest, vectors, grid))
+        else:
+            media += _rows_of(runs, digest, vectors)
     return tuple(media)
+
+
+def _rows_of(runs: Sequence[np.ndarray], digest: bytes, vectors: np.ndarray) -> Iterator[Medium]:
+    """A medium for each row of an image, whose tokens others part: `runs` are their places in a prompt."""
+    first = 0
+    for run in runs:
+        part = vectors[first : first + len(run)]
+        part_digest = digest_of(np.frombuffer(digest, np.uint8), np.array([first, len(run)]))
+        yield Medium(int(run[0]), len(run), part_digest, part)
+        first += len(run)
 
 
 def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
@@ -111,14 +132,20 @@ def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
     facts = bundle.stage(roles.IMAGE_ENCODER).facts
     if facts.tile_side:
         return vectors_of(image[TILE_GRID][0].tolist(), facts.tile_side)
+    if SPATIAL_SHAPES in image:
+        return int(image[SPATIAL_SHAPES].prod()) // facts.merged_patches**2
+    if facts.vector_side:
+        height, width = image[PIXEL_VALUES].shape[2:]
+        return (height // facts.vector_side) * (width // facts.vector_side)
     grid = grid_of(bundle, image)
     return (vectors_of_image(bundle) or 0) if grid is None else grid[0] * grid[1]
 
 
 def grid_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> tuple[int, int] | None:
-    """The rows and columns of the vectors of an image of any size, by its inputs; None for one size."""
-    merged = bundle.stage(roles.IMAGE_ENCODER).facts.merged_patches
-    if not merged:
+    """The rows and columns of an image's vectors, by its inputs, as positions count them; None elsewhere."""
+    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    merged = facts.merged_patches
+    if not merged or facts.vector_side or SPATIAL_SHAPES in image:
         return None
     [(_, rows, columns)] = next(array for name, array in image.items() if name != PIXEL_VALUES).tolist()
     return rows // merged, columns // merged
@@ -126,9 +153,15 @@ def grid_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> tuple[int,
 
 def _check_room(bundle: LoadedBundle, image: Arrays) -> None:
     """Raise InputError for an image of any size whose patches have more scores than there is memory."""
-    heads, count = bundle.stage(roles.IMAGE_ENCODER).facts.patch_heads, len(image[PIXEL_VALUES])
+    facts, shape = bundle.stage(roles.IMAGE_ENCODER).facts, image[PIXEL_VALUES].shape
+    heads, count, setting = facts.patch_heads, shape[-2], "max_pixels"
+    if facts.vector_side:
+        count = shape[2] * shape[3] // (facts.vector_side // facts.merged_patches) ** 2
+        setting = "longest_edge"
+    elif SPATIAL_SHAPES in image:
+        setting = "max_image_tokens"
     if heads:
-        what = f"attention over the {count:,} patches of an image (a lower max_pixels makes fewer)"
+        what = f"attention over the {count:,} patches of an image (a lower {setting} makes fewer)"
         memory.check(what, 4 * heads * count**2)
 
 

@@ -15,9 +15,9 @@ from txexport.runtime.generation.pictures import prompts_of, read_media
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
-from txexport.runtime.preprocessing.images import several
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.message_images import without_images
+from txexport.runtime.preprocessing.opened_images import several
 from txexport.runtime.preprocessing.picture_prompts import Pieces
 from txexport.runtime.preprocessing.text import as_texts
 
@@ -43,7 +43,7 @@ def inputs_of(
         return list(bundle.files.images.pixels(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
     pictured = None if bundle.image_token_id is None else prompts_of(bundle)
-    adds = pictured is None or not pictured.begins_itself
+    adds = pictured is None or pictured.adds_tokens
     if pictured is not None and (any(images) or not adds):
         pairs = zip(texts, images or repeat(()), strict=bool(images))
         texts = [pictured.expanded(one, some) for one, some in pairs]

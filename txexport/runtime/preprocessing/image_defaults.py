@@ -1,9 +1,7 @@
 """The defaults of image processors, as transformers has them."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from txexport.errors import BundleError, UnsupportedError
 from txexport.runtime.preprocessing.image_mosaics import CANVASES, LARGER_CANVASES
 from txexport.runtime.preprocessing.image_sizes import Rounding
 
@@ -139,9 +137,29 @@ QWEN2_VL = OF_CLIP | {
     "temporal_patch_size": 2,
     "merge_size": 2,
 }
+PIXTRAL = OF_CLIP | {
+    "size": {"longest_edge": 1024},
+    "patch_size": {"height": 16, "width": 16},
+    "do_pad": True,
+}
 LLAVA_NEXT = CLIP | {"do_pad": True, "image_grid_pinpoints": CANVASES}
 LLAVA_ONEVISION = OF_CLIP | {"size": {"height": 384, "width": 384}, "crop_size": None, "do_pad": True}
 LLAVA_ONEVISION["image_grid_pinpoints"] = LARGER_CANVASES
+LFM2_VL = {
+    "size": {"height": 512, "width": 512},
+    "resample": BILINEAR,
+    "encoder_patch_size": 16,
+    "downsample_factor": 2,
+    "min_image_tokens": 64,
+    "max_image_tokens": 256,
+    "tile_size": 512,
+    "do_image_splitting": True,
+    "min_tiles": 2,
+    "max_tiles": 10,
+    "use_thumbnail": True,
+    "max_pixels_tolerance": 2.0,
+    "do_pad": True,
+}
 GOT_OCR2 = CLIP | {
     "size": {"height": 384, "width": 384},
     "do_center_crop": False,
@@ -190,6 +208,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Qwen2VLImageProcessor": PLAIN | QWEN2_VL,
     "LlavaNextImageProcessor": PLAIN | LLAVA_NEXT,
     "LlavaOnevisionImageProcessor": PLAIN | LLAVA_ONEVISION,
+    "Lfm2VlImageProcessor": PLAIN | LFM2_VL,
+    "PixtralImageProcessor": PLAIN | PIXTRAL,
     "Gemma3ImageProcessor": PLAIN | SIGLIP | {"resample": BILINEAR, "do_pan_and_scan": False},
     "BlipImageProcessor": PLAIN | OF_CLIP | {"size": {"height": 384, "width": 384}},
 }
@@ -209,7 +229,10 @@ PADDED = {"SamImageProcessor"}  # processors of a longest edge alone, which pad
 PACKED = {"Qwen2VLImageProcessor"}  # processors that pack patches of images of any size
 TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}  # processors that cut images into tiles
 MOSAICS = {"LlavaNextImageProcessor", "LlavaOnevisionImageProcessor"}  # processors that pad tiles of a batch
-OWN_PADDING = PADDED | SQUARED | TILED | MOSAICS | {"DonutImageProcessor"}  # what do_pad means for each
+SPLITTING = {"Lfm2VlImageProcessor"}  # processors that split large images into tiles of patches
+FITTING = {"PixtralImageProcessor"}  # processors of images of any size, which pad those of a batch
+# What do_pad means for each.
+OWN_PADDING = PADDED | SQUARED | TILED | MOSAICS | SPLITTING | FITTING | {"DonutImageProcessor"}
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
@@ -236,85 +259,8 @@ WITHOUT_CROP = {
     "Gemma3ImageProcessor",
     "Idefics3ImageProcessor",
     "SmolVLMImageProcessor",
+    "Lfm2VlImageProcessor",
 }
 # Processors that transformers has for torchvision alone, whose bytes may be one off those of Pillow.
-WITHOUT_PILLOW = {"Sam2ImageProcessor"}
+WITHOUT_PILLOW = {"Sam2ImageProcessor", "Lfm2VlImageProcessor"}
 RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize
-
-# The processor by model type, for files that name none.
-BY_MODEL = {
-    "gemma3": "Gemma3ImageProcessor",
-    "paligemma": "SiglipImageProcessor",
-    "llava_next": "LlavaNextImageProcessor",
-    "llava_onevision": "LlavaOnevisionImageProcessor",
-    "blip": "BlipImageProcessor",
-    "donut-swin": "DonutImageProcessor",
-    "internvl": "GotOcr2ImageProcessor",
-    "qwen2_vl": "Qwen2VLImageProcessor",
-    "qwen2_5_vl": "Qwen2VLImageProcessor",
-    "qwen3_vl": "Qwen2VLImageProcessor",
-    "idefics3": "Idefics3ImageProcessor",
-    "smolvlm": "SmolVLMImageProcessor",
-    "llava": "CLIPImageProcessor",
-    "vit": "ViTImageProcessor",
-    "vit_msn": "ViTImageProcessor",
-    "vit_mae": "ViTImageProcessor",
-    "ijepa": "ViTImageProcessor",
-    "beit": "BeitImageProcessor",
-    "data2vec-vision": "BeitImageProcessor",
-    "deit": "DeiTImageProcessor",
-    "dinov2": "BitImageProcessor",
-    "dinov2_with_registers": "BitImageProcessor",
-    "dinov3_vit": "DINOv3ViTImageProcessor",
-    "yolos": "YolosImageProcessor",
-    "detr": "DetrImageProcessor",
-    "table-transformer": "DetrImageProcessor",
-    "grounding-dino": "GroundingDinoImageProcessor",
-    "deformable_detr": "DeformableDetrImageProcessor",
-    "conditional_detr": "ConditionalDetrImageProcessor",
-    "rt_detr": "RTDetrImageProcessor",
-    "rt_detr_v2": "RTDetrImageProcessor",
-    "maskformer": "MaskFormerImageProcessor",
-    "mask2former": "Mask2FormerImageProcessor",
-    "sam": "SamImageProcessor",
-    "sam2": "Sam2ImageProcessor",
-    "sam2_video": "Sam2ImageProcessor",
-    "segformer": "SegformerImageProcessor",
-    "upernet": "SegformerImageProcessor",
-    "resnet": "ConvNextImageProcessor",
-    "convnext": "ConvNextImageProcessor",
-    "convnextv2": "ConvNextImageProcessor",
-    "vitpose": "VitPoseImageProcessor",
-    "siglip2": "Siglip2ImageProcessor",
-    "glpn": "GLPNImageProcessor",
-    "depth_anything": "DPTImageProcessor",
-    "dpt": "DPTImageProcessor",
-    "hiera": "BitImageProcessor",
-    "swin": "ViTImageProcessor",
-    "swinv2": "ViTImageProcessor",
-    "chinese_clip": "ChineseCLIPImageProcessor",
-    "clip": "CLIPImageProcessor",
-    "clip_vision_model": "CLIPImageProcessor",
-    "owlvit": "OwlViTImageProcessor",
-    "owlv2": "Owlv2ImageProcessor",
-    "siglip": "SiglipImageProcessor",
-    "siglip_vision_model": "SiglipImageProcessor",
-}
-
-
-def processor(settings: Mapping[str, Any], model_type: str) -> str:
-    """The image processor that `settings` name, in the new form or the old one, or the model type's default.
-
-    Raises BundleError where nothing names one, UnsupportedError for one that is not in DEFAULTS.
-    """
-    name = settings.get("image_processor_type") or settings.get("feature_extractor_type")
-    name = name or BY_MODEL.get(model_type)
-    if name is None:
-        raise BundleError(
-            "image processor: image_processor_type is missing in preprocessor_config.json, so nothing says "
-            f"which it is; expected {', '.join(DEFAULTS)}"
-        )
-    kind = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
-    if kind not in DEFAULTS:
-        raise UnsupportedError(f"image processor {name} is not supported; expected {', '.join(DEFAULTS)}")
-    return kind

@@ -2,6 +2,7 @@
 
 import math
 
+from txexport.runtime.preprocessing.image_fitting import Fitted
 from txexport.runtime.preprocessing.image_frames import Framed
 from txexport.runtime.preprocessing.image_packing import Packing
 from txexport.runtime.preprocessing.image_sizes import (
@@ -27,7 +28,7 @@ def resized(height: int, width: int, size: Size) -> tuple[int, int]:
     if isinstance(size, Longest):
         scale = size.edge / max(height, width)
         return int(height * scale + 0.5), int(width * scale + 0.5)
-    if isinstance(size, Packing):
+    if isinstance(size, Packing | Fitted):
         return size.resized(height, width)
     if isinstance(size, Patched):
         return _patched(height, width, size)

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from txexport.errors import UnsupportedError, shown
+from txexport.runtime.preprocessing.image_fitting import Fitted, fitted_of
 from txexport.runtime.preprocessing.image_frames import Framed, framed_of
 from txexport.runtime.preprocessing.image_mosaics import Mosaic, mosaic_of
 from txexport.runtime.preprocessing.image_packing import Packing, packing_of
+from txexport.runtime.preprocessing.image_splits import Splitting, splitting_of
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, canvas_of, tiled_of
 
 LARGEST_DIVISOR = 2**12
@@ -78,7 +80,7 @@ class Patched:
 
 
 # Height and width; the shorter edge; both within bounds; both as multiples; the longer edge; as
-# the image, rounded down; as many patches as there may be, or within bounds; tiles.
+# the image, rounded down; as many patches as there may be, or within bounds, or split; tiles.
 Size = (
     tuple[int, int]
     | int
@@ -92,6 +94,8 @@ Size = (
     | Tiled
     | Canvas
     | Framed
+    | Splitting
+    | Fitted
 )
 
 
@@ -107,6 +111,8 @@ def size_for(
         raise UnsupportedError("image processor: do_pan_and_scan is not supported; set it to false")
     if "image_grid_pinpoints" in defaults:
         return mosaic_of(options)
+    if "max_pixels_tolerance" in defaults:
+        return splitting_of(options)
     if "max_image_size" in defaults:
         return tiled_of(options)
     if "do_thumbnail" in defaults:
@@ -117,6 +123,8 @@ def size_for(
         return packing_of(options)
     if "max_num_patches" in defaults:
         return patched_of(options)
+    if "patch_size" in defaults:
+        return fitted_of(options)
     if defaults["size"] is None:
         return floored_of(options)
     if longest:
@@ -263,9 +271,11 @@ def pixels_of(size: Size | None) -> int:
         return size.most * size.side**2
     if isinstance(size, Packing):
         return size.most
+    if isinstance(size, Splitting):
+        return max(size.most * size.square**2, size.tile**2 * size.most_tiles)
     if isinstance(size, Canvas):
         return size.height * size.width * size.most
-    if isinstance(size, Framed):
+    if isinstance(size, Framed | Fitted):
         return size.height * size.width
     if isinstance(size, Mosaic):
         return max(high * wide for high, wide in size.canvases)

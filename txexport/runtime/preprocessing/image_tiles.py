@@ -119,7 +119,8 @@ def tiles(image: "Image", size: Tiled, resample: int) -> tuple[list[np.ndarray],
 
 def on_canvas(image: "Image", size: Canvas, resample: int) -> list[np.ndarray]:
     """The tiles (H,W,3) uint8 of the canvas nearest in shape, row by row, and all of it behind several."""
-    columns, rows = _grid(image.height, image.width, size)
+    area = size.height * size.width
+    columns, rows = nearest_grid(image.height, image.width, size.least, size.most, area)
     pixels = np.asarray(resized_image(image, rows * size.height, columns * size.width, resample))
     squares = pixels.reshape(rows, size.height, columns, size.width, 3).transpose(0, 2, 1, 3, 4)
     overview = (
@@ -128,15 +129,18 @@ def on_canvas(image: "Image", size: Canvas, resample: int) -> list[np.ndarray]:
     return [*squares.reshape(-1, size.height, size.width, 3), *overview]
 
 
-def _grid(height: int, width: int, size: Canvas) -> tuple[int, int]:
-    """Columns and rows of the canvas nearest in shape; of equal ones, the largest below twice the image."""
-    counts = range(1, size.most + 1)
+def nearest_grid(height: int, width: int, least: int, most: int, area: int) -> tuple[int, int]:
+    """Columns and rows of the canvas nearest in shape, of `least` to `most` tiles of `area` pixels.
+
+    Of equally near ones, the largest below twice the image.
+    """
+    counts = range(1, most + 1)
     grids = [(across, down) for across in counts for down in counts]
-    grids = [one for one in grids if size.least <= one[0] * one[1] <= size.most]
+    grids = [one for one in grids if least <= one[0] * one[1] <= most]
     best, nearest = (1, 1), math.inf
     for across, down in sorted(grids, key=lambda one: one[0] * one[1]):
         difference = abs(width / height - across / down)
-        roomy = width * height > 0.5 * size.height * size.width * across * down
+        roomy = width * height > 0.5 * area * across * down
         if difference < nearest or (difference == nearest and roomy):
             best, nearest = (across, down), difference
     return best

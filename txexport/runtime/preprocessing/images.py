@@ -1,17 +1,15 @@
 """Images to pixel values, as transformers' image processors make them; H is a height, W a width."""
 
-import io
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from txexport.bundle import read_json
 from txexport.contracts.names import PIXEL_VALUES
-from txexport.errors import BundleError, InputError, UnsupportedError, first_line, needed_for, shown
+from txexport.errors import BundleError, InputError, UnsupportedError, shown
 from txexport.runtime import memory
 from txexport.runtime.preprocessing.blurred import blurred
 from txexport.runtime.preprocessing.boxes import boxes_of, centre_and_scale, cut
@@ -19,21 +17,24 @@ from txexport.runtime.preprocessing.image_defaults import (
     BOUNDED,
     BOXED,
     DEFAULTS,
+    FITTING,
     MOSAICS,
     OWN_PADDING,
     PACKED,
     PADDED,
     PLAIN,
     RESIZED_AS_VALUES,
+    SPLITTING,
     SQUARED,
     TILED,
     WITHOUT_CROP,
     WITHOUT_PILLOW,
-    processor,
 )
+from txexport.runtime.preprocessing.image_fitting import Fitted
 from txexport.runtime.preprocessing.image_frames import Framed, framed
 from txexport.runtime.preprocessing.image_mosaics import Mosaic, mosaics
 from txexport.runtime.preprocessing.image_packing import Packing, Patches, packed, patches_of
+from txexport.runtime.preprocessing.image_processors import processor
 from txexport.runtime.preprocessing.image_resizing import RESIZED
 from txexport.runtime.preprocessing.image_scaling import resized
 from txexport.runtime.preprocessing.image_sizes import (
@@ -45,6 +46,13 @@ from txexport.runtime.preprocessing.image_sizes import (
     share_kept,
     size_for,
 )
+from txexport.runtime.preprocessing.image_splits import (
+    SplitImage,
+    Splitting,
+    masked,
+    patches_in_rows,
+    squares_of,
+)
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles, of_prompt, on_canvas, tiles
 from txexport.runtime.preprocessing.image_values import (
     center_crop,
@@ -55,14 +63,12 @@ from txexport.runtime.preprocessing.image_values import (
     padded,
     resized_values,
 )
+from txexport.runtime.preprocessing.opened_images import Source, opened, several
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Source: TypeAlias = "str | os.PathLike[str] | bytes | Image | np.ndarray"
-
-PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
 FILTERS = range(6)  # as Pillow numbers them
 
 
@@ -115,7 +121,8 @@ class Images:
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
         self.size: Size | None = None
-        if options["do_resize"] or kind in TILED | PACKED | MOSAICS or "do_thumbnail" in DEFAULTS[kind]:
+        own_sizes = TILED | PACKED | MOSAICS | SPLITTING | FITTING
+        if options["do_resize"] or kind in own_sizes or "do_thumbnail" in DEFAULTS[kind]:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
@@ -181,7 +188,7 @@ class Images:
         Or the tiles of the images of a prompt, with their mask; or the packed patches of images, and grids;
         or images in tiles, padded with zeros to the most of one, and their sizes.
         """
-        cut = isinstance(self.size, Patched | Packing | Tiled | Mosaic) or (
+        cut = isinstance(self.size, Patched | Packing | Tiled | Mosaic | Splitting) or (
             isinstance(self.size, Canvas) and self.size.splits
         )
         if not cut:
@@ -195,6 +202,9 @@ class Images:
             return mosaics([opened(one, self.on_white) for one in sources], self.size, self)
         if isinstance(self.size, Packing):
             return packed([self.patches(one) for one in sources])
+        if isinstance(self.size, Splitting):
+            parts = [part for one in sources for part in self.split(one).parts]
+            return masked(parts, self.size.most_patches)
         assert isinstance(self.size, Patched)
         return in_patches([self._row(opened(one, self.on_white)) for one in sources], self.size)
 
@@ -217,6 +227,19 @@ class Images:
         """The packed patches of an image of any size. Raises InputError as `pixels`."""
         assert isinstance(self.size, Packing)
         return patches_of(self._row(opened(source, self.on_white)), self.size)
+
+    def fitted(self, source: Any, side: int) -> Tiles:
+        """An image of any size in squares of `side` pixels, whatever the settings say of their side."""
+        assert isinstance(self.size, Fitted)
+        return Tiles(self._row(opened(source, self.on_white), replace(self.size, side=side))[None])
+
+    def split(self, source: Any) -> SplitImage:
+        """The patches of an image of any shape, and of its tiles if it is large. Errors as `pixels`."""
+        assert isinstance(self.size, Splitting)
+        tiles, overview, rows, columns = squares_of(opened(source, self.on_white), self.size, self.resample)
+        values = [*(self.values_of(tiles) if tiles else ()), *(self.values_of([one])[0] for one in overview)]
+        parts = tuple(patches_in_rows(one, self.size) for one in values)
+        return SplitImage(parts, rows, columns)
 
     def prepared(self, source: "Source") -> Prepared:
         """One image, and its height and width before resizing. Raises InputError as `pixels`."""
@@ -244,13 +267,14 @@ class Images:
             else resized(image.height, image.width, self.size)
         )
 
-    def _row(self, image: "Image") -> np.ndarray:
-        """The values (3,H,W) of an RGB image."""
-        if isinstance(self.size, Framed):
-            return self.levels[framed(image, self.size, self.resample), np.arange(3)].transpose(2, 0, 1)
-        if self.size is not None:
+    def _row(self, image: "Image", size: Size | None = None) -> np.ndarray:
+        """The values (3,H,W) of an RGB image, of the processor's size or another one."""
+        size = self.size if size is None else size
+        if isinstance(size, Framed):
+            return self.levels[framed(image, size, self.resample), np.arange(3)].transpose(2, 0, 1)
+        if size is not None:
             width, height = image.size
-            high, wide = resized(height, width, self.size)
+            high, wide = resized(height, width, size)
             if min(high, wide) < 1:
                 raise InputError(
                     f"an image of {width} x {height} would be resized to {wide} x {high}; it is too narrow"
@@ -280,40 +304,3 @@ class Images:
             mean, deviation = self.normal
             values = (values - mean) / deviation
         return values.transpose(2, 0, 1)
-
-
-def several(images: object) -> bool:
-    """Return whether `images` is a list rather than a single image."""
-    return isinstance(images, Sequence) and not isinstance(images, str | bytes)
-
-
-def opened(source: "Source", on_white: bool = False) -> "Image":
-    """The RGB image of a path, of a file's bytes, a PIL image or an array."""
-    with needed_for("reading images"):
-        from PIL import Image, ImageOps
-    if isinstance(source, np.ndarray):
-        if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or not source.size:
-            raise InputError(f"an image is {source.dtype} {source.shape}, expected uint8 (H, W, 3)")
-        return Image.fromarray(source)
-    image = io.BytesIO(source) if isinstance(source, bytes) else source
-    name = f"of {len(source):,} bytes" if isinstance(source, bytes) else source
-    if not isinstance(image, str | os.PathLike | io.BytesIO | Image.Image):
-        raise InputError(
-            f"an image is {type(source).__name__}, expected a path, bytes, a PIL image or an array"
-        )
-    try:
-        if not isinstance(image, Image.Image):
-            with Image.open(image) as file:
-                if file.width * file.height > PIXELS:
-                    size = f"{file.width} x {file.height}, expected at most {PIXELS:,} pixels"
-                    raise InputError(f"image {name} is {size}; make it smaller")
-                image = ImageOps.exif_transpose(file).convert("RGB")
-        # One colour of an image without alpha may be transparent, and still is after conversion to RGB.
-        if on_white and ("A" in image.getbands() or image.info.get("transparency") is not None):
-            image = image.convert("RGBA")
-            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-        return image.convert("RGB")
-    except InputError:
-        raise
-    except Exception as error:  # Pillow's decoders raise many types for damaged files
-        raise InputError(f"image {name} cannot be read: {first_line(error)}") from None

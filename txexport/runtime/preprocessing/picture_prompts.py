@@ -13,14 +13,24 @@ from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_messages import messages_of, text_of
 from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.image_fitting import Fitted
 from txexport.runtime.preprocessing.image_mosaics import Mosaic, in_square, in_tiles
 from txexport.runtime.preprocessing.image_packing import Packing, Patches
+from txexport.runtime.preprocessing.image_splits import SplitImage, Splitting
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
-from txexport.runtime.preprocessing.images import opened
-from txexport.runtime.preprocessing.picture_texts import BEGIN, of_canvas, of_gemma, of_paligemma, of_tiles
+from txexport.runtime.preprocessing.opened_images import opened
+from txexport.runtime.preprocessing.picture_texts import (
+    BEGIN,
+    of_canvas,
+    of_gemma,
+    of_paligemma,
+    of_rows,
+    of_split,
+    of_tiles,
+)
 from txexport.runtime.preprocessing.special_tokens import special_tokens
 
-Pieces: TypeAlias = Tiles | Patches  # an image as a processor reads it in a prompt
+Pieces: TypeAlias = Tiles | Patches | SplitImage  # an image as a processor reads it in a prompt
 
 
 @dataclass(frozen=True)
@@ -28,13 +38,15 @@ class PicturePrompts:
     """The files of a bundle whose prompts have images, the id of their token, and the vectors of a tile.
 
     The latter are None where images of any size are read, which have as many as their size says. `most` is
-    that of a mosaic of tiles.
+    that of a mosaic of tiles, and `square` the side in pixels of what a vector stands for in an image of any
+    size.
     """
 
     files: BundleFiles
     token_id: int
     vectors: int | None
     most: int | None = None
+    square: int = 0
 
     @property
     def token(self) -> str:
@@ -57,6 +69,11 @@ class PicturePrompts:
         return bool(self.files.config.get("model_type") == "paligemma")
 
     @property
+    def adds_tokens(self) -> bool:
+        """True unless the processor writes all special tokens itself, or leaves them to the chat template."""
+        return self.files.config.get("model_type") not in ("paligemma", "lfm2_vl")
+
+    @property
     def mark(self) -> str:
         """The text of an image in prompts before they are expanded."""
         return BEGIN if self._begins else self.token
@@ -66,6 +83,10 @@ class PicturePrompts:
         size = self.files.images.size
         if isinstance(size, Mosaic):
             return [self._mosaic(image, size, len(images) == 1) for image in images]
+        if isinstance(size, Fitted):
+            return [self.files.images.fitted(image, self.square) for image in images]
+        if isinstance(size, Splitting):
+            return [self.files.images.split(image) for image in images]
         read = self.files.images.patches if isinstance(size, Packing) else self.files.images.tiles
         return [read(image) for image in images]
 
@@ -102,6 +123,11 @@ class PicturePrompts:
         """The text that stands for an image."""
         if isinstance(tiles, Patches):
             return self.token * tiles.vectors
+        if isinstance(tiles, SplitImage):
+            settings = read_json(self.files.folder / "processor_config.json", missing={})
+            return of_split(self.token, tiles, settings.get("use_image_special_tokens") is not False)
+        if self.square:
+            return of_rows(self.token, *(side // self.square for side in tiles.values.shape[2:]))
         assert self.vectors is not None
         if tiles.grid is not None:
             return self.token * vectors_of(tiles.grid, math.isqrt(self.vectors))
@@ -126,7 +152,8 @@ class PicturePrompts:
             return self.expanded(text, tiles), tiles, False
         text = chat.prompt(folder, conversation)
         first = special_tokens(folder).get("bos_token")
-        return self.expanded(text, tiles), tiles, not (first and text.startswith(first))
+        adds = self.adds_tokens and not (first and text.startswith(first))
+        return self.expanded(text, tiles), tiles, adds
 
     def _single(self, conversation: Conversation) -> str:
         """The only message of a conversation, of a checkpoint without a chat template.

@@ -1,10 +1,34 @@
 """The text that stands for an image in a prompt, as transformers' processors write it."""
 
+from txexport.runtime.preprocessing.image_splits import SplitImage
 from txexport.runtime.preprocessing.image_tiles import Tiles
 
 START, END = "<img>", "</img>"
 BEGIN, FINISH = "<start_of_image>", "<end_of_image>"
 BORDER, WHOLE = "<fake_token_around_image>", "<global-img>"
+
+ROW_END, IMAGE_END = "[IMG_BREAK]", "[IMG_END]"
+OPEN, CLOSE, OVERVIEW = "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>"
+
+
+def of_split(token: str, image: SplitImage, bordered: bool) -> str:
+    """LFM2-VL's text for an image: the tokens of its tiles and of the whole, with names if `bordered`."""
+    names = [
+        f"<|img_row_{row}_col_{column}|>"
+        for row in range(1, image.rows + 1)
+        for column in range(1, image.columns + 1)
+    ]
+    borders = [*names, OVERVIEW if names else ""] if bordered else [""] * len(image.parts)
+    vectors = "".join(
+        border + token * part.vectors for border, part in zip(borders, image.parts, strict=False)
+    )
+    return f"{OPEN}{vectors}{CLOSE}" if bordered else vectors
+
+
+def of_rows(token: str, rows: int, columns: int) -> str:
+    """Pixtral's text for an image: the tokens of each row, then one that ends the row, or the image."""
+    row = token * columns
+    return f"{row}{ROW_END}" * (rows - 1) + f"{row}{IMAGE_END}"
 
 
 def of_tiles(vectors: str, tiles: Tiles) -> str:

@@ -9,7 +9,8 @@ from txexport.contracts.names import IOU_SCORES, PRED_MASKS
 from txexport.errors import InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.images import Prepared, Source, opened, several
+from txexport.runtime.preprocessing.images import Prepared
+from txexport.runtime.preprocessing.opened_images import Source, opened, several
 from txexport.runtime.tasks.crops import Crop, crops
 from txexport.runtime.tasks.image_tasks import as_sources
 from txexport.runtime.tasks.masks import AT_ONCE, NO_BOX, Mask, Numbers, decoded, enlarged

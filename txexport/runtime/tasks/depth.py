@@ -8,7 +8,7 @@ import numpy as np
 from txexport.contracts.names import PREDICTED_DEPTH
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.images import Source, several
+from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
 from txexport.support.arguments import check_count
 from txexport.support.progress import Progress, counting

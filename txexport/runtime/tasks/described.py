@@ -9,7 +9,8 @@ from txexport.contracts.names import IMAGE_EMBEDS, LOGITS, PRED_BOXES, TEXT_EMBE
 from txexport.errors import InputError, counted, shown
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.images import Prepared, Source, several
+from txexport.runtime.preprocessing.images import Prepared
+from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.preprocessing.text import as_texts
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.detection import Detection, box_of, check_threshold, corners_of

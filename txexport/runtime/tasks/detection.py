@@ -10,7 +10,8 @@ from txexport.contracts.names import LOGITS, PRED_BOXES
 from txexport.errors import InputError, shown
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.image_defaults import MOST_PAIRS
-from txexport.runtime.preprocessing.images import Prepared, Source, several
+from txexport.runtime.preprocessing.images import Prepared
+from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
 from txexport.runtime.tasks.labels import names, sigmoid, softmax
 from txexport.support.arguments import check_count

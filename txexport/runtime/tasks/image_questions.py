@@ -9,7 +9,7 @@ from txexport.runtime.generation.prompts import chat_inputs
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.chat import Conversation
-from txexport.runtime.preprocessing.images import Source, several
+from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.tasks.image_tasks import as_sources
 from txexport.runtime.tasks.text_generation import finished
 from txexport.support.progress import Progress

@@ -16,7 +16,8 @@ from txexport.contracts.names import (
 from txexport.errors import InputError, shown
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.images import Prepared, Source, several
+from txexport.runtime.preprocessing.images import Prepared
+from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.feature_extraction import own_vector
 from txexport.runtime.tasks.labels import Label, labelled

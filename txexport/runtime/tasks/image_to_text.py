@@ -13,7 +13,7 @@ from txexport.runtime.generation.requests import (
     request_of,
 )
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
-from txexport.runtime.preprocessing.images import Source, several
+from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.tasks.image_tasks import as_sources
 from txexport.support.progress import Progress
 

@@ -11,7 +11,7 @@ from txexport.errors import InputError, UnsupportedError, counted, shown
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.boxes import UNIT, centre_and_scale
-from txexport.runtime.preprocessing.images import Source, opened, several
+from txexport.runtime.preprocessing.opened_images import Source, opened, several
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.detection import Box
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources

@@ -11,7 +11,8 @@ from txexport.errors import InputError, shown
 from txexport.runtime import memory
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.image_defaults import MASK_SIZES
-from txexport.runtime.preprocessing.images import Prepared, Source, several
+from txexport.runtime.preprocessing.images import Prepared
+from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.tasks.detection import check_threshold
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
 from txexport.runtime.tasks.interpolation import between, bilinear

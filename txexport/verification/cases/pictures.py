@@ -10,9 +10,11 @@ from txexport.contracts.names import (
     GRIDS,
     IMAGE_FEATURES,
     IMAGE_GRIDS,
+    IMAGE_SIZES,
     PIXEL_ATTENTION_MASK,
     PIXEL_VALUES,
     POSITION_IDS,
+    SPATIAL_SHAPES,
     TILE_GRID,
 )
 from txexport.parts.cases import DecoderCase, GreedyCase
@@ -46,11 +48,17 @@ def image_vectors(runner: GraphRunner, images: Sequence[Sequence[PixelInputs]]) 
     There must be an image.
     """
     encoder, every = runner.manifest.graphs[roles.IMAGE_ENCODER], [images]
-    if TILE_GRID in [port.name for port in encoder.inputs]:  # it reads one image at a time
+    if TILE_GRID in [port.name for port in encoder.inputs] or of_sizes(images):  # one image at a time
         every = [[[image]] for some in images for image in some]
     feeds = [pixels_of(encoder, some) for some in every]
     results = [runner.run(roles.IMAGE_ENCODER, **one)[IMAGE_FEATURES] for one in feeds]
     return np.concatenate([result.reshape(-1, result.shape[-1]) for result in results])
+
+
+def of_sizes(images: Sequence[Sequence[PixelInputs]]) -> bool:
+    """Tell whether images have several heights and widths, which a graph of pixels does not read at once."""
+    shapes = {image[PIXEL_VALUES].shape[1:] for some in images for image in some if IMAGE_SIZES in image}
+    return len(shapes) > 1
 
 
 def media_among(
@@ -84,12 +92,12 @@ def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
 
 
 def pixels_of(encoder: GraphFile, images: Sequence[Sequence[PixelInputs]]) -> Arrays:
-    """The inputs of a graph of images for those of each row: all in order, or by rows where it has a mask.
+    """The inputs of a graph of images for those of each row: all in order, or by rows if tiles have a mask.
 
     The latter are padded with zeros to the most images of a row.
     """
     read = [port.name for port in encoder.inputs]
-    if PIXEL_ATTENTION_MASK not in read:
+    if PIXEL_ATTENTION_MASK not in read or SPATIAL_SHAPES in read:
         every = joined(image for some in images for image in some)
         return {name: array for name, array in every.items() if name in read}
     rows = [joined(some).get(PIXEL_VALUES) for some in images]

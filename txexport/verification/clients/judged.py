@@ -25,7 +25,7 @@ from txexport.support.progress import Naming
 from txexport.verification.attempt import attempt
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.cases.pictures import pictured_inputs
+from txexport.verification.cases.pictures import of_sizes, pictured_inputs
 from txexport.verification.cases.plan import QUICK, plan
 from txexport.verification.cases.prompts import run_client
 from txexport.verification.cases.runs import Outcome
@@ -191,6 +191,8 @@ def _decoded(
     single = single or case.images is not None  # so that each row has images, or none
     batches = [[i] for i in range(len(case.rows))] if single else [[*range(len(case.rows))]]
     for batch in batches:
+        if case.images is not None and of_sizes([case.images[batch[0]]]):
+            continue  # clients give the images of a prompt at one size
         rows = [case.rows[i] for i in batch]
         sources = [case.sources[i] for i in batch] if case.sources else None
         inputs = _inputs(rows, sources, alone) if case.batch is None else _padded(rows, case.batch)

@@ -12,14 +12,24 @@ from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
 from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, IMAGE_GRIDS, INPUT_IDS, PIXEL_VALUES
+from txexport.contracts.names import (
+    IMAGE_FEATURES,
+    IMAGE_GRIDS,
+    IMAGE_SIZES,
+    INPUT_IDS,
+    PIXEL_ATTENTION_MASK,
+    PIXEL_VALUES,
+    SPATIAL_SHAPES,
+)
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.image_splits import SplitImage, masked
 from txexport.runtime.preprocessing.message_images import without_images
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts
 from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import differs, equal, original
+from txexport.verification.processors.signals import VALUES
 
 SIZES = ((37, 53), (53, 37), (224, 224), (225, 301), (500, 190), (190, 500), (97, 12), (16, 16))
 ROWS = ((), (0,), (1, 2), (3,), (4, 5, 6), (7, 7))  # the images of each prompt
@@ -38,7 +48,9 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     assert manifest.image_token_id is not None
     facts = next(one.facts for one in manifest.running_order if one.role == roles.IMAGE_ENCODER)
     vectors = facts.tile_side**2 or vectors
-    ours = PicturePrompts(BundleFiles(folder), manifest.image_token_id, vectors, facts.most_tiles or None)
+    ours = PicturePrompts(
+        BundleFiles(folder), manifest.image_token_id, vectors, facts.most_tiles or None, facts.vector_side
+    )
     rows = [*_rows()][: 3 if quick else None]
     if ours.begins_itself:  # transformers' processor demands an image
         rows = [*filter(None, rows)]
@@ -46,15 +58,15 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
         for number, images in enumerate(rows):
             text = "".join(f"word {ours.mark} and " for _ in images) + "more"
             tiles = ours.tiles(images)
-            written, adds = ours.expanded(text, tiles), not ours.begins_itself
+            written, adds = ours.expanded(text, tiles), ours.adds_tokens
             ids = ours.files.text.tokenizer.encode(written, add_special_tokens=adds).ids
             nested = images if ours.most is None else [images]  # which are those of one prompt
             expected = theirs(text=text, images=nested if images else None, return_tensors="np")
-            _compare(f"prompt {number}", ids, tiles, expected)
+            _compare(f"prompt {number}", ids, tiles, expected, ours)
         checks = [equal("prompts", len(rows))]
         if templates_of(folder, read_json(folder / "tokenizer_config.json", missing={})):
             for number, images in enumerate(rows):
-                _compare(f"conversation {number}", *_chatted(ours, theirs, images))
+                _compare(f"conversation {number}", *_chatted(ours, theirs, images), ours)
             checks.append(equal("conversations", len(rows)))
     return checks
 
@@ -86,18 +98,34 @@ def _rows() -> Iterator[list[Any]]:
         yield [Image.fromarray(draw.integers(0, 256, (*size, 3), dtype=np.uint8)) for size in sizes]
 
 
-def _compare(name: str, ids: list[int], tiles: list[Any], expected: Any) -> None:
+def _compare(name: str, ids: list[int], tiles: list[Any], expected: Any, ours: PicturePrompts) -> None:
     """Raise AssertionError for other token ids or pixels than those expected."""
     wanted = np.asarray(expected[INPUT_IDS])[0].tolist()
     if ids != wanted:
         differs("token ids", name, ids, wanted)
     if not tiles:
         return
-    pixels, values = np.asarray(expected[PIXEL_VALUES]), np.concatenate([one.values for one in tiles])
+    pixels = np.asarray(expected[PIXEL_VALUES])
+    if ours.square and len(tiles) > 1:  # each with padding there
+        sizes = np.asarray(expected[IMAGE_SIZES]).tolist()
+        for one, theirs, (height, width) in zip(tiles, pixels, sizes, strict=True):
+            alone = {INPUT_IDS: expected[INPUT_IDS], PIXEL_VALUES: theirs[None, :, :height, :width]}
+            _compare(name, ids, [one], alone, ours)
+        return
+    if isinstance(tiles[0], SplitImage):
+        inputs = masked([part for one in tiles for part in one.parts], pixels.shape[1])
+        for other in (PIXEL_ATTENTION_MASK, SPATIAL_SHAPES):
+            if not np.array_equal(inputs[other], expected[other]):
+                differs(other.replace("_", " "), name, inputs[other], expected[other])
+        values = inputs[PIXEL_VALUES]
+    else:
+        values = np.concatenate([one.values for one in tiles])
     if getattr(tiles[0], "grid", None) is not None:  # without tiles of padding
         pixels = np.concatenate([row[: len(one.values)] for row, one in zip(pixels, tiles, strict=True)])
-    pixels = pixels if pixels.ndim == 2 else pixels.reshape(-1, *pixels.shape[-3:])
-    if values.shape != pixels.shape or not np.array_equal(values, pixels):
+    pixels = pixels if pixels.ndim < 4 else pixels.reshape(-1, *pixels.shape[-3:])
+    byte = ours.files.images.byte
+    tolerance = byte and byte + VALUES
+    if values.shape != pixels.shape or np.abs(values - pixels).max() > tolerance:
         differs("pixels", name, values.shape, pixels.shape)
     if IMAGE_GRIDS in expected:
         grids = [[1, one.rows, one.columns] for one in tiles]

@@ -24,6 +24,7 @@ from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
     IMAGE_FEATURES,
+    IMAGE_SIZES,
     INPUT_FEATURES,
     INPUT_IDS,
     INPUT_VALUES,
@@ -32,6 +33,7 @@ from txexport.contracts.names import (
     LOGITS,
     PIXEL_VALUES,
     PREFIX_LENGTHS,
+    TILE_GRID,
 )
 from txexport.families import Resolved
 from txexport.parts.part import PixelInputs, SignalCase
@@ -147,9 +149,18 @@ class Float64Twin(Twin):
 
 
 def joined(images: Iterable[PixelInputs]) -> Arrays:
-    """The inputs of a graph of images for several; empty for none."""
+    """The inputs of a graph of images for several, padded to one size if theirs are said; empty for none."""
     every = [*images]
+    if every and IMAGE_SIZES in every[0] and TILE_GRID not in every[0]:
+        most = np.max([one[PIXEL_VALUES].shape[2:] for one in every], axis=0)
+        every = [one | {PIXEL_VALUES: _padded(one[PIXEL_VALUES], *most)} for one in every]
     return {name: np.concatenate([one[name] for one in every]) for name in (every[0] if every else ())}
+
+
+def _padded(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Pixels with zeros below and on the right, up to a height and a width."""
+    more = height - pixels.shape[2], width - pixels.shape[3]
+    return np.pad(pixels, ((0, 0), (0, 0), (0, more[0]), (0, more[1])))
 
 
 def tensors(arrays: Arrays) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from txexport.contracts.names import (
     INPUTS_EMBEDS,
     PIXEL_VALUES,
     POSITION_IDS,
+    SPATIAL_SHAPES,
     TOKEN_TYPE_IDS,
 )
 from txexport.spec import ModelSpec, Mutual, VisionLanguageSpec
@@ -66,7 +67,7 @@ def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **argu
         deep = [torch.cat([*one]) for one in getattr(read, "deepstack_features", None) or ()]
         vectors = torch.cat([vectors, *deep], dim=1)
         pixels = images[PIXEL_VALUES]
-        if pixels.ndim > 2 and IMAGE_SIZES not in images:
+        if pixels.ndim > 2 and {IMAGE_SIZES, SPATIAL_SHAPES}.isdisjoint(images):
             vectors = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1))
         result[IMAGE_FEATURES] = vectors.numpy()
     return result
