@@ -55,7 +55,7 @@ def outline(spec: StackSpec) -> str:
     blocks = spec.blocks
     parts = [
         _depth(spec),
-        _each(heads(block.attention) for block in blocks),
+        _each(map(_mixers, blocks)),
         *(["attention to the encoder"] if spec.has_cross_attention else []),
         *_networks(blocks),
         *_convolutions(spec),
@@ -102,6 +102,12 @@ def _depth(spec: StackSpec) -> str:
 
 def _each(texts: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(texts))
+
+
+def _mixers(block: BlockSpec) -> str:
+    """The attention of a layer, and what is beside it."""
+    attention = heads(block.attention)
+    return attention if block.beside is None else f"{attention}, beside {heads(block.beside)}"
 
 
 def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec) -> str:

@@ -108,7 +108,17 @@ def test_every_way_finds_a_changed_weight(bundle_of, exported, bert, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "family", ["llava_next", "llava_onevision", "qwen2_vl", "paligemma", "lfm2", "granitemoehybrid"]
+    "family",
+    [
+        "llava_next",
+        "llava_onevision",
+        "qwen2_vl",
+        "paligemma",
+        "lfm2",
+        "granitemoehybrid",
+        "falcon_h1",
+        "mamba2",
+    ],
 )
 def test_decoders_with_images_and_states_beside_each_other(family, bundle_of):
     """Each kind of cache beside the other: images of one input or two, and states of both shapes."""
