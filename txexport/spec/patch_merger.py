@@ -10,7 +10,7 @@ from txexport.spec.norm import NormSpec
 class PatchMergerSpec:
     """A norm of each vector, then one projection of `merged` by `merged` neighbours to one, without a bias.
 
-    It stands before a connector (Mistral Small 3.1, 2025).
+    A connector follows (Mistral Small 3.1, 2025).
     """
 
     hidden_size: int

@@ -118,7 +118,9 @@ def test_every_product_s_inputs_are_found(what, checkpoint_of, tmp_path):
     reached = {
         name
         for name in read.keys
-        if not (towers and name.startswith(("vision", "connector", "audio", "objects", "descriptions")))
+        if not (
+            towers and name.startswith(("vision", "connector", "merger", "audio", "objects", "descriptions"))
+        )
     }
     assert found.keys() == reached
     for name, (numbers, rows) in found.items():

@@ -109,8 +109,8 @@ def _compare(name: str, ids: list[int], tiles: list[Any], expected: Any, ours: P
     if ours.square and len(tiles) > 1:  # each with padding there
         sizes = np.asarray(expected[IMAGE_SIZES]).tolist()
         for one, theirs, (height, width) in zip(tiles, pixels, sizes, strict=True):
-            alone = {INPUT_IDS: expected[INPUT_IDS], PIXEL_VALUES: theirs[None, :, :height, :width]}
-            _compare(name, ids, [one], alone, ours)
+            one_image = {INPUT_IDS: expected[INPUT_IDS], PIXEL_VALUES: theirs[None, :, :height, :width]}
+            _compare(name, ids, [one], one_image, ours)
         return
     if isinstance(tiles[0], SplitImage):
         inputs = masked([part for one in tiles for part in one.parts], pixels.shape[1])
