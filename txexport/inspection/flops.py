@@ -131,6 +131,8 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
     source = source_tokens(spec, decoding, length) if decoding is not None else 0
     embedding = 0 if decodes else input_of(stack).operations(stack.embedding)
     result = {f"{name}.embedding": 2 * size * _matrices(spec, f"{name}.embedding.project") + embedding}
+    if projected := _matrices(spec, f"{name}.layer_inputs.project"):
+        result[f"{name}.layer_inputs"] = 2 * size * projected
     result |= _around(spec, name, size)
     shared: dict[str, int] = {}
     read = [1] * stack.num_layers if decodes else layer_vectors(stack, length)
@@ -199,7 +201,7 @@ def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
     size, read = tokens(stack, length), layer_vectors(stack, length)
     layers, last = list(zip(stack.layers, read, strict=True)), returned_vectors(stack, length)
     readouts = architecture_of(spec).readouts(spec, name)
-    matrices = 2 * size * _matrices(spec, f"{name}.embedding.project")
+    matrices = 2 * size * _projections(spec, name)
     matrices += 2 * sum(
         vectors * _matrices(spec, f"{name}.layers.{layer}") for layer, vectors in enumerate(read)
     )
@@ -258,7 +260,7 @@ def _attention(block: BlockSpec, size: int) -> dict[str, int]:
 
 def _attention_of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:
     """Operations of a layer's attention for a token that sees `length` tokens and `source` encoded ones."""
-    if not block.has_keys:
+    if not block.attends:
         return {"attention": per_pair(block.attention) * pairs(block.attention, 1)}
     kind, cross = block.masked, block.cross_attention
     result = {"attention": per_pair(kind) * min(length, kind.window or length)}
@@ -294,7 +296,12 @@ def _by_pool(spec: AttentionPoolSpec, size: int) -> int:
 
 def _weights(spec: ModelSpec, stack: str) -> int:
     """The number of weights that each token of a stack is multiplied with."""
-    return _matrices(spec, f"{stack}.layers") + _matrices(spec, f"{stack}.embedding.project")
+    return _matrices(spec, f"{stack}.layers") + _projections(spec, stack)
+
+
+def _projections(spec: ModelSpec, stack: str) -> int:
+    """The weights of projections in front of a stack's layers."""
+    return sum(_matrices(spec, f"{stack}.{part}.project") for part in ("embedding", "layer_inputs"))
 
 
 def _matrices(spec: ModelSpec, owner: str) -> int:
