@@ -1054,15 +1054,27 @@ FAMILIES = {
 }
 
 
-# T5's attention does not scale its scores, and Gemma multiplies by 1 + weight in its norms: wide weights
-# would amplify float32's rounding errors in both.
+# The attention of T5 and Gemma 4 does not scale its scores, and Gemma multiplies by 1 + weight in its norms:
+# wide weights would amplify float32's rounding errors in all three.
 # Batch norms keep the small numbers of narrow convolutions small: with weights as others have, what the maps
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
 WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
 # One-dimensional tensors that multiply.
 SCALES = ("weight", "layer_scalar", "router.scale", "per_expert_scale")
-NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "paligemma", "nemotron")
+NARROW = (
+    "t5",
+    "mt5",
+    "umt5",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "gemma3",
+    "gemma4",
+    "gemma4_text",
+    "paligemma",
+    "nemotron",
+)
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):

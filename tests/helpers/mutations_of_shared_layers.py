@@ -117,7 +117,7 @@ def network_left_out(model):
 
 
 def experts_unnormed(model):
-    """What experts give without its norm."""
+    """The output of experts without its norm."""
     body = function(model, "dense_and_experts")
     drop(next(one for one in body.node if one.name == "experts_post_norm"))
 

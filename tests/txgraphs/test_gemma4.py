@@ -191,12 +191,12 @@ NETWORKS = {"dense": NETWORK, "experts too": DenseAndExpertsSpec(NETWORK, EXPERT
 
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-@pytest.mark.parametrize("own", [None, OWN], ids=["", "own input"])
-def test_blocks(network, own):
+@pytest.mark.parametrize("vector", [None, OWN], ids=["", "own input"])
+def test_blocks(network, vector):
     block = BlockSpec(
-        PLAIN, network, NORM, NormPlacement.SANDWICH, layer_input=own, output_scale=own is not None
+        PLAIN, network, NORM, NormPlacement.SANDWICH, layer_input=vector, output_scale=vector is not None
     )
-    context = {"mask": mask_of(), **turns()} | ({} if own is None else {"layer_input": random(B, S, P)})
+    context = {"mask": mask_of(), **turns()} | ({} if vector is None else {"layer_input": random(B, S, P)})
     past = random(B, K, T - S, H)
     module = txmodels.block.DecoderBlock(block, Cache.DYNAMIC)
     function = partial(txgraphs.block.decoder_block, block, False, Cache.DYNAMIC)

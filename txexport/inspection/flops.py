@@ -62,9 +62,9 @@ class Pass:
 class CacheBytes:
     """Keys and values in float32: 8 bytes K H a layer and token, and in all for B rows of S tokens.
 
-    `states` are of layers that have these instead, and do not grow with S. `windowed` of `layers` layers look
-    at a window only; the cache keeps every token for them too. With an encoder, `cross_` is what its tokens
-    take.
+    `states` are of layers that have these instead, and do not grow with S. `windowed` of the `layers` that
+    have a cache look at a window only; the cache keeps every token for them too. With an encoder, `cross_`
+    is what its tokens take.
     """
 
     per_token: int
@@ -117,7 +117,8 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     source = source_tokens(spec, decoding, length)
     windowed = sum(block.attention.window is not None for block in layers if block.has_keys)
     total, crossing = size * length * batch, cross * source * batch
-    return CacheBytes(size, total, cross, crossing, windowed, len(layers), states * batch)
+    caching = sum(block.has_keys or bool(block.states) for block in layers)
+    return CacheBytes(size, total, cross, crossing, windowed, caching, states * batch)
 
 
 def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str, int]:
