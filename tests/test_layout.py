@@ -267,7 +267,7 @@ SPECIALISED = {
         "relative_context",
         "rotary_context",
     },
-    "attention.py": {"shared_cross_attention", "used_slots"},
+    "attention.py": {"heads_of", "mixed_heads", "shared_cross_attention", "used_slots"},
     "scaled_dot_product_attention.py": {
         "biased_mix",
         "capped_mix",

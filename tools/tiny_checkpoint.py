@@ -139,6 +139,37 @@ GEMMA3 = LLAMA | {
     "sliding_window_pattern": 3,
     "query_pre_attn_scalar": 13,
 }
+GEMMA4 = LLAMA | {
+    "num_hidden_layers": 6,
+    "layer_types": ["sliding_attention", "full_attention"] * 3,
+    "num_kv_shared_layers": 2,
+    "use_double_wide_mlp": True,
+    "head_dim": 10,
+    "global_head_dim": 14,
+    "sliding_window": 5,
+    "hidden_size_per_layer_input": 6,
+    "vocab_size_per_layer_input": VOCAB,
+    "final_logit_softcapping": 2.0,
+}
+GEMMA4_WITH_IMAGES = {
+    "text_config": GEMMA4 | {"model_type": "gemma4_text"},
+    "vision_config": {
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 12,
+        "position_embedding_size": 16,
+    },
+    "audio_config": {
+        "hidden_size": 24,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "subsampling_conv_channels": [4, 2],
+        "output_proj_dims": 20,
+    },
+}
 XGLM = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -913,6 +944,8 @@ FAMILIES = {
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
     "vaultgemma": ("VaultGemmaForCausalLM", GEMMA2),
     "gemma3_text": ("Gemma3ForCausalLM", GEMMA3),
+    "gemma4_text": ("Gemma4ForCausalLM", GEMMA4),
+    "gemma4": ("Gemma4ForConditionalGeneration", GEMMA4_WITH_IMAGES),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
     "phimoe": ("PhimoeForCausalLM", LLAMA | PHIMOE),
     "xglm": ("XGLMForCausalLM", XGLM),
@@ -1021,13 +1054,27 @@ FAMILIES = {
 }
 
 
-# T5's attention does not scale its scores, and Gemma multiplies by 1 + weight in its norms: wide weights
-# would amplify float32's rounding errors in both.
+# The attention of T5 and Gemma 4 does not scale its scores, and Gemma multiplies by 1 + weight in its norms:
+# wide weights would amplify float32's rounding errors in all three.
 # Batch norms keep the small numbers of narrow convolutions small: with weights as others have, what the maps
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
 WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
-NARROW = ("t5", "mt5", "umt5", "gemma", "gemma2", "gemma3_text", "gemma3", "paligemma", "nemotron")
+# One-dimensional tensors that multiply.
+SCALES = ("weight", "layer_scalar", "router.scale", "per_expert_scale")
+NARROW = (
+    "t5",
+    "mt5",
+    "umt5",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "gemma3",
+    "gemma4",
+    "gemma4_text",
+    "paligemma",
+    "nemotron",
+)
 
 
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):
@@ -1046,7 +1093,7 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
             if name.endswith("n_points_scale"):
                 continue  # the reciprocal of a count
             noise = torch.randn_like(tensor)
-            is_scale = tensor.ndim == 1 and name.endswith("weight")
+            is_scale = tensor.ndim == 1 and name.endswith(SCALES)
             tensor.copy_(1 + 0.3 * noise if is_scale else spread * noise)
             if name.endswith("running_var"):
                 tensor.copy_(1 + noise**2)

@@ -45,8 +45,8 @@ def attention(
     """
     if spec.gated:
         mask = relative_gate(spec, g / "gate", x, bias["relative"], mask)  # (B, N, S, S)
-    q = _heads(spec, g, "q", x, cos, sin)  # (B, N, S, H)
-    k, v = _heads(spec, g, "k", x, cos, sin), _values(spec, g, x)  # (B, K, S, H)
+    q = heads_of(spec, g, "q", x, cos, sin)  # (B, N, S, H)
+    k, v = _keys_and_values(spec, g, x, cos, sin)  # (B, K, S, H)
     heads, *weights = scaled_dot_product_attention(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)
     mixed = _gated_output(spec, g, x, g.call(merge, heads, name="mixed"))  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
@@ -84,25 +84,40 @@ def cached_attention(
     """
     op = g.op
     turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, R)
-    q = _heads(spec, g, "q", asked(g, x, logits_indices), *turns)  # (B, N, L, H)
-    new_k, new_v = _heads(spec, g, "k", x, cos, sin), _values(spec, g, x)  # (B, K, S, H)
+    q = heads_of(spec, g, "q", asked(g, x, logits_indices), *turns)  # (B, N, L, H)
+    new_k, new_v = _keys_and_values(spec, g, x, cos, sin)  # (B, K, S, H)
     if cache == Cache.STATIC:
         k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
         v = op.TensorScatter(past_v, new_v, cache_lengths)
     else:
         k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
         v = op.Concat(past_v, new_v, axis=2)
-    read_k, read_v = (used_slots(g, cached, fewer.get("used")) for cached in (k, v))
-    weights: list[ir.Value] = []
-    if filled is not None:
-        mixed = _filled_mix(spec, g, q, read_k, read_v, filled, single)  # (B, S, N*H)
-    else:
-        read = q, read_k, read_v, mask, single
-        heads, *weights = scaled_dot_product_attention(spec, weighted, g, *read)  # (B, N, S, H)
-        mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
+    mixed, *weights = mixed_heads(spec, weighted, g, q, k, v, mask, filled, single, fewer.get("used"))
     mixed = _gated_output(spec, g, asked(g, x, logits_indices), mixed)  # (B, L, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, L, W)
     return y, k, v, *weights
+
+
+def mixed_heads(
+    spec: AttentionSpec,
+    weighted: bool,
+    g: Body,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    mask: ir.Value | None,
+    filled: ir.Value | None,
+    single: ir.Value | None,
+    used: ir.Value | None,
+) -> tuple[ir.Value, ...]:
+    """q (B,N,S,H) over a cache k, v (B,K,T,H) -> (B,S,N*H), and where `weighted` weights (B,N,S,T)."""
+    read_k, read_v = (used_slots(g, cached, used) for cached in (k, v))
+    if filled is not None:
+        return (_filled_mix(spec, g, q, read_k, read_v, filled, single),)  # (B, S, N*H)
+    read = q, read_k, read_v, mask, single
+    heads, *weights = scaled_dot_product_attention(spec, weighted, g, *read)  # (B, N, S, H)
+    mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
+    return mixed, *weights
 
 
 @component("k", "v")
@@ -167,12 +182,32 @@ def _gated_output(spec: AttentionSpec, g: Body, x: ir.Value, mixed: ir.Value) ->
     return g.op.Mul(mixed, g.op.Sigmoid(linear(spec.bias, g / "output_gate", x)))
 
 
-def _heads(
+def heads_of(
     spec: AttentionSpec, g: Body, name: str, x: ir.Value, cos: ir.Value | None, sin: ir.Value | None
 ) -> ir.Value:
     """x (B,S,W), cos and sin (B,S,R) -> "q", queries (B,N,S,H), or "k", keys (B,K,S,H), as they meet."""
+    return _normed_and_rotated(spec, g, name, _projected(spec, g, name, x), cos, sin)
+
+
+def _keys_and_values(
+    spec: AttentionSpec, g: Body, x: ir.Value, cos: ir.Value | None, sin: ir.Value | None
+) -> tuple[ir.Value, ir.Value]:
+    """x (B,S,W), cos and sin (B,S,R) -> keys, as they meet queries, and values, both (B,K,S,H)."""
+    projected = _projected(spec, g, "k", x)  # (B, K, S, H)
+    k = _normed_and_rotated(spec, g, "k", projected, cos, sin)
+    return k, _values(spec, g, x, projected)
+
+
+def _projected(spec: AttentionSpec, g: Body, name: str, x: ir.Value) -> ir.Value:
+    """x (B,S,W) -> queries (B,N,S,H) or keys (B,K,S,H) as projected."""
     count = {"q": spec.num_heads, "k": spec.num_kv_heads}[name]
-    y = g.call(split, _side_by_side(spec, g, name, x), g.op.Constant(value_ints=[0, 0, count, -1]))
+    return g.call(split, _side_by_side(spec, g, name, x), g.op.Constant(value_ints=[0, 0, count, -1]))
+
+
+def _normed_and_rotated(
+    spec: AttentionSpec, g: Body, name: str, y: ir.Value, cos: ir.Value | None, sin: ir.Value | None
+) -> ir.Value:
+    """Projected queries (B,N,S,H) or keys (B,K,S,H), cos and sin (B,S,R) -> the same as they meet."""
     if spec.head_norm is not None and not spec.joint_norm and not spec.rotated_norm:
         y = norm(spec.head_norm, g / f"{name}_norm", y)
     y = _rotated(spec, g, _clipped(spec, g, y), cos, sin)
@@ -181,10 +216,13 @@ def _heads(
     return y
 
 
-def _values(spec: AttentionSpec, g: Body, x: ir.Value) -> ir.Value:
-    """x (B,S,W) -> values (B,K,S,H)."""
-    heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
-    return _clipped(spec, g, g.call(split, linear(spec.bias, g / "v", x), heads))
+def _values(spec: AttentionSpec, g: Body, x: ir.Value, keys: ir.Value) -> ir.Value:
+    """x (B,S,W), and keys as projected (B,K,S,H) -> values (B,K,S,H)."""
+    if not spec.keys_as_values:
+        heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
+        keys = g.call(split, linear(spec.bias, g / "v", x), heads)
+    y = _clipped(spec, g, keys)
+    return norm(spec.head_norm, g / "v_norm", y) if spec.value_norm and spec.head_norm is not None else y
 
 
 def _clipped(spec: AttentionSpec, g: Body, y: ir.Value) -> ir.Value:

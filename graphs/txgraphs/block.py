@@ -11,6 +11,7 @@ from txexport.spec import (
     BlockSpec,
     Cache,
     ConvolvedFeedForwardSpec,
+    DenseAndExpertsSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -34,12 +35,14 @@ from txexport.spec import (
 )
 from txgraphs._component import Body, component
 from txgraphs.attention import attention, cached_attention, cross_attention, shared_cross_attention
+from txgraphs.dense_and_experts import dense_and_experts
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
 from txgraphs.gated_delta import gated_delta
 from txgraphs.grid_attention import grid_attention
 from txgraphs.latent_attention import cached_latent_attention, latent_attention
+from txgraphs.layer_inputs import layer_input
 from txgraphs.linformer_attention import linformer_attention
 from txgraphs.local_attention import local_attention
 from txgraphs.longformer_attention import longformer_attention
@@ -51,6 +54,7 @@ from txgraphs.patch_bias_attention import patch_bias_attention
 from txgraphs.performer_attention import performer_attention
 from txgraphs.position import asked
 from txgraphs.reduced_attention import convolved_feed_forward, reduced_attention
+from txgraphs.shared_attention import shared_attention
 from txgraphs.short_convolution import short_convolution
 from txgraphs.strided_attention import strided_attention
 from txgraphs.transformer_xl_attention import transformer_xl_attention
@@ -126,8 +130,9 @@ def decoder_block(
     x (B,S,W), the other inputs of attention, past_k and past_v (B,K,P,H) among them -> y (B,S,W), k and v
     (B,K,T,H), and if `weighted` weights (B,N,S,T). With an encoder, cross has its mask (B,1,S,E), k and v
     (B,K,E,H), and its weights (B,N,S,E) come last. With logits_indices (B,L), y (B,L,W) and masks are of
-    these tokens only.
+    these tokens only. Some layers read an input of their own, layer_input (B,S,P).
     """
+    own_input = _own_input(g, context)
     inner = _before_attention(spec, g, x)
     attend = CACHED_ATTENTIONS[type(spec.attention)]
     mixed, k, v, *weights = attend(spec.attention, weighted, cache, g / "attention", inner, **context)
@@ -137,6 +142,7 @@ def decoder_block(
         attended, *cross_weights = _crossed(spec, weighted, cache, g, attended, cross)  # (B, S, W)
         weights += cross_weights
     y = _fed(spec, g, x, attended)  # (B, S, W)
+    y = _ended(spec, g, y, own_input)
     return y, k, v, *weights
 
 
@@ -163,6 +169,24 @@ def hybrid_block(
     x = asked(g, x, asked_for)  # (B, L, W)
     y = _fed(spec, g, x, _attended(spec, g, x, g.op.Add(mixed, beside, name="both")))  # (B, S, W)
     return y, k, v, *present, *weights
+
+
+@component("y", "weights")
+def shared_block(
+    spec: BlockSpec, weighted: bool, g: Body, x: ir.Value, **context: ir.Value | None
+) -> tuple[ir.Value, ...]:
+    """Attention over the keys and values of an earlier layer, then feed-forward.
+
+    x (B,S,W), the other inputs of attention, k and v (B,K,T,H) of that layer among them -> y (B,S,W), and if
+    `weighted` weights (B,N,S,T). The other inputs as those of decoder_block.
+    """
+    own_input = _own_input(g, context)
+    inner = _before_attention(spec, g, x)
+    mixed, *weights = shared_attention(spec.attention, weighted, g / "attention", inner, **context)
+    x = asked(g, x, context.get(names.LOGITS_INDICES))  # (B, L, W)
+    y = _fed(spec, g, x, _attended(spec, g, x, mixed))  # (B, S, W)
+    y = _ended(spec, g, y, own_input)
+    return y, *weights
 
 
 @component("y", "state", "second_state")
@@ -234,7 +258,10 @@ def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
     inner = x if spec.placement == NormPlacement.PARALLEL else attended
     if spec.placement.before:
         inner = norm(spec.norm, g / "feed_forward_norm", inner)
-    fed = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward, g / "feed_forward", inner)
+    if isinstance(spec.feed_forward, DenseAndExpertsSpec):
+        fed = dense_and_experts(spec.feed_forward, g / "feed_forward", attended, inner)
+    else:
+        fed = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward, g / "feed_forward", inner)
     if spec.placement == NormPlacement.SANDWICH:
         fed = norm(spec.norm, g / "feed_forward_post_norm", fed)
     elif spec.placement == NormPlacement.RES_POST:
@@ -247,6 +274,18 @@ def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
     if spec.placement.after:
         y = norm(spec.norm, g / "feed_forward_norm", y)
     return y if spec.adapter is None else adapter(spec.adapter, g / "adapter", y)
+
+
+def _own_input(g: Body, context: dict[str, ir.Value | None]) -> ir.Value | None:
+    """A layer's own input (B,S,P), taken out of the inputs of attention; of the requested tokens (B,L,P)."""
+    return asked(g, context.pop("layer_input", None), context.get(names.LOGITS_INDICES))
+
+
+def _ended(spec: BlockSpec, g: Body, y: ir.Value, own_input: ir.Value | None) -> ir.Value:
+    """The output of the last sublayer (B,S,W), and the layer's own input (B,S,P) -> y (B,S,W)."""
+    if spec.layer_input is not None:
+        y = g.op.Add(y, layer_input(spec.layer_input, g / "layer_input", y, own_input))
+    return g.op.Mul(y, g.weight("output_scale.weight")) if spec.output_scale else y
 
 
 @component("y")

@@ -7,8 +7,9 @@ import onnx_ir as ir
 from txexport.contracts import names
 from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
-from txgraphs.block import decoder_block, hybrid_block, stateful_block
+from txgraphs.block import decoder_block, hybrid_block, shared_block, stateful_block
 from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
+from txgraphs.layer_inputs import layer_inputs
 from txgraphs.mask import (
     cache_mask,
     causal_mask,
@@ -75,12 +76,13 @@ def decoder(
         cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
     rotations = {} if places is None else rotary_context(spec, graph, places, short=cache == Cache.STATIC)
     x = embed(places)  # (B, S, W)
+    vectors = _inputs_of_layers(spec, graph, input_ids, x)
     present, filled, single = [], None, None
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
             context[names.LOGITS_INDICES] = logits_indices
-        if not block.has_keys:
+        if not block.attends:
             given.hidden(x)
             states = dict(zip(block.states, past[layer], strict=True))
             x, *states = stateful_block(
@@ -96,9 +98,18 @@ def decoder(
             if block.masked.maskless_static and not grouped:
                 filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
                 context |= {"mask": None, "filled": filled}
+        place = graph / f"decoder.layers.{layer}"
+        if vectors is not None:
+            context["layer_input"] = graph.op.Gather(vectors, graph.op.Constant(value_int=layer), axis=2)
+        if block.shared_layer is not None:
+            k, v, *_ = present[block.shared_layer]
+            given.hidden(x)
+            x, *weights = shared_block(block, given.weighted, place, x, k=k, v=v, **room, **context)
+            given.weights(*weights)
+            present.append(())
+            continue
         past_k, past_v, *held = past[layer]
         context |= {"past_k": past_k, "past_v": past_v, **room}
-        place = graph / f"decoder.layers.{layer}"
         second, build = None if cross is None else _source(cross_mask, *cross[layer]), decoder_block
         if held:
             second, build = {**new, **dict(zip(block.states, held, strict=True))}, hybrid_block
@@ -111,6 +122,14 @@ def decoder(
         given.weights(*rest[len(past[layer]) :])
         present.append(tuple(rest[: len(past[layer])]))
     return final_normed(spec, graph, "decoder", x, given), present
+
+
+def _inputs_of_layers(spec: TextStackSpec, graph: Graph, input_ids: ir.Value, x: ir.Value) -> ir.Value | None:
+    """The layers' own inputs (B,S,D,P) for input_ids (B,S) and their vectors x (B,S,W), if they have any."""
+    if spec.layer_inputs is None:
+        return None
+    sizes = spec.hidden_size, spec.num_layers
+    return layer_inputs(spec.layer_inputs, *sizes, graph / "decoder.layer_inputs", input_ids, x)
 
 
 def _with_ids(graph: Graph, inputs: dict[str, ir.Value]) -> dict[str, ir.Value]:

@@ -30,6 +30,8 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
         share = op.Softmax(best, axis=-1) if spec.normalised else best
     if spec.scale != 1:
         share = op.Mul(share, op.Constant(value_float=spec.scale))
+    if spec.expert_scale:
+        share = op.Mul(share, op.Gather(g.weight("expert_scale"), choice))
     return share, choice
 
 
@@ -106,17 +108,23 @@ def expert(
     return total
 
 
-@component("y")
-def experts(spec: ExpertsSpec, g: Body, x: ir.Value) -> ir.Value:
-    """A router and its experts (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1): x (B,S,W) -> y (B,S,W)."""
+def chosen(spec: ExpertsSpec, g: Body, x: ir.Value, share: ir.Value, choice: ir.Value) -> ir.Value:
+    """x (B,S,W), share and choice (B*S,C) -> the sum (B,S,W) of what the chosen experts give."""
     op = g.op
-    share, choice = router(spec, g / "router", x)
     zeros = op.ConstantOfShape(op.Shape(op.Flatten(x, axis=2)))  # (B*S, W)
     total = op.CastLike(zeros, x, name="total")
     for number in range(spec.num_experts):
         place = g / "experts" / str(number)
         total = expert(spec, place, total, x, share, choice, op.Constant(value_ints=[number]))
-    y = op.Reshape(total, op.Shape(x))  # (B, S, W)
+    return op.Reshape(total, op.Shape(x))
+
+
+@component("y")
+def experts(spec: ExpertsSpec, g: Body, x: ir.Value) -> ir.Value:
+    """A router and its experts (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1): x (B,S,W) -> y (B,S,W)."""
+    op = g.op
+    share, choice = router(spec, g / "router", x)
+    y = chosen(spec, g, x, share, choice)  # (B, S, W)
     if spec.shared is not None:
         if spec.shared_gated:
             gate = op.Sigmoid(linear(False, g / "shared_router", x), name="gate")  # (B, S, 1)

@@ -65,11 +65,15 @@ class Attention(nn.Module):
         self.interleaved = spec.rotary is not None and spec.rotary.interleaved
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         self.k = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
-        self.v = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
+        self.keys_as_values, self.value_norm = spec.keys_as_values, spec.value_norm
+        if not spec.keys_as_values:
+            self.v = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
         self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
         if spec.q_norm is not None and spec.k_norm is not None:
             self.q_norm = Norm(spec.q_norm)
             self.k_norm = Norm(spec.k_norm)
+        if spec.value_norm and spec.head_norm is not None:
+            self.v_norm = Norm(spec.head_norm)
         self.sinks = nn.Parameter(torch.zeros(spec.num_heads)) if spec.sinks else None
         self.output_gate = None
         if spec.gated_output:
@@ -91,14 +95,20 @@ class Attention(nn.Module):
         """
         if relative is not None:
             mask = self.gate(x, relative, mask)  # (B, N, S, S)
-        q = self._heads("q", x, cos, sin)  # (B, N, S, H)
-        k, v = self._heads("k", x, cos, sin), self._values(x)  # (B, K, S, H)
+        q = self.heads_of("q", x, cos, sin)  # (B, N, S, H)
+        k, v = self._keys_and_values(x, cos, sin)  # (B, K, S, H)
         heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)
         y: Tensor = self.o(self._gated_output(x, merge(heads)))  # (B, S, W)
         return y, *weights
 
-    def _mixed(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-        """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H), and weights (B,N,S,T)."""
+    def _mixed(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, filled: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """q (B,N,S,H), k and v (B,K,T,H), mask (B,1,S,T) -> (B,N,S,H), and weights (B,N,S,T).
+
+        If `filled` (B) tells the slots of each row, it makes the mask.
+        """
+        mask = mask if filled is None else _seen(q, k, filled)  # (B, 1, S, T)
         if not self.weighted:
             return (scaled_dot_product_attention(q, k, v, mask, self.scale, self.softcap, self.sinks),)
         weights = attention_weights(q, k, mask, self.scale, self.softcap, self.sinks)
@@ -108,21 +118,36 @@ class Attention(nn.Module):
         """x (B,S,W) and what its heads give (B,S,N*H) -> that times the gate, if there is one."""
         return mixed if self.output_gate is None else mixed * self.output_gate(x).sigmoid()
 
-    def _heads(self, name: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
+    def heads_of(self, name: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
         """x (B,S,W), cos and sin (B,S,R) -> "q", queries (B,N,S,H), or "k", keys (B,K,S,H), rotated."""
+        return self._normed_and_rotated(name, self._projected(name, x), cos, sin)
+
+    def _keys_and_values(self, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> tuple[Tensor, Tensor]:
+        """x (B,S,W), cos and sin (B,S,R) -> keys, as they meet queries, and values, both (B,K,S,H)."""
+        projected = self._projected("k", x)  # (B, K, S, H)
+        k = self._normed_and_rotated("k", projected, cos, sin)
+        return k, self._values(x, projected)
+
+    def _projected(self, name: str, x: Tensor) -> Tensor:
+        """x (B,S,W) -> queries (B,N,S,H) or keys (B,K,S,H) as projected."""
         norm = getattr(self, f"{name}_norm", None)
         y = getattr(self, name)(x)  # (B, S, N*H) or (B, S, K*H)
         if norm is not None and self.joint_norm:
             y = norm(y)
-        y = split(y, {"q": self.num_heads, "k": self.num_kv_heads}[name])
+        return split(y, {"q": self.num_heads, "k": self.num_kv_heads}[name])
+
+    def _normed_and_rotated(self, name: str, y: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
+        """Projected queries (B,N,S,H) or keys (B,K,S,H), cos and sin (B,S,R) -> the same as they meet."""
+        norm = getattr(self, f"{name}_norm", None)
         if norm is not None and self.normed:
             y = norm(y)
         y = self._rotated(self._clipped(y), cos, sin)
         return norm(y) if norm is not None and self.rotated_norm else y
 
-    def _values(self, x: Tensor) -> Tensor:
-        """x (B,S,W) -> values (B,K,S,H)."""
-        return self._clipped(split(self.v(x), self.num_kv_heads))
+    def _values(self, x: Tensor, keys: Tensor) -> Tensor:
+        """x (B,S,W), and keys as projected (B,K,S,H) -> values (B,K,S,H)."""
+        y = self._clipped(keys if self.keys_as_values else split(self.v(x), self.num_kv_heads))
+        return self.v_norm(y) if self.value_norm else y
 
     def _clipped(self, y: Tensor) -> Tensor:
         """y, clipped to the spec's bounds."""
@@ -166,18 +191,16 @@ class CachedAttention(Attention):
         here.
         """
         turns = asked(cos, logits_indices), asked(sin, logits_indices)  # (B, L, R)
-        q = self._heads("q", asked(x, logits_indices), *turns)  # (B, N, L, H)
-        new_k, new_v = self._heads("k", x, cos, sin), self._values(x)  # (B, K, S, H)
+        q = self.heads_of("q", asked(x, logits_indices), *turns)  # (B, N, L, H)
+        new_k, new_v = self._keys_and_values(x, cos, sin)  # (B, K, S, H)
         if self.static:
             assert cache_lengths is not None
             k = scatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
             v = scatter(past_v, new_v, cache_lengths)
-            if filled is not None:
-                mask = _seen(q, k, filled)  # (B, 1, S, C)
         else:
             k = torch.cat([past_k, new_k], dim=2)  # (B, K, T, H)
             v = torch.cat([past_v, new_v], dim=2)
-        heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)
+        heads, *weights = self._mixed(q, k, v, mask, filled)  # (B, N, S, H)
         mixed = self._gated_output(asked(x, logits_indices), merge(heads))  # (B, L, N*H)
         y: Tensor = self.o(mixed)  # (B, L, W)
         return y, k, v, *weights

@@ -12,6 +12,7 @@ from txexport.spec import (
     BlockSpec,
     Cache,
     ConvolvedFeedForwardSpec,
+    DenseAndExpertsSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -28,18 +29,21 @@ from txexport.spec import (
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     ReducedAttentionSpec,
+    SharedAttentionSpec,
     ShortConvolutionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
 from txmodels.attention import Attention, CachedAttention, CrossAttention
+from txmodels.dense_and_experts import DenseAndExperts
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
 from txmodels.gated_delta import GatedDelta
 from txmodels.grid_attention import GridAttention
 from txmodels.latent_attention import CachedLatentAttention, LatentAttention
+from txmodels.layer_inputs import LayerInput
 from txmodels.linformer_attention import LinformerAttention
 from txmodels.local_attention import LocalAttention
 from txmodels.longformer_attention import LongformerAttention
@@ -51,6 +55,7 @@ from txmodels.patch_bias_attention import PatchBiasAttention
 from txmodels.performer_attention import PerformerAttention
 from txmodels.position import asked
 from txmodels.reduced_attention import ConvolvedFeedForward, ReducedAttention
+from txmodels.shared_attention import SharedAttention
 from txmodels.short_convolution import ShortConvolution
 from txmodels.strided_attention import StridedAttention
 from txmodels.transformer_xl_attention import TransformerXLAttention
@@ -88,6 +93,7 @@ FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {
     FeedForwardSpec: FeedForward,
     ExpertsSpec: Experts,
     ConvolvedFeedForwardSpec: ConvolvedFeedForward,
+    DenseAndExpertsSpec: DenseAndExperts,
 }
 
 
@@ -116,6 +122,11 @@ class Adapter(nn.Module):
         return y
 
 
+def _own_input(context: dict[str, Tensor | None]) -> Tensor | None:
+    """A layer's own input (B,S,P), taken out of the inputs of attention; of the requested tokens (B,L,P)."""
+    return asked(context.pop("layer_input", None), context.get(names.LOGITS_INDICES))
+
+
 class _Block(nn.Module):
     """The sublayers that every block has, in its norms and its scale."""
 
@@ -141,6 +152,10 @@ class _Block(nn.Module):
             self.feed_forward_scale = _Scale(spec.attention.hidden_size)
         if spec.adapter is not None:
             self.adapter = Adapter(spec.adapter)
+        if spec.layer_input is not None:
+            self.layer_input = LayerInput(spec.layer_input)
+        if spec.output_scale:
+            self.output_scale = _Scale(1)
 
     def _before_attention(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> the input of attention (B,S,W)."""
@@ -184,7 +199,8 @@ class _Block(nn.Module):
         inner = x if self.spec.placement == NormPlacement.PARALLEL else attended
         if self.spec.placement.before:
             inner = self.feed_forward_norm(inner)
-        fed = self.feed_forward(inner)
+        read = (attended, inner) if isinstance(self.spec.feed_forward, DenseAndExpertsSpec) else (inner,)
+        fed = self.feed_forward(*read)
         if self.spec.placement == NormPlacement.SANDWICH:
             fed = self.feed_forward_post_norm(fed)
         elif self.spec.placement == NormPlacement.RES_POST:
@@ -197,6 +213,12 @@ class _Block(nn.Module):
         if self.spec.placement.after:
             y = self.feed_forward_norm(y)
         return y if self.spec.adapter is None else self.adapter(y)
+
+    def _ended(self, y: Tensor, own_input: Tensor | None) -> Tensor:
+        """The output of the last sublayer (B,S,W), and the layer's own input (B,S,P) -> y (B,S,W)."""
+        if self.spec.layer_input is not None:
+            y = y + self.layer_input(y, own_input)
+        return self.output_scale(y) if self.spec.output_scale else y
 
 
 class EncoderBlock(_Block):
@@ -236,8 +258,10 @@ class DecoderBlock(_Block):
 
         Returns y (B,S,W), k and v (B,K,T,H), and if `weighted` weights (B,N,S,T). With an encoder, cross has
         its mask (B,1,S,E), k and v (B,K,E,H), and its weights (B,N,S,E) come last. With logits_indices (B,L),
-        y (B,L,W) and masks are of these tokens only.
+        y (B,L,W) and masks are of these tokens only. Some layers read an input of their own, layer_input
+        (B,S,P).
         """
+        own_input = _own_input(context)
         inner = self._before_attention(x)
         mixed, k, v, *weights = self.attention(inner, **context)
         x = asked(x, context.get(names.LOGITS_INDICES))  # (B, L, W)
@@ -246,6 +270,7 @@ class DecoderBlock(_Block):
             attended, *cross_weights = self._crossed(attended, cross)  # (B, S, W)
             weights += cross_weights
         y = self._fed(x, attended)  # (B, S, W)
+        y = self._ended(y, own_input)
         return y, k, v, *weights
 
 
@@ -271,6 +296,27 @@ class HybridBlock(_Block):
         x = asked(x, asked_for)  # (B, L, W)
         y = self._fed(x, self._attended(x, mixed + beside))  # (B, S, W)
         return y, k, v, *present, *weights
+
+
+class SharedBlock(_Block):
+    """Attention over the keys and values of an earlier layer, then feed-forward."""
+
+    def __init__(self, spec: BlockSpec, cache: Cache, weighted: bool = False):
+        assert isinstance(spec.attention, SharedAttentionSpec)
+        super().__init__(spec, SharedAttention(spec.attention, cache, weighted), weighted)
+
+    def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:
+        """x (B,S,W), the other inputs of attention, k and v (B,K,T,H) of that layer among them -> y (B,S,W).
+
+        If `weighted`, also weights (B,N,S,T). The other inputs as those of DecoderBlock.
+        """
+        own_input = _own_input(context)
+        inner = self._before_attention(x)
+        mixed, *weights = self.attention(inner, **context)
+        x = asked(x, context.get(names.LOGITS_INDICES))  # (B, L, W)
+        y = self._fed(x, self._attended(x, mixed))  # (B, S, W)
+        y = self._ended(y, own_input)
+        return y, *weights
 
 
 class StatefulBlock(_Block):

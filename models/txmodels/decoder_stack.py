@@ -5,8 +5,9 @@ from torch import Tensor, nn
 
 from txexport.contracts import names
 from txexport.spec import BlockSpec, Cache, TextStackSpec
-from txmodels.block import DecoderBlock, HybridBlock, StatefulBlock
+from txmodels.block import DecoderBlock, HybridBlock, SharedBlock, StatefulBlock
 from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups, prefix_groups
+from txmodels.layer_inputs import LayerInputs
 from txmodels.mask import (
     cache_mask,
     causal_mask,
@@ -28,10 +29,9 @@ class Decoder(Stack):
     def __init__(
         self, spec: TextStackSpec, cache: Cache, weighted: bool = False, mutual_id: int | None = None
     ):
-        super().__init__(
-            spec,
-            (_block(block, cache, weighted) for block in spec.layers),
-        )
+        super().__init__(spec, (_block(block, cache, weighted) for block in spec.layers))
+        if spec.layer_inputs is not None:
+            self.layer_inputs = LayerInputs(spec.layer_inputs, spec.hidden_size, spec.num_layers)
         self.static, self.weighted, self.mutual_id = cache == Cache.STATIC, weighted, mutual_id
 
     def forward(
@@ -86,6 +86,7 @@ class Decoder(Stack):
             x = self.embedding(input_ids, places, None, None)  # (B, S, W)
         else:
             x, *deep = inputs_embeds.split(self.spec.hidden_size, dim=2)
+        vectors = None if self.spec.layer_inputs is None else self.layer_inputs(input_ids, x)
         new: Values = {}
         if self.spec.stateful:
             new = _new_tokens(input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
@@ -97,7 +98,7 @@ class Decoder(Stack):
             context = layer_context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
                 context[names.LOGITS_INDICES] = logits_indices
-            if not block.has_keys:
+            if not block.attends:
                 given.hidden(x)
                 states = dict(zip(block.states, past[i], strict=True))
                 x, *states = layer(x, **new, **states, **context)
@@ -108,6 +109,15 @@ class Decoder(Stack):
                     context["single"] = single
                 if block.masked.maskless_static:
                     context |= {"mask": None, "filled": filled}
+            if vectors is not None:
+                context["layer_input"] = vectors[:, :, i]
+            if block.shared_layer is not None:
+                k, v, *_ = present[block.shared_layer]
+                given.hidden(x)
+                x, *weights = layer(x, k=k, v=v, **context)
+                given.weights(*weights)
+                present.append(())
+                continue
             past_k, past_v, *held = past[i]
             context |= {"past_k": past_k, "past_v": past_v}
             second = None if cross is None else _source(cross_mask, *cross[i])
@@ -196,8 +206,10 @@ class Decoder(Stack):
 
 def _block(spec: BlockSpec, cache: Cache, weighted: bool) -> nn.Module:
     """The layer of a spec."""
-    if not spec.has_keys:
+    if not spec.attends:
         return StatefulBlock(spec)
+    if spec.shared_layer is not None:
+        return SharedBlock(spec, cache, weighted)
     return (DecoderBlock if spec.beside is None else HybridBlock)(spec, cache, weighted)
 
 

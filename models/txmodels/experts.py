@@ -1,5 +1,7 @@
 """A mixture of feed-forward networks; each token takes a few of them."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +18,7 @@ class Router(Linear):
         self.top_k, self.normalised, self.scale = spec.top_k, spec.normalised, spec.scale
         self.num_groups, self.top_groups, self.corrected = spec.num_groups, spec.top_groups, spec.corrected
         self.jitter, self.sum_eps, self.softmax_scores = spec.jitter, spec.sum_eps, spec.softmax_scores
+        self.expert_scale = nn.Parameter(torch.ones(spec.num_experts)) if spec.expert_scale else None
         if spec.corrected:
             self.correction = nn.Parameter(torch.zeros(spec.num_experts))
 
@@ -34,6 +37,8 @@ class Router(Linear):
             share = best.softmax(dim=-1) if self.normalised else best
         if self.scale != 1:
             share = share * self.scale
+        if self.expert_scale is not None:
+            share = share * self.expert_scale[choice]
         return share, choice
 
     def _corrected(self, scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,6 +92,14 @@ class Expert(FeedForward):
         return total
 
 
+def chosen(experts: Iterable[nn.Module], x: Tensor, share: Tensor, choice: Tensor) -> Tensor:
+    """x (B,S,W), share and choice (B*S,C) -> the sum (B,S,W) of what the chosen experts give."""
+    total = torch.zeros_like(x).flatten(0, 1)  # (B*S, W)
+    for number, expert in enumerate(experts):
+        total = expert(total, x, share, choice, choice.new_tensor([number]))
+    return total.view_as(x)
+
+
 class Experts(nn.Module):
     """A router and its experts (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1)."""
 
@@ -104,10 +117,7 @@ class Experts(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""
         share, choice = self.router(x)
-        total = torch.zeros_like(x).flatten(0, 1)  # (B*S, W)
-        for number, expert in enumerate(self.experts):
-            total = expert(total, x, share, choice, choice.new_tensor([number]))
-        y = total.view_as(x)  # (B, S, W)
+        y = chosen(self.experts, x, share, choice)  # (B, S, W)
         if self.is_shared:
             shared = self.shared(x)
             if self.shared_gated:

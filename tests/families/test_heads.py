@@ -10,6 +10,7 @@ ALONE = "the decoder without its encoder, which its checkpoints are not publishe
 WRAPPED = "its decoder starts with the last token of each row, whichever that is"
 BY_MASK = "positions are counted by the mask, which the graph of a whole sequence does not do"
 STATEFUL = "hidden states of layers with states, which no graph of a whole sequence has"
+DECODED = "hidden states of layers that share keys, which no graph of a whole sequence has"
 COUNTED = "its biases count the padding between tokens, which those of a graph do not"
 LABELLED = ("token-classification", "question-answering")
 UNREAD = {
@@ -64,6 +65,7 @@ UNREAD = {
             *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
         )
     },
+    **{(name, "feature-extraction"): DECODED for name in ("gemma4", "gemma4_text")},
     **{(name, "text-classification"): STATEFUL for name in ("qwen3_5", "qwen3_5_text", "qwen3_next")},
     **{(name, "token-classification"): STATEFUL for name in ("qwen3_5", "qwen3_next")},
     ("qwen3_next", "question-answering"): STATEFUL,

@@ -28,6 +28,7 @@ from helpers import mutations_of_queries as queries
 from helpers import mutations_of_segment_queries as segment_queries
 from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
+from helpers import mutations_of_shared_layers as shared
 from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_state_spaces as spaces
@@ -39,6 +40,7 @@ from helpers.row import (
     DEPTH,
     DETECT,
     FEATURES,
+    GENERATE,
     HEAR,
     LABELS,
     POSE,
@@ -48,6 +50,7 @@ from helpers.row import (
     TIME_DELAYS,
     Row,
 )
+from helpers.rows import GEMMA4_DENSE, GEMMA4_EXPERTS
 
 Mutate = Callable[[onnx.ModelProto], None]
 
@@ -92,6 +95,10 @@ OTHERS: dict[str, Row] = {
         "residual network",
         {"backbone_config": tiny_checkpoint.RESNET_MAPS},
     ),
+    "gemma4, values from keys": Row(
+        "gemma4_text", "Gemma4ForCausalLM", GENERATE, "values from keys, biases, untied", GEMMA4_DENSE
+    ),
+    "gemma4, experts": Row("gemma4_text", "Gemma4ForCausalLM", GENERATE, "experts", GEMMA4_EXPERTS),
     "jina_bert": Row("jina_bert", "JinaBertModel", FEATURES),
     "jina_bert, normed": Row("jina_bert", "JinaBertModel", FEATURES, "normed queries", NORMED),
     "nomic_bert_moe": Row("nomic_bert_moe", "NomicBertModel", FEATURES),
@@ -371,6 +378,41 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.local_for_global,
         common.wider_window,
         family.drop_post_norm,
+    ),
+    ("gemma4_text", "static", "model"): (
+        shared.keys_of_another_layer,
+        shared.values_of_another_layer,
+        shared.queries_not_turned,
+        shared.queries_unnormed,
+        shared.values_unnormed,
+        shared.full_heads_turned,
+        shared.input_of_the_next_layer,
+        shared.entries_unscaled,
+        shared.projection_unnormed,
+        shared.sum_of_inputs,
+        shared.input_ignored,
+        shared.input_unnormed,
+        shared.output_unscaled,
+        family.uncapped_logits,
+        common.wider_window,
+    ),
+    ("gemma4_text", "dynamic", "model"): (
+        shared.keys_of_another_layer,
+        shared.values_of_another_layer,
+        common.new_before_past,
+    ),
+    ("gemma4, values from keys", "static", "model"): (
+        shared.values_unnormed,
+        shared.values_of_normed_keys,
+    ),
+    ("gemma4, experts", "static", "model"): (
+        shared.experts_unscaled,
+        shared.router_reads_the_network_s_input,
+        shared.router_unscaled,
+        shared.network_left_out,
+        shared.network_reads_residual,
+        shared.experts_unnormed,
+        family.worst_experts,
     ),
     ("bloom", "static", "model"): (
         family.halved_slopes,

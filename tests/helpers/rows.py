@@ -139,6 +139,32 @@ STRETCHED = {
     },
     "final_logit_softcapping": 2.0,
 }
+GEMMA4_DENSE = {
+    "num_hidden_layers": 3,
+    "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+    "num_kv_shared_layers": 0,
+    "hidden_size_per_layer_input": 0,
+    "attention_k_eq_v": True,
+    "num_global_key_value_heads": 3,
+    "attention_bias": True,
+    "tie_word_embeddings": False,
+    "final_logit_softcapping": None,
+    "use_bidirectional_attention": "vision",
+}
+GEMMA4_EXPERTS = {
+    "num_hidden_layers": 3,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+    "num_kv_shared_layers": 0,
+    "hidden_size_per_layer_input": 0,
+    "enable_moe_block": True,
+    "num_experts": 5,
+    "top_k_experts": 2,
+    "moe_intermediate_size": 14,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "rope_theta": 1e5},
+        "sliding_attention": {"rope_type": "linear", "factor": 2.5, "rope_theta": 1e2},
+    },
+}
 PLAIN = UNTIED | {"scale_embedding": False, "hidden_act": "relu"}
 BESIDE = {"use_parallel_residual": True, "use_qkv_bias": True}
 BESIDE |= {"num_attention_heads": 6, "num_key_value_heads": 2, "partial_rotary_factor": 0.5}
@@ -462,6 +488,10 @@ DECODERS = [
     Row("gemma3_text", "Gemma3TextForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     Row("gemma3_text", "Gemma3TextModel", FEATURES),
     Row("gemma3_text", "Gemma3TextModel", FEATURES, "both ways", {"use_bidirectional_attention": True}),
+    Row("gemma4_text", "Gemma4ForCausalLM", GENERATE),
+    Row("gemma4_text", "Gemma4ForCausalLM", GENERATE, "values from keys, biases, untied", GEMMA4_DENSE),
+    Row("gemma4_text", "Gemma4ForCausalLM", GENERATE, "experts", GEMMA4_EXPERTS),
+    Row("gemma4", "Gemma4ForConditionalGeneration", GENERATE, "the text model within"),
     *decoder("mixtral", "Mixtral"),
     Row("mixtral", "MixtralForCausalLM", GENERATE, "3 of 4 experts, window of 5", SPARSE),
     *decoder("phimoe", "Phimoe"),

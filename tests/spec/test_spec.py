@@ -28,6 +28,7 @@ from txexport.spec import (
     ConvolutionNorm,
     ConvolutionSpec,
     DecoderSpec,
+    DenseAndExpertsSpec,
     DepthSpec,
     DisentangledAttentionSpec,
     DualEncoderSpec,
@@ -44,6 +45,8 @@ from txexport.spec import (
     HeadKind,
     HeadSpec,
     LatentAttentionSpec,
+    LayerInputSpec,
+    LayerInputsSpec,
     LengthAdapterSpec,
     LocalAttentionSpec,
     LogMelSpec,
@@ -65,6 +68,7 @@ from txexport.spec import (
     RotarySpec,
     RotatedInputAttentionSpec,
     RoundedAlibiSpec,
+    SharedAttentionSpec,
     ShortConvolutionSpec,
     SignalStackSpec,
     SinusoidVectorsSpec,
@@ -127,6 +131,17 @@ DISTANT = dataclasses.replace(
 SIX = (1.0, 0.5, 0.2, 0.1, 0.05, 0.01)
 STATEFUL = dataclasses.replace(BLOCK, attention=ShortConvolutionSpec(12, 3))
 MIXED = dataclasses.replace(DECODER, blocks=(*DECODER.blocks, STATEFUL))
+SANDWICH = dataclasses.replace(BLOCK, attention=CAUSAL, placement=NormPlacement.SANDWICH)
+READING = dataclasses.replace(SANDWICH, attention=SharedAttentionSpec(CAUSAL, 0))
+OWN = LayerInputSpec(12, 5, Activation.GELU, NORM)
+SHARING = dataclasses.replace(DECODER, blocks=(SANDWICH, READING))
+GIVEN = TextStackSpec(
+    EMBEDDING,
+    (dataclasses.replace(SANDWICH, layer_input=OWN, output_scale=True),),
+    2,
+    layer_inputs=LayerInputsSpec(31, NormSpec(5, 1e-5)),
+)
+BESIDE = DenseAndExpertsSpec(FEED, EXPERTS, NORM)
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 NARROW = BlockSpec(
     dataclasses.replace(SELF, hidden_size=10, unmasked=True),
@@ -641,6 +656,53 @@ CONTRADICTIONS = {
     ),
     "EncoderDecoderSpec: only a decoder keeps states": lambda: EncoderDecoderSpec(MIXED, CROSSED, CAUSAL_LM),
     "DualEncoderSpec: only a decoder keeps states": lambda: DualEncoderSpec(MIXED, VISION, 8, Pick.LAST),
+    "AttentionSpec: value_norm with head_norm=None": lambda: dataclasses.replace(CAUSAL, value_norm=True),
+    "AttentionSpec: keys_as_values with joint_norm=False, source_size=10": lambda: dataclasses.replace(
+        SELF, keys_as_values=True, source_size=10
+    ),
+    "SharedAttentionSpec: layer is -1": lambda: SharedAttentionSpec(CAUSAL, -1),
+    "SharedAttentionSpec: attention with causal=False": lambda: SharedAttentionSpec(SELF, 0),
+    "SharedAttentionSpec with cross attention": lambda: dataclasses.replace(
+        CROSSING, attention=SharedAttentionSpec(CAUSAL, 0)
+    ),
+    "layer 0 reads the keys and values of layer 0": lambda: dataclasses.replace(SHARING, blocks=(READING,)),
+    "layer 1 reads the keys and values of layer 1": lambda: dataclasses.replace(
+        SHARING, blocks=(SANDWICH, dataclasses.replace(READING, attention=SharedAttentionSpec(CAUSAL, 1)))
+    ),
+    "layer 1 reads 1 heads of 4, but layer 0 has 3 of 4": lambda: dataclasses.replace(
+        SHARING,
+        blocks=(
+            SANDWICH,
+            dataclasses.replace(
+                READING, attention=SharedAttentionSpec(dataclasses.replace(CAUSAL, num_kv_heads=1), 0)
+            ),
+        ),
+    ),
+    "layer_inputs of 6 numbers, but a layer reads 5": lambda: dataclasses.replace(
+        GIVEN, layer_inputs=LayerInputsSpec(31, NormSpec(6, 1e-5))
+    ),
+    "layer_inputs of None numbers, but a layer reads 5": lambda: dataclasses.replace(
+        GIVEN, layer_inputs=None
+    ),
+    "LayerInputsSpec: vocab_size is 0": lambda: LayerInputsSpec(0, NORM),
+    "LayerInputSpec: size is 0": lambda: dataclasses.replace(OWN, size=0),
+    "the norm of layer_input is 5 wide, attention 12": lambda: dataclasses.replace(
+        SANDWICH, layer_input=dataclasses.replace(OWN, norm=NormSpec(5, 1e-5))
+    ),
+    "LayerInputSpec is 10 wide, attention 12": lambda: dataclasses.replace(
+        SANDWICH, layer_input=dataclasses.replace(OWN, hidden_size=10)
+    ),
+    "DualEncoderSpec: layers read layer_inputs": lambda: DualEncoderSpec(SHARING, VISION, 8, Pick.LAST),
+    "EncoderSpec: layers read layer_inputs": lambda: EncoderSpec(encoder=GIVEN),
+    "DenseAndExpertsSpec: the network is 12 wide, experts 12, the norm 5": lambda: dataclasses.replace(
+        BESIDE, norm=NormSpec(5, 1e-5)
+    ),
+    "DenseAndExpertsSpec: experts with a shared one": lambda: dataclasses.replace(
+        BESIDE, experts=dataclasses.replace(EXPERTS, output_bias=True)
+    ),
+    "BlockSpec: DenseAndExpertsSpec with placement 'post'": lambda: dataclasses.replace(
+        BLOCK, feed_forward=BESIDE
+    ),
     "needs a decoder": lambda: EncoderSpec(encoder=ENCODER, head=CAUSAL_LM),
     "nothing to cross-attend to": lambda: EncoderSpec(encoder=CROSSED),
     "DecoderSpec: unknown fields pooler": lambda: from_dict(
@@ -810,6 +872,14 @@ MODELS = {
     "untied": EncoderSpec(encoder=ENCODER, head=dataclasses.replace(MASKED_LM, tied=False)),
     "decoder": DecoderSpec(decoder=DECODER, head=CAUSAL_LM),
     "states": DecoderSpec(decoder=MIXED, head=CAUSAL_LM),
+    "shared keys": DecoderSpec(decoder=SHARING, head=CAUSAL_LM),
+    "inputs of layers": DecoderSpec(decoder=GIVEN, head=CAUSAL_LM),
+    "experts beside a network": DecoderSpec(
+        decoder=dataclasses.replace(
+            DECODER, blocks=(dataclasses.replace(SANDWICH, feed_forward=BESIDE),), final_norm=NORM
+        ),
+        head=CAUSAL_LM,
+    ),
     "states, with biases": DecoderSpec(
         decoder=dataclasses.replace(
             MIXED,

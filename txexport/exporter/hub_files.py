@@ -84,7 +84,8 @@ def check_genai(spec: ModelSpec, task: str) -> None:
         raise UnsupportedError(f"'genai' is for decoders only, not {task}; leave it out")
     if not _keeps_one_size(decoder):
         raise UnsupportedError(
-            "'genai' needs keys and values of one size, but latent attention has two; leave it out"
+            "'genai' needs keys and values of one size in all layers, but this model has several; leave "
+            "it out"
         )
 
 
@@ -121,9 +122,9 @@ def _is_whisper(encoder: StackSpec) -> bool:
 
 
 def _keeps_one_size(decoder: StackSpec) -> bool:
-    """Tell whether keys and values have one size, as onnxruntime-genai requires."""
-    shapes = (block.masked.cache_shapes for block in decoder.layers if block.has_keys)
-    return all(keys == values for keys, values in shapes)
+    """Tell whether keys and values have one size in all layers, as onnxruntime-genai requires."""
+    shapes = {block.masked.cache_shapes for block in decoder.blocks if block.attends}
+    return len(shapes) <= 1 and all(keys == values for keys, values in shapes)
 
 
 def _has_long_factors(decoder: StackSpec) -> bool:

@@ -37,7 +37,7 @@ from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
 from txexport.parts import parameters
-from txexport.spec import AttentionSpec, BlockSpec, ExpertsSpec, HeadKind, ModelSpec, VisionLanguageSpec
+from txexport.spec import AttentionSpec, BlockSpec, HeadKind, ModelSpec, VisionLanguageSpec
 from txexport.tasks import TASKS, tasks_of_method
 
 
@@ -286,7 +286,7 @@ def _promised(config: Config, spec: ModelSpec) -> dict[str, int]:
 
 
 def _experts(block: BlockSpec) -> int:
-    return block.feed_forward.num_experts if isinstance(block.feed_forward, ExpertsSpec) else 1
+    return 1 if block.experts is None else block.experts.num_experts
 
 
 LANGUAGE_MODEL = ("ForPreTraining", "LMHeadModel")  # earlier releases had several heads under that name

@@ -87,6 +87,25 @@ def rotary(
     return replace(result, long_frequencies=tuple(beyond.tolist()), short_length=length)
 
 
+def proportional(config: Config, head_dim: int) -> RotarySpec:
+    """Frequencies of which only a first share rotates, spaced as those of a full head (Gemma Team 2026).
+
+    `config` is the table of rope_parameters. The other pairs do not turn: their frequency is 0.
+    """
+    share, factor = config.number("partial_rotary_factor", 1.0), config.number("factor", 1.0)
+    base = config.number("rope_theta", 10000.0)
+    if not 0 < share <= 1 or not 0 < base < math.inf or factor == 0:
+        raise CheckpointError(
+            f"{config.path}: partial_rotary_factor is {share}, rope_theta {base} and factor {factor}; "
+            "expected more than 0 and at most 1, more than 0, and not 0"
+        )
+    config.check_width("a head", head_dim)
+    turning = int(share * head_dim // 2)
+    frequencies = np.zeros(head_dim // 2, np.float32)
+    frequencies[:turning] = 1 / _periods(base, head_dim)[:turning] / np.float32(factor)
+    return RotarySpec(tuple(frequencies.tolist()))
+
+
 def _scaled(
     periods: np.ndarray, base: float, kind: str, values: Config, config: Config
 ) -> tuple[np.ndarray, float]:

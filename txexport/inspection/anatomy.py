@@ -70,6 +70,9 @@ OF_QUERIES = {
 }  # beside layers
 
 
+BEFORE = ("embedding", "layer_inputs", "relative", "squeeze", "layer_positions")
+
+
 class _Stack:
     """The data that the parts of one stack are made from."""
 
@@ -83,7 +86,7 @@ class _Stack:
         """The stack and all its parts."""
         read = flops.prefill(self.spec, self.length, self.batch).get(self.name)
         work = f"next token after {self.length:,}" if read is None else f"reading {read.tokens:,} tokens"
-        owners = [f"{self.name}.{part}" for part in ("embedding", "relative", "squeeze", "layer_positions")]
+        owners = [f"{self.name}.{part}" for part in BEFORE]
         before = self._part("embedding", owners, ", ".join(input_of(self.stack).summary(self.stack)))
         blocks: dict[BlockSpec, list[int]] = {}
         for number, block in enumerate(self.stack.layers):
@@ -113,7 +116,8 @@ class _Stack:
     def _cache(self, block: BlockSpec, name: str) -> int:
         """Bytes of keys and values, or of states, that one layer keeps."""
         decoding = flops.decoding_of(self.spec)
-        if decoding is None or self.name != decoding.decoder or name in ("feed_forward", "adapter"):
+        without = ("feed_forward", "adapter", "layer_input")
+        if decoding is None or self.name != decoding.decoder or name in without:
             return 0
         if name == "beside" or not block.has_keys:
             return flops.NUMBER * sum(map(math.prod, block.states.values())) * self.batch
@@ -156,6 +160,9 @@ def _note(block: BlockSpec, name: str) -> str:
     if name == "adapter":
         assert block.adapter is not None
         return feed_forward(block.adapter.feed_forward)
+    if name == "layer_input":
+        assert block.layer_input is not None
+        return f"{block.layer_input.size:,} numbers of the layer's own ({block.layer_input.activation})"
     if name == "cross_attention":
         assert block.cross_attention is not None
         return f"to the encoder, {heads(block.cross_attention)}"

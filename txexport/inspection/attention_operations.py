@@ -28,6 +28,7 @@ from txexport.spec import (
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
+    SharedAttentionSpec,
     ShortConvolutionSpec,
     SparseAttentionSpec,
     StackSpec,
@@ -75,6 +76,7 @@ def pairs(spec: Attention, length: int) -> int:
         case (
             AttentionSpec()
             | LatentAttentionSpec()
+            | SharedAttentionSpec()
             | DisentangledAttentionSpec()
             | TransformerXLAttentionSpec()
             | RelativeKeyAttentionSpec()

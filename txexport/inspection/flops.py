@@ -62,9 +62,9 @@ class Pass:
 class CacheBytes:
     """Keys and values in float32: 8 bytes K H a layer and token, and in all for B rows of S tokens.
 
-    `states` are of layers that have these instead, and do not grow with S. `windowed` of `layers` layers look
-    at a window only; the cache keeps every token for them too. With an encoder, `cross_` is what its tokens
-    take.
+    `states` are of layers that have these instead, and do not grow with S. `windowed` of the `layers` that
+    have a cache look at a window only; the cache keeps every token for them too. With an encoder, `cross_`
+    is what its tokens take.
     """
 
     per_token: int
@@ -117,7 +117,8 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     source = source_tokens(spec, decoding, length)
     windowed = sum(block.attention.window is not None for block in layers if block.has_keys)
     total, crossing = size * length * batch, cross * source * batch
-    return CacheBytes(size, total, cross, crossing, windowed, len(layers), states * batch)
+    caching = sum(block.has_keys or bool(block.states) for block in layers)
+    return CacheBytes(size, total, cross, crossing, windowed, caching, states * batch)
 
 
 def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str, int]:
@@ -131,6 +132,8 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
     source = source_tokens(spec, decoding, length) if decoding is not None else 0
     embedding = 0 if decodes else input_of(stack).operations(stack.embedding)
     result = {f"{name}.embedding": 2 * size * _matrices(spec, f"{name}.embedding.project") + embedding}
+    if projected := _matrices(spec, f"{name}.layer_inputs.project"):
+        result[f"{name}.layer_inputs"] = 2 * size * projected
     result |= _around(spec, name, size)
     shared: dict[str, int] = {}
     read = [1] * stack.num_layers if decodes else layer_vectors(stack, length)
@@ -199,7 +202,7 @@ def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
     size, read = tokens(stack, length), layer_vectors(stack, length)
     layers, last = list(zip(stack.layers, read, strict=True)), returned_vectors(stack, length)
     readouts = architecture_of(spec).readouts(spec, name)
-    matrices = 2 * size * _matrices(spec, f"{name}.embedding.project")
+    matrices = 2 * size * _projections(spec, name)
     matrices += 2 * sum(
         vectors * _matrices(spec, f"{name}.layers.{layer}") for layer, vectors in enumerate(read)
     )
@@ -258,7 +261,7 @@ def _attention(block: BlockSpec, size: int) -> dict[str, int]:
 
 def _attention_of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:
     """Operations of a layer's attention for a token that sees `length` tokens and `source` encoded ones."""
-    if not block.has_keys:
+    if not block.attends:
         return {"attention": per_pair(block.attention) * pairs(block.attention, 1)}
     kind, cross = block.masked, block.cross_attention
     result = {"attention": per_pair(kind) * min(length, kind.window or length)}
@@ -294,7 +297,12 @@ def _by_pool(spec: AttentionPoolSpec, size: int) -> int:
 
 def _weights(spec: ModelSpec, stack: str) -> int:
     """The number of weights that each token of a stack is multiplied with."""
-    return _matrices(spec, f"{stack}.layers") + _matrices(spec, f"{stack}.embedding.project")
+    return _matrices(spec, f"{stack}.layers") + _projections(spec, stack)
+
+
+def _projections(spec: ModelSpec, stack: str) -> int:
+    """The weights of projections in front of a stack's layers."""
+    return sum(_matrices(spec, f"{stack}.{part}.project") for part in ("embedding", "layer_inputs"))
 
 
 def _matrices(spec: ModelSpec, owner: str) -> int:

@@ -3,16 +3,10 @@
 import math
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import assert_never
 
 from txexport.parts import input_of, parameters
 from txexport.parts.stacks import query_layers
-from txexport.spec import (
-    ConvolvedFeedForwardSpec,
-    ExpertsSpec,
-    FeedForwardSpec,
-    ModelSpec,
-)
+from txexport.spec import ModelSpec
 
 COMPONENTS = (
     "embedding",
@@ -101,6 +95,8 @@ def component(spec: ModelSpec, name: str) -> str:
         return "feed_forward"
     if part == "layer_positions":
         return "embedding"
+    if part == "layer_inputs":
+        return "norms" if rest[0] == "norm" else "embedding"
     if part == "length_adapter":
         return _of_adapter(rest)
     if part in ("embedding", "squeeze"):
@@ -120,6 +116,8 @@ def component(spec: ModelSpec, name: str) -> str:
         return "norms" if inner.endswith("_norm") else "attention"
     if sublayer == "last_feed_forward":
         return "feed_forward"
+    if sublayer == "layer_input":
+        return "norms" if inner == "norm" else "feed_forward"
     if sublayer == "adapter":
         return inner if inner == "feed_forward" else "norms"
     return sublayer if sublayer in COMPONENTS and not inner.endswith("_norm") else "norms"
@@ -141,13 +139,8 @@ def active(spec: ModelSpec, name: str) -> bool:
     layer, _, inner = rest.partition(".feed_forward.experts.")
     if not inner:
         return True
-    match spec.stacks[stack].layers[int(layer)].feed_forward:
-        case FeedForwardSpec() | ConvolvedFeedForwardSpec() | None:
-            return True
-        case ExpertsSpec() as mixture:
-            return int(inner.split(".")[0]) < mixture.top_k
-        case kind:
-            assert_never(kind)
+    mixture = spec.stacks[stack].layers[int(layer)].experts
+    return mixture is None or int(inner.split(".")[0]) < mixture.top_k
 
 
 def _fixed(spec: ModelSpec) -> set[str]:

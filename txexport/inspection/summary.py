@@ -12,6 +12,7 @@ from txexport.spec import (
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
     DeformableStackSpec,
+    DenseAndExpertsSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -35,6 +36,7 @@ from txexport.spec import (
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
+    SharedAttentionSpec,
     ShortConvolutionSpec,
     SparseAttentionSpec,
     StackSpec,
@@ -124,6 +126,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
     match spec:
         case AttentionSpec(num_kv_heads=keys):
             return heads if keys == spec.num_heads else f"{heads} on {keys} key/value heads"
+        case SharedAttentionSpec(attention=kind, layer=layer):
+            return f"{heads} on {kind.num_kv_heads} key/value heads of layer {layer}"
         case LatentAttentionSpec():
             return f"{heads} on latents of {spec.kv_lora_rank:,}"
         case DisentangledAttentionSpec():
@@ -158,7 +162,9 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             assert_never(spec)
 
 
-def feed_forward(spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec) -> str:
+def feed_forward(
+    spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec,
+) -> str:
     """Width and activation, and the number of experts."""
     match spec:
         case FeedForwardSpec():
@@ -167,6 +173,8 @@ def feed_forward(spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec)
         case ConvolvedFeedForwardSpec():
             convolved = f"convolved by {spec.kernel} x {spec.kernel}"
             return f"feed-forward {spec.intermediate_size:,} ({spec.activation}, {convolved})"
+        case DenseAndExpertsSpec():
+            return f"{feed_forward(spec.dense)}, beside {feed_forward(spec.experts)}"
         case ExpertsSpec():
             shared = "" if spec.shared is None else f", beside one of {feed_forward(spec.shared)}"
             return f"{spec.top_k} of {spec.num_experts} experts, each {feed_forward(spec.expert)}{shared}"

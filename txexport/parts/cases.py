@@ -9,7 +9,7 @@ import numpy as np
 
 from txexport.parts.inputs import input_of
 from txexport.parts.part import PixelInputs, SignalCase, Skipped, Sources
-from txexport.spec import EncoderDecoderSpec, ExpertsSpec, GatedFramesSpec, StackSpec, TextStackSpec
+from txexport.spec import EncoderDecoderSpec, GatedFramesSpec, StackSpec, TextStackSpec
 
 LONGEST = 1024  # tokens of the longest case if the model's limit is larger, or none
 BEAMS, BEAM_TOKENS = 4, 8  # beams of a beam search, and its maximum of new tokens
@@ -306,7 +306,7 @@ def tokens_for_experts(stack: StackSpec) -> int:
     It is three times the number for equal probabilities, since routers are uneven; a report says how many
     experts were reached.
     """
-    kinds = [block.feed_forward for block in stack.layers if isinstance(block.feed_forward, ExpertsSpec)]
+    kinds = [block.experts for block in stack.layers if block.experts is not None]
     tokens = (3 * kind.num_experts / kind.top_k * log(1000 * kind.num_experts * len(kinds)) for kind in kinds)
     return ceil(max(tokens, default=0))
 

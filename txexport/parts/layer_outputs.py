@@ -89,7 +89,7 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
                 f"outputs {names.ATTENTIONS}: the original adds its rounded biases twice when it returns "
                 f"weights, so the {name} has other weights; ask for {names.HIDDEN_STATES} alone"
             )
-        if isinstance(stack, TextStackSpec) and not all(block.has_keys for block in stack.blocks):
+        if isinstance(stack, TextStackSpec) and not all(block.attends for block in stack.blocks):
             raise UnsupportedError(
                 f"outputs {names.ATTENTIONS}: the {name} has layers with states in place of attention, which "
                 f"have no weights; ask for {names.HIDDEN_STATES} alone"

@@ -23,9 +23,10 @@ from txexport.spec import (
     SqueezeSpec,
     StackSpec,
     StagedStackSpec,
+    TextStackSpec,
 )
 from txexport.spec.lengths import adapter_of, behind, inside, least_behind, resampled, squeeze_of, strides
-from txexport.spec.parameters import block, feed_forward, merging
+from txexport.spec.parameters import block, feed_forward, layer_inputs, merging
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 QUERIES = QueryStackSpec | ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec
@@ -160,6 +161,9 @@ def parameters(stack: StackSpec) -> Shapes:
                 shapes[f"{table}.weight"] = (buckets, stack.blocks[0].attention.num_heads)
         case RelativeVectorsSpec() as relative:
             shapes |= under("relative", _relative_vectors(relative, stack.hidden_size))
+    if isinstance(stack, TextStackSpec) and stack.layer_inputs is not None:
+        inputs = layer_inputs(stack.layer_inputs, stack.hidden_size, stack.num_layers)
+        shapes |= under("layer_inputs", inputs)
     if isinstance(stack, SignalStackSpec) and stack.layer_positions:
         positions = shapes["embedding.position.weight"]
         shapes |= {f"layer_positions.{layer}.weight": positions for layer in range(stack.num_layers - 1)}

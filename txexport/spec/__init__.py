@@ -44,6 +44,7 @@ from txexport.spec.enums import (
     PositionNorm,
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
+from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_delta import GatedDeltaSpec
 from txexport.spec.gated_frames import GatedFramesSpec
@@ -51,7 +52,8 @@ from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.grounded import GroundedSpec
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
-from txexport.spec.layer import AdapterSpec, BlockSpec, ExpertsSpec, FeedForwardSpec
+from txexport.spec.layer import AdapterSpec, BlockSpec
+from txexport.spec.layer_inputs import LayerInputSpec, LayerInputsSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.mamba import MambaSpec
 from txexport.spec.mamba2 import Mamba2Spec
@@ -101,6 +103,7 @@ from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
+from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.short_convolution import ShortConvolutionSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
@@ -148,6 +151,7 @@ __all__ = [
     "DeformableAttentionSpec",
     "DeformablePyramidSpec",
     "DeformableStackSpec",
+    "DenseAndExpertsSpec",
     "DepthSpec",
     "DisentangledAttentionSpec",
     "DualEncoderSpec",
@@ -170,6 +174,8 @@ __all__ = [
     "HeadKind",
     "HeadSpec",
     "LatentAttentionSpec",
+    "LayerInputSpec",
+    "LayerInputsSpec",
     "LengthAdapterSpec",
     "LinformerAttentionSpec",
     "LocalAttentionSpec",
@@ -230,6 +236,7 @@ __all__ = [
     "RotatedInputAttentionSpec",
     "RoundedAlibiSpec",
     "SegmentsSpec",
+    "SharedAttentionSpec",
     "Sharing",
     "ShortConvolutionSpec",
     "SignalStackSpec",

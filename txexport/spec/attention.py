@@ -24,7 +24,8 @@ class AttentionSpec:
     of each query head has one more score, a learned attention sink without a value. A `gated`
     bias is multiplied by a gate of each query and head, and the mask is of pairs (Chen et al. 2022, 3.1).
     With a `gated_output`, the sigmoid of one more projection of a token multiplies what its heads give (Qiu
-    et al. 2025, 2.2).
+    et al. 2025, 2.2). With a `value_norm`, `head_norm` normalises values too. If `keys_as_values`, values are
+    the projection of keys, before its norm and rotation.
     """
 
     hidden_size: int
@@ -48,6 +49,8 @@ class AttentionSpec:
     source_size: int | None = None
     gated: bool = False
     gated_output: bool = False
+    value_norm: bool = False
+    keys_as_values: bool = False
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
@@ -103,6 +106,16 @@ class AttentionSpec:
                 f"AttentionSpec: gated with has_position_bias={self.has_position_bias}, "
                 f"causal={self.causal} and {self.num_heads} heads of a hidden_size of {self.hidden_size}; "
                 "expected True, False and a number of heads that divides it, or gated=False"
+            )
+        if self.value_norm and (self.head_norm is None or self.joint_norm):
+            raise SpecError(
+                f"AttentionSpec: value_norm with head_norm={self.head_norm}, joint_norm={self.joint_norm}; "
+                "expected a norm of each head, or value_norm=False"
+            )
+        if self.keys_as_values and (self.joint_norm or self.source_size is not None):
+            raise SpecError(
+                f"AttentionSpec: keys_as_values with joint_norm={self.joint_norm}, "
+                f"source_size={self.source_size}; expected False and None, or keys_as_values=False"
             )
         if self.num_heads % self.num_kv_heads:
             raise SpecError(

@@ -16,6 +16,7 @@ from txexport.spec import (
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
+    SharedAttentionSpec,
     ShortConvolutionSpec,
     SparseAttentionSpec,
     StatefulSpec,
@@ -47,6 +48,8 @@ def attention(
             return dense_attention(spec)
         case LatentAttentionSpec():
             return latent_attention(spec)
+        case SharedAttentionSpec():
+            return shared_attention(spec.attention)
         case ShortConvolutionSpec():
             return stateful_parameters.short_convolution(spec)
         case GatedDeltaSpec():
@@ -93,11 +96,13 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
     shapes = {
         **under("q", linear(spec.hidden_size, queries, spec.bias)),
         **under("k", linear(spec.key_value_size, keys, spec.bias)),
-        **under("v", linear(spec.key_value_size, keys, spec.bias)),
+        **({} if spec.keys_as_values else under("v", linear(spec.key_value_size, keys, spec.bias))),
         **under("o", linear(queries, spec.hidden_size, spec.output_bias)),
     }
     if spec.q_norm is not None and spec.k_norm is not None:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
+    if spec.value_norm and spec.head_norm is not None:
+        shapes |= under("v_norm", norm(spec.head_norm))
     if spec.sinks:
         shapes["sinks"] = (spec.num_heads,)
     if spec.gated_output:
@@ -106,6 +111,12 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
         shapes |= under("gate.project", linear(spec.hidden_size // spec.num_heads, GATES, True))
         shapes["gate.constant"] = (1, spec.num_heads, 1, 1)
     return shapes
+
+
+def shared_attention(spec: AttentionSpec) -> Shapes:
+    """As dense attention's, without those of keys and values."""
+    keys = ("k.", "v.", "k_norm.", "v_norm.")
+    return {name: shape for name, shape in dense_attention(spec).items() if not name.startswith(keys)}
 
 
 def latent_attention(spec: LatentAttentionSpec) -> Shapes:

@@ -7,7 +7,7 @@ from txexport.errors import SpecError, positive
 from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.enums import Activation, Architecture
-from txexport.spec.layer import FeedForwardSpec
+from txexport.spec.feed_forward import FeedForwardSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.query_stack import QueryLayersSpec

@@ -8,7 +8,7 @@ from txexport.spec.boxes import BoxesSpec
 from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
-from txexport.spec.layer import FeedForwardSpec
+from txexport.spec.feed_forward import FeedForwardSpec
 from txexport.spec.masked_queries import MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec
 from txexport.spec.norm import NormSpec

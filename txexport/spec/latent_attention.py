@@ -7,6 +7,7 @@ from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.rotary import RotarySpec
+from txexport.spec.shared_attention import SharedAttentionSpec
 
 
 @dataclass(frozen=True)
@@ -77,4 +78,4 @@ class LatentAttentionSpec:
 
 
 # Attention that takes a mask of query and key pairs and may have a cache.
-MaskedAttentionSpec = AttentionSpec | LatentAttentionSpec
+MaskedAttentionSpec = AttentionSpec | LatentAttentionSpec | SharedAttentionSpec

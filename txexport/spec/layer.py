@@ -1,4 +1,4 @@
-"""Layers: attention, feed-forward networks or experts, and the norms around them."""
+"""Layers: attention, a feed-forward network or experts, and the norms around them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,11 @@ from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.convolution_module import ConvolutionModuleSpec
 from txexport.spec.efficient_attention import SparseAttentionSpec
-from txexport.spec.enums import Activation, NormPlacement
+from txexport.spec.enums import NormPlacement
+from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.layer_checks import check_states
+from txexport.spec.layer_inputs import LayerInputSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec
 from txexport.spec.relative_attention import (
@@ -17,116 +19,8 @@ from txexport.spec.relative_attention import (
     PositionedAttentionSpec,
     TransformerXLAttentionSpec,
 )
+from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.stateful import StatefulSpec
-
-
-@dataclass(frozen=True)
-class FeedForwardSpec:
-    """Two projections with a non-linearity between them; if `gated`, a third projection multiplies it.
-
-    With a `clip`, the input of the non-linearity is at most `clip`, and the factor that multiplies it is
-    clamped to [-clip, clip] and increased by 1 (OpenAI 2025).
-    """
-
-    hidden_size: int
-    intermediate_size: int
-    activation: Activation
-    bias: bool = True
-    gated: bool = False
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        positive(self, "hidden_size", "intermediate_size")
-        if self.clip is not None:
-            positive(self, "clip")
-            if not self.gated:
-                raise SpecError(
-                    f"FeedForwardSpec: clip is {self.clip} and gated False; expected None, or gated=True: "
-                    "the clip applies to the factor of a gated network"
-                )
-
-
-@dataclass(frozen=True)
-class ExpertsSpec:
-    """A mixture of `num_experts` feed-forward networks, of which a router picks `top_k` for each token.
-
-    - Weights of the outputs: the router's softmax (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1), over the
-      picked experts if `normalised`, else over all. `scale` multiplies the weights.
-    - `corrected`: sigmoid scores in place of the softmax, divided by the sum of the picked ones, plus
-      `sum_eps`, if `normalised`; experts are picked by score plus a learned e_score_correction_bias
-      (DeepSeek-AI 2025, 2.1.2).
-    - `softmax_scores`: with `corrected`, softmax in place of sigmoid scores (Baidu 2025, ERNIE 4.5, 2.2).
-    - `num_groups`, `top_groups`: group-limited top-k. Experts are picked from the best groups only, ranked by
-      their best expert, or if `corrected` by their best two (DeepSeek-AI 2024, 2.2.2).
-    - `shared`: an expert that every token passes; if `shared_gated`, a sigmoid gate scales its output (Yang
-      et al. 2024, 2.2.2).
-    - `router_bias`, `output_bias`: a bias of the router's scores, and of the sum of all experts.
-    - `jitter`: SparseMixer (Liu et al. 2024, 2.2). Each picked expert has a softmax of its own, over itself
-      and those experts, not picked before it, whose scores are lower by at most 2 jitter times the larger of
-      its score and their absolute value.
-    """
-
-    expert: FeedForwardSpec
-    num_experts: int
-    top_k: int
-    normalised: bool = True
-    shared: FeedForwardSpec | None = None
-    shared_gated: bool = True
-    corrected: bool = False
-    num_groups: int = 1
-    top_groups: int = 1
-    scale: float = 1.0
-    router_bias: bool = False
-    output_bias: bool = False
-    jitter: float | None = None
-    sum_eps: float = 1e-20
-    softmax_scores: bool = False
-
-    def __post_init__(self) -> None:
-        positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale", "sum_eps")
-        if self.top_k > self.num_experts:
-            cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
-            raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")
-        if self.shared is not None and self.shared.hidden_size != self.hidden_size:
-            raise SpecError(
-                f"ExpertsSpec: the shared expert is {self.shared.hidden_size} wide, expected the others' "
-                f"{self.hidden_size}"
-            )
-        if self.softmax_scores and not self.corrected:
-            raise SpecError("ExpertsSpec: softmax_scores is True without corrected; expected False")
-        self._check_groups()
-        if self.jitter is not None:
-            positive(self, "jitter")
-            if self.corrected or self.num_groups > 1 or not self.normalised:
-                raise SpecError(
-                    f"ExpertsSpec: jitter is {self.jitter} with corrected={self.corrected}, "
-                    f"num_groups={self.num_groups}, normalised={self.normalised}; no architecture has both: "
-                    "expected None, or False, 1 and True"
-                )
-
-    def _check_groups(self) -> None:
-        """Raise SpecError unless the groups are equal in size and have enough experts to pick from."""
-        size, rest = divmod(self.num_experts, self.num_groups)
-        if rest or self.top_groups > self.num_groups:
-            raise SpecError(
-                f"ExpertsSpec: the best {self.top_groups} of {self.num_groups} groups of {self.num_experts} "
-                "experts; expected num_groups to divide num_experts, and top_groups to be at most num_groups"
-            )
-        if self.num_groups > 1 and (self.top_groups * size < self.top_k or (self.corrected and size < 2)):
-            raise SpecError(
-                f"ExpertsSpec: {self.top_k} experts from {self.top_groups} groups of {size}; expected top_k "
-                "to be at most the number of experts in these groups, and two experts a group with corrected"
-            )
-        if self.num_groups > 1 and self.normalised and not self.corrected:
-            raise SpecError(
-                "ExpertsSpec: normalised is True with groups of experts, but no architecture takes a softmax "
-                "over the experts picked from groups; expected normalised=False, or corrected=True"
-            )
-
-    @property
-    def hidden_size(self) -> int:
-        """Width of a token."""
-        return self.expert.hidden_size
 
 
 @dataclass(frozen=True)
@@ -155,7 +49,8 @@ class BlockSpec:
     without `feed_forward` has the first sublayer alone.
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
     each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number. An
-    `adapter` follows the layer.
+    `adapter` follows the layer, or a network that reads the layer's own input, `layer_input`. With an
+    `output_scale`, a learned number multiplies what the layer returns.
 
     With a `convolution`, it is a layer of a Conformer (Gulati et al. 2020, 2.4): half the output of a
     feed-forward network is added, that of attention, that of the convolution, and half that of another
@@ -163,7 +58,7 @@ class BlockSpec:
     """
 
     attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
-    feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | None
+    feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | None
     norm: NormSpec
     placement: NormPlacement
     cross_attention: AttentionSpec | None = None
@@ -173,12 +68,15 @@ class BlockSpec:
     adapter: AdapterSpec | None = None
     convolution: ConvolutionModuleSpec | None = None
     beside: StatefulSpec | None = None
+    layer_input: LayerInputSpec | None = None
+    output_scale: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "residual_scale")
         self._check_conformer()
         width = self.attention.hidden_size
-        for part in (self.feed_forward, self.cross_attention, self.adapter, self.convolution, self.beside):
+        others = self.cross_attention, self.adapter, self.convolution, self.beside, self.layer_input
+        for part in (self.feed_forward, *others):
             if part is not None and part.hidden_size != width:
                 raise SpecError(
                     f"BlockSpec: {type(part).__name__} is {part.hidden_size} wide, attention {width}"
@@ -186,6 +84,14 @@ class BlockSpec:
         if self.norm.size != width:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
         check_states(self)
+        if self.layer_input is not None and self.layer_input.norm.size != width:
+            raise SpecError(
+                f"BlockSpec: the norm of layer_input is {self.layer_input.norm.size} wide, attention {width}"
+            )
+        if self.shared_layer is not None and self.cross_attention is not None:
+            raise SpecError(
+                "BlockSpec: SharedAttentionSpec with cross attention; no architecture has both: expected None"
+            )
         if self.cross_attention is not None:
             self._check_cross(self.cross_attention)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
@@ -201,6 +107,13 @@ class BlockSpec:
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
                 f"{'a' if crossed else 'no'} cross attention; a mixture of experts needs a plain "
                 f"block: expected one of {', '.join(plain)}, False and none"
+            )
+        if isinstance(self.feed_forward, DenseAndExpertsSpec) and (
+            self.placement != NormPlacement.SANDWICH or self.layer_scale
+        ):
+            raise SpecError(
+                f"BlockSpec: DenseAndExpertsSpec with placement '{self.placement}' and layer_scale="
+                f"{self.layer_scale}; expected '{NormPlacement.SANDWICH}' and False"
             )
 
     def _check_conformer(self) -> None:
@@ -281,7 +194,16 @@ class BlockSpec:
         crossed = ("cross_attention",) if self.cross_attention is not None else ()
         adapted = ("adapter",) if self.adapter is not None else ()
         fed = ("feed_forward",) if self.feed_forward is not None else ()
-        return ("attention", *beside, *crossed, *fed, *adapted)
+        vector = ("layer_input",) if self.layer_input is not None else ()
+        return ("attention", *beside, *crossed, *fed, *adapted, *vector)
+
+    @property
+    def experts(self) -> ExpertsSpec | None:
+        """Its mixture of experts, if it has one."""
+        kind = self.feed_forward
+        if isinstance(kind, DenseAndExpertsSpec):
+            return kind.experts
+        return kind if isinstance(kind, ExpertsSpec) else None
 
     @property
     def states(self) -> Mapping[str, tuple[int, ...]]:
@@ -293,7 +215,17 @@ class BlockSpec:
     @property
     def has_keys(self) -> bool:
         """True where a decoder's layer keeps keys and values between steps."""
+        return not isinstance(self.attention, StatefulSpec | SharedAttentionSpec)
+
+    @property
+    def attends(self) -> bool:
+        """True where it scores keys, its own or another layer's."""
         return not isinstance(self.attention, StatefulSpec)
+
+    @property
+    def shared_layer(self) -> int | None:
+        """The number of the layer whose keys and values it reads; None for its own, or none."""
+        return self.attention.layer if isinstance(self.attention, SharedAttentionSpec) else None
 
     @property
     def dense(self) -> AttentionSpec:

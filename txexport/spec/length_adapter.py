@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
-from txexport.spec.layer import BlockSpec, FeedForwardSpec
+from txexport.spec.feed_forward import FeedForwardSpec
+from txexport.spec.layer import BlockSpec
 from txexport.spec.norm import NormSpec
 
 

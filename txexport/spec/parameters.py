@@ -10,8 +10,11 @@ from txexport.spec import (
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
     ConvolvedMergingSpec,
+    DenseAndExpertsSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    LayerInputSpec,
+    LayerInputsSpec,
     NormPlacement,
     QueryPoolingSpec,
     StageMergingSpec,
@@ -20,13 +23,17 @@ from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
-def feed_forward(spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec) -> Shapes:
+def feed_forward(
+    spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec,
+) -> Shapes:
     """One network, or a mixture of them."""
     match spec:
         case FeedForwardSpec():
             return dense_feed_forward(spec)
         case ExpertsSpec():
             return experts(spec)
+        case DenseAndExpertsSpec():
+            return dense_and_experts(spec)
         case ConvolvedFeedForwardSpec():
             return convolved_feed_forward(spec)
         case _:
@@ -56,6 +63,8 @@ def experts(spec: ExpertsSpec) -> Shapes:
     shapes = under("router", linear(spec.hidden_size, spec.num_experts, spec.router_bias))
     if spec.corrected:
         shapes["router.correction"] = (spec.num_experts,)
+    if spec.expert_scale:
+        shapes["router.expert_scale"] = (spec.num_experts,)
     if spec.output_bias:
         shapes["bias"] = (spec.hidden_size,)
     for number in range(spec.num_experts):
@@ -64,6 +73,14 @@ def experts(spec: ExpertsSpec) -> Shapes:
         if spec.shared_gated:
             shapes |= under("shared_router", linear(spec.hidden_size, 1, False))
         shapes |= under("shared", dense_feed_forward(spec.shared))
+    return shapes
+
+
+def dense_and_experts(spec: DenseAndExpertsSpec) -> Shapes:
+    """The network and the experts, and their norms."""
+    shapes = under("dense", dense_feed_forward(spec.dense)) | experts(spec.experts)
+    for name in ("dense_post_norm", "router_norm", "experts_norm", "experts_post_norm"):
+        shapes |= under(name, norm(spec.norm))
     return shapes
 
 
@@ -122,7 +139,29 @@ def block(spec: BlockSpec) -> Shapes:
     if spec.adapter is not None:
         shapes |= under("adapter.norm", norm(spec.adapter.norm))
         shapes |= under("adapter.feed_forward", dense_feed_forward(spec.adapter.feed_forward))
+    if spec.layer_input is not None:
+        shapes |= under("layer_input", layer_input(spec.layer_input))
+    if spec.output_scale:
+        shapes["output_scale.weight"] = (1,)
     return shapes
+
+
+def layer_input(spec: LayerInputSpec) -> Shapes:
+    """The projections to the width of a layer's input and back, and the norm."""
+    return {
+        **under("gate", linear(spec.hidden_size, spec.size, False)),
+        **under("project", linear(spec.size, spec.hidden_size, False)),
+        **under("norm", norm(spec.norm)),
+    }
+
+
+def layer_inputs(spec: LayerInputsSpec, width: int, layers: int) -> Shapes:
+    """The table of all layers' vectors, the projection of embedded tokens `width` wide, and the norm."""
+    return {
+        "word.weight": (spec.vocab_size, layers * spec.size),
+        **under("project", linear(width, layers * spec.size, False)),
+        **under("norm", norm(spec.norm)),
+    }
 
 
 def merging(spec: StageMergingSpec) -> Shapes:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
-from txexport.spec.layer import FeedForwardSpec
+from txexport.spec.feed_forward import FeedForwardSpec
 from txexport.spec.norm import NormSpec
 
 

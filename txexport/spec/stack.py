@@ -10,6 +10,7 @@ from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
+from txexport.spec.layer_inputs import LayerInputsSpec
 from txexport.spec.map_stack import MapStackSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
@@ -22,6 +23,7 @@ from txexport.spec.relative_position import (
     RoundedAlibiSpec,
     SinusoidVectorsSpec,
 )
+from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.signal_stack import SignalStackSpec
 from txexport.spec.staged import StagedStackSpec
 
@@ -40,7 +42,7 @@ class TextStackSpec:
 
     Layer i has the block `blocks[i % len(blocks)]`, so one block is enough for a stack of equal layers.
     `relative` is the position bias that all layers share, or the vectors of relative positions that they
-    project.
+    project. With `layer_inputs`, each layer reads a vector made of the token's id and embedding.
     """
 
     embedding: EmbeddingSpec
@@ -48,9 +50,12 @@ class TextStackSpec:
     num_layers: int
     final_norm: NormSpec | None = None
     relative: RelativeSpec | AlibiSpec | RoundedAlibiSpec | VectorsSpec | None = None
+    layer_inputs: LayerInputsSpec | None = None
 
     def __post_init__(self) -> None:
         check_layers(self)
+        self._check_shared()
+        self._check_layer_inputs()
         first = next((block for block in self.blocks if block.has_keys), self.blocks[0])
         if self.stateful and self.relative is not None:
             raise SpecError("TextStackSpec: relative is given, expected None in a stack with states")
@@ -108,6 +113,32 @@ class TextStackSpec:
             slopes, heads = len(self.relative.slopes), first.attention.num_heads
             if slopes != heads:
                 raise SpecError(f"TextStackSpec: {slopes} slopes for {heads} heads")
+
+    def _check_shared(self) -> None:
+        """Raise SpecError where a layer reads keys that no earlier layer has, or of other sizes."""
+        for number, block in enumerate(self.layers):
+            if not isinstance(block.attention, SharedAttentionSpec):
+                continue
+            source, kind = block.attention.layer, block.attention.attention
+            origin = self.layers[source].attention if source < number else None
+            if not isinstance(origin, AttentionSpec):
+                raise SpecError(
+                    f"TextStackSpec: layer {number} reads the keys and values of layer {source}; expected an "
+                    "earlier layer with AttentionSpec"
+                )
+            if (origin.num_kv_heads, origin.head_dim) != (kind.num_kv_heads, kind.head_dim):
+                raise SpecError(
+                    f"TextStackSpec: layer {number} reads {kind.num_kv_heads} heads of {kind.head_dim}, but "
+                    f"layer {source} has {origin.num_kv_heads} of {origin.head_dim}"
+                )
+
+    def _check_layer_inputs(self) -> None:
+        """Raise SpecError unless either all layers read an input of their own, of one size, or none."""
+        size = None if self.layer_inputs is None else self.layer_inputs.size
+        for block in self.blocks:
+            read = None if block.layer_input is None else block.layer_input.size
+            if read != size:
+                raise SpecError(f"TextStackSpec: layer_inputs of {size} numbers, but a layer reads {read}")
 
     @property
     def hidden_size(self) -> int:
@@ -170,7 +201,17 @@ StackSpec = TextStackSpec | MediaStackSpec
 
 
 def check_stateless(owner: object, stack: StackSpec) -> None:
-    """Raise SpecError where an encoder has layers with states, which are kept between a decoder's steps."""
+    """Raise SpecError where an encoder has layers with states, which are kept between a decoder's steps.
+
+    Layers that share keys and values, or read inputs of their own, are those of decoders too.
+    """
+    if isinstance(stack, TextStackSpec) and (
+        stack.layer_inputs is not None or any(block.shared_layer is not None for block in stack.blocks)
+    ):
+        raise SpecError(
+            f"{type(owner).__name__}: layers read layer_inputs, or the keys and values of another layer; no "
+            "architecture has them in an encoder"
+        )
     if isinstance(stack, TextStackSpec) and stack.stateful:
         kinds = sorted({type(block.attention).__name__ for block in stack.blocks if block.states})
         raise SpecError(

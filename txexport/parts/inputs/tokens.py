@@ -76,11 +76,12 @@ class Tokens:
         return 0
 
     def summary(self, stack: TextStackSpec) -> list[str]:
-        """Vocabulary, size of factored word embeddings, token types, positions."""
+        """Vocabulary, size of factored word embeddings, inputs of layers, token types, positions."""
         embedding = stack.embedding
         return [
             f"vocabulary {embedding.vocab_size:,}",
             *([f"word embeddings of {embedding.factored_size:,}"] if embedding.factored_size else []),
+            *([f"{stack.layer_inputs.size:,} numbers for each layer"] if stack.layer_inputs else []),
             *([f"{embedding.type_vocab_size} segments"] if embedding.type_vocab_size > 1 else []),
             _positions(stack),
         ]
