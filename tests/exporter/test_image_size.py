@@ -29,6 +29,7 @@ from txexport.spec import (
     ResNetLevelsSpec,
     ResNetMapsSpec,
     ResNetSpec,
+    VisionLanguageSpec,
 )
 from txexport.verification import verify
 
@@ -204,7 +205,10 @@ def test_families_of_any_size_are_those_whose_graphs_take_it(checkpoint_of):
     for name in families.names():
         tasks = families.module(name).TASKS
         if any("image" in task or task.endswith(("object-detection", "depth-estimation")) for task in tasks):
-            for stack in resolve(Checkpoint(checkpoint_of(name))).spec.stacks.values():
+            spec = resolve(Checkpoint(checkpoint_of(name))).spec
+            if isinstance(spec, VisionLanguageSpec):
+                continue  # an image in a prompt has the size that its processor gives it
+            for stack in spec.stacks.values():
                 patches = stack.embedding
                 maps = isinstance(patches, OF_MAPS)
                 if maps or (isinstance(patches, PatchSpec) and patches.any_size):
@@ -223,6 +227,8 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
         UnsupportedError,
         "image_size is for models of images of one size, which .* is not; leave it out",
     )
+    for model_type in ("mistral3", "lfm2_vl", "qwen2_vl", "siglip2"):
+        refused(model_type, 30, UnsupportedError, "models of images of one size")
     refused("vit", 1, InputError, "expected at least the patch size")
     refused("vit", (1, 2, 3), InputError, "pixels high and wide")
     refused("vit", 0, InputError, "pixels high and wide")

@@ -51,8 +51,9 @@ class Resized(Checkpoint):
         if not self.interpolated:
             return
         patches = next((name for name in whole.tensors if name.endswith(tuple(TABLES))), None)
-        side = () if patches is None else whole.tensors[patches].shape[-1:]
-        if patches is None or not side or not side[0]:
+        kernel = () if patches is None else whole.tensors[patches].shape
+        side = kernel[-1:]
+        if patches is None or len(kernel) != 4 or not side[0]:  # a matrix reads patches of any shape
             raise UnsupportedError(
                 f"image_size is for models of images of one size, which {whole.folder} is not; leave it out"
             )
