@@ -6,7 +6,6 @@ import onnx_ir as ir
 
 from txexport.contracts import names
 from txexport.spec import (
-    AdapterSpec,
     AttentionSpec,
     BlockSpec,
     Cache,
@@ -34,6 +33,7 @@ from txexport.spec import (
     WindowAttentionSpec,
 )
 from txgraphs._component import Body, component
+from txgraphs.adapter import adapter
 from txgraphs.attention import attention, cached_attention, cross_attention, shared_cross_attention
 from txgraphs.dense_and_experts import dense_and_experts
 from txgraphs.disentangled_attention import disentangled_attention
@@ -141,8 +141,7 @@ def decoder_block(
     if spec.cross_attention is not None:
         attended, *cross_weights = _crossed(spec, weighted, cache, g, attended, cross)  # (B, S, W)
         weights += cross_weights
-    y = _fed(spec, g, x, attended)  # (B, S, W)
-    y = _ended(spec, g, y, own_input)
+    y = _ended(spec, g, _fed(spec, g, x, attended), own_input)  # (B, S, W)
     return y, k, v, *weights
 
 
@@ -184,8 +183,7 @@ def shared_block(
     inner = _before_attention(spec, g, x)
     mixed, *weights = shared_attention(spec.attention, weighted, g / "attention", inner, **context)
     x = asked(g, x, context.get(names.LOGITS_INDICES))  # (B, L, W)
-    y = _fed(spec, g, x, _attended(spec, g, x, mixed))  # (B, S, W)
-    y = _ended(spec, g, y, own_input)
+    y = _ended(spec, g, _fed(spec, g, x, _attended(spec, g, x, mixed)), own_input)  # (B, S, W)
     return y, *weights
 
 
@@ -286,11 +284,3 @@ def _ended(spec: BlockSpec, g: Body, y: ir.Value, own_input: ir.Value | None) ->
     if spec.layer_input is not None:
         y = g.op.Add(y, layer_input(spec.layer_input, g / "layer_input", y, own_input))
     return g.op.Mul(y, g.weight("output_scale.weight")) if spec.output_scale else y
-
-
-@component("y")
-def adapter(spec: AdapterSpec, g: Body, x: ir.Value) -> ir.Value:
-    """A norm and a small network in a residual (Houlsby et al. 2019, 2.1): x (B,S,W) -> y (B,S,W)."""
-    small = feed_forward(spec.feed_forward, g / "feed_forward", norm(spec.norm, g / "norm", x))
-    y = g.op.Add(x, small)  # (B, S, W)
-    return y

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from txexport.contracts import names
 from txexport.spec import (
-    AdapterSpec,
     AttentionSpec,
     BlockSpec,
     Cache,
@@ -35,6 +34,7 @@ from txexport.spec import (
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
+from txmodels.adapter import Adapter
 from txmodels.attention import Attention, CachedAttention, CrossAttention
 from txmodels.dense_and_experts import DenseAndExperts
 from txmodels.disentangled_attention import DisentangledAttention
@@ -70,6 +70,7 @@ WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
 CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: CachedAttention,
     LatentAttentionSpec: CachedLatentAttention,
+    SharedAttentionSpec: SharedAttention,
 }
 STATEFUL: dict[type, Callable[..., nn.Module]] = {
     ShortConvolutionSpec: ShortConvolution,
@@ -107,19 +108,6 @@ class _Scale(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> (B,S,W)."""
         return x * self.weight
-
-
-class Adapter(nn.Module):
-    """A norm and a small network in a residual (Houlsby et al. 2019, 2.1)."""
-
-    def __init__(self, spec: AdapterSpec):
-        super().__init__()
-        self.norm, self.feed_forward = Norm(spec.norm), FeedForward(spec.feed_forward)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B,S,W) -> y (B,S,W)."""
-        y: Tensor = x + self.feed_forward(self.norm(x))
-        return y
 
 
 def _own_input(context: dict[str, Tensor | None]) -> Tensor | None:
@@ -269,8 +257,7 @@ class DecoderBlock(_Block):
         if self.spec.cross_attention is not None:
             attended, *cross_weights = self._crossed(attended, cross)  # (B, S, W)
             weights += cross_weights
-        y = self._fed(x, attended)  # (B, S, W)
-        y = self._ended(y, own_input)
+        y = self._ended(self._fed(x, attended), own_input)  # (B, S, W)
         return y, k, v, *weights
 
 
@@ -298,14 +285,10 @@ class HybridBlock(_Block):
         return y, k, v, *present, *weights
 
 
-class SharedBlock(_Block):
+class SharedBlock(DecoderBlock):
     """Attention over the keys and values of an earlier layer, then feed-forward."""
 
-    def __init__(self, spec: BlockSpec, cache: Cache, weighted: bool = False):
-        assert isinstance(spec.attention, SharedAttentionSpec)
-        super().__init__(spec, SharedAttention(spec.attention, cache, weighted), weighted)
-
-    def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:
+    def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:  # type: ignore[override]
         """x (B,S,W), the other inputs of attention, k and v (B,K,T,H) of that layer among them -> y (B,S,W).
 
         If `weighted`, also weights (B,N,S,T). The other inputs as those of DecoderBlock.
@@ -314,8 +297,7 @@ class SharedBlock(_Block):
         inner = self._before_attention(x)
         mixed, *weights = self.attention(inner, **context)
         x = asked(x, context.get(names.LOGITS_INDICES))  # (B, L, W)
-        y = self._fed(x, self._attended(x, mixed))  # (B, S, W)
-        y = self._ended(y, own_input)
+        y = self._ended(self._fed(x, self._attended(x, mixed)), own_input)  # (B, S, W)
         return y, *weights
 
 

@@ -19,6 +19,9 @@ import txmodels.layer_inputs
 import txmodels.shared_attention
 from helpers.twins import check, check_asked, integers, random, rows_of, seeded
 
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.errors import SpecError
+from txexport.families import resolve
 from txexport.spec import (
     Activation,
     AttentionSpec,
@@ -225,3 +228,14 @@ def test_a_shared_block_of_tokens_asked_for():
     with torch.no_grad():
         every, *_ = module(random(B, S, W), mask=mask_of(), **context)
     assert abs(y - rows_of(every, ASKED, 1).numpy()).max() < 1e-5
+
+
+def test_a_decoder_of_images_has_no_inputs_of_layers(checkpoint_of):
+    """They are looked up by token ids, which its graph does not read."""
+    spec = resolve(Checkpoint(checkpoint_of("llava"))).spec
+    width, decoder = spec.decoder.hidden_size, spec.decoder
+    end = LayerInputSpec(width, P, Activation.GELU_TANH, replace(NORM, size=width))
+    blocks = tuple(replace(block, layer_input=end) for block in decoder.blocks)
+    inputs = LayerInputsSpec(311, replace(NORM, size=P))
+    with pytest.raises(SpecError, match="the decoder has layer_inputs, which are read by token ids"):
+        replace(spec, decoder=replace(decoder, blocks=blocks, layer_inputs=inputs))

@@ -8,6 +8,7 @@ import onnx_ir as ir
 import pytest
 import torch
 import txgraphs.activation
+import txgraphs.adapter
 import txgraphs.architectures.dual_encoder
 import txgraphs.attention
 import txgraphs.attention_pool
@@ -38,6 +39,7 @@ import txgraphs.norm
 import txgraphs.position
 import txgraphs.squeeze
 import txmodels.activation
+import txmodels.adapter
 import txmodels.architectures.dual_encoder
 import txmodels.attention
 import txmodels.attention_pool
@@ -1019,8 +1021,8 @@ def test_half_feed_forward():
 
 def test_adapter():
     spec = AdapterSpec(NORM, FeedForwardSpec(W, 5, Activation.RELU))
-    module = txmodels.block.Adapter(spec)
-    check(module, partial(txgraphs.block.adapter, spec), random(B, S, W))
+    module = txmodels.adapter.Adapter(spec)
+    check(module, partial(txgraphs.adapter.adapter, spec), random(B, S, W))
 
 
 @pytest.mark.parametrize("kernel", [4, 5])

@@ -161,9 +161,6 @@ def parameters(stack: StackSpec) -> Shapes:
                 shapes[f"{table}.weight"] = (buckets, stack.blocks[0].attention.num_heads)
         case RelativeVectorsSpec() as relative:
             shapes |= under("relative", _relative_vectors(relative, stack.hidden_size))
-    if isinstance(stack, TextStackSpec) and stack.layer_inputs is not None:
-        inputs = layer_inputs(stack.layer_inputs, stack.hidden_size, stack.num_layers)
-        shapes |= under("layer_inputs", inputs)
     if isinstance(stack, SignalStackSpec) and stack.layer_positions:
         positions = shapes["embedding.position.weight"]
         shapes |= {f"layer_positions.{layer}.weight": positions for layer in range(stack.num_layers - 1)}
@@ -189,6 +186,9 @@ def parameters(stack: StackSpec) -> Shapes:
                 shapes |= under(f"map_norms.{number}", norm(stage.map_norm))
     if stack.final_norm is not None:
         shapes |= under("final_norm", norm(stack.final_norm))
+    if isinstance(stack, TextStackSpec) and stack.layer_inputs is not None:
+        inputs = layer_inputs(stack.layer_inputs, stack.hidden_size, stack.num_layers)
+        shapes |= under("layer_inputs", inputs)
     if (squeeze := squeeze_of(stack)) is not None:
         shapes |= _squeeze(squeeze)
     if (adapter := adapter_of(stack)) is not None:

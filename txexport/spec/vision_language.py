@@ -162,6 +162,10 @@ class VisionLanguageSpec:
                 "VisionLanguageSpec: the decoder adds positions, segments or a norm to the vectors of "
                 "tokens, or a bias to its attention; expected rotary positions alone"
             )
+        if self.decoder.layer_inputs is not None:
+            raise SpecError(
+                "VisionLanguageSpec: the decoder has layer_inputs, which are read by token ids; expected None"
+            )
         if not 0 <= self.image_token_id < self.vocab_size:
             raise SpecError(
                 f"VisionLanguageSpec: image_token_id is {self.image_token_id}, expected 0 to "
