@@ -782,6 +782,10 @@ QWEN3_VL = QWEN2_VL | {
         "rope_parameters": AXES | {"mrope_section": [2, 2, 2], "mrope_interleaved": True},
     },
 }
+QWEN3_VL_MOE = QWEN3_VL | {
+    "text_config": QWEN3_VL["text_config"]
+    | {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 28, "mlp_only_layers": [1]},
+}
 PIXTRAL = {
     "model_type": "pixtral",
     "hidden_size": 60,
@@ -1036,6 +1040,7 @@ FAMILIES = {
     "paligemma": ("PaliGemmaForConditionalGeneration", PALIGEMMA),
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN2_VL),
     "qwen3_vl": ("Qwen3VLForConditionalGeneration", QWEN3_VL),
+    "qwen3_vl_moe": ("Qwen3VLMoeForConditionalGeneration", QWEN3_VL_MOE),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),
     "mistral3": ("Mistral3ForConditionalGeneration", MISTRAL3),
     "lfm2_vl": ("Lfm2VlForConditionalGeneration", LFM2_VL),

@@ -45,6 +45,7 @@ UNREAD = {
             "qwen2_vl",
             "qwen2_5_vl",
             "qwen3_vl",
+            "qwen3_vl_moe",
             "lfm2_vl",
             "mistral3",
         )

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import tiny_checkpoint
 from helpers.pictured_families import PACKED
@@ -16,7 +17,17 @@ from txexport.families import blip
 from txexport.spec import Mutual
 from txexport.verification import verify
 
-FAMILIES = ("llava", "idefics3", "internvl", "gemma3", "paligemma", "llava_next", "llava_onevision", *PACKED)
+FAMILIES = (
+    "qwen3_vl_moe",
+    "llava",
+    "idefics3",
+    "internvl",
+    "gemma3",
+    "paligemma",
+    "llava_next",
+    "llava_onevision",
+    *PACKED,
+)
 FAMILIES += ("lfm2_vl", "mistral3")
 
 
@@ -60,8 +71,28 @@ def test_without_a_stored_head_it_is_tied(model_type, saved):
 def test_opset_17_runs(model_type, saved, tmp_path):
     """Also the graphs for other clients, in which padded tiles have no vectors."""
     manifest = export(saved(model_type), tmp_path / "out", opset=17)
-    assert bool(manifest.hub) == (model_type not in ("gemma3", "qwen3_vl"))
+    assert bool(manifest.hub) == (model_type not in ("gemma3", "qwen3_vl", "qwen3_vl_moe"))
     assert verify(tmp_path / "out", cases="quick").ok
+
+
+def test_experts_are_read_as_published_and_as_saved(saved):
+    """Published tensors of all experts are (experts,in,out); transformers 5 saves (experts,out,in)."""
+    folder = saved("qwen3_vl_moe")
+    ours = numbers_of(folder)
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    experts = [name for name in tensors if name.endswith(("experts.gate_up_proj", "experts.down_proj"))]
+    assert len(experts) == 4
+    published = {name: np.ascontiguousarray(tensors[name].transpose(0, 2, 1)) for name in experts}
+    save_file(tensors | published, file)
+    for name, number in numbers_of(folder).items():
+        np.testing.assert_array_equal(number, ours[name], err_msg=name)
+
+
+def numbers_of(folder):
+    checkpoint = Checkpoint(folder)
+    weights = families.resolve(checkpoint).weights
+    return {name: np.concatenate([*weight.rows(checkpoint)]) for name, weight in weights.items()}
 
 
 def test_positions_that_would_grow_are_told(saved):

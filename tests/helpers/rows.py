@@ -1006,6 +1006,7 @@ OTHERS = [
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE),
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "tied, one DeepStack layer", ONE_DEEP),
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "no DeepStack", NOT_DEEP),
+    Row("qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", CONVERSE),
     Row("llava", "LlavaForConditionalGeneration", CONVERSE, "Pixtral", OVER_PIXTRAL),
     Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE),
     Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "tied, three a side", SQUARES_OF_NINE),

@@ -47,6 +47,11 @@ class TensorNames(Set[str]):
     def __len__(self) -> int:
         return len(self.names)
 
+    def shapes(self, ending: str) -> list[tuple[int, ...]]:
+        """The shapes of the tensors whose names end so."""
+        tensors = self.checkpoint.tensors
+        return [tuple(tensors[stored].shape) for name, stored in self.names.items() if name.endswith(ending)]
+
     def read(self, name: str) -> np.ndarray:
         """Read the tensor called `name` as float32."""
         return self.checkpoint.read(self.names[name])

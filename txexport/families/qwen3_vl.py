@@ -1,7 +1,10 @@
 """Qwen3-VL (Bai et al. 2025): Qwen2-VL with DeepStack: features of the encoder in several decoder layers."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from types import ModuleType
+from typing import Any
 
 from txexport.checkpoints.weight_map import Rules, Table
 from txexport.errors import UnsupportedError
@@ -28,6 +31,13 @@ DEEP_LAYERS = (8, 16, 24)
 
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     """The architecture that config.json describes."""
+    return architecture(config, names, qwen3, DEFAULTS)
+
+
+def architecture(
+    config: Config, names: TensorNames, family: ModuleType, defaults: Mapping[str, Any]
+) -> VisionLanguageSpec:
+    """The architecture with a decoder of `family`; `defaults` are those of text_config."""
     vision = config.table("vision_config")
     width = vision.integer("hidden_size", 1152)
     activation = vision.activation("hidden_act", "gelu_pytorch_tanh")
@@ -35,7 +45,7 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     norm, layers = NormSpec(width, _packed.EPSILON), vision.count("depth", 27)
     vision = vision.with_defaults(patch_size=16)
     images = _packed.tower(vision, width, feed_forward, norm, [None] * layers, bias=True, side=_side(vision))
-    text = _packed.decoder(config, names, qwen3, DEFAULTS, _axes)
+    text = _packed.decoder(config, names, family, defaults, _axes)
     model = _packed.model(config, text, images)
     deep = vision.values.get("deepstack_visual_indexes", [*DEEP_LAYERS])
     if not isinstance(deep, list) or any(type(one) is not int for one in deep):
@@ -72,7 +82,12 @@ def _axes(rope: Config, count: int) -> tuple[int, ...]:
 
 def table(spec: VisionLanguageSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    rules, merger = _packed.table(spec, qwen3, {"up.*": "linear_fc1.*", "down.*": "linear_fc2.*"}), "merger"
+    return names_of(spec, qwen3)
+
+
+def names_of(spec: VisionLanguageSpec, family: ModuleType) -> Table:
+    """The tensor names of a model with a decoder of `family`."""
+    rules, merger = _packed.table(spec, family, {"up.*": "linear_fc1.*", "down.*": "linear_fc2.*"}), "merger"
     tower = _packed.TOWER
     further: Rules = {
         "vision.embedding.position.weight": f"{tower}pos_embed.weight",

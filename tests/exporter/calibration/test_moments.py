@@ -37,7 +37,11 @@ SOUNDS_AND_IMAGES += "audio-spectrogram-transformer", "wav2vec2"
 SOUNDS_AND_IMAGES += ("moonshine", "speech_to_text", "speech-encoder-decoder")
 SOUNDS_AND_IMAGES += "hubert", "data2vec-audio", "unispeech", "unispeech-sat", "wav2vec2-bert", "parakeet_ctc"
 SOUNDS_AND_IMAGES += "wav2vec2-conformer", "wavlm", "omniasr_ctc", "sew"
-WITHOUT_GRAPHS = ("gemma3", "qwen3_vl")  # for other clients, which are the ones that read texts
+WITHOUT_GRAPHS = (
+    "gemma3",
+    "qwen3_vl",
+    "qwen3_vl_moe",
+)  # for other clients, which are the ones that read texts
 HEADS = [
     Row("bert", "BertForQuestionAnswering", ANSWER),
     Row("bert", "BertForMultipleChoice", CHOOSE),

@@ -20,6 +20,7 @@ BY_MODEL = {
     "qwen2_vl": "Qwen2VLImageProcessor",
     "qwen2_5_vl": "Qwen2VLImageProcessor",
     "qwen3_vl": "Qwen2VLImageProcessor",
+    "qwen3_vl_moe": "Qwen2VLImageProcessor",
     "idefics3": "Idefics3ImageProcessor",
     "smolvlm": "SmolVLMImageProcessor",
     "llava": "CLIPImageProcessor",
