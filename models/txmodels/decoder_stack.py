@@ -89,7 +89,7 @@ class Decoder(Stack):
         vectors = None if self.spec.layer_inputs is None else self.layer_inputs(input_ids, x)
         new: Values = {}
         if self.spec.stateful:
-            new = _new_tokens(input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
+            new = _new_tokens(x.dtype, input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
         present, single, filled = [], single_token(input_ids), None
         grouped = groups is not None or prefix_lengths is not None
         if cache_lengths is not None and not self.weighted and not grouped:
@@ -223,13 +223,16 @@ def keys_of(spec: TextStackSpec, past: KeyValues) -> Tensor:
     return next(one[0] for block, one in zip(spec.layers, past, strict=True) if block.has_keys)
 
 
-def _new_tokens(input_ids: Tensor, new_lengths: Tensor | None, attention_mask: Tensor | None) -> Values:
+def _new_tokens(
+    dtype: torch.dtype, input_ids: Tensor, new_lengths: Tensor | None, attention_mask: Tensor | None
+) -> Values:
     """The inputs of layers with states: real (B,S,1) of the new tokens, and ends (B)."""
     if new_lengths is not None:
-        return {"real": counted_tokens(input_ids, new_lengths), "ends": new_lengths}
-    mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-    real, ends = masked_tokens(mask, input_ids)
-    return {"real": real, "ends": ends}
+        real, ends = counted_tokens(input_ids, new_lengths), new_lengths
+    else:
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        real, ends = masked_tokens(mask, input_ids)
+    return {"real": real.to(dtype), "ends": ends}
 
 
 def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:

@@ -253,7 +253,7 @@ UNSUPPORTED = [
     ("gemma", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
     ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
     ("gemma3_text", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping=50.0"),
-    ("gemma4_text", {"use_bidirectional_attention": "all"}, "use_bidirectional_attention='all'"),
+    ("gemma4_text", {"use_bidirectional_attention": "all"}, "is 'all', expected null or 'vision'"),
     ("gemma4_text", {"num_kv_shared_layers": 5}, "num_kv_shared_layers is 5 of 6 layers; expected that a"),
     ("gemma4_text", {"num_kv_shared_layers": 6}, "num_kv_shared_layers is 6 of 6 layers"),
     ("gemma4_text", {"vocab_size_per_layer_input": 310}, "vocab_size_per_layer_input is 310, expected"),

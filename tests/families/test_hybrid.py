@@ -123,6 +123,10 @@ REFUSED = {
         {"layer_types": ["mamba"]},
         r"\['mamba'\] is not supported; expected mamba or",
     ),
+    "gemma4_text": (
+        {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}},
+        "rope_parameters has no rope_theta of sliding_attention, expected a number",
+    ),
     "qwen3_next": ({"layer_types": ["conv"] * 4}, "expected linear_attention or full_attention for each of"),
 }
 

@@ -14,7 +14,7 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import SpecError, UnsupportedError
 from txexport.exporter import export
 from txexport.families import blip
-from txexport.spec import Mutual
+from txexport.spec import Mutual, NormSpec, PatchMergerSpec
 from txexport.verification import verify
 
 FAMILIES = (
@@ -176,19 +176,31 @@ def test_settings_of_packed_patches_that_cannot_be(model_type, changes, message,
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("family", "changes", "message"),
     [
         (
+            "lfm2_vl",
             {"connector": {"grid": (2, 2)}},
             r"on the grid \(2, 2\) .*, expected 60 of 2 by 2 without a grid and 48",
         ),
-        ({"connector": {"size": 40}}, "and gives 40, expected"),
-        ({"mutual": Mutual.IMAGE}, "expected 1, without tiles or mutual attention"),
+        ("lfm2_vl", {"connector": {"size": 40}}, "and gives 40, expected"),
+        ("lfm2_vl", {"mutual": Mutual.IMAGE}, "expected 1, without tiles or mutual attention"),
+        ("mistral3", {"connector": {"merged": 2}}, "a connector of 2 by 2 neighbours with 0 vectors"),
+        (
+            "mistral3",
+            {"merger": PatchMergerSpec(40, 2, NormSpec(40, 1e-5))},
+            "the merger reads 40 numbers, expected 60",
+        ),
+        (
+            "lfm2_vl",
+            {"merger": PatchMergerSpec(60, 2, NormSpec(60, 1e-5))},
+            "a merger is for images of any size",
+        ),
     ],
     ids=str,
 )
-def test_patches_of_any_shape_that_cannot_be_are_refused(changes, message, saved):
-    spec = families.resolve(Checkpoint(saved("lfm2_vl"))).spec
+def test_patches_of_any_shape_that_cannot_be_are_refused(family, changes, message, saved):
+    spec = families.resolve(Checkpoint(saved(family))).spec
     changed = {
         name: replace(getattr(spec, name), **value) if isinstance(value, dict) else value
         for name, value in changes.items()

@@ -88,6 +88,12 @@ def test_what_has_no_such_buffer_is_refused(model_type, made):
         made(model_type)
 
 
+@pytest.mark.parametrize("model_type", ["mamba", "bamba"])
+def test_what_keeps_other_states_is_refused(model_type, made):
+    with pytest.raises(UnsupportedError, match="of states knows those of convolutions alone; leave it out"):
+        made(model_type)
+
+
 def test_what_keeps_two_sizes_is_refused(made, checkpoint_of, tmp_path):
     """onnxruntime-genai makes keys and values of one size; without settings, it says that it has none."""
     with pytest.raises(UnsupportedError, match="'genai' needs keys and values of one size, but latent"):

@@ -82,11 +82,21 @@ def check_genai(spec: ModelSpec, task: str) -> None:
     decoder = spec.stacks.get("decoder")
     if decoder is None or len(spec.stacks) > 1:
         raise UnsupportedError(f"'genai' is for decoders only, not {task}; leave it out")
+    if not _keeps_what_genai_knows(decoder):
+        raise UnsupportedError(
+            "'genai' needs keys and values, and of states knows those of convolutions alone; leave it out"
+        )
     if not _keeps_one_size(decoder):
         raise UnsupportedError(
             "'genai' needs keys and values of one size in all layers, but this model has several; leave "
             "it out"
         )
+
+
+def _keeps_what_genai_knows(decoder: StackSpec) -> bool:
+    """Tell whether layers keep keys and values, and of states the last inputs of a convolution alone."""
+    states = {kind for block in decoder.blocks for kind in block.states}
+    return states <= {"conv"} and any(block.has_keys for block in decoder.blocks)
 
 
 def _genai_settings(
@@ -101,7 +111,7 @@ def _genai_settings(
         return _genai(decoder, generation, _whisper(encoder, decoder, plan)) if known else None
     if not _keeps_one_size(decoder) or len(plan.spec.stacks) > 1:  # one that reads images among its tokens
         return None
-    if any(kind != "conv" for block in decoder.blocks for kind in block.states):
+    if not _keeps_what_genai_knows(decoder):
         return None
     shared = any(one.role == roles.SHARED for one in plan.hub)
     file = _file(plan, roles.SHARED if shared else roles.MODEL)

@@ -14,7 +14,6 @@ from txexport.families import (
     gemma,
     gemma2,
     gemma3_text,
-    lfm2,
     llama,
     mistral,
     qwen2,
@@ -33,13 +32,12 @@ DECODERS: Mapping[str, ModuleType] = {
     "gemma": gemma,
     "gemma2": gemma2,
     "gemma3_text": gemma3_text,
-    "lfm2": lfm2,
 }
 TOWERS: Mapping[str, ModuleType] = {
     "clip_vision_model": clip_vision_model,
     "siglip_vision_model": siglip_vision_model,
-    "pixtral": _pixtral,
 }
+PIXTRAL: Mapping[str, ModuleType] = {"pixtral": _pixtral}
 # What config.json leaves out where it is the library's default.
 LLAMA = {
     "vocab_size": 32000,
@@ -123,14 +121,18 @@ NAMING = Naming(
 
 
 def decoder(
-    config: Config, names: TensorNames, usual: str = "llama", ties: bool = False
+    config: Config,
+    names: TensorNames,
+    usual: str = "llama",
+    ties: bool = False,
+    known: Mapping[str, ModuleType] = DECODERS,
 ) -> tuple[ModuleType, DecoderSpec]:
     """The decoder's family, `usual` where text_config names none, and the decoder that it describes.
 
-    `ties` is as for `tied`.
+    `ties` is as for `tied`; `known` are the families that are proved.
     """
     model_type = config.table("text_config").values.get("model_type", usual)
-    family = _known(config, "text_config", model_type, DECODERS)
+    family = _known(config, "text_config", model_type, known)
     text = config.table("text_config").with_defaults(**DEFAULTS[model_type])
     text = text.replaced(tie_word_embeddings=tied(config, names, ties))
     text = text.renamed(getattr(family, "ALIASES", {}))
@@ -151,14 +153,14 @@ def tied(config: Config, names: TensorNames, ties: bool = False) -> bool:
     return stated and not any("lm_head." in name for name in names)
 
 
-def tower(config: Config, usual: int = -2) -> SignalStackSpec:
+def tower(config: Config, usual: int = -2, known: Mapping[str, ModuleType] = TOWERS) -> SignalStackSpec:
     """The layers of vision_config up to those of vision_feature_layer, without a norm behind them.
 
-    `usual` is its default.
+    `usual` is its default; `known` are the families that are proved.
     """
     vision = config.with_defaults(vision_config=CLIP_336).table("vision_config")
     model_type = vision.values.get("model_type", "clip_vision_model")
-    family = _known(config, "vision_config", model_type, TOWERS)
+    family = _known(config, "vision_config", model_type, known)
     if family is siglip_vision_model:
         stack = siglip.vision_stack(siglip.vision_config(vision))
     else:

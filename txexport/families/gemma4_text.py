@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
-from txexport.errors import UnsupportedError
+from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames, minimal_cycle
 from txexport.families._rope import proportional, rotary
@@ -53,8 +53,11 @@ class Heads:
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes; with "vision", parts of images attend to each other."""
-    if config.values.get("use_bidirectional_attention") != "vision":
-        config.expect(use_bidirectional_attention=False)
+    both = config.values.get("use_bidirectional_attention")
+    if both not in (None, False, "vision"):
+        raise UnsupportedError(
+            f"{config.path}: use_bidirectional_attention is {both!r}, expected null or 'vision'"
+        )
     softcap = config.values.get("final_logit_softcapping")
     return _causal.model(
         config,
@@ -148,8 +151,12 @@ def _heads(config: Config, kinds: list[str]) -> list[Heads]:
     for layer in range(len(kinds)):
         values = listed.table(str(layer))
         unknown |= set(values.values) - set(OVERRIDES)
-        sizes = (values.integer(name, config.integer(name, 256)) for name in OVERRIDES)
-        result.append(Heads(*sizes) if values.values else plain)
+        result.append(
+            Heads(
+                values.integer("head_dim", plain.head_dim),
+                values.integer("num_key_value_heads", plain.num_kv_heads),
+            )
+        )
     if unknown:
         raise UnsupportedError(
             f"{config.path}: per_layer_config has {', '.join(sorted(unknown))}; expected numbers of layers, "
@@ -183,6 +190,10 @@ def _rotary(config: Config, kind: str, head_dim: int) -> RotarySpec:
     """RoPE of a kind of layers."""
     tables = config.table("rope_parameters")
     table = tables.table(kind) if tables.values else tables.replaced(**ROPE[kind])
+    if not isinstance(table.values.get("rope_theta"), int | float):
+        raise CheckpointError(
+            f"{config.path}: rope_parameters has no rope_theta of {kind}, expected a number"
+        )
     if table.text("rope_type", "default") == "proportional":
         return proportional(table, head_dim)
     table.expect(truncate=True)  # the original ignores it in a table per layer type

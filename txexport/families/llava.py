@@ -13,12 +13,13 @@ from txexport.spec import ConnectorSpec, DecoderSpec, PatchSpec, SignalStackSpec
 TASKS = {"image-text-to-text": ("LlavaForConditionalGeneration",)}
 
 NAMING = _pictured.NAMING
+TOWERS = {**_pictured.TOWERS, **_pictured.PIXTRAL}
 ALIASES = {"image_token_id": "image_token_index"}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     """The architecture that config.json describes."""
-    vision, (_, text) = _pictured.tower(config), _pictured.decoder(config, names)
+    vision, (_, text) = _pictured.tower(config, known=TOWERS), _pictured.decoder(config, names)
     patches, width = vision.embedding, text.decoder.hidden_size
     assert isinstance(patches, PatchSpec)
     connector = ConnectorSpec(
@@ -36,7 +37,7 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to the tensor names of transformers."""
-    return table_over(_pictured.tower(config), *_pictured.decoder(config, names))
+    return table_over(_pictured.tower(config, known=TOWERS), *_pictured.decoder(config, names))
 
 
 def table_over(vision: SignalStackSpec, family: ModuleType, text: DecoderSpec) -> Table:

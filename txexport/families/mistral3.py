@@ -33,7 +33,10 @@ WITHOUT_VISION = {"model_type": "pixtral", "image_size": 1540, "patch_size": 14}
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     """The architecture that config.json describes."""
     config = _with_parts(config)
-    vision, (_, text) = _pictured.tower(config, -1), _pictured.decoder(config, names, TEXT, ties=True)
+    vision, (_, text) = (
+        _pictured.tower(config, -1, _pictured.PIXTRAL),
+        _pictured.decoder(config, names, TEXT, ties=True),
+    )
     epsilon = config.table("text_config").number("rms_norm_eps", 1e-6)
     norm = NormSpec(vision.hidden_size, epsilon, NormKind.RMS)
     connector = ConnectorSpec(
@@ -53,15 +56,15 @@ def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to the tensor names of transformers."""
     config = _with_parts(config)
     family, text = _pictured.decoder(config, names, TEXT, ties=True)
-    table = llava.table_over(_pictured.tower(config, -1), family, text)
+    table = llava.table_over(_pictured.tower(config, -1, _pictured.PIXTRAL), family, text)
     return replace(table, rules=table.rules | MERGER)
 
 
 def _with_parts(config: Config) -> Config:
-    """The settings with the parts that config.json leaves out. Raises UnsupportedError for other encoders."""
+    """The settings with the parts that config.json leaves out."""
     config = config.with_defaults(text_config=WITHOUT_TEXT, vision_config=WITHOUT_VISION)
-    config.table("vision_config").expect(model_type="pixtral")
-    return config
+    vision = config.table("vision_config").with_defaults(model_type="pixtral")
+    return config.replaced(vision_config=vision.values)
 
 
 MERGER: Rules = {

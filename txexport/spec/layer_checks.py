@@ -43,7 +43,12 @@ def check_states(block: Any) -> None:
             f"BlockSpec: feed_forward is None with {attention}, placement '{block.placement}'; expected a "
             f"network, or a layer with states and '{NormPlacement.PRE}'"
         )
-    masked = isinstance(block.attention, MaskedAttentionSpec)
+    if block.states and (block.layer_input is not None or block.output_scale or block.layer_scale):
+        raise SpecError(
+            f"BlockSpec: {stateful} with layer_input, output_scale or layer_scale; no architecture has both: "
+            "expected None, False and False"
+        )
+    masked = isinstance(block.attention, MaskedAttentionSpec) and block.has_keys
     if block.beside is not None and not (masked and block.placement == NormPlacement.PRE):
         raise SpecError(
             f"BlockSpec: {stateful} beside {attention}, placement '{block.placement}'; expected attention "

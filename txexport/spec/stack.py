@@ -206,11 +206,12 @@ def check_stateless(owner: object, stack: StackSpec) -> None:
     Layers that share keys and values, or read inputs of their own, are those of decoders too.
     """
     if isinstance(stack, TextStackSpec) and (
-        stack.layer_inputs is not None or any(block.shared_layer is not None for block in stack.blocks)
+        stack.layer_inputs is not None
+        or any(block.shared_layer is not None or block.output_scale for block in stack.blocks)
     ):
         raise SpecError(
-            f"{type(owner).__name__}: layers read layer_inputs, or the keys and values of another layer; no "
-            "architecture has them in an encoder"
+            f"{type(owner).__name__}: layers read layer_inputs or keys and values of another layer, or "
+            "have an output_scale; no architecture has them in an encoder"
         )
     if isinstance(stack, TextStackSpec) and stack.stateful:
         kinds = sorted({type(block.attention).__name__ for block in stack.blocks if block.states})

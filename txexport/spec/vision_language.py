@@ -61,6 +61,8 @@ class VisionLanguageSpec:
         check_causal_lm(self, self.head, self.decoder)
         self._check_embedding()
         self._check_deep()
+        if self.merger is not None and not self.square:
+            raise SpecError("VisionLanguageSpec: a merger is for images of any size in pixels, expected None")
         if self.vision.packed is not None:
             self._check_packed(self.vision.packed)
             return
@@ -103,11 +105,15 @@ class VisionLanguageSpec:
     def _check_any_size(self) -> None:
         """Raise SpecError unless the connector reads each patch, or what a merger makes of them."""
         width = self.vision.hidden_size if self.merger is None else self.merger.hidden_size
-        if self.connector.merged != 1 or width != self.vision.hidden_size or self.prefix_tokens:
+        if width != self.vision.hidden_size:
             raise SpecError(
-                f"VisionLanguageSpec: {self.prefix_tokens} vectors before patches of "
-                f"{self.vision.hidden_size} numbers, a merger of {width}, and a connector that joins "
-                f"{self.connector.merged} by {self.connector.merged}; expected none, as many, and 1 by 1"
+                f"VisionLanguageSpec: the merger reads {width} numbers, expected {self.vision.hidden_size}"
+            )
+        if self.connector.merged != 1 or self.prefix_tokens:
+            raise SpecError(
+                f"VisionLanguageSpec: a connector of {self.connector.merged} by {self.connector.merged} "
+                f"neighbours with {self.prefix_tokens} vectors before the patches of images of any size; "
+                "expected 1 by 1 and none"
             )
         self._check_naflex()
 

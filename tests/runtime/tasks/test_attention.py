@@ -69,6 +69,19 @@ def test_a_decoder(cache, model_of):
 
 
 @pytest.mark.parametrize("cache", ["static", "dynamic"])
+def test_attention_beside_states(cache, checkpoint_of, tmp_path):
+    """Falcon-H1's layers have both."""
+    checkpoint = checkpoint_of("falcon_h1")
+    txexport.export(checkpoint, tmp_path / "out", cache=cache, only="native", outputs="attentions")
+    model = txexport.load(tmp_path / "out", device="cpu", threads=1)
+    (attention,) = model.attention("the cat sat").values()
+    network = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, attn_implementation="eager")
+    ids = torch.tensor([model.bundle.files.text.encode(["the cat sat"])[0].ids])
+    expected = stacked(network.eval()(ids, output_attentions=True).attentions)
+    assert np.abs(attention.weights - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
 def test_a_translator(cache, model_of):
     ours = model_of("number-translator", cache)
     maps = ours.attention(NUMBER)

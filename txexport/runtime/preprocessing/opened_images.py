@@ -36,6 +36,8 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
         raise InputError(
             f"an image is {type(source).__name__}, expected a path, bytes, a PIL image or an array"
         )
+    if isinstance(image, Image.Image) and min(image.size) < 1:
+        raise InputError(f"an image of {image.width} x {image.height} has no pixels")
     try:
         if not isinstance(image, Image.Image):
             with Image.open(image) as file:

@@ -123,11 +123,12 @@ class PicturePrompts:
         """The text that stands for an image."""
         if isinstance(tiles, Patches):
             return self.token * tiles.vectors
+        settings = read_json(self.files.folder / "processor_config.json", missing={})
         if isinstance(tiles, SplitImage):
-            settings = read_json(self.files.folder / "processor_config.json", missing={})
-            return of_split(self.token, tiles, settings.get("use_image_special_tokens") is not False)
+            return of_split(self.token, tiles, bool(settings.get("use_image_special_tokens", True)))
         if self.square:
-            return of_rows(self.token, *(side // self.square for side in tiles.values.shape[2:]))
+            rows, columns = (side // self.square for side in tiles.values.shape[2:])
+            return of_rows(self.token, rows, columns, settings)
         assert self.vectors is not None
         if tiles.grid is not None:
             return self.token * vectors_of(tiles.grid, math.isqrt(self.vectors))

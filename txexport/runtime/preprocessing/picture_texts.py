@@ -1,5 +1,8 @@
 """The text that stands for an image in a prompt, as transformers' processors write it."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from txexport.runtime.preprocessing.image_splits import SplitImage
 from txexport.runtime.preprocessing.image_tiles import Tiles
 
@@ -7,7 +10,6 @@ START, END = "<img>", "</img>"
 BEGIN, FINISH = "<start_of_image>", "<end_of_image>"
 BORDER, WHOLE = "<fake_token_around_image>", "<global-img>"
 
-ROW_END, IMAGE_END = "[IMG_BREAK]", "[IMG_END]"
 OPEN, CLOSE, OVERVIEW = "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>"
 
 
@@ -25,10 +27,17 @@ def of_split(token: str, image: SplitImage, bordered: bool) -> str:
     return f"{OPEN}{vectors}{CLOSE}" if bordered else vectors
 
 
-def of_rows(token: str, rows: int, columns: int) -> str:
-    """Pixtral's text for an image: the tokens of each row, then one that ends the row, or the image."""
+def of_rows(token: str, rows: int, columns: int, settings: Mapping[str, Any]) -> str:
+    """Pixtral's text for an image: the tokens of each row, then one that ends the row, or the image.
+
+    `settings` are those of processor_config.json.
+    """
     row = token * columns
-    return f"{row}{ROW_END}" * (rows - 1) + f"{row}{IMAGE_END}"
+    between, last = (
+        settings.get("image_break_token", "[IMG_BREAK]"),
+        settings.get("image_end_token", "[IMG_END]"),
+    )
+    return f"{row}{between}" * (rows - 1) + f"{row}{last}"
 
 
 def of_tiles(vectors: str, tiles: Tiles) -> str:

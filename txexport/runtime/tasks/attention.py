@@ -15,8 +15,10 @@ from txexport.contracts import OUTPUTS, cache_names, layer_outputs, names
 from txexport.contracts.stage import TOKENS
 from txexport.errors import InputError, UnsupportedError, counted
 from txexport.runtime import batches, memory
+from txexport.runtime.generation.media import step_inputs
 from txexport.runtime.generation.prompts import inputs_of, target_option
 from txexport.runtime.generation.requests import encoded, request_of
+from txexport.runtime.generation.states import zero_states
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.text import Item, Text, as_items, as_rows
 from txexport.runtime.session import Session, finite
@@ -155,13 +157,14 @@ def _pass(bundle: LoadedBundle, ids: Sequence[int], cross: dict[str, np.ndarray]
     as_rows([ids], step.facts.vocab_size)
     check_length(length, bundle.max_length(step))
     _check_room(session, length, next(iter(cross.values())).shape[2] if cross else length)
-    row = np.array([ids], np.int64)
+    row, empty = np.array([ids], np.int64), np.zeros(1, np.int64)
     feeds = {
         names.INPUT_IDS: row,
         names.ATTENTION_MASK: np.ones_like(row),
-        names.POSITION_IDS: np.arange(length)[None],
-        names.CACHE_LENGTHS: np.zeros(1, np.int64),
+        names.CACHE_LENGTHS: empty,
         names.LOGITS_INDICES: np.array([[length - 1]]),
+        **step_inputs(session, [()], empty, np.array([length]), length, prompts=True),
+        **zero_states(session, 1),
         **cross,
     }
     slots = length if names.CACHE_LENGTHS in session.inputs else 0

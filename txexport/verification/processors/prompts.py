@@ -125,7 +125,7 @@ def _compare(name: str, ids: list[int], tiles: list[Any], expected: Any, ours: P
     pixels = pixels if pixels.ndim < 4 else pixels.reshape(-1, *pixels.shape[-3:])
     byte = ours.files.images.byte
     tolerance = byte and byte + VALUES
-    if values.shape != pixels.shape or np.abs(values - pixels).max() > tolerance:
+    if values.shape != pixels.shape or not np.abs(values - pixels).max() <= tolerance:
         differs("pixels", name, values.shape, pixels.shape)
     if IMAGE_GRIDS in expected:
         grids = [[1, one.rows, one.columns] for one in tiles]
