@@ -96,7 +96,7 @@ def test_what_keeps_other_states_is_refused(model_type, made):
 
 def test_what_keeps_two_sizes_is_refused(made, checkpoint_of, tmp_path):
     """onnxruntime-genai makes keys and values of one size; without settings, it says that it has none."""
-    with pytest.raises(UnsupportedError, match="'genai' needs keys and values of one size, but latent"):
+    with pytest.raises(UnsupportedError, match="'genai' needs keys and values of one size in all layers"):
         made("deepseek_v3")
     export(checkpoint_of("deepseek_v3"), tmp_path / "out")
     assert not (tmp_path / "out/genai_config.json").exists()
