@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections import Counter
 
 import numpy as np
@@ -211,6 +212,22 @@ def test_operations_of_two_towers_are_those_that_pytorch_counts(family, causal, 
     hidden = causal * 2 * 2 * 4 * 48 * 17 * 16 // 2  # PyTorch counts what the causal mask hides
     assert (text.matrices + text.head, text.attention) == (texts[0], texts[1] - hidden)
     assert (vision.matrices + vision.head - pooled, vision.attention + pooled) == images
+
+
+@pytest.mark.parametrize("family", ["idefics3", "qwen2_vl", "lfm2_vl", "mistral3"])
+def test_a_connector_runs_once_for_the_patches_that_it_joins(family, checkpoint_of):
+    report = txexport.inspect(checkpoint_of(family))
+    spec = report.spec
+    read = report.prefill["vision"]
+    owners = ("connector", "merger", "deep")
+    weights = sum(
+        math.prod(shape)
+        for name, shape in parts.parameters(spec).items()
+        if name.split(".")[0] in owners and len(shape) == 2
+    )
+    merged = spec.connector.merged if spec.merger is None else spec.merger.merged
+    assert merged > 1
+    assert read.head == 2 * weights * (read.tokens // merged**2)
 
 
 def test_operations_of_a_pooled_vector_are_those_that_pytorch_counts(checkpoint_of):

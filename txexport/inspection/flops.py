@@ -283,7 +283,7 @@ def _read_out(spec: ModelSpec, readout: Readout, size: int) -> int:
     weights = _matrices(spec, readout.owner)
     if readout.tied is not None:
         weights += math.prod(parameters(spec)[readout.tied])
-    return 2 * weights * (size if readout.every else 1) + readout.operations
+    return 2 * weights * (size // readout.joined if readout.every else 1) + readout.operations
 
 
 def _by_pool(spec: AttentionPoolSpec, size: int) -> int:

@@ -67,15 +67,17 @@ class Decoding:
 class Readout:
     """A component that reads a stack's hidden states: a head, a pooler, a projection.
 
-    Its parameters begin with `owner`. It reads `every` vector of a sequence, or one. `tied` is a matrix of
-    another owner that it also multiplies with. A `pool` computes keys and values of every vector, and one
-    output vector. With `for_decoder`, it computes the keys and values of cross-attention. `operations` are
-    those of its convolutions for a row, which its matrices do not tell. `note` describes it in reports.
+    Its parameters begin with `owner`. It reads `every` vector of a sequence, `joined` of them at a time, or
+    one. `tied` is a matrix of another owner that it also multiplies with. A `pool` computes keys and values
+    of every vector, and one output vector. With `for_decoder`, it computes the keys and values of
+    cross-attention. `operations` are those of its convolutions for a row, which its matrices do not tell.
+    `note` describes it in reports.
     """
 
     owner: str
     note: str = ""
     every: bool = False
+    joined: int = 1
     tied: str | None = None
     pool: AttentionPoolSpec | None = None
     for_decoder: bool = False

@@ -151,9 +151,10 @@ class VisionLanguage:
                 packed if spec.any_size and not spec.mosaic else f"{spec.connector.vectors:,} vectors {each}"
             )
             ends = (Readout("mosaic", "the end of each row of vectors", every=True),) if spec.mosaic else ()
-            deep = (Readout(f"deep.{number}", every=True) for number in range(len(spec.deep)))
-            first = () if spec.merger is None else (Readout("merger", every=True),)
-            return (*first, Readout("connector", note, every=True), *ends, *deep)
+            square = merged**2
+            deep = (Readout(f"deep.{i}", every=True, joined=square) for i in range(len(spec.deep)))
+            first = () if spec.merger is None else (Readout("merger", every=True, joined=square),)
+            return (*first, Readout("connector", note, every=True, joined=square), *ends, *deep)
         return (_readouts.head(spec.head, spec.vocab_size, "decoder.embedding.word.weight"),)
 
     def vector_output(self, spec: VisionLanguageSpec) -> None:
