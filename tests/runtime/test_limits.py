@@ -655,8 +655,8 @@ def test_no_answer_is_decoded_from_what_is_no_number(row, call, model_of, monkey
     model, run = without_processors(model_of(row)), StaticCache._run
     call(model)
 
-    def broken(self, *inputs):
-        logits = run(self, *inputs)
+    def broken(self, *inputs, **options):
+        logits = run(self, *inputs, **options)
         logits.flat[0] = np.nan
         return logits
 
