@@ -82,10 +82,8 @@ def test_one_file_of_weights_serves_both(made):
     assert len(scattered) == 2 * 2  # keys and values of each layer, in place
 
 
-DECODERS, STATES = "'genai' is for decoders only, not ", "states knows those of convolutions alone"
-    "'genai' is for decoders only, not ",
-    "of states knows those of convolutions alone; leave it",
-)
+DECODERS = "'genai' is for decoders only, not "
+STATES = "of states knows those of convolutions alone; leave it out"
 
 
 @pytest.mark.parametrize(
