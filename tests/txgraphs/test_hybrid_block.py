@@ -8,7 +8,7 @@ import torch
 import txgraphs.block
 import txmodels.block
 from helpers.layer_pieces import new_tokens
-from helpers.twins import check, random
+from helpers.twins import check, random, seeded
 
 from txexport.spec import (
     Activation,
@@ -78,7 +78,7 @@ def test_tokens_asked_for():
 def test_the_outputs_are_added():
     """The block is that of attention, plus what the state space gives of the same norm."""
     x, states, context = inputs_of(Cache.DYNAMIC)
-    module = txmodels.block.HybridBlock(BLOCK, Cache.DYNAMIC).eval()
+    module = seeded(txmodels.block.HybridBlock(BLOCK, Cache.DYNAMIC))
     with torch.no_grad():
         module.feed_forward.down.weight.zero_()
         y, *_ = module(x, states, **context)
