@@ -1,4 +1,4 @@
-"""A small network behind a layer."""
+"""A small network after a layer."""
 
 import onnx_ir as ir
 

@@ -252,7 +252,7 @@ def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
 
 
 def no_masks(spec: TextStackSpec) -> list[Masks]:
-    """Those of a stack without keys, in which nothing has a position."""
+    """The masks of a stack without attention: none in any layer."""
     return [{}] * spec.num_layers
 
 

@@ -30,7 +30,7 @@ def layer_inputs(
 
 @component("added")
 def layer_input(spec: LayerInputSpec, g: Body, x: ir.Value, layer_input: ir.Value) -> ir.Value:
-    """A layer's own vector behind a gate, which is added to the output (Gemma Team 2025).
+    """A layer's own vector, gated and added to the output (Gemma Team 2025).
 
     x (B,S,W), layer_input (B,S,P) -> what is added to x (B,S,W).
     """

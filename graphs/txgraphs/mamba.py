@@ -23,7 +23,7 @@ def mamba(
     ends: ir.Value,
     logits_indices: ir.Value | None = None,
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Every token decays a few numbers of each channel, adds its input, and reads them (Gu and Dao 2023).
+    """Each token decays the state of each channel, adds its input to it and reads it (Gu and Dao 2023).
 
     x (B,S,W), conv (B,I,K), ssm (B,I,D), real (B,S,1) is 0 for padding, ends (B) -> y (B,S,W), conv, ssm.
     With logits_indices (B,L), y (B,L,W) is of these tokens only.

@@ -1,4 +1,4 @@
-"""Selective scans: channels whose numbers tokens decay, add to and read, one token after the other."""
+"""Selective scans: a recurrence over tokens, with a state of a few numbers for each channel."""
 
 from onnxscript import graph, script
 

@@ -1,4 +1,4 @@
-"""A small network behind a layer."""
+"""A small network after a layer."""
 
 from torch import Tensor, nn
 

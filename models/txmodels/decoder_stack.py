@@ -49,7 +49,7 @@ class Decoder(Stack):
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
 
-        A layer with states has these in place of keys and values, or behind them. They need new_lengths (B)
+        A layer with states has these in place of keys and values, or after them. They need new_lengths (B)
         over a static cache, or the mask of a dynamic one.
 
         With inputs_embeds (B,S,W), these stand in place of the embedding of the ids, positions included, and
@@ -214,7 +214,7 @@ def _block(spec: BlockSpec, cache: Cache, weighted: bool) -> nn.Module:
 
 
 def no_masks(spec: TextStackSpec) -> list[Masks]:
-    """Those of a stack without keys, in which nothing has a position."""
+    """The masks of a stack without attention: none in any layer."""
     return [{}] * spec.num_layers
 
 

@@ -28,7 +28,7 @@ class LayerInputs(nn.Module):
 
 
 class LayerInput(nn.Module):
-    """A layer's own vector behind a gate, which is added to the output (Gemma Team 2025)."""
+    """A layer's own vector, gated and added to the output (Gemma Team 2025)."""
 
     def __init__(self, spec: LayerInputSpec):
         super().__init__()

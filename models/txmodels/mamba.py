@@ -13,7 +13,7 @@ from txmodels.selective_scan import selective_scan
 
 
 class Mamba(nn.Module):
-    """Every token decays a few numbers of each channel, adds its input, and reads them (Gu and Dao 2023)."""
+    """Each token decays the state of each channel, adds its input to it and reads it (Gu and Dao 2023)."""
 
     def __init__(self, spec: MambaSpec):
         super().__init__()

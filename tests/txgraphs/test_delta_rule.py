@@ -9,14 +9,13 @@ import txgraphs.delta_rule
 import txgraphs.gated_delta
 import txmodels.delta_rule
 import txmodels.gated_delta
-from helpers.layer_pieces import check_pieces, new_tokens
+from helpers.layer_pieces import check_layer, check_left_padding, check_pieces
 from helpers.twins import check, random, seeded
 from transformers import Qwen3_5TextConfig
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5GatedDeltaNet
 from txmodels.delta_rule import CHUNK
 
 from txexport.spec import GatedDeltaSpec, NormKind, NormSpec
-from txexport.spec.attention_parameters import attention
 
 B, W = 3, 12
 LENGTHS = [1, 7, CHUNK, CHUNK + 1, 2 * CHUNK + 6]
@@ -82,20 +81,8 @@ def test_the_inverse_of_a_triangular_system(size):
 @pytest.mark.parametrize("length", [1, 5, CHUNK + 3])
 @pytest.mark.parametrize("picks", [None, [[0, 0], [2, 1], [1, 4]]], ids=["every token", "two of each row"])
 def test_layer(spec, length, picks):
-    module = txmodels.gated_delta.GatedDelta(spec)
-    shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}
-    assert shapes == attention(spec)
-    real, counts = new_tokens([length, max(1, length - 2), 0], length)
-    conv, recurrent = (random(B, *shape) for shape in spec.states.values())
-    indices = None if picks is None else torch.tensor(picks) % length
-    more = () if indices is None else (indices,)
-    function = partial(txgraphs.gated_delta.gated_delta, spec)
-    y, new_conv, new_state = check(
-        module, function, random(B, length, W), conv, recurrent, real, counts, *more
-    )
-    assert y.shape == (B, length if indices is None else 2, W)
-    np.testing.assert_array_equal(new_conv[2], conv[2].numpy())  # a row without new tokens
-    np.testing.assert_array_equal(new_state[2], recurrent[2].numpy())
+    module, function = txmodels.gated_delta.GatedDelta(spec), partial(txgraphs.gated_delta.gated_delta, spec)
+    check_layer(spec, module, function, length, picks)
 
 
 def original(spec: GatedDeltaSpec, module: torch.nn.Module) -> Qwen3_5GatedDeltaNet:
@@ -138,6 +125,13 @@ def test_rows_in_pieces_equal_the_layer_of_transformers(spec):
     x, sizes = random(B, 3 * CHUNK, W), [4, 1, CHUNK + 2, 3 * CHUNK]
     lengths = [3 * CHUNK, CHUNK + 1, 5]
     check_pieces(module, original(spec, module), spec.states.values(), x, lengths, sizes)
+
+
+@EACH
+@torch.no_grad()
+def test_padding_on_the_left_equals_the_layer_of_transformers_without_it(spec):
+    module = seeded(txmodels.gated_delta.GatedDelta(spec))
+    check_left_padding(module, original(spec, module), spec.states.values(), random(B, 9, W))
 
 
 def test_logarithms_keep_the_digits_of_small_numbers():

@@ -9,14 +9,13 @@ import txgraphs.mamba
 import txgraphs.selective_scan
 import txmodels.mamba
 import txmodels.selective_scan
-from helpers.layer_pieces import check_pieces, check_row, new_tokens
+from helpers.layer_pieces import check_layer, check_left_padding, check_pieces
 from helpers.twins import check, random, seeded
 from transformers import FalconMambaConfig, MambaConfig
 from transformers.models.falcon_mamba.modeling_falcon_mamba import FalconMambaMixer
 from transformers.models.mamba.modeling_mamba import MambaMixer
 
 from txexport.spec import MambaSpec
-from txexport.spec.attention_parameters import attention
 
 B, W, MOST = 3, 12, 70
 SPECS = {
@@ -54,21 +53,8 @@ def test_a_scan_equals_the_recurrence_in_float64(length):
 @pytest.mark.parametrize("length", [1, 5, 67])
 @pytest.mark.parametrize("picks", [None, [[0, 0], [2, 1], [1, 4]]], ids=["every token", "two of each row"])
 def test_layer(spec, length, picks):
-    module = txmodels.mamba.Mamba(spec)
-    assert {name: tuple(value.shape) for name, value in module.named_parameters()} == attention(spec)
-    real, counts = new_tokens([length, max(1, length - 2), 0], length)
-    conv, ssm = (random(B, *shape) for shape in spec.states.values())
-    indices = None if picks is None else torch.tensor(picks) % length
-    more = () if indices is None else (indices,)
-    function = partial(txgraphs.mamba.mamba, spec)
-    y, new_conv, new_ssm = check(module, function, random(B, length, W), conv, ssm, real, counts, *more)
-    assert y.shape == (B, length if indices is None else 2, W)
-    np.testing.assert_array_equal(new_conv[2], conv[2].numpy())  # a row without new tokens
-    np.testing.assert_array_equal(new_ssm[2], ssm[2].numpy())
-    if indices is not None:
-        with torch.no_grad():
-            every, *_ = module(random(B, length, W), conv, ssm, real, counts)
-        np.testing.assert_allclose(y, every.gather(1, indices[..., None].expand(-1, -1, W)), atol=1e-5)
+    module, function = txmodels.mamba.Mamba(spec), partial(txgraphs.mamba.mamba, spec)
+    check_layer(spec, module, function, length, picks)
 
 
 def original(spec: MambaSpec, module: torch.nn.Module) -> MambaMixer | FalconMambaMixer:
@@ -111,10 +97,4 @@ def test_rows_in_pieces_equal_the_layer_of_transformers(spec):
 @torch.no_grad()
 def test_padding_on_the_left_equals_the_layer_of_transformers_without_it(spec):
     module = seeded(txmodels.mamba.Mamba(spec))
-    layer, x = original(spec, module), random(B, 9, W)
-    counts = [9, 5, 1]
-    real, ends = new_tokens(counts, 9, "left")
-    states = tuple(torch.zeros(B, *shape) for shape in spec.states.values())
-    y, *states = module(x, *states, real, ends)
-    for row, count in enumerate(counts):
-        check_row(layer, x[row, -count:], y[row, -count:], [one[row] for one in states])
+    check_left_padding(module, original(spec, module), spec.states.values(), random(B, 9, W))

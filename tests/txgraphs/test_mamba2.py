@@ -12,7 +12,7 @@ import txgraphs.state_space
 import txmodels.chunks
 import txmodels.mamba2
 import txmodels.state_space
-from helpers.layer_pieces import check_pieces, check_row, new_tokens
+from helpers.layer_pieces import check_layer, check_left_padding, check_pieces
 from helpers.twins import check, random, seeded
 from transformers import BambaConfig, FalconH1Config
 from transformers.models.bamba.modeling_bamba import BambaMixer
@@ -20,7 +20,6 @@ from transformers.models.falcon_h1.modeling_falcon_h1 import FalconH1Mixer
 from txmodels.chunks import MOST
 
 from txexport.spec import Mamba2Spec, NormKind, NormSpec
-from txexport.spec.attention_parameters import attention
 
 B, W = 3, 12
 LENGTHS = [1, 7, MOST, MOST + 1, 2 * MOST + 6]
@@ -82,21 +81,8 @@ def test_what_is_nearly_forgotten_is_zero():
 @pytest.mark.parametrize("length", [1, 5, MOST + 3])
 @pytest.mark.parametrize("picks", [None, [[0, 0], [2, 1], [1, 4]]], ids=["every token", "two of each row"])
 def test_layer(spec, length, picks):
-    module = txmodels.mamba2.Mamba2(spec)
-    assert {name: tuple(value.shape) for name, value in module.named_parameters()} == attention(spec)
-    real, counts = new_tokens([length, max(1, length - 2), 0], length)
-    conv, ssm = (random(B, *shape) for shape in spec.states.values())
-    indices = None if picks is None else torch.tensor(picks) % length
-    more = () if indices is None else (indices,)
-    function = partial(txgraphs.mamba2.mamba2, spec)
-    y, new_conv, new_ssm = check(module, function, random(B, length, W), conv, ssm, real, counts, *more)
-    assert y.shape == (B, length if indices is None else 2, W)
-    np.testing.assert_array_equal(new_conv[2], conv[2].numpy())  # a row without new tokens
-    np.testing.assert_array_equal(new_ssm[2], ssm[2].numpy())
-    if indices is not None:
-        with torch.no_grad():
-            every, *_ = module(random(B, length, W), conv, ssm, real, counts)
-        np.testing.assert_allclose(y, every.gather(1, indices[..., None].expand(-1, -1, W)), atol=1e-5)
+    module, function = txmodels.mamba2.Mamba2(spec), partial(txgraphs.mamba2.mamba2, spec)
+    check_layer(spec, module, function, length, picks)
 
 
 def original(spec: Mamba2Spec, module: torch.nn.Module) -> BambaMixer | FalconH1Mixer:
@@ -147,10 +133,4 @@ def test_rows_in_pieces_equal_the_layer_of_transformers(spec):
 @torch.no_grad()
 def test_padding_on_the_left_equals_the_layer_of_transformers_without_it(spec):
     module = seeded(txmodels.mamba2.Mamba2(spec))
-    layer, x = original(spec, module), random(B, 9, W)
-    counts = [9, 5, 1]
-    real, ends = new_tokens(counts, 9, "left")
-    states = tuple(torch.zeros(B, *shape) for shape in spec.states.values())
-    y, *states = module(x, *states, real, ends)
-    for row, count in enumerate(counts):
-        check_row(layer, x[row, -count:], y[row, -count:], [one[row] for one in states])
+    check_left_padding(module, original(spec, module), spec.states.values(), random(B, 9, W))

@@ -154,7 +154,7 @@ def tied(config: Config, names: TensorNames, ties: bool = False) -> bool:
 
 
 def tower(config: Config, usual: int = -2, known: Mapping[str, ModuleType] = TOWERS) -> SignalStackSpec:
-    """The layers of vision_config up to those of vision_feature_layer, without a norm behind them.
+    """The layers of vision_config up to those of vision_feature_layer, without a norm after them.
 
     `usual` is its default; `known` are the families that are proved.
     """

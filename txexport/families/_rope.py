@@ -88,7 +88,7 @@ def rotary(
 
 
 def proportional(config: Config, head_dim: int) -> RotarySpec:
-    """Frequencies of which only a first share rotates, spaced as those of a full head (Gemma Team 2026).
+    """The frequencies of a full head, of which only the first share rotates (Gemma Team 2026).
 
     `config` is the table of rope_parameters. The other pairs do not turn: their frequency is 0.
     """

@@ -205,7 +205,7 @@ def _ones(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As LLaMA's, with norms behind sublayers too, and inputs of layers; norms of values have no weights.
+    """As LLaMA's, with norms after sublayers too, and inputs of layers; norms of values have no weights.
 
     Checkpoints may have projections of keys and values, and norms, in layers that share others, which the
     original does not read.

@@ -34,7 +34,7 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
 
 
 def tower(config: Config) -> SignalStackSpec:
-    """The image encoder, with the norm behind its layers."""
+    """The image encoder, with the norm after its layers."""
     config.table("vision_config").expect(model_type="siglip2_vision_model")
     vision = siglip.vision_config(config.table("vision_config")).with_defaults(num_patches=256)
     return siglip2.vision_stack(vision)

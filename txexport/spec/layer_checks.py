@@ -31,7 +31,7 @@ def check_layers(stack: Any) -> None:
 
 
 def check_states(block: Any) -> None:
-    """Raise SpecError where a layer with states has parts that no such layer has."""
+    """Raise SpecError for a layer with states whose other parts are not supported with them."""
     attention, stateful = type(block.attention).__name__, type(block.beside or block.attention).__name__
     if block.states and (block.cross_attention is not None or block.adapter is not None):
         raise SpecError(

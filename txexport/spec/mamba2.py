@@ -13,7 +13,7 @@ class Mamba2Spec(StatefulLayer):
 
     Inputs, and the vectors B and C that write and read them, pass a causal convolution over the last `kernel`
     tokens; adjacent heads share B and C in `num_groups`. A gate multiplies the output. A `norm` is over each
-    group's part, behind the gate, or before it unless `gate_first`. `bias` is that of the projections,
+    group's part, after the gate, or before it unless `gate_first`. `bias` is that of the projections,
     `convolution_bias` that of the convolution.
     """
 

@@ -23,17 +23,19 @@ AXES = 3  # frames, rows and columns
 class VisionLanguageSpec:
     """An image encoder, a connector, and a decoder under a causal LM head (Liu et al. 2023, 4.1).
 
-    The connector's vectors of images, in their order, replace those of the tokens `image_token_id`. Where
-    images are `tiled`, each is read as several, and other clients give them by prompt, with a mask. Tokens
-    of an image, or of a prompt, may be `mutual`, which attend to each other: all of them are then read in one
-    step. Where they are of images there are no graphs for other clients, which do not tell them from others.
-    Images of any size have packed patches, and tokens then have positions on three axes: frames, rows and
-    columns of an image, and the same on each for a text (Wang et al. 2024, 2.1). Or they have patches with a
-    mask, as in SigLIP 2, or are pixels of any height and width, whose neighbouring patches a `merger` may
-    join; tokens are in order then. Vectors of the tiles of an image may be a `mosaic`, of as many as its size
-    says; its graph reads one image at a time. What the image encoder's layers of the indices `deep` return
-    passes a `deep_connector` each, and is added behind the first layers of the decoder (Meng et al. 2024,
-    3.1); other clients have no place for it, and no graphs.
+    The connector's vectors of images, in their order, replace the embeddings of the tokens `image_token_id`.
+
+    - Images of one size: each is one row of vectors, or several where they are `tiled`; other clients then
+      pass the tiles of a prompt, with a mask. The vectors of an image's tiles may form a `mosaic`, a map
+      whose size depends on the image's; its graph reads one image at a time.
+    - Images of any size: as packed patches, for a decoder with 3D positions (M-RoPE; Wang et al. 2024, 2.1);
+      as patches with a mask, as in SigLIP 2; or as pixels, whose neighbouring patches a `merger` may join.
+      With the latter two, positions are those of the tokens.
+    - `mutual`: the tokens of an image, or of a prompt, attend to each other, so all of them are read in one
+      step. For images there are no graphs for other clients, which cannot tell images apart from texts.
+    - `deep`: outputs of these layers of the image encoder pass a `deep_connector` each and are added after
+      the first layers of the decoder (DeepStack; Meng et al. 2024, 3.1). Other clients have no input for
+      them, so there are no graphs for these.
     """
 
     vision: SignalStackSpec
@@ -198,7 +200,7 @@ class VisionLanguageSpec:
 
     @property
     def square(self) -> int:
-        """The side in pixels of what a vector stands for in an image of any size; 0 for other images."""
+        """The side in pixels of the square that a vector covers, in images of any size; 0 for others."""
         patches = self.vision.patches
         if patches is None or not patches.any_size:
             return 0

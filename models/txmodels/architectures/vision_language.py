@@ -43,7 +43,7 @@ class VisionLanguageModel(nn.Module):
 
         Of images of any size, patches (P,numbers) with grids (I,3) -> image_features (N,W); or of those in
         tiles, with tile_grid (I,6); or patches (I,P,numbers) with pixel_attention_mask (I,P) and
-        spatial_shapes (I,2); or pixels of any height and width, or with image_sizes (I,2) behind which is
+        spatial_shapes (I,2); or pixels of any height and width, or with image_sizes (I,2) beyond which is
         padding.
         """
         if self.spec.masked_images:
@@ -75,7 +75,7 @@ class VisionLanguageModel(nn.Module):
         return features
 
     def _of_any_size(self, pixel_values: Tensor, image_sizes: Tensor | None) -> Tensor:
-        """pixel_values (I,channels,height,width), with padding behind image_sizes (I,2) -> features (N,W)."""
+        """pixel_values (I,channels,height,width), padded beyond image_sizes (I,2) -> features (N,W)."""
         sizes = [(None, None)] if image_sizes is None else image_sizes.tolist()
         rows = [pixel_values] if image_sizes is None else pixel_values.split(1)
         features = []

@@ -6,19 +6,24 @@ import numpy as np
 import pytest
 import transformers
 from helpers.pictured import picture
-from helpers.pictured_families import FITTED, exported, loaded, message, new_text, original_of, saved
+from helpers.pictured_answers import (
+    BEAMS,
+    GREEDY,
+    answers_of,
+    check_conversation,
+    check_distinct,
+    check_joining,
+    check_ragged,
+    check_turns,
+)
+from helpers.pictured_families import FITTED, exported, loaded, message, saved
 
 from txexport.contracts import roles
 from txexport.errors import InputError, UnsupportedError
 from txexport.runtime import memory
 from txexport.runtime.generation.pictures import prompts_of, read_media, tiles_of
-from txexport.runtime.generation.requests import GenerationRequest
-from txexport.runtime.generation.running_batch import RunningBatch, rows_of
 from txexport.runtime.preprocessing.images import Images
 
-GREEDY = {"max_new_tokens": 8, "do_sample": False}
-CHANGING = GREEDY | {"repetition_penalty": 4.0}
-BEAMS = GREEDY | {"num_beams": 3}
 SIZES = [(31, 40), (100, 20), (24, 24), (13, 57), (11, 1), (70, 48), (9, 90)]  # W, H
 A, B, C, D, DOT, LARGE, HIGH = (picture(*size) for size in SIZES)
 CONVERSATIONS = {
@@ -49,39 +54,22 @@ def model(request, checkpoint, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def original(family, checkpoint):
-    """A function from a prompt, its images and options to the library's new text."""
-    processor, network = original_of(checkpoint, family)
-
-    def answer(text, images, adds=False, **options):
-        inputs = processor(text=text, images=images or None, return_tensors="pt", add_special_tokens=adds)
-        return new_text((processor, network), inputs, **options)
-
-    return answer
-
-
-def entries(images):
-    return [] if images is None else images if isinstance(images, list) else [images]
+    return answers_of(checkpoint, family)
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAMS], ids=["greedy", "beams"])
 @pytest.mark.parametrize("name", CONVERSATIONS)
 def test_answers_equal_transformers(name, options, model, original):
-    content = CONVERSATIONS[name]
-    text = "".join(one if isinstance(one, str) else "[IMG]" for one in content)
-    images = [one for one in content if not isinstance(one, str)]
-    expected = original(f"<s>user: {text} assistant:", images, **options)
-    assert model.chat([message(*content)], **options) == expected
+    check_conversation(model, original, "[IMG]", CONVERSATIONS[name], options)
+
+
+def test_answers_differ(model):
+    check_distinct(model, CONVERSATIONS, 4)
 
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"batch_tokens": 90}], ids=str)
 def test_ragged_batches_equal_each_prompt(options, model, original):
-    apart = {name: value for name, value in options.items() if name != "batch_tokens"}
-    expected = [
-        original(text, entries(images), adds=True, **CHANGING, **apart)
-        for text, images in zip(PROMPTS, OF_PROMPTS, strict=True)
-    ]
-    assert len(set(expected)) > 2
-    assert model.generate(PROMPTS, images=OF_PROMPTS, **CHANGING, **options) == expected
+    check_ragged(model, original, PROMPTS, OF_PROMPTS, options)
 
 
 def test_drafts_change_no_token(model):
@@ -90,35 +78,11 @@ def test_drafts_change_no_token(model):
 
 
 def test_rows_that_join_and_leave(model):
-    """In continuous batching, rows of other prompts come and go between their steps."""
-    expected = model.generate(PROMPTS, images=OF_PROMPTS, **CHANGING)
-    bundle, batch = model.bundle, RunningBatch(model.bundle)
-    config = bundle.files.generation_config.updated(**CHANGING)
-    rows = []
-    for text, images in [*zip(PROMPTS, OF_PROMPTS, strict=True)] * 2:
-        tiles = tiles_of(bundle, [images], [text])
-        ids = bundle.files.text.encode([prompts_of(bundle).expanded(text, tiles[0])])[0].ids
-        request = GenerationRequest(bundle, [ids], config, media=read_media(bundle, [ids], tiles))
-        rows += rows_of(request)
-    for row in rows:
-        batch.add([row])
-        for _ in range(3):
-            batch.step()
-    while batch.busy:
-        batch.step()
-    assert bundle.files.text.decode([row.result.tokens for row in rows]) == expected * 2
+    check_joining(model, PROMPTS, OF_PROMPTS)
 
 
 def test_turns_of_a_session_equal_transformers(model, original):
-    session, messages, text, images = model.session(), [], "<s>", []
-    for image, question in ((A, "what"), (LARGE, "and here"), (None, "no"), (C, "at last")):
-        messages.append(message(*entries(image), question))
-        images += entries(image)
-        text += f"user: {'[IMG]' * len(entries(image))}{question} "
-        answer = session.chat(messages, **GREEDY)
-        assert answer == original(f"{text}assistant:", images, **GREEDY)
-        messages.append({"role": "assistant", "content": answer})
-        text += f"assistant: {answer} "
+    check_turns(model, original, "[IMG]", (A, LARGE, None, C))
 
 
 def test_each_row_of_an_image_is_told_apart(model):

@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 from helpers import lfm2_vl_processor
 from helpers.pictured import picture
+from helpers.pictured_answers import (
+    BEAMS,
+    GREEDY,
+    answers_of,
+    check_conversation,
+    check_distinct,
+    check_joining,
+    check_ragged,
+    check_turns,
+)
 from helpers.pictured_families import (
     SPLITTING,
     exported,
     loaded,
-    message,
-    new_text,
-    original_of,
     saved,
 )
 
@@ -23,14 +30,9 @@ from txexport.errors import InputError, UnsupportedError
 from txexport.runtime import memory
 from txexport.runtime.generation import media
 from txexport.runtime.generation.pictures import prompts_of, read_media, tiles_of
-from txexport.runtime.generation.requests import GenerationRequest
-from txexport.runtime.generation.running_batch import RunningBatch, rows_of
 from txexport.runtime.preprocessing.images import Images
 from txexport.verification.processors import prompts
 
-GREEDY = {"max_new_tokens": 8, "do_sample": False}
-CHANGING = GREEDY | {"repetition_penalty": 4.0}
-BEAMS = GREEDY | {"num_beams": 3}
 SIZES = [(31, 40), (100, 20), (24, 24), (13, 37), (1, 1), (70, 48), (59, 90)]  # W, H
 A, B, C, D, DOT, LARGE, HIGH = (picture(*size) for size in SIZES)
 CONVERSATIONS = {
@@ -56,72 +58,30 @@ def model(request, checkpoint, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def original(checkpoint):
-    """A function from a prompt, its images and options to the library's new text."""
-    processor, network = original_of(checkpoint, "lfm2_vl")
-
-    def answer(text, images, **options):
-        inputs = processor(text=text, images=images or None, return_tensors="pt")
-        return new_text((processor, network), inputs, **options)
-
-    return answer
-
-
-def entries(images):
-    return [] if images is None else images if isinstance(images, list) else [images]
+    return answers_of(checkpoint, "lfm2_vl")
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAMS], ids=["greedy", "beams"])
 @pytest.mark.parametrize("name", CONVERSATIONS)
 def test_answers_equal_transformers(name, options, model, original):
-    content = CONVERSATIONS[name]
-    text = "".join(one if isinstance(one, str) else "<image>" for one in content)
-    images = [one for one in content if not isinstance(one, str)]
-    expected = original(f"<s>user: {text} assistant:", images, **options)
-    assert model.chat([message(*content)], **options) == expected
+    check_conversation(model, original, "<image>", CONVERSATIONS[name], options)
+
+
+def test_answers_differ(model):
+    check_distinct(model, CONVERSATIONS, 4)
 
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"batch_tokens": 90}], ids=str)
 def test_ragged_batches_equal_each_prompt(options, model, original):
-    apart = {name: value for name, value in options.items() if name != "batch_tokens"}
-    expected = [
-        original(text, entries(images), **CHANGING, **apart)
-        for text, images in zip(PROMPTS, OF_PROMPTS, strict=True)
-    ]
-    assert len(set(expected)) > 2
-    assert model.generate(PROMPTS, images=OF_PROMPTS, **CHANGING, **options) == expected
+    check_ragged(model, original, PROMPTS, OF_PROMPTS, options)
 
 
 def test_rows_that_join_and_leave_keep_their_states(model):
-    """In continuous batching, rows of other prompts come and go between their steps."""
-    expected = model.generate(PROMPTS, images=OF_PROMPTS, **CHANGING)
-    bundle, batch = model.bundle, RunningBatch(model.bundle)
-    config = bundle.files.generation_config.updated(**CHANGING)
-    rows = []
-    for text, images in [*zip(PROMPTS, OF_PROMPTS, strict=True)] * 2:
-        tiles = tiles_of(bundle, [images], [text])
-        expanded = prompts_of(bundle).expanded(text, tiles[0])
-        ids = bundle.files.text.encode([expanded], adds=False)[0].ids
-        request = GenerationRequest(bundle, [ids], config, media=read_media(bundle, [ids], tiles))
-        rows += rows_of(request)
-    for row in rows:
-        batch.add([row])
-        for _ in range(3):
-            batch.step()
-    while batch.busy:
-        batch.step()
-    assert bundle.files.text.decode([row.result.tokens for row in rows]) == expected * 2
+    check_joining(model, PROMPTS, OF_PROMPTS)
 
 
 def test_turns_of_a_session_equal_transformers(model, original):
-    session, messages, text, images = model.session(), [], "<s>", []
-    for image, question in ((A, "what"), (LARGE, "and here"), (None, "no"), (C, "at last")):
-        messages.append(message(*entries(image), question))
-        images += entries(image)
-        text += f"user: {'<image>' * len(entries(image))}{question} "
-        answer = session.chat(messages, **GREEDY)
-        assert answer == original(f"{text}assistant:", images, **GREEDY)
-        messages.append({"role": "assistant", "content": answer})
-        text += f"assistant: {answer} "
+    check_turns(model, original, "<image>", (A, LARGE, None, C))
 
 
 def test_a_next_prompt_reads_an_image_from_its_states(model, monkeypatch):

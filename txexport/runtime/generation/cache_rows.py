@@ -33,9 +33,9 @@ def token_bytes(session: Session) -> int:
 
 
 def state_tokens(session: Session) -> int:
-    """The tokens whose keys and values take the memory of a row's states, both sets, rounded up.
+    """The number of tokens whose keys and values are as large as a row's states, both sets, rounded up.
 
-    Without keys, a token counts as large as what it leaves in convolutions.
+    Without keys, a token's size is what it takes in the states of convolutions.
     """
     size = SETS * state_bytes(session)
     return -(-size // (token_bytes(session) or column_bytes(session))) if size else 0

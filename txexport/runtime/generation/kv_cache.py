@@ -12,7 +12,6 @@ import numpy as np
 from txexport.contracts.cache_names import own_past, to_present
 from txexport.contracts.names import (
     ATTENTION_MASK,
-    CACHE_LENGTHS,
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
@@ -95,8 +94,6 @@ class StaticCache:
     ) -> np.ndarray:
         self._reserve(int(self.lengths.max()) + input_ids.shape[1])
         feeds = {INPUT_IDS: input_ids, LOGITS_INDICES: picks}
-        if CACHE_LENGTHS in self.session.inputs:
-            feeds[CACHE_LENGTHS] = self.lengths
         tensors = {name: np.ascontiguousarray(array, np.int64) for name, array in feeds.items()}
         others = step_inputs(self.session, self.media, self.lengths, counts, input_ids.shape[1], prompts)
         logits = self.bound[self.states.turn](tensors | others)

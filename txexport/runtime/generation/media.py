@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts.names import IMAGE_FEATURES, NEW_LENGTHS, POSITION_IDS, PREFIX_LENGTHS
+from txexport.contracts.names import CACHE_LENGTHS, IMAGE_FEATURES, NEW_LENGTHS, POSITION_IDS, PREFIX_LENGTHS
 from txexport.errors import InputError
 from txexport.runtime.session import Session
 
@@ -37,7 +37,7 @@ class Medium:
 
     @property
     def skipped(self) -> int:
-        """The number by which positions after it fall behind the token indices.
+        """The number by which token indices after it exceed the positions.
 
         An image advances positions by its longer side, not by its number of tokens.
         """
@@ -109,13 +109,16 @@ def step_inputs(
     width: int,
     prompts: bool = False,
 ) -> Arrays:
-    """The inputs of a step beside token ids and cache, as far as the graph has them.
+    """The inputs of a step beside token ids and cached arrays, as far as the graph has them.
 
-    They are positions (B,S) or (3,B,S), 0 at padding, numbers (B) of new tokens, lengths (B) of prefixes and
-    vectors (N,W) of media. Each row has `counts` (B) new tokens from `starts` (B) on, padded to `width`.
-    With `prompts`, the first step of a row contains its whole prompt, as prefix_lengths require.
+    They are lengths (B) of the cache, positions (B,S) or (3,B,S), 0 at padding, numbers (B) of new tokens,
+    lengths (B) of prefixes and vectors (N,W) of media. Each row has `counts` (B) new tokens from `starts` (B)
+    on, padded to `width`. With `prompts`, the first step of a row contains its whole prompt, as
+    prefix_lengths require.
     """
     inputs = {}
+    if CACHE_LENGTHS in session.inputs:
+        inputs[CACHE_LENGTHS] = starts
     if POSITION_IDS in session.inputs:
         real = np.arange(width) < counts[:, None]  # (B, S)
         in_3d = has_3d_positions(session)

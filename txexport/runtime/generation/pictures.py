@@ -77,15 +77,13 @@ def _inputs(bundle: LoadedBundle, pieces: Pieces) -> Iterator[Arrays]:
     """The inputs of the image encoder for an image, or for each of its tiles."""
     if isinstance(pieces, SplitImage):
         yield from (masked([part]) for part in pieces.parts)
-        return
-    if not isinstance(pieces, Patches) and pieces.grid is not None:
+    elif isinstance(pieces, Patches):
+        [grids] = [name for name in bundle.sessions[roles.IMAGE_ENCODER].inputs if name != PIXEL_VALUES]
+        yield {PIXEL_VALUES: pieces.values, grids: np.array([[1, pieces.rows, pieces.columns]])}
+    elif pieces.grid is not None:
         yield {PIXEL_VALUES: pieces.values, TILE_GRID: np.array([pieces.grid])}
-        return
-    if not isinstance(pieces, Patches):
+    else:
         yield from ({PIXEL_VALUES: tile[None]} for tile in pieces.values)
-        return
-    [grids] = [name for name in bundle.sessions[roles.IMAGE_ENCODER].inputs if name != PIXEL_VALUES]
-    yield {PIXEL_VALUES: pieces.values, grids: np.array([[1, pieces.rows, pieces.columns]])}
 
 
 def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images: Iterable[Arrays]) -> Media:
@@ -118,7 +116,7 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
 
 
 def _rows_of(runs: Sequence[np.ndarray], digest: bytes, vectors: np.ndarray) -> Iterator[Medium]:
-    """A medium for each row of an image, whose tokens others part: `runs` are their places in a prompt."""
+    """A medium for each row of an image whose rows other tokens separate; `runs` are their token indices."""
     first = 0
     for run in runs:
         part = vectors[first : first + len(run)]

@@ -43,9 +43,9 @@ class _Entry:
 
     @cached_property
     def size(self) -> int:
-        """Its number of tokens, and of those whose keys and values are as large as its states, rounded up.
+        """The tokens that it counts as: its own, and as many as have keys and values of its states' size.
 
-        Without keys, a token counts as large as what it leaves in convolutions.
+        Without keys, a token's size is what it takes in the states of convolutions.
         """
         count, states = len(self.tokens), {name: a for name, a in self.arrays.items() if is_state(name)}
         if not states:
@@ -75,10 +75,10 @@ class PrefixStore:
 
     It holds at most `max_tokens` tokens and `max_bytes` bytes of keys, values and states (None: no limit),
     and evicts the least recently used sequence first. States count as the tokens whose keys and values are as
-    large. A sequence that is a prefix of another one is not stored, except
-    where a model keeps states, of which only those of a whole sequence can be reused. Two prompts share a
-    prefix up to the first token id, or the first medium's digest, that differs. Raises InputError unless the
-    limits are whole numbers of at least 1.
+    large. A sequence that is a prefix of another one is not stored, except where a model keeps states, of
+    which only those of a whole sequence can be reused. Two prompts share a prefix up to the first token id,
+    or the first medium's digest, that differs. Raises InputError unless the limits are whole numbers of at
+    least 1.
     """
 
     def __init__(self, max_tokens: int = TOKENS, max_bytes: int | None = None):

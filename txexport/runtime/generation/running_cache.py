@@ -11,7 +11,6 @@ import numpy as np
 from txexport.contracts.cache_names import own_past, to_present
 from txexport.contracts.names import (
     ATTENTION_MASK,
-    CACHE_LENGTHS,
     ENCODER_ATTENTION_MASK,
     INPUT_IDS,
     LOGITS,
@@ -96,8 +95,6 @@ class StaticRows:
             INPUT_IDS: np.ascontiguousarray(tokens[:, None]),
             LOGITS_INDICES: np.zeros((len(tokens), 1), np.int64),
         } | step_inputs(self.session, self.media, self.lengths, np.ones_like(self.lengths), 1)
-        if CACHE_LENGTHS in self.session.inputs:
-            feeds[CACHE_LENGTHS] = self.lengths
         logits = self.bound[self.states.turn](feeds)[LOGITS].numpy()  # (B, 1, V)
         self.states.advance()
         self.lengths = self.lengths + 1

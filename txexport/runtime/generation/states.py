@@ -21,7 +21,7 @@ def state_bytes(session: Session) -> int:
 
 
 def column_bytes(session: Session) -> int:
-    """The bytes of what a row's newest token leaves in the convolutions of all layers."""
+    """The bytes that one token takes in a row's convolution states, over all layers."""
     return sum(
         math.prod(_shape(session, name)[:-1]) * session.dtype(name)().nbytes
         for name in past_states(session.inputs)

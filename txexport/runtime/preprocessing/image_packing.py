@@ -31,15 +31,28 @@ class Packing:
         """Height and width of whole squares. Raises InputError for an image that is too narrow."""
         if max(height, width) > LONGEST * min(height, width):
             raise InputError(f"an image of {width} x {height} has an aspect ratio above {LONGEST}; crop it")
-        factor = self.side * self.merged
-        high, wide = (round(edge / factor) * factor for edge in (height, width))
-        if high * wide > self.most:
-            scale = math.sqrt(height * width / self.most)
-            high, wide = (max(factor, math.floor(e / scale / factor) * factor) for e in (height, width))
-        elif high * wide < self.least:
-            scale = math.sqrt(self.least / (height * width))
-            high, wide = (math.ceil(edge * scale / factor) * factor for edge in (height, width))
+        square = self.side * self.merged
+        rounded = round(height / square) * square, round(width / square) * square
+        return within(self.least, self.most, square, rounded, (height, width))
+
+
+def within(
+    least: int, most: int, square: int, rounded: tuple[int, int], size: tuple[int, int]
+) -> tuple[int, int]:
+    """Height and width in whole squares of `square` pixels a side, with `least` to `most` pixels in all.
+
+    They are the `rounded` ones if these are within the bounds, or those of an image of `size`, scaled.
+    """
+    pixels = math.prod(size)
+    if math.prod(rounded) > most:
+        scale = math.sqrt(pixels / most)
+        high, wide = (max(square, math.floor(edge / scale / square) * square) for edge in size)
         return high, wide
+    if math.prod(rounded) < least:
+        scale = math.sqrt(least / pixels)
+        high, wide = (math.ceil(edge * scale / square) * square for edge in size)
+        return high, wide
+    return rounded
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Images of any shape as patches, the large ones split into tiles, as in LFM2-VL (Amini et al. 2025)."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,9 +8,9 @@ import numpy as np
 
 from txexport.contracts.names import PIXEL_ATTENTION_MASK, PIXEL_VALUES, SPATIAL_SHAPES
 from txexport.errors import InputError, UnsupportedError, shown
-from txexport.runtime.preprocessing.image_packing import Patches
+from txexport.runtime.preprocessing.image_packing import Patches, within
 from txexport.runtime.preprocessing.image_resizing import resized_image
-from txexport.runtime.preprocessing.image_tiles import MOST_PIXELS, MOST_TILES, nearest_grid
+from txexport.runtime.preprocessing.image_tiles import MOST_PIXELS, MOST_TILES, in_grid, nearest_grid
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -25,7 +24,7 @@ class Splitting:
 
     An image of fewer than `least` squares or more than `most` is scaled. One of more than `most` times
     `tolerance` becomes `least_tiles` to `most_tiles` tiles of `tile` pixels a side, and if it has an
-    `overview` all of it behind them; `most_tiles` of 1 splits none.
+    `overview` all of it after them; `most_tiles` of 1 splits none.
     """
 
     side: int
@@ -51,15 +50,9 @@ class Splitting:
 
     def resized(self, height: int, width: int) -> tuple[int, int]:
         """Height and width of whole squares, as few and as many as there may be."""
-        square, most, least = self.square, self.most * self.square**2, self.least * self.square**2
+        square, area = self.square, self.square**2
         high, wide = (max(square, round(edge / square) * square) for edge in (height, width))
-        if high * wide > most:
-            scale = math.sqrt(height * width / most)
-            high, wide = (max(square, math.floor(e / scale / square) * square) for e in (height, width))
-        elif high * wide < least:
-            scale = math.sqrt(least / (height * width))
-            high, wide = (math.ceil(edge * scale / square) * square for edge in (height, width))
-        return high, wide
+        return within(self.least * area, self.most * area, square, (high, wide), (height, width))
 
     def is_split(self, height: int, width: int) -> bool:
         """Tell whether an image is too large for one tile."""
@@ -126,10 +119,9 @@ def squares_of(
     if not size.is_split(height, width):
         return [], [np.asarray(resized_image(image, high, wide, resample))], 0, 0
     columns, rows = nearest_grid(height, width, size.least_tiles, size.most_tiles, size.tile**2)
-    pixels = np.asarray(resized_image(image, rows * size.tile, columns * size.tile, resample))
-    tiles = pixels.reshape(rows, size.tile, columns, size.tile, 3).transpose(0, 2, 1, 3, 4)
+    tiles = in_grid(image, (rows, columns), (size.tile, size.tile), resample)
     overview = [np.asarray(resized_image(image, high, wide, resample))] if size.overview else []
-    return [*tiles.reshape(-1, size.tile, size.tile, 3)], overview, rows, columns
+    return tiles, overview, rows, columns
 
 
 def patches_in_rows(values: np.ndarray, size: Splitting) -> Patches:

@@ -121,12 +121,19 @@ def on_canvas(image: "Image", size: Canvas, resample: int) -> list[np.ndarray]:
     """The tiles (H,W,3) uint8 of the canvas nearest in shape, row by row, and all of it behind several."""
     area = size.height * size.width
     columns, rows = nearest_grid(image.height, image.width, size.least, size.most, area)
-    pixels = np.asarray(resized_image(image, rows * size.height, columns * size.width, resample))
-    squares = pixels.reshape(rows, size.height, columns, size.width, 3).transpose(0, 2, 1, 3, 4)
+    squares = in_grid(image, (rows, columns), (size.height, size.width), resample)
     overview = (
         [] if rows * columns == 1 else [np.asarray(resized_image(image, size.height, size.width, resample))]
     )
-    return [*squares.reshape(-1, size.height, size.width, 3), *overview]
+    return [*squares, *overview]
+
+
+def in_grid(image: "Image", grid: tuple[int, int], size: tuple[int, int], resample: int) -> list[np.ndarray]:
+    """The tiles (H,W,3) uint8 of an image resized to rows and columns of tiles of a `size`, row by row."""
+    (rows, columns), (high, wide) = grid, size
+    pixels = np.asarray(resized_image(image, rows * high, columns * wide, resample))
+    tiles = pixels.reshape(rows, high, columns, wide, 3).transpose(0, 2, 1, 3, 4)
+    return [*tiles.reshape(-1, high, wide, 3)]
 
 
 def nearest_grid(height: int, width: int, least: int, most: int, area: int) -> tuple[int, int]:

@@ -1,8 +1,9 @@
 """Prompts with images: their texts, and the tiles of the images in them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from txexport.bundle import read_json
@@ -38,8 +39,8 @@ class PicturePrompts:
     """The files of a bundle whose prompts have images, the id of their token, and the vectors of a tile.
 
     The latter are None where images of any size are read, which have as many as their size says. `most` is
-    that of a mosaic of tiles, and `square` the side in pixels of what a vector stands for in an image of any
-    size.
+    that of a mosaic of tiles, and `square` the side in pixels of the square that a vector covers in an image
+    of any size.
     """
 
     files: BundleFiles
@@ -58,6 +59,12 @@ class PicturePrompts:
             )
         return token
 
+    @cached_property
+    def _settings(self) -> Mapping[str, Any]:
+        """The settings of processor_config.json."""
+        settings: Mapping[str, Any] = read_json(self.files.folder / "processor_config.json", missing={})
+        return settings
+
     @property
     def _begins(self) -> bool:
         """True for Gemma 3, in whose prompts an image is the token that begins one."""
@@ -71,7 +78,7 @@ class PicturePrompts:
     @property
     def adds_tokens(self) -> bool:
         """True unless the processor writes all special tokens itself, or leaves them to the chat template."""
-        return self.files.config.get("model_type") not in ("paligemma", "lfm2_vl")
+        return not (self.begins_itself or isinstance(self.files.images.size, Splitting))
 
     @property
     def mark(self) -> str:
@@ -123,12 +130,11 @@ class PicturePrompts:
         """The text that stands for an image."""
         if isinstance(tiles, Patches):
             return self.token * tiles.vectors
-        settings = read_json(self.files.folder / "processor_config.json", missing={})
         if isinstance(tiles, SplitImage):
-            return of_split(self.token, tiles, bool(settings.get("use_image_special_tokens", True)))
+            return of_split(self.token, tiles, bool(self._settings.get("use_image_special_tokens", True)))
         if self.square:
             rows, columns = (side // self.square for side in tiles.values.shape[2:])
-            return of_rows(self.token, rows, columns, settings)
+            return of_rows(self.token, rows, columns, self._settings)
         assert self.vectors is not None
         if tiles.grid is not None:
             return self.token * vectors_of(tiles.grid, math.isqrt(self.vectors))

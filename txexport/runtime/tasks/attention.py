@@ -161,7 +161,6 @@ def _pass(bundle: LoadedBundle, ids: Sequence[int], cross: dict[str, np.ndarray]
     feeds = {
         names.INPUT_IDS: row,
         names.ATTENTION_MASK: np.ones_like(row),
-        names.CACHE_LENGTHS: empty,
         names.LOGITS_INDICES: np.array([[length - 1]]),
         **step_inputs(session, [()], empty, np.array([length]), length, prompts=True),
         **zero_states(session, 1),

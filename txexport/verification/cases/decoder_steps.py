@@ -89,7 +89,7 @@ class Steps:
         return np.concatenate([none, *features_between(self.media, self.lengths, counts)])
 
     def positions(self, length: int) -> np.ndarray:
-        """Positions (B,S) or (3,B,S), as the graph has them, of `length` tokens behind those of each row."""
+        """Positions (B,S) or (3,B,S), as the graph has them, of `length` tokens after those of each row."""
         if POSITION_IDS in self.ports and len(self.ports[POSITION_IDS].shape) == 3:
             return positions_of(self.media, self.lengths, length)
         return token_indices(self.lengths, length)
