@@ -207,7 +207,7 @@ class BlockSpec:
 
     @property
     def states(self) -> Mapping[str, tuple[int, ...]]:
-        """The shapes of what a row keeps between steps but keys and values, by kind; else empty."""
+        """The shapes of what a row keeps between steps beside keys and values, by kind; empty for nothing."""
         if self.beside is not None:
             return self.beside.states
         return self.attention.states if isinstance(self.attention, StatefulSpec) else {}
