@@ -116,11 +116,11 @@ class TextStackSpec:
 
     def _check_shared(self) -> None:
         """Raise SpecError where a layer reads keys that no earlier layer has, or of other sizes."""
-        for number, block in enumerate(self.layers):
+        for number, block in enumerate(self.blocks):  # repeated later, where the sources are earlier too
             if not isinstance(block.attention, SharedAttentionSpec):
                 continue
             source, kind = block.attention.layer, block.attention.attention
-            origin = self.layers[source].attention if source < number else None
+            origin = self.blocks[source].attention if source < number else None
             if not isinstance(origin, AttentionSpec):
                 raise SpecError(
                     f"TextStackSpec: layer {number} reads the keys and values of layer {source}; expected an "

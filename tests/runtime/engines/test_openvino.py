@@ -112,8 +112,8 @@ def test_a_head_computes_the_logits_that_are_asked_for(model_type, pair_of, monk
     decoder, widths = pair_of(model_type)[1].bundle.decoder, []
     run = DynamicCache._run
 
-    def watched(*args):
-        logits = run(*args)
+    def watched(*args, **options):
+        logits = run(*args, **options)
         widths.append(logits.shape[1])
         return logits
 
