@@ -15,9 +15,18 @@ from txexport.spec.serialization import from_dict
 from txexport.verification.cases.plan import QUICK, plan, select
 
 IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mutate in MUTATIONS]
-# Those of a bundle are a group, whose worker makes it and asks its originals once.
+FIRST = {row[-1]: name for row, name in zip(reversed(MUTATIONS), reversed(IDS), strict=True)}
+# Those of a bundle are a group, whose worker makes it and asks its originals once. A run of every test has one
+# of each kind; the others are slow.
 GROUPED = [
-    pytest.param(*row, id=name, marks=pytest.mark.xdist_group(f"mutations of {row[0]} {row[1]}"))
+    pytest.param(
+        *row,
+        id=name,
+        marks=[
+            pytest.mark.xdist_group(f"mutations of {row[0]} {row[1]}"),
+            *([] if FIRST[row[-1]] == name else [pytest.mark.slow]),
+        ],
+    )
     for row, name in zip(MUTATIONS, IDS, strict=True)
 ]
 

@@ -122,7 +122,10 @@ def test_the_text_that_shows_it_is_named(out):
     assert message.startswith("AssertionError: ids, from place 1 on, of 'Hello, world!': [")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.slow] if n % 3 else []) for n, kind in enumerate(KINDS)],
+)
 def test_every_class_with_settings_that_contradict_its_file(kind, tmp_path):
     """Export's tokenizer is equal; the checkpoint's own file, copied by older versions, is not."""
     model, special = KINDS[kind]
