@@ -1,6 +1,7 @@
 """Families by runtimes: a tiny checkpoint of each family, verified on every installed runtime.
 
 python tools/matrix.py --write                 into the page of docs/ that has the table
+python tools/matrix.py --webgpu --write        the table of WebGPU alone: one or two cases of each family
 python tools/matrix.py --family gpt2 --runtime node --runtime web --cache dynamic
 
 Prints a Markdown table of the worst error of `verify --cases quick` against txexport's PyTorch components.
@@ -36,7 +37,9 @@ FORMS = {
     "flat": {"inline": True},
     "opset 23, flat": {"opset": 23, "inline": True},
     "opset 17, flat": {"opset": 17, "inline": True},
+    "for web": {"client": "web"},
 }
+WEBGPU = "webgpu"
 
 
 @dataclass
@@ -65,7 +68,8 @@ class Cell:
 def tried(folder: Path, form: str, runtime: str) -> Cell:
     """Verify the bundle on the runtime."""
     try:
-        report = verify(folder, runtime=runtime, reference="twin", cases="quick")
+        cases = short(folder) if runtime == WEBGPU else "quick"
+        report = verify(folder, runtime=runtime, reference="twin", cases=cases)
     except TxexportError as error:
         return Cell(form, failure=str(error))
     errors = [check.error for case in report.cases for check in case.checks]
@@ -74,14 +78,26 @@ def tried(folder: Path, form: str, runtime: str) -> Cell:
     return Cell(form, max(errors, default=0.0), failure, notes=skipped)
 
 
+def short(folder: Path) -> list[str]:
+    """A case with padding and one with steps, of those that the bundle has; else its last quick case."""
+    report = verify(folder, reference="twin", cases="quick")
+    ran = [case.name for case in report.cases if case.runtime is not None and case.skipped is None]
+    ragged = [name for name in ran if "ragged" in name][:1]
+    steps = [name for name in ran if "steps" in name][:1]
+    return ragged + steps or ran[-1:]
+
+
 def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> dict[str, Cell]:
     """The cells of a family by runtime, each in the first form that the runtime accepts."""
     left, cells, why = list(names), dict[str, Cell](), dict[str, str | None]()
     for form, options in FORMS.items():
         out = folder / f"{model_type}-{cache}-{form}"
-        manifest = export(folder / model_type, out, cache=cache, only="native", **options) if left else None
+        if not left:
+            break
+        if "client" not in options:  # whose graphs have a cache of their own, and are never native
+            options = {"cache": cache, "only": "native", **options}
+        manifest = export(folder / model_type, out, **options)
         for name in list(left):
-            assert manifest is not None
             why[name] = RUNTIMES[name].refuses(out, manifest)
             if why[name] is None:
                 cells[name] = tried(out, form, name)
@@ -111,16 +127,20 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
 @click.option("--family", "families", multiple=True, type=click.Choice(list(tiny_checkpoint.FAMILIES)))
 @click.option("--runtime", "runtimes", multiple=True, type=click.Choice(list(RUNTIMES)))
 @click.option("--cache", "caches", multiple=True, type=click.Choice(["static", "dynamic"]))
+@click.option("--webgpu", is_flag=True, help="The table of WebGPU, which the other leaves out.")
 @click.option("--write", is_flag=True, help="Write the table of all families and runtimes into docs/.")
-def main(families: tuple[str, ...], runtimes: tuple[str, ...], caches: tuple[str, ...], write: bool) -> None:
+def main(
+    families: tuple[str, ...], runtimes: tuple[str, ...], caches: tuple[str, ...], webgpu: bool, write: bool
+) -> None:
     """Run the command; see the module's docstring."""
     if write and (families or runtimes or caches):
         raise click.UsageError("--write is for the whole table: leave out --family, --runtime and --cache")
+    runtimes = (WEBGPU,) if webgpu else runtimes or tuple(name for name in RUNTIMES if name != WEBGPU)
     transformers.utils.logging.set_verbosity_error()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    names = [name for name in runtimes or RUNTIMES if RUNTIMES[name].missing() is None]
-    for name in set(runtimes or RUNTIMES) - set(names):
+    names = [name for name in runtimes if RUNTIMES[name].missing() is None]
+    for name in set(runtimes) - set(names):
         click.echo(f"without {name}: {RUNTIMES[name].missing()}", err=True)
     rows: dict[str, dict[str, Cell]] = {}
     console = Console(stderr=True)
@@ -131,12 +151,12 @@ def main(families: tuple[str, ...], runtimes: tuple[str, ...], caches: tuple[str
         for model_type in bar.track(families or list(tiny_checkpoint.FAMILIES), description="families"):
             tiny_checkpoint.save(Path(work) / model_type, model_type)
             decodes = resolve(Checkpoint(Path(work) / model_type), None).spec.generates
-            for cache in caches or ("static",) if decodes else (None,):
+            for cache in caches or ("static",) if decodes and not webgpu else (None,):
                 title = f"`{model_type}`" + (f", {cache} cache" if cache else "")
                 rows[title] = row(model_type, cache, names, Path(work))
     click.echo(table(rows, names))
     if write:
-        put("runtimes", table(rows, names))
+        put(WEBGPU if webgpu else "runtimes", table(rows, names))
     sys.exit(any(cell.failure is not None for cells in rows.values() for cell in cells.values()))
 
 

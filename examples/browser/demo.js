@@ -1,13 +1,18 @@
 // The page, and the worker that computes for it: one file, loaded by both.
 
 const MODELS = {
-  "number-translator": { task: "translation", options: { max_new_tokens: 90 } },
-  "python-completer": { task: "text-generation", options: { max_new_tokens: 48, do_sample: false } },
+  "number-translator": { task: "translation", options: { max_new_tokens: 90 }, probe: "seventy-one" },
+  "python-completer": {
+    task: "text-generation",
+    options: { max_new_tokens: 48, do_sample: false },
+    probe: "import json\n\ndef read(path):\n    with open(",
+  },
 };
 const LIBRARY = "/library/transformers.min.js";
-// The build without WebGPU: half as large as the usual one, and on a GPU integers give garbage today, and rotary
-// positions are off by 2e-4. What runs here is what txexport verify proves with --runtime web.
-const RUNTIME = "/runtime/ort-wasm-simd-threaded";
+// On the GPU if the address says ?device=webgpu, which takes a build twice as large. What runs is what txexport
+// verify proves with --runtime web or webgpu; but drivers differ, so that a GPU's first answer is compared here.
+const GPU = new URL(location.href).searchParams.get("device") === "webgpu";
+const RUNTIME = `/runtime/ort-wasm-simd-threaded${GPU ? ".asyncify" : ""}`;
 
 if (typeof document === "undefined") await work();
 else show();
@@ -51,8 +56,27 @@ async function work() {
       if (status === "progress_total") tell(model, { kind: "progress", loaded, total });
     };
     const start = performance.now();
-    pipes[model] = await pipeline(MODELS[model].task, model, { progress_callback });
-    tell(model, { kind: "ready", seconds: (performance.now() - start) / 1000, sizes: sizes() });
+    const { task } = MODELS[model];
+    const here = await pipeline(task, model, { progress_callback, device: "wasm" });
+    const [pipe, where] = GPU ? await onGpu(model, here) : [here, "the processor"];
+    pipes[model] = pipe;
+    tell(model, { kind: "ready", where, seconds: (performance.now() - start) / 1000, sizes: sizes() });
+  }
+
+  // The pipeline to use, and where it computes: on the GPU, if that answers as the processor does.
+  async function onGpu(model, here) {
+    if (!(await navigator.gpu?.requestAdapter())) return [here, "the processor: there is no GPU for WebGPU"];
+    const { task, probe } = MODELS[model];
+    const options = { do_sample: false, max_new_tokens: 6 };
+    try {
+      const there = await pipeline(task, model, { device: "webgpu" });
+      const [wanted, answer] = [await here(probe, options), await there(probe, options)].map(JSON.stringify);
+      if (answer === wanted) return [there, "the GPU, which answers as the processor does"];
+      await there.dispose();
+      return [here, "the processor: this GPU answers wrongly"];
+    } catch (error) {
+      return [here, `the processor: ${String(error.message ?? error)}`];
+    }
   }
 
   async function run(model, text) {
@@ -86,7 +110,7 @@ function sizes() {
 // ------------------------------------------------------------------------------------------------ the page
 
 function show() {
-  const worker = new Worker(import.meta.url, { type: "module" });
+  const worker = new Worker(`${import.meta.url}${location.search}`, { type: "module" });
   const flag = new Int32Array(new SharedArrayBuffer(4)); // 1: what runs shall end
   const cards = Object.fromEntries(
     [...document.querySelectorAll("section")].map((section) => [section.dataset.model, card(section, worker, flag)]),
@@ -105,10 +129,14 @@ function show() {
       each.failed({ message: message || "the worker could not start; is transformers.js where serve.py looks?" });
     }
   };
+  const [device, other] = GPU ? ["WebGPU", "?"] : ["WebAssembly", "?device=webgpu"];
   const threads = crossOriginIsolated ? `${Math.min(4, Math.ceil(navigator.hardwareConcurrency / 2))}` : "one";
   document.getElementById("where").textContent =
-    `WebAssembly, ${threads} thread${threads === "1" || threads === "one" ? "" : "s"}. ` +
-    "Sizes are of what was loaded, uncompressed.";
+    `${device}, ${threads} thread${threads === "1" || threads === "one" ? "" : "s"}. ` +
+    "Sizes are of what was loaded, uncompressed. ";
+  const link = document.createElement("a");
+  Object.assign(link, { href: other, textContent: GPU ? "Compute on the processor" : "Compute on the GPU" });
+  document.getElementById("where").append(link, ".");
 }
 
 function card(section, worker, flag) {
@@ -173,10 +201,10 @@ function card(section, worker, flag) {
       const done = total && loaded >= total;
       say(done ? `${megabytes(total)} loaded, preparing` : `loading: ${megabytes(loaded)} of ${megabytes(total)}`);
     },
-    ready({ seconds }) {
+    ready({ seconds, where }) {
       bar.hidden = true;
       button.disabled = false;
-      say(`ready after ${seconds.toFixed(1)} s`);
+      say(`ready after ${seconds.toFixed(1)} s, on ${where}`);
       if (!isCode) find("form").requestSubmit();
     },
     text({ text, count, seconds }) {

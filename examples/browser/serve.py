@@ -1,8 +1,8 @@
 """Serve the page, transformers.js and exported bundles from this machine, with Python's library alone.
 
 npm install
-txexport export ../../models/pretrained/number-translator bundles/number-translator
-txexport export ../../models/pretrained/python-completer bundles/python-completer
+txexport export ../../models/pretrained/number-translator bundles/number-translator --for web
+txexport export ../../models/pretrained/python-completer bundles/python-completer --for web
 python serve.py bundles
 """
 

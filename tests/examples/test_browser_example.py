@@ -12,7 +12,7 @@ from helpers.project import ROOT
 
 from txexport.exporter import export
 from txexport.verification.clients.transformers_js import PACKAGE
-from txexport.verification.runtimes import npm
+from txexport.verification.runtimes import npm, web
 
 EXAMPLE, MODELS = ROOT / "examples/browser", ("number-translator", "python-completer")
 MODULES = npm.find(PACKAGE)
@@ -26,7 +26,7 @@ def url(tmp_path_factory):
     """The URL where serve.py shows the page with freshly exported bundles."""
     bundles = tmp_path_factory.mktemp("bundles")
     for model in MODELS:
-        export(ROOT / "models/pretrained" / model, bundles / model)
+        export(ROOT / "models/pretrained" / model, bundles / model, client="web")
     command = [sys.executable, str(EXAMPLE / "serve.py"), str(bundles), "--port", "0"]
     command += ["--modules", str(MODULES.parents[1])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -131,6 +131,24 @@ def test_sizes_are_those_of_the_files(page):
     assert rows["ONNX Runtime"] == pytest.approx(runtime / 1e6, abs=0.2)
     assert rows["python-completer"] == pytest.approx(2_755_008 * 4 / 1e6, rel=0.2)
     assert rows["together"] == pytest.approx(sum(rows.values()) - rows["together"], abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "where"),
+    [
+        (web.SOFTWARE_GPU, "on the GPU, which answers as the processor does"),
+        (web.NO_GPU, "on the processor: there is no GPU for WebGPU"),
+    ],
+    ids=["adapter", "none"],
+)
+def test_the_gpu_is_asked_first_and_otherwise_the_processor_computes(gpu, where, url):
+    with chromium.chromium(gpu) as page:
+        page.open(f"{url}?device=webgpu")
+        page.until("document.querySelector('#translator button.main:enabled')", 300)
+        assert page.until("document.querySelector('.french .made').textContent")
+        ready = "document.querySelector('#completer .state').textContent"
+        assert page.until(f"{ready}.startsWith('ready') && {ready}", 300).endswith(where)
+        assert page.errors == []
 
 
 @pytest.mark.parametrize("width", [390, 820, 1280])

@@ -8,7 +8,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -102,14 +102,14 @@ class Page:
 
 
 @contextmanager
-def chromium() -> Iterator[Page]:
-    """A page in a new browser with an empty profile."""
+def chromium(gpu: Sequence[str] = web.NO_GPU) -> Iterator[Page]:
+    """A page in a new browser with an empty profile; `gpu` are its options for the GPU."""
     options = [
         "--headless=new",
         "--remote-debugging-pipe",
         "--no-first-run",
-        "--disable-gpu",
         "--hide-scrollbars",
+        *gpu,
     ]
     options += ["--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update"]
     if os.geteuid() == 0:

@@ -16,8 +16,8 @@ from txexport.verification.cases.plan import QUICK, plan, select
 
 IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mutate in MUTATIONS]
 FIRST = {row[-1]: name for row, name in zip(reversed(MUTATIONS), reversed(IDS), strict=True)}
-# Those of a bundle are a group, whose worker makes it and asks its originals once. A run of every test has one
-# of each kind; the others are slow.
+# Those of a bundle are a group, whose worker makes it and asks its originals once. A run of every test has
+# one of each kind; the others are slow.
 GROUPED = [
     pytest.param(
         *row,

@@ -11,6 +11,7 @@ PAGES = {
     "clients": REFERENCE / "clients.md",
     "client_families": REFERENCE / "clients.md",
     "runtimes": REFERENCE / "runtimes.md",
+    "webgpu": REFERENCE / "runtimes.md",
     "measured": REFERENCE / "speed.md",
 }
 

@@ -132,7 +132,7 @@ def main() -> None:
     multiple=True,
     show_default="onnxruntime",
     help="Runtime of the graphs: onnxruntime, onnxruntime-unoptimized, reference, openvino, node, web, "
-    "or all that are installed; repeatable.",
+    "webgpu, or all that are installed; repeatable.",
 )
 @click.option(
     "--case", "names", multiple=True, help="Run only this case, by its name in a report; repeatable."

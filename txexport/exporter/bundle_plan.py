@@ -11,6 +11,7 @@ import onnx_ir as ir
 from txgraphs._flat import flatten, tidied
 from txgraphs._nodes import Parameter
 from txgraphs._parameters import check_balance, with_shared
+from txgraphs._turns import spell_turns
 from txgraphs.model import models
 
 from txexport.bundle.manifest import ATTENDS_IN_PLACE, ExportOptions
@@ -224,7 +225,10 @@ class DtypePlan:
             opset: int = min(self.options.opset, HUB_OPSET),
         ) -> dict[str, ir.Model]:
             graphs = models(self.spec, contract, own)
-            return {role: flatten(graph.model(version("txexport"), opset)) for role, graph in graphs.items()}
+            finished = {role: graph.model(version("txexport"), opset) for role, graph in graphs.items()}
+            if self.options.client == roles.WEB:  # which may compute on WebGPU
+                finished = {role: spell_turns(model) for role, model in finished.items()}
+            return {role: flatten(model) for role, model in finished.items()}
 
         result = flat(lambda role: stored.get(role, {}))
         if roles.SHARED in stored:

@@ -34,9 +34,11 @@ from txexport.verification.checks import ALL_CASES, FORMAT_LOSS, HUB, NATIVE
 from txexport.verification.reports.facts import facts_line
 from txexport.verification.reports.repeat import repeat_command
 from txexport.verification.reports.views import worst_outputs
-from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime
+from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime, web
 from txexport.verification.runtimes.frames import decode, encode
 
+# Options of an export that a runtime takes, where those of every other are not.
+FORM = {"openvino": {"opset": 23, "inline": True}, "webgpu": {"client": "web"}}
 MODELS = [("bert", None), ("gpt2", "static"), ("gpt2", "dynamic"), ("bart", "static"), ("clip", None)]
 
 
@@ -49,12 +51,12 @@ def form_of(bundle_of, checkpoint_of, tmp_path_factory):
         why = RUNTIMES[name].missing()
         if why is not None:
             pytest.skip(f"{name}: {why}")
-        if name != "openvino":
+        if name not in FORM:
             return bundle_of(model_type, cache)
-        key = (model_type, cache)
+        key = (model_type, None if name == "webgpu" else cache, name)
         if key not in flat:
             flat[key] = tmp_path_factory.mktemp("flat") / "out"
-            export(checkpoint_of(model_type), flat[key], cache=cache, opset=23, inline=True)
+            export(checkpoint_of(model_type), flat[key], cache=key[1], **FORM[name])
         return flat[key]
 
     return get
@@ -72,15 +74,15 @@ def test_every_runtime_computes_the_same(name, model_type, cache, form_of):
     assert report.ok, facts_line(report)
     ran = [case for case in report.cases if case.runtime is not None and case.skipped is None]
     assert {case.runtime for case in ran} == set(report.runtimes) == {name}
-    assert len(ran) >= (1 if model_type == "clip" else 4)
+    assert len(ran) >= (1 if model_type == "clip" else 3 if name == "webgpu" else 4)
     assert all(check.elements for case in ran for check in case.checks)
-    assert report.runtime == f"{name} cpu"
+    assert report.runtime == f"{name} {'webgpu' if name == 'webgpu' else 'cpu'}"
 
 
 @pytest.mark.parametrize("name", list(RUNTIMES))
 def test_changed_graph_is_caught_on_every_runtime(name, form_of, tmp_path):
     shutil.copytree(form_of(name, "gpt2", "static"), tmp_path / "out")
-    file = graph_path(tmp_path / "out")
+    [file, *_] = (tmp_path / "out" / "onnx").glob("model*.onnx")
     model = onnx.load(file, load_external_data=False)
     nodes = [node for part in (model.graph, *model.functions) for node in part.node]
     norms = [node for node in nodes if node.op_type == "LayerNormalization"]
@@ -220,7 +222,10 @@ MISSING = [
         "(in a checkout: pip install '.[openvino]')",
     ),
     ("node", "node is not installed"),
-    ("web", "Chromium is not installed; install it, or set CHROME_BIN to its path"),
+    *(
+        (name, "Chromium is not installed; install it, or set CHROME_BIN to its path")
+        for name in ("web", "webgpu")
+    ),
 ]
 
 
@@ -269,6 +274,16 @@ FORMS = [
 def test_form_that_openvino_takes_is_said(options, said, checkpoint_of, tmp_path):
     manifest = export(checkpoint_of("gpt2"), tmp_path / "out", **options)
     assert openvino.RUNTIME.refuses(tmp_path / "out", manifest) == said
+
+
+def test_what_webgpu_cannot_compute_is_said(bundle_of, checkpoint_of, tmp_path, monkeypatch):
+    rough = "WebGPU's cosines and sines are rough, and only graphs of export --for web do without them"
+    gpu = RUNTIMES["webgpu"]
+    assert gpu.refuses(bundle_of("bert"), bundle.read(bundle_of("bert"))) == rough
+    manifest = export(checkpoint_of("bert"), tmp_path / "out", client="web", dtype="float16")
+    for features, said in ((set(), "this WebGPU adapter has no shader-f16"), ({"shader-f16"}, None)):
+        monkeypatch.setattr(web, "_features", lambda features=features: frozenset(features))
+        assert gpu.refuses(tmp_path / "out", manifest) == said
 
 
 def test_graph_that_the_reference_cannot_evaluate_is_said(bundle_of):

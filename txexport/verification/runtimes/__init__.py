@@ -19,6 +19,7 @@ RUNTIMES = {
         openvino.RUNTIME,
         node.RUNTIME,
         web.RUNTIME,
+        web.WEBGPU,
     )
 }
 

@@ -44,7 +44,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def translate_path(self, path: str) -> str:
         """The path of a served file; none for others."""
-        return str(self.page.shown.get(path, ""))
+        return str(self.page.shown.get(path.partition("?")[0], ""))
 
     def end_headers(self) -> None:
         """Add the headers that a page needs for threads."""

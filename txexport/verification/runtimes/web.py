@@ -1,28 +1,44 @@
-"""onnxruntime-web's WebAssembly in headless Chromium, on a page of a server on 127.0.0.1."""
+"""onnxruntime-web in headless Chromium, on a page of a server on 127.0.0.1: WebAssembly, or WebGPU.
+
+Where there is no GPU, WebGPU computes in software (SwiftShader, which Chromium brings).
+"""
 
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import onnx
 
 from txexport.bundle.manifest import Manifest
+from txexport.contracts import roles
 from txexport.runtime.session import Session
 from txexport.verification.linked import weight_files
 from txexport.verification.runtimes import npm
-from txexport.verification.runtimes.frames import builder
-from txexport.verification.runtimes.page import serve
+from txexport.verification.runtimes.frames import builder, decode, encode
+from txexport.verification.runtimes.page import Page, serve
 from txexport.verification.runtimes.runtime import Files, Options, Runtime, load
 
 PACKAGE = "onnxruntime-web"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SCRIPTS = Path(__file__).with_name("js")
 MEMORY = 2**32  # bytes that WebAssembly can address
+# Module of onnxruntime-web by execution provider; that of WebGPU is the one that transformers.js imports.
+MODULES = {"wasm": "ort.wasm.min.mjs", "webgpu": "ort.webgpu.min.mjs"}
+NO_GPU = ("--disable-gpu",)
+SOFTWARE_GPU = (
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--enable-features=Vulkan,WebGPU",
+    "--use-vulkan=swiftshader",
+    "--disable-vulkan-surface",
+)
 
 
 def browser() -> str | None:
@@ -45,15 +61,30 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
     return f"{graphs} graphs with weights of {size:,} bytes do not fit into WebAssembly's {MEMORY:,}"
 
 
+def _refuses_gpu(folder: Path, manifest: Manifest) -> str | None:
+    if manifest.form.client != roles.WEB:
+        return "WebGPU's cosines and sines are rough, and only graphs of export --for web do without them"
+    if manifest.dtype == "float16" and "shader-f16" not in _features():
+        return "this WebGPU adapter has no shader-f16"
+    return _refuses(folder, manifest)
+
+
+@cache
+def _features() -> frozenset[str]:
+    """The features of the browser's WebGPU adapter."""
+    with _page("webgpu", {}) as page:
+        return frozenset(decode(page.send(encode({"call": "features"}, {})))[0]["features"])
+
+
 def _versions() -> dict[str, str]:
     output = subprocess.run([browser() or "", "--version"], capture_output=True, text=True, check=True).stdout
     return {"browser": output.strip(), PACKAGE: npm.version(PACKAGE)}
 
 
 @contextmanager
-def chromium(url: str) -> Iterator[None]:
-    """A headless browser at a page, with its own profile."""
-    options = ["--headless=new", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage"]
+def chromium(url: str, gpu: Sequence[str] = NO_GPU) -> Iterator[None]:
+    """A headless browser at a page, with its own profile; `gpu` are its options for the GPU."""
+    options = ["--headless=new", "--no-first-run", *gpu, "--disable-dev-shm-usage"]
     options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
     if os.name == "posix" and os.geteuid() == 0:
         options.append("--no-sandbox")  # which does not work for root
@@ -72,22 +103,34 @@ def chromium(url: str) -> Iterator[None]:
 
 
 @contextmanager
-def _open(files: Files, device: str | None, options: Options) -> Iterator[tuple[str, dict[str, Session]]]:
+def _page(provider: str, bundle: Mapping[str, Path]) -> Iterator[Page]:
+    """A page of an execution provider, which sees the files of a bundle by name."""
     package = npm.find(PACKAGE)
     assert package is not None
     shown = {"": SCRIPTS / "web.html", "frames.mjs": SCRIPTS / "frames.mjs"}
     shown |= {f"ort/{path.name}": path for path in (package / "dist").iterdir()}
-    shown |= {f"bundle/{path.name}": path for path in files.values()}
+    shown |= {f"bundle/{name}": path for name, path in bundle.items()}
+    gpu = SOFTWARE_GPU if provider == "webgpu" else NO_GPU
+    with serve(shown) as page, chromium(f"{page.url}?module={MODULES[provider]}&provider={provider}", gpu):
+        yield page
+
+
+@contextmanager
+def _open(
+    provider: str, files: Files, device: str | None, options: Options
+) -> Iterator[tuple[str, dict[str, Session]]]:
     weights = {path: _weights(path) for path in files.values()}
-    shown |= {f"bundle/{name}": path.with_name(name) for path, names in weights.items() for name in names}
+    shown = {path.name: path for path in files.values()}
+    shown |= {name: path.with_name(name) for path, names in weights.items() for name in names}
 
     def about(path: Path) -> dict[str, Any]:
         of_path = {"graph": f"bundle/{path.name}", "folder": "bundle", "weights": weights[path]}
         return {**of_path, "options": dict(options)}
 
-    with serve(shown) as page, chromium(page.url):
+    with _page(provider, shown) as page:
         build = builder(page.send, about)
-        yield "cpu", {role: load(path, PACKAGE, build) for role, path in files.items()}
+        device = "cpu" if provider == "wasm" else provider
+        yield device, {role: load(path, PACKAGE, build) for role, path in files.items()}
 
 
 def _weights(path: Path) -> list[str]:
@@ -95,4 +138,5 @@ def _weights(path: Path) -> list[str]:
     return sorted(weight_files(onnx.load(path, load_external_data=False)))
 
 
-RUNTIME = Runtime("web", _open, versions=_versions, missing=_missing, refuses=_refuses)
+RUNTIME = Runtime("web", partial(_open, "wasm"), versions=_versions, missing=_missing, refuses=_refuses)
+WEBGPU = replace(RUNTIME, name="webgpu", open=partial(_open, "webgpu"), refuses=_refuses_gpu)

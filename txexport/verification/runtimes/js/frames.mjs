@@ -26,13 +26,14 @@ export function encode(message, tensors) {
   return [new Uint8Array(length.buffer), head, ...Object.values(tensors).map(bytes)];
 }
 
-// A function from a frame to the answer's, over sessions that `open(message)` makes.
-export function answerer(Tensor, open) {
+// A function from a frame to the answer's, over sessions that `open(message)` makes; `others` are more calls.
+export function answerer(Tensor, open, others = {}) {
   const sessions = [];
   return async (frame) => {
     try {
       const { call, session, tensors, ...rest } = decode(frame, Tensor);
       if (call === "load") return encode({ session: sessions.push(await open(rest)) - 1 }, {});
+      if (call in others) return encode(others[call](), {});
       return encode({}, await sessions[session].run(tensors));
     } catch (error) {
       return encode({ error: String(error?.message ?? error) }, {});
