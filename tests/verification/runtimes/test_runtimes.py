@@ -281,9 +281,9 @@ def test_what_webgpu_cannot_compute_is_said(bundle_of, checkpoint_of, tmp_path, 
     gpu = RUNTIMES["webgpu"]
     assert gpu.refuses(bundle_of("bert"), bundle.read(bundle_of("bert"))) == rough
     manifest = export(checkpoint_of("bert"), tmp_path / "out", client="web", dtype="float16")
-    for features, said in ((set(), "this WebGPU adapter has no shader-f16"), ({"shader-f16"}, None)):
+    for features, reason in ((set(), "this WebGPU adapter has no shader-f16"), ({"shader-f16"}, None)):
         monkeypatch.setattr(web, "_features", lambda features=features: frozenset(features))
-        assert gpu.refuses(tmp_path / "out", manifest) == said
+        assert gpu.refuses(tmp_path / "out", manifest) == reason
 
 
 def test_graph_that_the_reference_cannot_evaluate_is_said(bundle_of):
