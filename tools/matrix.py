@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import TxexportError
+from txexport.errors import TxexportError, UnsupportedError
 from txexport.exporter import export
 from txexport.families import resolve
 from txexport.verification import verify
@@ -96,11 +96,15 @@ def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> d
             break
         if "client" not in options:  # whose graphs have a cache of their own, and are never native
             options = {"cache": cache, "only": "native", **options}
-        manifest = export(folder / model_type, out, **options)
+        try:
+            manifest = export(folder / model_type, out, **options)
+        except UnsupportedError as error:
+            why |= dict.fromkeys(left, str(error))
+            continue
         for name in list(left):
             why[name] = RUNTIMES[name].refuses(out, manifest)
             if why[name] is None:
-                cells[name] = tried(out, form, name)
+                cells[name] = tried(out, "" if name == WEBGPU else form, name)
                 left.remove(name)
     return cells | {name: Cell("", refused=why[name]) for name in left}
 

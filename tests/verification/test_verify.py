@@ -375,6 +375,14 @@ def asked_for(checkpoint_of, tmp_path_factory):
     return get
 
 
+@pytest.mark.parametrize("reference", ["twin", "transformers"])
+@pytest.mark.parametrize("model_type", ["speech_to_text", "speech-encoder-decoder", "moonshine"])
+def test_one_merged_decoder_of_sounds_is_equal(model_type, reference, checkpoint_of, tmp_path):
+    export(checkpoint_of(model_type), tmp_path / "out", client="web")
+    report = verify(tmp_path / "out", cases="quick", reference=reference)
+    assert report.ok, facts_line(report)
+
+
 @pytest.mark.parametrize("model_type", ["gpt2", "t5", "clip"])
 @pytest.mark.parametrize(("options", "kind"), ASKED, ids=[str(row[0]) for row in ASKED])
 def test_bundle_for_whom_it_was_asked_is_equal(model_type, options, kind, asked_for):

@@ -240,6 +240,11 @@ def verify(
     is_flag=True,
     help="Also list the products that ONNX Runtime multiplies as integers here, for int8 and int4.",
 )
+@click.option(
+    "--provider",
+    help="Also tell where a provider of ONNX Runtime, such as cuda, would compute each node. No device "
+    "is needed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--html",

@@ -24,6 +24,7 @@ from txexport.inspection.costs import LengthCosts, by_dtype, by_length
 from txexport.inspection.flops import CacheBytes, Pass
 from txexport.inspection.graph_stats import GraphFacts, read_graph
 from txexport.inspection.parameter_count import Parameters
+from txexport.inspection.placement import Placement, placements
 from txexport.inspection.summary import outline
 from txexport.parts import architecture_of, limits
 from txexport.parts.inputs import reads_tokens
@@ -55,9 +56,9 @@ class BundleFacts:
 
     `proof` is what verify last found, None before; `changed` are files that differ from those that it
     read, new and missing ones included. `kernels` are those of ONNX Runtime by graph, of the graphs that
-    `load` runs and that multiply integers; None if not requested. `dtypes` are those that it is written in,
-    with the bytes of their weights; other facts about weights are of the first. `stored` is the line of
-    `stored_integers`; `calibrated` describes the calibration texts, by dtype.
+    `load` runs and that multiply integers, `placements` those of a provider by graph; None if not requested.
+    `dtypes` are those that it is written in, with the bytes of their weights; other facts about weights are
+    of the first. `stored` is the line of `stored_integers`; `calibrated` describes the calibration texts.
     """
 
     cache: str | None
@@ -73,6 +74,7 @@ class BundleFacts:
     dtypes: dict[str, int] = field(default_factory=dict)
     stored: str | None = None
     calibrated: dict[str, Calibration] = field(default_factory=dict)
+    placements: dict[str, Placement] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,13 +120,15 @@ def inspect(
     length: int | None = None,
     batch: int = 1,
     kernels: bool = False,
+    provider: str | None = None,
 ) -> Inspection:
     """Read the checkpoint or bundle folder `path`, and count what it costs to run.
 
     `task` and `model_type` are as in `export`, and only for a checkpoint. `length` defaults to 512 tokens, or
     the longest sequence of the model where that is less. `kernels` opens a bundle's quantised graphs in ONNX
-    Runtime, to see which products it multiplies as integers. Raises CheckpointError, UnsupportedError,
-    BundleError, InputError.
+    Runtime, to see which products it multiplies as integers. `provider`, such as "cuda", tells where that
+    provider of ONNX Runtime would compute each node of a bundle; its device is not needed. Raises
+    CheckpointError, UnsupportedError, BundleError, InputError.
     """
     folder = Path(path)
     if batch < 1:
@@ -133,9 +137,10 @@ def inspect(
         for name, value in (("task", task), ("model-type", model_type)):
             if value is not None:
                 raise InputError(f"{folder} is a bundle and has its {name}; --{name} is for checkpoints")
-        return _of_bundle(folder, length, batch, kernels)
-    if kernels:
-        raise InputError(f"{folder} is a checkpoint and has no graphs; --kernels is for bundles")
+        return _of_bundle(folder, length, batch, kernels, provider)
+    for name, wanted in (("kernels", kernels), ("provider", provider)):
+        if wanted:
+            raise InputError(f"{folder} is a checkpoint and has no graphs; --{name} is for bundles")
     return _of_checkpoint(folder, task, model_type, length, batch)
 
 
@@ -169,7 +174,9 @@ def _written(resolved: Resolved) -> dict[str, int]:
     return by_dtype(spec, weights, files)
 
 
-def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> Inspection:
+def _of_bundle(
+    folder: Path, length: int | None, batch: int, kernels: bool, provider: str | None
+) -> Inspection:
     manifest = bundle.read(folder)
     spec = from_dict(ModelSpec, manifest.spec)
     stored = {dtype: _stored(folder, manifest.of_dtype(dtype)) for dtype in manifest.formats}
@@ -188,6 +195,7 @@ def _of_bundle(folder: Path, length: int | None, batch: int, kernels: bool) -> I
         dtypes={dtype: sum(size for _, size in each) for dtype, each in stored.items()},
         stored=stored_integers(folder, manifest),
         calibrated=manifest.form.calibrated,
+        placements=None if provider is None else placements(folder, manifest, provider),
     )
     weights = WeightBytes(None, facts.dtypes[manifest.dtype], facts.dtypes)
     stored_once = {name for name, _ in tensors} - _copies(folder, manifest.of_dtype(None))

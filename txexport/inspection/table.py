@@ -11,8 +11,10 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from txexport.contracts import Port
+from txexport.errors import counted
 from txexport.inspection.graph_stats import GraphFacts
 from txexport.inspection.inspection import BundleFacts, Inspection
+from txexport.inspection.placement import Placement
 from txexport.support.terminal import FittedTable, number
 
 LISTED = 100  # columns of a long list of operators
@@ -110,8 +112,23 @@ def _bundle(facts: BundleFacts) -> Iterator[RenderableType]:
         slow = f"; as floats, which is slow: {', '.join(one.slow)}" if one.slow else ""
         message = f"{name}: {one.fast} of {every} quantised products as integers{slow}"
         yield Text(message, "bold red" if slow else "")
+    for name, placed in (facts.placements or {}).items():
+        yield Text(f"{name}: {placement_line(placed)}", "bold red" if placed.missing else "")
     for graph in facts.graphs.values():
         yield from _graph(graph)
+
+
+def placement_line(placed: Placement) -> str:
+    """A provider's placement of a graph: what falls back to the processor, and what each run copies."""
+    lacking = ", ".join(f"{count} {reason}" for reason, count in placed.missing.items())
+    total = sum(placed.missing.values())
+    without = f"{total} without a kernel ({lacking})" if lacking else "all with a kernel"
+    capture = "can" if placed.captured else "cannot"
+    return (
+        f"{counted(placed.nodes, 'node')}, {without}; {placed.shapes} for shapes on the processor; "
+        f"{counted(len(placed.copies), 'value')} copied a run; If, Loop or Scan: {placed.branches}; "
+        f"{capture} be captured"
+    )
 
 
 def calibrations(facts: BundleFacts) -> Iterator[str]:

@@ -6,12 +6,18 @@ import numpy as np
 
 from txexport.contracts import roles
 from txexport.contracts.layer_outputs import kind_of
-from txexport.contracts.names import ALIGNMENT_WEIGHTS, ATTENTIONS, INPUT_IDS, INPUTS_EMBEDS
+from txexport.contracts.names import (
+    ALIGNMENT_WEIGHTS,
+    ATTENTIONS,
+    ENCODER_ATTENTION_MASK,
+    INPUT_IDS,
+    INPUTS_EMBEDS,
+)
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.references.originals import Arrays
 
-APART = (ALIGNMENT_WEIGHTS, INPUTS_EMBEDS)
+APART = (ALIGNMENT_WEIGHTS, INPUTS_EMBEDS, ENCODER_ATTENTION_MASK)
 
 
 def pairs(
@@ -41,7 +47,7 @@ def weights(runner: GraphRunner, rows: Sequence[list[int]], cross: Mapping[str, 
 def promised(runner: GraphRunner, expected: Iterable[str]) -> list[str]:
     """The outputs of a reference, without those that it gives for other graphs of such a model than these.
 
-    They are weights for an alignment, and vectors of tokens.
+    They are weights for an alignment, vectors of tokens, and the mask of what an encoder shortened.
     """
     declared = {port.name for graph in runner.manifest.graphs.values() for port in graph.outputs}
     every = ATTENTIONS in runner.manifest.form.outputs
