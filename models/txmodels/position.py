@@ -25,8 +25,9 @@ def asked_positions(logits_indices: Tensor, cache_lengths: Tensor) -> Tensor:
 
 
 def picked(x: Tensor, logits_indices: Tensor) -> Tensor:
-    """x (B,S,W) of new tokens, logits_indices (B,L) among them -> the selected x (B,L,W)."""
-    return x.gather(1, logits_indices[:, :, None].expand(-1, -1, x.shape[2]))
+    """x (B,S,...) of new tokens, logits_indices (B,L) among them -> the selected x (B,L,...)."""
+    rows = torch.arange(x.shape[0], device=x.device)[:, None]  # (B, 1)
+    return x[rows, logits_indices]
 
 
 def asked(x: Present, logits_indices: Tensor | None) -> Present:

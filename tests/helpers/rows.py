@@ -139,6 +139,18 @@ STRETCHED = {
     },
     "final_logit_softcapping": 2.0,
 }
+GEMMA3N_DENSE = {
+    "num_hidden_layers": 6,
+    "layer_types": None,
+    "num_kv_shared_layers": 0,
+    "intermediate_size": 100,
+    "activation_sparsity_pattern": None,
+    "vocab_size_per_layer_input": 311,
+    "altup_num_inputs": 4,
+    "altup_correct_scale": False,
+    "attention_bias": True,
+    "tie_word_embeddings": False,
+}
 GEMMA4_DENSE = {
     "num_hidden_layers": 3,
     "layer_types": ["full_attention", "sliding_attention", "full_attention"],
@@ -492,6 +504,9 @@ DECODERS = [
     Row("gemma4_text", "Gemma4ForCausalLM", GENERATE, "values from keys, biases, untied", GEMMA4_DENSE),
     Row("gemma4_text", "Gemma4ForCausalLM", GENERATE, "experts", GEMMA4_EXPERTS),
     Row("gemma4", "Gemma4ForConditionalGeneration", GENERATE, "the text model within"),
+    Row("gemma3n_text", "Gemma3nForCausalLM", GENERATE),
+    Row("gemma3n_text", "Gemma3nForCausalLM", GENERATE, "dense, 4 vectors, biases, untied", GEMMA3N_DENSE),
+    Row("gemma3n", "Gemma3nForConditionalGeneration", GENERATE, "the text model within"),
     *decoder("mixtral", "Mixtral"),
     Row("mixtral", "MixtralForCausalLM", GENERATE, "3 of 4 experts, window of 5", SPARSE),
     *decoder("phimoe", "Phimoe"),

@@ -20,6 +20,7 @@ from txexport.spec import (
     AlibiSpec,
     AttentionPoolSpec,
     AttentionSpec,
+    AugmentedResidualSpec,
     BatchNormSpec,
     BlockSpec,
     ClassReadout,
@@ -75,6 +76,7 @@ from txexport.spec import (
     SpectrogramSpec,
     SqueezeSpec,
     StagedDepthSpec,
+    StreamsSpec,
     StridedAttentionSpec,
     SubsampledSpec,
     TextStackSpec,
@@ -141,6 +143,11 @@ GIVEN = TextStackSpec(
     2,
     layer_inputs=LayerInputsSpec(31, NormSpec(5, 1e-5)),
 )
+RESIDUAL = AugmentedResidualSpec(12, 4, NORM)
+STREAMED = dataclasses.replace(
+    SANDWICH, layer_input=OWN, augmented_residual=RESIDUAL, streams=StreamsSpec(3, NORM)
+)
+SEVERAL = dataclasses.replace(GIVEN, blocks=(STREAMED,))
 BESIDE = DenseAndExpertsSpec(FEED, EXPERTS, NORM)
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 NARROW = BlockSpec(
@@ -694,6 +701,39 @@ CONTRADICTIONS = {
     ),
     "DualEncoderSpec: layers read layer_inputs": lambda: DualEncoderSpec(SHARING, VISION, 8, Pick.LAST),
     "EncoderSpec: layers read layer_inputs": lambda: EncoderSpec(encoder=GIVEN),
+    "EncoderSpec: layers read layer_inputs or keys and values of another layer, or have an": lambda: (
+        EncoderSpec(
+            encoder=dataclasses.replace(
+                DECODER, blocks=(dataclasses.replace(SANDWICH, augmented_residual=RESIDUAL),)
+            )
+        )
+    ),
+    "StreamsSpec: count is 1, expected 2 or more": lambda: StreamsSpec(1, NORM),
+    "AugmentedResidualSpec: rank is 0": lambda: AugmentedResidualSpec(12, 0, NORM),
+    "AugmentedResidualSpec: the norm is 5 wide": lambda: AugmentedResidualSpec(12, 4, NormSpec(5, 1e-5)),
+    "AugmentedResidualSpec is 10 wide, attention 12": lambda: dataclasses.replace(
+        SANDWICH, augmented_residual=AugmentedResidualSpec(10, 4, NormSpec(10, 1e-5))
+    ),
+    "BlockSpec: streams with placement 'pre'": lambda: dataclasses.replace(
+        STREAMED, placement=NormPlacement.PRE, augmented_residual=None
+    ),
+    "BlockSpec: augmented_residual with placement 'post'": lambda: dataclasses.replace(
+        BLOCK, augmented_residual=RESIDUAL
+    ),
+    "BlockSpec: streams with placement 'sandwich', output_scale=True": lambda: dataclasses.replace(
+        STREAMED, output_scale=True
+    ),
+    "BlockSpec: streams without layer_input": lambda: dataclasses.replace(STREAMED, layer_input=None),
+    "the norm of streams is 5 wide, attention 12": lambda: dataclasses.replace(
+        STREAMED, streams=StreamsSpec(3, NormSpec(5, 1e-5))
+    ),
+    "layers with StreamsSpec": lambda: dataclasses.replace(
+        SEVERAL, blocks=(STREAMED, dataclasses.replace(STREAMED, streams=None))
+    ),
+    "FeedForwardSpec: cutoff is 1.5 with gated=False": lambda: dataclasses.replace(FEED, cutoff=1.5),
+    "FeedForwardSpec: cutoff is 1.5 with gated=True, clip=2.0": lambda: dataclasses.replace(
+        FEED, cutoff=1.5, gated=True, clip=2.0
+    ),
     "DenseAndExpertsSpec: the network is 12 wide, experts 12, the norm 5": lambda: dataclasses.replace(
         BESIDE, norm=NormSpec(5, 1e-5)
     ),
@@ -874,6 +914,7 @@ MODELS = {
     "states": DecoderSpec(decoder=MIXED, head=CAUSAL_LM),
     "shared keys": DecoderSpec(decoder=SHARING, head=CAUSAL_LM),
     "inputs of layers": DecoderSpec(decoder=GIVEN, head=CAUSAL_LM),
+    "several vectors": DecoderSpec(decoder=SEVERAL, head=CAUSAL_LM),
     "experts beside a network": DecoderSpec(
         decoder=dataclasses.replace(
             DECODER, blocks=(dataclasses.replace(SANDWICH, feed_forward=BESIDE),), final_norm=NORM

@@ -168,8 +168,8 @@ def feed_forward(
     """Width and activation, and the number of experts."""
     match spec:
         case FeedForwardSpec():
-            gated = "gated " * spec.gated
-            return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation})"
+            gated, sparse = "gated " * spec.gated, ", sparse" * (spec.cutoff is not None)
+            return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation}{sparse})"
         case ConvolvedFeedForwardSpec():
             convolved = f"convolved by {spec.kernel} x {spec.kernel}"
             return f"feed-forward {spec.intermediate_size:,} ({spec.activation}, {convolved})"

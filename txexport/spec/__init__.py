@@ -117,6 +117,7 @@ from txexport.spec.staged import (
     StageSpec,
 )
 from txexport.spec.stateful import StatefulSpec
+from txexport.spec.streams import AugmentedResidualSpec, StreamsSpec
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.time_delay import TimeDelaySpec
 from txexport.spec.vision_language import VisionLanguageSpec
@@ -133,6 +134,7 @@ __all__ = [
     "Architecture",
     "AttentionPoolSpec",
     "AttentionSpec",
+    "AugmentedResidualSpec",
     "BatchNormSpec",
     "BlockSpec",
     "BoxesSpec",
@@ -252,6 +254,7 @@ __all__ = [
     "StagedDepthSpec",
     "StagedStackSpec",
     "StatefulSpec",
+    "StreamsSpec",
     "StridedAttentionSpec",
     "SubsampledSpec",
     "TextStackSpec",

@@ -21,6 +21,7 @@ from txexport.spec.relative_attention import (
 )
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.stateful import StatefulSpec
+from txexport.spec.streams import AugmentedResidualSpec, StreamsSpec
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ class BlockSpec:
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
     each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number. An
     `adapter` follows the layer, or a network that reads the layer's own input, `layer_input`. With an
-    `output_scale`, a learned number multiplies what the layer returns.
+    `output_scale`, a learned number multiplies what the layer returns. With an `augmented_residual`, the
+    input of attention takes part in the sum behind it. With `streams`, a token has several vectors, of which
+    the sublayers read the first.
 
     With a `convolution`, it is a layer of a Conformer (Gulati et al. 2020, 2.4): half the output of a
     feed-forward network is added, that of attention, that of the convolution, and half that of another
@@ -70,13 +73,15 @@ class BlockSpec:
     beside: StatefulSpec | None = None
     layer_input: LayerInputSpec | None = None
     output_scale: bool = False
+    augmented_residual: AugmentedResidualSpec | None = None
+    streams: StreamsSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "residual_scale")
         self._check_conformer()
         width = self.attention.hidden_size
-        others = self.cross_attention, self.adapter, self.convolution, self.beside, self.layer_input
-        for part in (self.feed_forward, *others):
+        sublayers = self.cross_attention, self.adapter, self.convolution, self.beside
+        for part in (self.feed_forward, *sublayers, self.layer_input, self.augmented_residual):
             if part is not None and part.hidden_size != width:
                 raise SpecError(
                     f"BlockSpec: {type(part).__name__} is {part.hidden_size} wide, attention {width}"
@@ -84,6 +89,7 @@ class BlockSpec:
         if self.norm.size != width:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
         check_states(self)
+        self._check_streams()
         if self.layer_input is not None and self.layer_input.norm.size != width:
             raise SpecError(
                 f"BlockSpec: the norm of layer_input is {self.layer_input.norm.size} wide, attention {width}"
@@ -114,6 +120,26 @@ class BlockSpec:
             raise SpecError(
                 f"BlockSpec: DenseAndExpertsSpec with placement '{self.placement}' and layer_scale="
                 f"{self.layer_scale}; expected '{NormPlacement.SANDWICH}' and False"
+            )
+
+    def _check_streams(self) -> None:
+        """Raise SpecError for parts beside several vectors of a token, or a residual, that none has."""
+        residual = self.augmented_residual
+        parts = self.cross_attention, self.adapter, self.convolution, self.beside
+        for name, part in (("streams", self.streams), ("augmented_residual", residual)):
+            plain = self.placement == NormPlacement.SANDWICH and self.attends and not self.output_scale
+            if part is not None and (not plain or any(one is not None for one in parts)):
+                raise SpecError(
+                    f"BlockSpec: {name} with placement '{self.placement}', output_scale={self.output_scale}, "
+                    "or cross attention, an adapter, a convolution or states; no architecture has both: "
+                    f"expected '{NormPlacement.SANDWICH}', False and none"
+                )
+        if self.streams is not None and self.layer_input is None:
+            raise SpecError("BlockSpec: streams without layer_input; no architecture has them alone")
+        if self.streams is not None and self.streams.norm.size != self.attention.hidden_size:
+            raise SpecError(
+                f"BlockSpec: the norm of streams is {self.streams.norm.size} wide, attention "
+                f"{self.attention.hidden_size}"
             )
 
     def _check_conformer(self) -> None:
@@ -194,8 +220,10 @@ class BlockSpec:
         crossed = ("cross_attention",) if self.cross_attention is not None else ()
         adapted = ("adapter",) if self.adapter is not None else ()
         fed = ("feed_forward",) if self.feed_forward is not None else ()
+        residual = ("augmented_residual",) if self.augmented_residual is not None else ()
         vector = ("layer_input",) if self.layer_input is not None else ()
-        return ("attention", *beside, *crossed, *fed, *adapted, *vector)
+        streams = ("streams",) if self.streams is not None else ()
+        return ("attention", *beside, *crossed, *residual, *fed, *adapted, *vector, *streams)
 
     @property
     def experts(self) -> ExpertsSpec | None:

@@ -6,6 +6,7 @@ A matrix is (out, in), as PyTorch keeps it.
 from typing import assert_never
 
 from txexport.spec import (
+    AugmentedResidualSpec,
     BlockSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
@@ -18,6 +19,7 @@ from txexport.spec import (
     NormPlacement,
     QueryPoolingSpec,
     StageMergingSpec,
+    StreamsSpec,
 )
 from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.shapes import Shapes, linear, norm, under
@@ -143,7 +145,38 @@ def block(spec: BlockSpec) -> Shapes:
         shapes |= under("layer_input", layer_input(spec.layer_input))
     if spec.output_scale:
         shapes["output_scale.weight"] = (1,)
+    if spec.augmented_residual is not None:
+        shapes |= under("augmented_residual", augmented_residual(spec.augmented_residual))
+    if spec.streams is not None:
+        shapes |= under("streams", streams(spec.streams))
     return shapes
+
+
+def augmented_residual(spec: AugmentedResidualSpec) -> Shapes:
+    """The projections to few numbers and back, and the norm."""
+    return {
+        **under("down", linear(spec.hidden_size, spec.rank, False)),
+        **under("up", linear(spec.rank, spec.hidden_size, False)),
+        **under("norm", norm(spec.norm)),
+    }
+
+
+def streams(spec: StreamsSpec) -> Shapes:
+    """A layer's router, its weights of prediction and correction, and the scale."""
+    return {
+        **under("router.norm", norm(spec.norm)),
+        **under("router.project", linear(spec.norm.size, spec.count, False)),
+        **under("predict.weigh", linear(spec.count, spec.count**2, False)),
+        **under("correct.weigh", linear(spec.count, spec.count, False)),
+        **({"scale.weight": (spec.norm.size,)} if spec.output_scale else {}),
+    }
+
+
+def stack_streams(spec: StreamsSpec) -> Shapes:
+    """The projections of a token's other vectors, before all layers and behind them."""
+    one = linear(spec.norm.size, spec.norm.size, False)
+    parts = (f"{name}.project.{i}" for name in ("expand", "merge") for i in range(spec.count - 1))
+    return {name: shape for part in parts for name, shape in under(part, one).items()}
 
 
 def layer_input(spec: LayerInputSpec) -> Shapes:

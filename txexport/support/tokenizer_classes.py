@@ -100,7 +100,9 @@ _ROWS = {  # by name, without "Tokenizer"
         "<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -",
         "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe",
     ),
-    "Gemma": _row("<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text"),
+    "Gemma": _row(
+        "<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text"
+    ),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
     "Llama": _row(LLAMA_TOKENS, aliases="Phi3"),
     "MBart": _row(ROBERTA, "mbart"),

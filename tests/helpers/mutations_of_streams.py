@@ -1,0 +1,139 @@
+"""Mutations of decoders with several vectors of a token, residuals of low rank, and sparse gates."""
+
+from helpers.graph_edits import (
+    become,
+    constant,
+    drop,
+    function,
+    node,
+    producer,
+    set_constant,
+    through,
+)
+
+
+def named(body, name):
+    """The node of that name."""
+    return next(one for one in body.node if one.name == name)
+
+
+def scores_unnormed(model):
+    """Scores of a vector that is not normalised."""
+    drop(node(function(model, "stream_router"), "norm"))
+
+
+def scores_undivided(model):
+    """Scores of a vector that is not divided by its width."""
+    drop(named(function(model, "stream_router"), "normed"))
+
+
+def scores_unbounded(model):
+    """Scores without the hyperbolic tangent."""
+    drop(node(function(model, "stream_router"), "Tanh"))
+
+
+def weights_transposed(model):
+    """The weight of a vector in another one for that of the other one in it."""
+    through(function(model, "predicted_streams"), "weights", "Transpose", perm=[0, 1, 3, 2])
+
+
+def mixture_alone(model):
+    """Predicted vectors without those before."""
+    drop(node(function(model, "predicted_streams"), "Add"))
+
+
+def shares_from_nothing(model):
+    """Shares of the difference that are not increased by 1."""
+    drop(named(function(model, "corrected_streams"), "shares"))
+
+
+def output_for_difference(model):
+    """A correction by the layer's output, not by its difference from the prediction."""
+    drop(named(function(model, "corrected_streams"), "difference"))
+
+
+def differences_alone(model):
+    """Corrected vectors without the predicted ones."""
+    drop(node(function(model, "corrected_streams"), "Add", -1))
+
+
+def gate_of_the_unscaled(model):
+    """A layer's own input gated by the first vector without the learned one."""
+    drop(named(function(model, "decoder_block"), "read"))
+
+
+def input_left_out(model):
+    """Other vectors without the layer's own input."""
+    drop(node(function(model, "decoder_block"), "Add", -1))
+
+
+def lengths_of_projections(model):
+    """Projected vectors as long as they happen to be."""
+    body = function(model, "as_long_as")
+    final = node(body, "Div", -1)
+    become(final, "Identity", body.input[0])
+
+
+def first_alone(model):
+    """The first vector behind all layers, and not the mean of all."""
+    body = function(model, "merged_streams")
+    drop(node(body, "Add"))
+    drop(node(body, "Identity"))
+
+
+def residual_left_out(model):
+    """The sum behind attention without the residual of low rank."""
+    drop(named(function(model, "decoder_block"), "augmented"))
+
+
+def residual_unnormed(model):
+    """A residual of low rank without its norm."""
+    drop(node(function(model, "augmented_residual"), "norm"))
+
+
+def residual_alone(model):
+    """A residual of low rank without the vector itself."""
+    drop(node(function(model, "augmented_residual"), "Add"), 1)
+
+
+def sum_undivided(model):
+    """The sum of attention and both residuals, not divided by the root of two."""
+    body = function(model, "decoder_block")
+    divided = next(one for one in body.node if "augmented" in one.input)
+    drop(divided)
+
+
+def gates_from_zero(model):
+    """Gates that are cut off at nothing, but not below."""
+    body = function(model, "beyond")
+    final = node(body, "Relu")
+    become(final, "Identity", body.input[0])
+
+
+def gates_below_zero(model):
+    """Gates that are shifted, but not cut off."""
+    drop(node(function(model, "beyond"), "Relu"))
+
+
+def cutoff_of_the_mean(model):
+    """A cutoff at the mean, without the standard deviations."""
+    drop(node(function(model, "beyond"), "Add"))
+
+
+def variance_for_deviation(model):
+    """A cutoff by the variance."""
+    drop(node(function(model, "beyond"), "Sqrt"))
+
+
+def other_row_for_unknown(model):
+    """Another row of the table for ids beyond it."""
+    body = function(model, "layer_inputs")
+    set_constant(producer(body, named(body, "ids").input[2]), 1)
+
+
+def fewer_in_the_table(model):
+    """A table that ends earlier."""
+    body = function(model, "layer_inputs")
+    bound = producer(body, named(body, "known").input[1])
+    assert constant(body, 271) is not None
+    set_constant(bound, 200)
