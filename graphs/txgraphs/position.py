@@ -41,7 +41,7 @@ def asked_positions(logits_indices, cache_lengths):
 
 @script(domain, default_opset=op)
 def picked(x, logits_indices):
-    """x (B,S,...) of new tokens, logits_indices (B,L) among them -> x of those alone (B,L,...)."""
+    """x (B,S,W) of new tokens, logits_indices (B,L) among them -> x of those alone (B,L,W)."""
     picks = op.Unsqueeze(logits_indices, op.Constant(value_ints=[2]))  # (B, L, 1)
     y = op.GatherND(x, picks, batch_dims=1)
     return y
