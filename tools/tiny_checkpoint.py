@@ -817,6 +817,21 @@ MISTRAL3 = {
     "image_token_index": 310,
     "tie_word_embeddings": False,
 }
+GROWING = {
+    "rope_type": "yarn",
+    "rope_theta": 1e4,
+    "factor": 5.0,
+    "original_max_position_embeddings": 8,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.4,
+}
+MINISTRAL3 = LLAMA | {"head_dim": 14, "rope_parameters": GROWING}
+MISTRAL4 = DEEPSEEK | {
+    "n_group": 1,
+    "topk_group": 1,
+    "rope_parameters": GROWING | {"partial_rotary_factor": 8 / 18},
+}
 LFM2_VL = {
     "vision_config": SIGLIP2["vision_config"] | {"vision_use_head": False, "num_attention_heads": 4},
     "text_config": LFM2 | {"max_position_embeddings": 120},
@@ -1061,6 +1076,8 @@ FAMILIES = {
     "qwen3_vl_moe": ("Qwen3VLMoeForConditionalGeneration", QWEN3_VL_MOE),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),
     "mistral3": ("Mistral3ForConditionalGeneration", MISTRAL3),
+    "ministral3": ("Ministral3ForCausalLM", MINISTRAL3),
+    "mistral4": ("Mistral4ForCausalLM", MISTRAL4),
     "lfm2_vl": ("Lfm2VlForConditionalGeneration", LFM2_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),

@@ -6,7 +6,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec, RoundedAlibiSpec
+from txexport.spec import (
+    AlibiSpec,
+    PatchSpec,
+    QueryGrowthSpec,
+    RelativeSpec,
+    RotarySpec,
+    RoundedAlibiSpec,
+)
 
 Present = TypeVar("Present", Tensor, Tensor | None)
 
@@ -59,6 +66,13 @@ def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
     cos = angles.cos() * spec.scale
     sin = angles.sin() * spec.scale
     return cos, sin
+
+
+def query_growth(spec: QueryGrowthSpec, positions: Tensor) -> Tensor:
+    """positions (B,S) -> the factors of queries (B,S,1), 1 at the first spec.length positions."""
+    intervals = torch.div(positions, spec.length, rounding_mode="trunc")[:, :, None]  # (B, S, 1)
+    growth = torch.log(intervals.float() + 1) * spec.rate + 1  # (B, S, 1)
+    return growth
 
 
 def patch_rotation(patches: PatchSpec, spec: RotarySpec, pixel_values: Tensor) -> tuple[Tensor, Tensor]:

@@ -196,6 +196,8 @@ def test_greedy_tokens_equal_transformers(row: Row, cache, checkpoint_of, bundle
         "text-generation": transformers.AutoModelForCausalLM,
         "text2text-generation": transformers.AutoModelForSeq2SeqLM,
     }[row.task]
+    if row.architecture in getattr(families.module(row.model_type), "ORIGINALS", ()):
+        auto = getattr(transformers, row.architecture)
     original = auto.from_pretrained(checkpoint_of(tiny_checkpoint.WITHIN.get(row.model_type, row))).eval()
     # An end-of-sequence token that these weights do choose, so that rows end at different times.
     model = load(bundle_of(row, cache))

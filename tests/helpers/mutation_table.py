@@ -356,6 +356,14 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.swap_experts,
         common.swap_gate_and_up,
     ),
+    ("ministral3", "static", "model"): (
+        streams.queries_of_one_size,
+        streams.growth_at_every_position,
+        streams.growth_one_earlier,
+        streams.growth_in_proportion,
+    ),
+    ("ministral3", "dynamic", "model"): (streams.growth_at_every_position,),
+    ("mistral4", "static", "model"): (streams.latent_queries_of_one_size, streams.growth_one_earlier),
     ("deepseek_v3", "static", "model"): (
         family.uncorrected_choice,
         family.any_group,

@@ -1,4 +1,4 @@
-"""Mutations of decoders with several vectors of a token, residuals of low rank, and sparse gates."""
+"""Mutations of decoders: several vectors of a token, low-rank residuals, sparse gates, growing queries."""
 
 from helpers.graph_edits import (
     become,
@@ -137,3 +137,29 @@ def fewer_in_the_table(model):
     bound = producer(body, named(body, "known").input[1])
     assert constant(body, 271) is not None
     set_constant(bound, 200)
+
+
+def queries_of_one_size(model):
+    """Queries that do not grow."""
+    drop(named(function(model, "cached_attention"), "grown"))
+
+
+def latent_queries_of_one_size(model):
+    """Queries of latents that do not grow."""
+    drop(named(function(model, "cached_latent_attention"), "grown"))
+
+
+def growth_at_every_position(model):
+    """Queries that grow at every position, and not at multiples of a length."""
+    drop(node(function(model, "query_growth"), "Div"))
+
+
+def growth_one_earlier(model):
+    """Queries that grow one position too early."""
+    body = function(model, "query_growth")
+    through(body, body.input[0], "Add", 1)
+
+
+def growth_in_proportion(model):
+    """Queries that grow in proportion, and not by the logarithm."""
+    drop(node(function(model, "query_growth"), "Log"))

@@ -139,6 +139,14 @@ STRETCHED = {
     },
     "final_logit_softcapping": 2.0,
 }
+MISTRAL4_HALVES = {
+    "rope_interleave": False,
+    "attention_bias": True,
+    "q_lora_rank": None,
+    "norm_topk_prob": False,
+    "routed_scaling_factor": 1.7,
+    "first_k_dense_replace": 0,
+}
 GEMMA3N_DENSE = {
     "num_hidden_layers": 6,
     "layer_types": None,
@@ -333,6 +341,8 @@ DECODERS = [
     Row("mistral", "MistralForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     Row("mistral", "MistralModel", FEATURES, "window of 5"),
     *labelled("mistral"),
+    *heads(decoder("ministral3", "Ministral3")),
+    Row("ministral3", "Ministral3ForCausalLM", GENERATE, "window of 5, tied", TIED | {"sliding_window": 5}),
     *decoder("qwen2", "Qwen2"),
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "window in later layers", MIXED),
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "tied", TIED),
@@ -432,6 +442,8 @@ DECODERS = [
     *decoder("deepseek_v3", "DeepseekV3"),
     Row("deepseek_v3", "DeepseekV3ForCausalLM", GENERATE, "yarn, whole queries, as Moonlight", MOONLIGHT),
     Row("deepseek_v3", "DeepseekV3ForCausalLM", GENERATE, "halves, biases, not normalised", V3_HALVES),
+    *heads(decoder("mistral4", "Mistral4")),
+    Row("mistral4", "Mistral4ForCausalLM", GENERATE, "halves, biases, not normalised", MISTRAL4_HALVES),
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE),
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE, "biases, untied", UNTIED | {"use_bias": True}),
     Row("ernie4_5", "Ernie4_5Model", FEATURES),
@@ -727,6 +739,12 @@ OVER_PIXTRAL = {
     "text_config": {"model_type": "mistral", "max_position_embeddings": 120, "sliding_window": None},
     "vision_feature_layer": -1,
     "vision_feature_select_strategy": "full",
+}
+OF_MINISTRAL3 = {
+    "text_config": tiny_checkpoint.MINISTRAL3 | {"model_type": "ministral3", "max_position_embeddings": 120}
+}
+OF_MISTRAL4 = {
+    "text_config": tiny_checkpoint.MISTRAL4 | {"model_type": "mistral4", "max_position_embeddings": 120}
 }
 SQUARES_OF_NINE = {
     "vision_config": {"hidden_act": "silu", "patch_size": 3, "num_attention_heads": 3},
@@ -1025,6 +1043,8 @@ OTHERS = [
     Row("llava", "LlavaForConditionalGeneration", CONVERSE, "Pixtral", OVER_PIXTRAL),
     Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE),
     Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "tied, three a side", SQUARES_OF_NINE),
+    Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "Ministral 3", OF_MINISTRAL3),
+    Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "Mistral 4", OF_MISTRAL4),
     Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE),
     Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE, "untied, one layer", PLAIN_PROJECTOR),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),

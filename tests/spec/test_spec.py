@@ -63,6 +63,7 @@ from txexport.spec import (
     PositionKind,
     PositionSpec,
     PyramidSpec,
+    QueryGrowthSpec,
     RelativeKeyAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -92,6 +93,7 @@ SELF = AttentionSpec(12, 3, 3, 4, causal=False)
 CAUSAL = dataclasses.replace(SELF, causal=True)
 FEED = FeedForwardSpec(12, 20, Activation.RELU)
 ROTARY = RotarySpec((1.0, 0.5))
+GROWING = RotarySpec((1.0, 0.5), growth=QueryGrowthSpec(0.1, 5))
 EMBEDDING = EmbeddingSpec(31, 12, PositionSpec(PositionKind.LEARNED, 10))
 BLOCK = BlockSpec(SELF, FEED, NORM, NormPlacement.POST)
 BIASED = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, has_position_bias=True))
@@ -581,6 +583,14 @@ CONTRADICTIONS = {
     ),
     "scale is 0": lambda: HeadSpec(HeadKind.CAUSAL_LM, scale=0.0),
     "nothing is rotated": lambda: RotarySpec(()),
+    "QueryGrowthSpec: rate is 0": lambda: QueryGrowthSpec(0.0, 5),
+    "QueryGrowthSpec: length is 0": lambda: QueryGrowthSpec(0.1, 0),
+    "RotarySpec: growth with positions on several axes": lambda: RotarySpec(
+        (1.0, 0.5), axes=(0, 1), growth=QueryGrowthSpec(0.1, 5)
+    ),
+    "SharedAttentionSpec: rotary.growth is given": lambda: SharedAttentionSpec(
+        dataclasses.replace(CAUSAL, rotary=dataclasses.replace(ROTARY, growth=QueryGrowthSpec(0.1, 5))), 0
+    ),
     "long_frequencies are 1 numbers, expected 2": lambda: RotarySpec(
         (1.0, 0.5), long_frequencies=(0.5,), short_length=4
     ),
@@ -913,6 +923,13 @@ MODELS = {
     "decoder": DecoderSpec(decoder=DECODER, head=CAUSAL_LM),
     "states": DecoderSpec(decoder=MIXED, head=CAUSAL_LM),
     "shared keys": DecoderSpec(decoder=SHARING, head=CAUSAL_LM),
+    "growing queries": DecoderSpec(
+        decoder=dataclasses.replace(
+            DECODER,
+            blocks=(dataclasses.replace(BLOCK, attention=dataclasses.replace(CAUSAL, rotary=GROWING)),),
+        ),
+        head=CAUSAL_LM,
+    ),
     "inputs of layers": DecoderSpec(decoder=GIVEN, head=CAUSAL_LM),
     "several vectors": DecoderSpec(decoder=SEVERAL, head=CAUSAL_LM),
     "experts beside a network": DecoderSpec(

@@ -101,7 +101,7 @@ from txexport.spec.relative_position import (
 )
 from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
-from txexport.spec.rotary import RotarySpec
+from txexport.spec.rotary import QueryGrowthSpec, RotarySpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.short_convolution import ShortConvolutionSpec
@@ -224,6 +224,7 @@ __all__ = [
     "ProposalStackSpec",
     "PyramidSpec",
     "QueryBlockSpec",
+    "QueryGrowthSpec",
     "QueryLayersSpec",
     "QueryPoolingSpec",
     "QueryStackSpec",
