@@ -832,6 +832,18 @@ MISTRAL4 = DEEPSEEK | {
     "topk_group": 1,
     "rope_parameters": GROWING | {"partial_rotary_factor": 8 / 18},
 }
+AFMOE = LLAMA | {
+    "num_hidden_layers": 3,
+    "head_dim": 10,
+    "sliding_window": 5,
+    "global_attn_every_n_layers": 2,
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "num_shared_experts": 2,
+    "moe_intermediate_size": 28,
+    "route_scale": 1.7,
+    "mup_enabled": True,
+}
 LFM2_VL = {
     "vision_config": SIGLIP2["vision_config"] | {"vision_use_head": False, "num_attention_heads": 4},
     "text_config": LFM2 | {"max_position_embeddings": 120},
@@ -1078,6 +1090,8 @@ FAMILIES = {
     "mistral3": ("Mistral3ForConditionalGeneration", MISTRAL3),
     "ministral3": ("Ministral3ForCausalLM", MINISTRAL3),
     "mistral4": ("Mistral4ForCausalLM", MISTRAL4),
+    "afmoe": ("AfmoeForCausalLM", AFMOE),
+    "nanochat": ("NanoChatForCausalLM", LLAMA | {"final_logit_softcapping": 2.0}),
     "lfm2_vl": ("Lfm2VlForConditionalGeneration", LFM2_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),

@@ -362,6 +362,18 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         streams.growth_one_earlier,
         streams.growth_in_proportion,
     ),
+    ("afmoe", "static", "model"): (
+        family.uncorrected_choice,
+        family.drop_post_norm,
+        streams.ungated_heads,
+        common.unscaled_embedding,
+    ),
+    ("nanochat", "static", "model"): (
+        streams.words_unnormed,
+        streams.turned_forward,
+        streams.norms_before_turns,
+        family.uncapped_logits,
+    ),
     ("ministral3", "dynamic", "model"): (streams.growth_at_every_position,),
     ("mistral4", "static", "model"): (streams.latent_queries_of_one_size, streams.growth_one_earlier),
     ("deepseek_v3", "static", "model"): (

@@ -3,6 +3,7 @@
 from helpers.graph_edits import (
     become,
     constant,
+    constant_value,
     drop,
     function,
     node,
@@ -163,3 +164,25 @@ def growth_one_earlier(model):
 def growth_in_proportion(model):
     """Queries that grow in proportion, and not by the logarithm."""
     drop(node(function(model, "query_growth"), "Log"))
+
+
+def ungated_heads(model):
+    """The output of heads without the gate of each number."""
+    body = function(model, "cached_attention")
+    drop(next(one for one in body.node if "Sigmoid" in "".join(one.input) and one.op_type == "Mul"))
+
+
+def words_unnormed(model):
+    """Words without the norm before all layers."""
+    drop(node(function(model, "embedding"), "norm"))
+
+
+def turned_forward(model):
+    """RoPE in the usual direction."""
+    frequencies = node(function(model, "rotation"), "Constant")
+    set_constant(frequencies, [-one for one in constant_value(frequencies)])
+
+
+def norms_before_turns(model):
+    """Queries that are not normalised after RoPE."""
+    drop(node(function(model, "cached_attention"), "norm"))

@@ -139,6 +139,13 @@ STRETCHED = {
     },
     "final_logit_softcapping": 2.0,
 }
+AFMOE_PLAIN = {
+    "mup_enabled": False,
+    "num_dense_layers": 0,
+    "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+}
+NANOCHAT_BIASED = {"attention_bias": True, "hidden_act": "gelu", "final_logit_softcapping": None}
+NANOCHAT_BIASED |= {"head_dim": 10, "rms_norm_eps": 1e-3}
 MISTRAL4_HALVES = {
     "rope_interleave": False,
     "attention_bias": True,
@@ -442,6 +449,12 @@ DECODERS = [
     *decoder("deepseek_v3", "DeepseekV3"),
     Row("deepseek_v3", "DeepseekV3ForCausalLM", GENERATE, "yarn, whole queries, as Moonlight", MOONLIGHT),
     Row("deepseek_v3", "DeepseekV3ForCausalLM", GENERATE, "halves, biases, not normalised", V3_HALVES),
+    Row("afmoe", "AfmoeForCausalLM", GENERATE),
+    Row("afmoe", "AfmoeForCausalLM", GENERATE, "experts everywhere, plain words, tied", TIED | AFMOE_PLAIN),
+    Row("afmoe", "AfmoeModel", FEATURES, slow=True),
+    Row("nanochat", "NanoChatForCausalLM", GENERATE),
+    Row("nanochat", "NanoChatForCausalLM", GENERATE, "biases, gelu, uncapped, tied", TIED | NANOCHAT_BIASED),
+    Row("nanochat", "NanoChatModel", FEATURES, slow=True),
     *heads(decoder("mistral4", "Mistral4")),
     Row("mistral4", "Mistral4ForCausalLM", GENERATE, "halves, biases, not normalised", MISTRAL4_HALVES),
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE),

@@ -107,7 +107,7 @@ class BlockSpec:
             )
         crossed = self.cross_attention is not None
         mixed = isinstance(self.feed_forward, ExpertsSpec)
-        plain = NormPlacement.PRE, NormPlacement.POST, NormPlacement.RES_POST
+        plain = NormPlacement.PRE, NormPlacement.POST, NormPlacement.RES_POST, NormPlacement.SANDWICH
         if mixed and (self.placement not in plain or crossed or self.layer_scale):
             raise SpecError(
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
