@@ -844,6 +844,16 @@ AFMOE = LLAMA | {
     "route_scale": 1.7,
     "mup_enabled": True,
 }
+APERTUS = LLAMA | {
+    "rope_parameters": {
+        "rope_type": "llama3",
+        "rope_theta": 1e4,
+        "factor": 8.0,
+        "original_max_position_embeddings": 16,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+    }
+}
 LFM2_VL = {
     "vision_config": SIGLIP2["vision_config"] | {"vision_use_head": False, "num_attention_heads": 4},
     "text_config": LFM2 | {"max_position_embeddings": 120},
@@ -1091,6 +1101,7 @@ FAMILIES = {
     "ministral3": ("Ministral3ForCausalLM", MINISTRAL3),
     "mistral4": ("Mistral4ForCausalLM", MISTRAL4),
     "afmoe": ("AfmoeForCausalLM", AFMOE),
+    "apertus": ("ApertusForCausalLM", APERTUS),
     "nanochat": ("NanoChatForCausalLM", LLAMA | {"final_logit_softcapping": 2.0}),
     "lfm2_vl": ("Lfm2VlForConditionalGeneration", LFM2_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
@@ -1152,8 +1163,8 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
         for name, tensor in tensors:
             if not tensor.is_floating_point() or (model_type == "roformer" and "embed_positions" in name):
                 continue  # the latter are sinusoids, which are not trained
-            if name.endswith("n_points_scale"):
-                continue  # the reciprocal of a count
+            if name.endswith("n_points_scale") or name.endswith(("act_fn.beta", "act_fn.eps")):
+                continue  # the reciprocal of a count, and numbers that nothing learns
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith(SCALES)
             wider = 2 * tensor.shape[-1] if name.endswith(OF_DIVIDED) else 1

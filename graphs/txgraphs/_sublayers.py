@@ -26,6 +26,7 @@ from txexport.spec import (
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
+    XieluFeedForwardSpec,
 )
 from txgraphs.attention import attention, cached_attention
 from txgraphs.disentangled_attention import disentangled_attention
@@ -47,6 +48,7 @@ from txgraphs.short_convolution import short_convolution
 from txgraphs.strided_attention import strided_attention
 from txgraphs.transformer_xl_attention import transformer_xl_attention
 from txgraphs.window_attention import window_attention
+from txgraphs.xielu import xielu_feed_forward
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     AttentionSpec: attention,
@@ -80,4 +82,5 @@ FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {
     FeedForwardSpec: feed_forward,
     ExpertsSpec: experts,
     ConvolvedFeedForwardSpec: convolved_feed_forward,
+    XieluFeedForwardSpec: xielu_feed_forward,
 }

@@ -28,6 +28,7 @@ from txexport.spec import (
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
+    XieluFeedForwardSpec,
 )
 from txmodels.attention import Attention, CachedAttention
 from txmodels.dense_and_experts import DenseAndExperts
@@ -51,6 +52,7 @@ from txmodels.short_convolution import ShortConvolution
 from txmodels.strided_attention import StridedAttention
 from txmodels.transformer_xl_attention import TransformerXLAttention
 from txmodels.window_attention import WindowAttention
+from txmodels.xielu import XieluFeedForward
 
 WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     AttentionSpec: Attention,
@@ -86,4 +88,5 @@ FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {
     ExpertsSpec: Experts,
     ConvolvedFeedForwardSpec: ConvolvedFeedForward,
     DenseAndExpertsSpec: DenseAndExperts,
+    XieluFeedForwardSpec: XieluFeedForward,
 }

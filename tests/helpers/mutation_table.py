@@ -362,6 +362,12 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         streams.growth_one_earlier,
         streams.growth_in_proportion,
     ),
+    ("apertus", "static", "model"): (
+        streams.slope_not_positive,
+        streams.slope_without_a_half,
+        streams.line_left_out,
+        streams.exponent_alone,
+    ),
     ("afmoe", "static", "model"): (
         family.uncorrected_choice,
         family.drop_post_norm,

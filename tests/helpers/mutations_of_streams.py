@@ -186,3 +186,23 @@ def turned_forward(model):
 def norms_before_turns(model):
     """Queries that are not normalised after RoPE."""
     drop(node(function(model, "cached_attention"), "norm"))
+
+
+def slope_not_positive(model):
+    """xIELU's learned number as it is, without the softplus."""
+    drop(node(function(model, "xielu"), "softplus"))
+
+
+def slope_without_a_half(model):
+    """xIELU's slope below zero without the half that it is at least."""
+    drop(named(function(model, "xielu"), "slope"))
+
+
+def line_left_out(model):
+    """xIELU without half of its input."""
+    drop(node(function(model, "xielu"), "Add", -1))
+
+
+def exponent_alone(model):
+    """xIELU below zero without the input that is taken from the exponent."""
+    drop(named(function(model, "xielu"), "Sub"))

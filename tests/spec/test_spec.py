@@ -85,6 +85,7 @@ from txexport.spec import (
     VectorSpec,
     WaveformSpec,
     WaveformStemSpec,
+    XieluFeedForwardSpec,
 )
 from txexport.spec.serialization import TYPES, from_dict, to_dict
 
@@ -740,6 +741,7 @@ CONTRADICTIONS = {
     "layers with StreamsSpec": lambda: dataclasses.replace(
         SEVERAL, blocks=(STREAMED, dataclasses.replace(STREAMED, streams=None))
     ),
+    "XieluFeedForwardSpec: intermediate_size is 0": lambda: XieluFeedForwardSpec(12, 0),
     "FeedForwardSpec: cutoff is 1.5 with gated=False": lambda: dataclasses.replace(FEED, cutoff=1.5),
     "FeedForwardSpec: cutoff is 1.5 with gated=True, clip=2.0": lambda: dataclasses.replace(
         FEED, cutoff=1.5, gated=True, clip=2.0
@@ -923,6 +925,13 @@ MODELS = {
     "decoder": DecoderSpec(decoder=DECODER, head=CAUSAL_LM),
     "states": DecoderSpec(decoder=MIXED, head=CAUSAL_LM),
     "shared keys": DecoderSpec(decoder=SHARING, head=CAUSAL_LM),
+    "xIELU": DecoderSpec(
+        decoder=dataclasses.replace(
+            DECODER,
+            blocks=(dataclasses.replace(BLOCK, attention=CAUSAL, feed_forward=XieluFeedForwardSpec(12, 20)),),
+        ),
+        head=CAUSAL_LM,
+    ),
     "growing queries": DecoderSpec(
         decoder=dataclasses.replace(
             DECODER,

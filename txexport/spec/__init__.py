@@ -44,7 +44,7 @@ from txexport.spec.enums import (
     PositionNorm,
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
-from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec
+from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec, XieluFeedForwardSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_delta import GatedDeltaSpec
 from txexport.spec.gated_frames import GatedFramesSpec
@@ -52,7 +52,7 @@ from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.grounded import GroundedSpec
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
-from txexport.spec.layer import AdapterSpec, BlockSpec
+from txexport.spec.layer import AdapterSpec, BlockSpec, NetworkSpec
 from txexport.spec.layer_inputs import LayerInputSpec, LayerInputsSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.mamba import MambaSpec
@@ -202,6 +202,7 @@ __all__ = [
     "Mutual",
     "NaflexSpec",
     "NeckSpec",
+    "NetworkSpec",
     "NormKind",
     "NormPlacement",
     "NormSpec",
@@ -268,4 +269,5 @@ __all__ = [
     "WaveformStemSpec",
     "WindowAttentionSpec",
     "WindowedPositionsSpec",
+    "XieluFeedForwardSpec",
 ]

@@ -42,6 +42,21 @@ class FeedForwardSpec:
 
 
 @dataclass(frozen=True)
+class XieluFeedForwardSpec:
+    """Two projections without biases, and xIELU between them, whose two slopes are learned.
+
+    With x > 0 it is a x² + x / 2, else b (exp(x) - 1 - x) + x / 2, where a is the softplus of a learned
+    number, and b that of another plus 1/2; the exponent is at most -1e-6 (Huang and Schlag 2024, 3).
+    """
+
+    hidden_size: int
+    intermediate_size: int
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "intermediate_size")
+
+
+@dataclass(frozen=True)
 class ExpertsSpec:
     """A mixture of `num_experts` feed-forward networks, of which a router picks `top_k` for each token.
 

@@ -8,7 +8,12 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.convolution_module import ConvolutionModuleSpec
 from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import NormPlacement
-from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec
+from txexport.spec.feed_forward import (
+    DenseAndExpertsSpec,
+    ExpertsSpec,
+    FeedForwardSpec,
+    XieluFeedForwardSpec,
+)
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.layer_checks import check_states
 from txexport.spec.layer_inputs import LayerInputSpec
@@ -22,6 +27,10 @@ from txexport.spec.relative_attention import (
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.stateful import StatefulSpec
 from txexport.spec.streams import AugmentedResidualSpec, StreamsSpec
+
+NetworkSpec = (
+    FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | XieluFeedForwardSpec
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class BlockSpec:
     """
 
     attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
-    feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | None
+    feed_forward: NetworkSpec | None
     norm: NormSpec
     placement: NormPlacement
     cross_attention: AttentionSpec | None = None

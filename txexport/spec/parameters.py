@@ -16,18 +16,18 @@ from txexport.spec import (
     FeedForwardSpec,
     LayerInputSpec,
     LayerInputsSpec,
+    NetworkSpec,
     NormPlacement,
     QueryPoolingSpec,
     StageMergingSpec,
     StreamsSpec,
+    XieluFeedForwardSpec,
 )
 from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
-def feed_forward(
-    spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec,
-) -> Shapes:
+def feed_forward(spec: NetworkSpec) -> Shapes:
     """One network, or a mixture of them."""
     match spec:
         case FeedForwardSpec():
@@ -38,6 +38,8 @@ def feed_forward(
             return dense_and_experts(spec)
         case ConvolvedFeedForwardSpec():
             return convolved_feed_forward(spec)
+        case XieluFeedForwardSpec():
+            return xielu_feed_forward(spec)
         case _:
             assert_never(spec)
 
@@ -47,6 +49,15 @@ def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
     up = linear(spec.hidden_size, spec.intermediate_size, spec.bias)
     down = linear(spec.intermediate_size, spec.hidden_size, spec.bias)
     return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down)
+
+
+def xielu_feed_forward(spec: XieluFeedForwardSpec) -> Shapes:
+    """The projections up and down, and the learned numbers of the activation."""
+    return {
+        **under("up", linear(spec.hidden_size, spec.intermediate_size, False)),
+        **{"act.alpha_p": (1,), "act.alpha_n": (1,)},
+        **under("down", linear(spec.intermediate_size, spec.hidden_size, False)),
+    }
 
 
 def convolved_feed_forward(spec: ConvolvedFeedForwardSpec) -> Shapes:
