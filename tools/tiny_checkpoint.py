@@ -1167,7 +1167,7 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
                 continue  # the reciprocal of a count, and numbers that nothing learns
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith(SCALES)
-            wider = 2 * tensor.shape[-1] if name.endswith(OF_DIVIDED) else 1
+            wider = tensor.shape[-1] if name.endswith(OF_DIVIDED) else 1
             tensor.copy_(1 + 0.3 * noise if is_scale else wider * spread * noise)
             if name.endswith("running_var"):
                 tensor.copy_(1 + noise**2)

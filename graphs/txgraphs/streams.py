@@ -84,7 +84,7 @@ def stream_router(spec: StreamsSpec, g: Body, x: ir.Value) -> ir.Value:
 def predicted_streams(spec: StreamsSpec, g: Body, streams: ir.Value, scores: ir.Value) -> ir.Value:
     """Each vector plus a weighted sum of all: streams (B,S,A,W), scores (B,S,A) -> predicted (B,S,A,W)."""
     square = g.op.Constant(value_ints=[0, 0, spec.count, spec.count])
-    weights = g.op.Reshape(linear(False, g / "weigh", scores), square, name="weights")  # (B, S, A, A)
+    weights = g.op.Reshape(linear(False, g, scores), square, name="weights")  # (B, S, A, A)
     predicted = g.op.Add(g.op.MatMul(weights, streams, name="mixed"), streams)  # (B, S, A, W)
     return predicted
 
@@ -98,7 +98,7 @@ def corrected_streams(
     predicted (B,S,A,W), y (B,S,W), scores (B,S,A) -> corrected (B,S,A,W).
     """
     op = g.op
-    shares = op.Add(linear(False, g / "weigh", scores), op.Constant(value_float=1.0), name="shares")
+    shares = op.Add(linear(False, g, scores), op.Constant(value_float=1.0), name="shares")
     first = op.Gather(predicted, op.Constant(value_int=0), axis=2)  # (B, S, W)
     difference = op.Unsqueeze(op.Sub(y, first, name="difference"), op.Constant(value_ints=[2]))
     shared = op.Mul(difference, op.Unsqueeze(shares, op.Constant(value_ints=[3])), name="shared")

@@ -8,6 +8,7 @@ numbers a token, R = kv_lora_rank and D = qk_rope_head_dim, and a step reads no 
 import torch
 from torch import Tensor, nn
 
+from txexport.contracts import names
 from txexport.spec import Cache, LatentAttentionSpec
 from txmodels.attention import grown, merge, rotate, scatter, split
 from txmodels.linear import Linear
@@ -112,15 +113,15 @@ class CachedLatentAttention(LatentAttention):
         cache_lengths: Tensor | None,
         past_k: Tensor,
         past_v: Tensor,
-        logits_indices: Tensor | None = None,
-        growth: Tensor | None = None,
+        **more: Tensor | None,
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,D/2), past_k (B,1,P,R), past_v (B,1,P,D).
 
         Returns y (B,S,W), k (B,1,T,R), v (B,1,T,D), and weights (B,N,S,T). A static cache has P = T = C and
         takes cache_lengths (B), the filled slots of each row. With logits_indices (B,L), only these tokens
-        are queries: y is (B,L,W), the mask (B,1,L,T). Queries are multiplied by growth (B,S,1).
+        are queries: y is (B,L,W), the mask (B,1,L,T). Queries are multiplied by `growth` (B,S,1).
         """
+        logits_indices = more.get(names.LOGITS_INDICES)
         new_k, new_v = self._compressed(x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
         if self.static:
             assert cache_lengths is not None
@@ -130,7 +131,7 @@ class CachedLatentAttention(LatentAttention):
             k = torch.cat([past_k, new_k], dim=2)  # (B, 1, T, R)
             v = torch.cat([past_v, new_v], dim=2)
         turns = asked(cos, logits_indices), asked(sin, logits_indices)  # (B, L, D/2)
-        growth = asked(growth, logits_indices)  # (B, L, 1)
+        growth = asked(more.get("growth"), logits_indices)  # (B, L, 1)
         queries = self._queries(asked(x, logits_indices), *turns, growth)
         y, weights = self._mixed(*queries, k, v, mask)  # (B, S, W)
         return (y, k, v, weights) if self.weighted else (y, k, v)

@@ -66,12 +66,12 @@ class PredictedStreams(nn.Module):
 
     def __init__(self, spec: StreamsSpec):
         super().__init__()
-        self.weigh = Linear(spec.count, spec.count**2, False)
+        self.weight = nn.Parameter(torch.zeros(spec.count**2, spec.count))
 
     def forward(self, streams: Tensor, scores: Tensor) -> Tensor:
         """streams (B,S,A,W), scores (B,S,A) -> predicted (B,S,A,W)."""
-        weights = self.weigh(scores).unflatten(2, (-1, scores.shape[-1]))  # (B, S, A, A)
-        predicted: Tensor = weights @ streams + streams  # (B, S, A, W)
+        weights = nn.functional.linear(scores, self.weight).unflatten(2, (-1, scores.shape[-1]))
+        predicted: Tensor = weights @ streams + streams  # (B, S, A, A), (B, S, A, W)
         return predicted
 
 
@@ -80,11 +80,11 @@ class CorrectedStreams(nn.Module):
 
     def __init__(self, spec: StreamsSpec):
         super().__init__()
-        self.weigh = Linear(spec.count, spec.count, False)
+        self.weight = nn.Parameter(torch.zeros(spec.count, spec.count))
 
     def forward(self, predicted: Tensor, y: Tensor, scores: Tensor) -> Tensor:
         """predicted (B,S,A,W), y (B,S,W), scores (B,S,A) -> corrected (B,S,A,W)."""
-        shares = self.weigh(scores) + 1  # (B, S, A)
+        shares = nn.functional.linear(scores, self.weight) + 1  # (B, S, A)
         difference = y - predicted[:, :, 0]  # (B, S, W)
         corrected: Tensor = difference[:, :, None] * shares[..., None] + predicted  # (B, S, A, W)
         return corrected

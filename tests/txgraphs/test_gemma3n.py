@@ -96,7 +96,7 @@ def test_predictions_and_corrections(spec):
     correct = txmodels.streams.CorrectedStreams(spec)
     check(correct, partial(txgraphs.streams.corrected_streams, spec), streams, y, scores)
     with torch.no_grad():
-        weights = predict.weigh(scores).unflatten(2, (spec.count, spec.count))
+        weights = torch.nn.functional.linear(scores, predict.weight).unflatten(2, (spec.count, spec.count))
         second = streams[:, :, 1] + sum(
             weights[:, :, 1, j, None] * streams[:, :, j] for j in range(spec.count)
         )

@@ -12,7 +12,7 @@ from txexport.formats import FLOAT32_IN_OUT, Dtype, NumberFormat, StoredIntegers
 
 HEADS = ("head.weight",)  # projects to scores of the vocabulary, or of labels
 # Small, and a rounding error selects another expert, or mixes vectors of a token in other shares.
-ROUTERS = (".router.weight", ".router.project.weight", ".predict.weigh.weight", ".correct.weigh.weight")
+ROUTERS = (".router.weight", ".router.project.weight", ".streams.predict.weight", ".streams.correct.weight")
 Uses = Mapping[str, AbstractSet[Use]]  # patterns of names of parameters
 
 

@@ -137,8 +137,8 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
         f"{layer}.augmented_residual.norm.*": f"{source}.laurel.post_laurel_norm.*",
         f"{layer}.streams.router.norm.*": f"{source}.altup.router_norm.*",
         f"{layer}.streams.router.project.*": f"{source}.altup.modality_router.*",
-        f"{layer}.streams.predict.weigh.*": f"{source}.altup.prediction_coefs.*",
-        f"{layer}.streams.correct.weigh.*": f"{source}.altup.correction_coefs.*",
+        f"{layer}.streams.predict.*": f"{source}.altup.prediction_coefs.*",
+        f"{layer}.streams.correct.*": f"{source}.altup.correction_coefs.*",
         f"{layer}.streams.scale.weight": f"{source}.altup.correct_output_scale",
     }
     streams = spec.stack.blocks[0].streams

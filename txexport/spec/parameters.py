@@ -177,8 +177,8 @@ def streams(spec: StreamsSpec) -> Shapes:
     return {
         **under("router.norm", norm(spec.norm)),
         **under("router.project", linear(spec.norm.size, spec.count, False)),
-        **under("predict.weigh", linear(spec.count, spec.count**2, False)),
-        **under("correct.weigh", linear(spec.count, spec.count, False)),
+        **under("predict", linear(spec.count, spec.count**2, False)),
+        **under("correct", linear(spec.count, spec.count, False)),
         **({"scale.weight": (spec.norm.size,)} if spec.output_scale else {}),
     }
 
