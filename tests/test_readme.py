@@ -40,6 +40,7 @@ def test_every_family_is_named():
         "cohere2": "commandr",
         "sam2_video": "sam2",
         "gemma3_text": "gemma3",
+        "gemma3n_text": "gemma3n",
         "gemma4_text": "gemma4",
     }
     other |= {"clip_text_model": "clip", "clip_vision_model": "clip", "blenderbot-small": "blenderbot"}

@@ -5,11 +5,13 @@ python tools/tiny_checkpoint.py gpt2 FOLDER
 Weights are drawn so that a missing term is always detected: no norm scale is 1 and no bias is 0.
 """
 
+import json
 import sys
 from pathlib import Path
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from tokenizers import ByteLevelBPETokenizer
 
 VOCAB = 311  # prime, and enough for the 256 bytes, the special tokens and a few merges
@@ -149,6 +151,20 @@ GEMMA4 = LLAMA | {
     "sliding_window": 5,
     "hidden_size_per_layer_input": 6,
     "vocab_size_per_layer_input": VOCAB,
+    "final_logit_softcapping": 2.0,
+}
+GEMMA3N = LLAMA | {
+    "num_hidden_layers": 5,
+    "layer_types": [*["sliding_attention", "full_attention"] * 2, "sliding_attention"],
+    "num_kv_shared_layers": 2,
+    "intermediate_size": [100, 90, 90, 100, 80],
+    "activation_sparsity_pattern": [0.7, 0.4, 0.0, 0.6, 0.0],
+    "head_dim": 10,
+    "sliding_window": 5,
+    "hidden_size_per_layer_input": 6,
+    "vocab_size_per_layer_input": VOCAB - 40,
+    "altup_num_inputs": 3,
+    "laurel_rank": 7,
     "final_logit_softcapping": 2.0,
 }
 GEMMA4_WITH_IMAGES = {
@@ -801,6 +817,43 @@ MISTRAL3 = {
     "image_token_index": 310,
     "tie_word_embeddings": False,
 }
+GROWING = {
+    "rope_type": "yarn",
+    "rope_theta": 1e4,
+    "factor": 5.0,
+    "original_max_position_embeddings": 8,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.4,
+}
+MINISTRAL3 = LLAMA | {"head_dim": 14, "rope_parameters": GROWING}
+MISTRAL4 = DEEPSEEK | {
+    "n_group": 1,
+    "topk_group": 1,
+    "rope_parameters": GROWING | {"partial_rotary_factor": 8 / 18},
+}
+AFMOE = LLAMA | {
+    "num_hidden_layers": 3,
+    "head_dim": 10,
+    "sliding_window": 5,
+    "global_attn_every_n_layers": 2,
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "num_shared_experts": 2,
+    "moe_intermediate_size": 28,
+    "route_scale": 1.7,
+    "mup_enabled": True,
+}
+APERTUS = LLAMA | {
+    "rope_parameters": {
+        "rope_type": "llama3",
+        "rope_theta": 1e4,
+        "factor": 8.0,
+        "original_max_position_embeddings": 16,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+    }
+}
 LFM2_VL = {
     "vision_config": SIGLIP2["vision_config"] | {"vision_use_head": False, "num_attention_heads": 4},
     "text_config": LFM2 | {"max_position_embeddings": 120},
@@ -949,6 +1002,8 @@ FAMILIES = {
     "vaultgemma": ("VaultGemmaForCausalLM", GEMMA2),
     "gemma3_text": ("Gemma3ForCausalLM", GEMMA3),
     "gemma4_text": ("Gemma4ForCausalLM", GEMMA4),
+    "gemma3n_text": ("Gemma3nForCausalLM", GEMMA3N),
+    "gemma3n": ("Gemma3nForConditionalGeneration", {"text_config": GEMMA3N}),
     "gemma4": ("Gemma4ForConditionalGeneration", GEMMA4_WITH_IMAGES),
     "mixtral": ("MixtralForCausalLM", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}),
     "phimoe": ("PhimoeForCausalLM", LLAMA | PHIMOE),
@@ -1043,6 +1098,11 @@ FAMILIES = {
     "qwen3_vl_moe": ("Qwen3VLMoeForConditionalGeneration", QWEN3_VL_MOE),
     "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", QWEN2_5_VL),
     "mistral3": ("Mistral3ForConditionalGeneration", MISTRAL3),
+    "ministral3": ("Ministral3ForCausalLM", MINISTRAL3),
+    "mistral4": ("Mistral4ForCausalLM", MISTRAL4),
+    "afmoe": ("AfmoeForCausalLM", AFMOE),
+    "apertus": ("ApertusForCausalLM", APERTUS),
+    "nanochat": ("NanoChatForCausalLM", LLAMA | {"final_logit_softcapping": 2.0}),
     "lfm2_vl": ("Lfm2VlForConditionalGeneration", LFM2_VL),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),
@@ -1065,8 +1125,11 @@ FAMILIES = {
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
 WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
+# Models whose other parts the library cannot build without timm, and the text model within.
+WITHIN = {"gemma3n": "gemma3n_text"}
+OF_DIVIDED = "modality_router.weight"  # its input is divided by its width
 # One-dimensional tensors that multiply.
-SCALES = ("weight", "layer_scalar", "router.scale", "per_expert_scale")
+SCALES = ("weight", "layer_scalar", "router.scale", "per_expert_scale", "correct_output_scale")
 NARROW = (
     "t5",
     "mt5",
@@ -1075,6 +1138,8 @@ NARROW = (
     "gemma2",
     "gemma3_text",
     "gemma3",
+    "gemma3n",
+    "gemma3n_text",
     "gemma4",
     "gemma4_text",
     "paligemma",
@@ -1085,6 +1150,9 @@ NARROW = (
 def build(model_type: str, architecture: str | None = None, seed: int = 0, **config):
     """A random transformers model of `architecture`, with its family's sizes changed by `config`."""
     default, sizes = FAMILIES[model_type]
+    if model_type in WITHIN:
+        model_type, text = WITHIN[model_type], config.pop("text_config", {})
+        return build(model_type, seed=seed, **config | text)
     parts = {key: sizes[key] | value for key, value in config.items() if isinstance(sizes.get(key), dict)}
     settings = transformers.AutoConfig.for_model(model_type, **sizes | config | parts)
     torch.manual_seed(seed)
@@ -1095,11 +1163,12 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
         for name, tensor in tensors:
             if not tensor.is_floating_point() or (model_type == "roformer" and "embed_positions" in name):
                 continue  # the latter are sinusoids, which are not trained
-            if name.endswith("n_points_scale"):
-                continue  # the reciprocal of a count
+            if name.endswith("n_points_scale") or name.endswith(("act_fn.beta", "act_fn.eps")):
+                continue  # the reciprocal of a count, and numbers that nothing learns
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith(SCALES)
-            tensor.copy_(1 + 0.3 * noise if is_scale else spread * noise)
+            wider = tensor.shape[-1] if name.endswith(OF_DIVIDED) else 1
+            tensor.copy_(1 + 0.3 * noise if is_scale else wider * spread * noise)
             if name.endswith("running_var"):
                 tensor.copy_(1 + noise**2)
         if model_type in ("sam2", "sam2_video"):  # one tensor under two names in published files
@@ -1112,9 +1181,23 @@ def save(folder: Path, model_type: str, architecture: str | None = None, seed: i
     """Write a checkpoint of `build` and its tokenizer to `folder`."""
     transformers.utils.logging.disable_progress_bar()
     build(model_type, architecture, seed, **config).save_pretrained(folder)
+    if model_type in WITHIN:
+        _wrap(folder, model_type)
     tokenizer = ByteLevelBPETokenizer()
     tokenizer.train_from_iterator(CORPUS, vocab_size=VOCAB, special_tokens=SPECIAL, show_progress=False)
     tokenizer.save(str(Path(folder) / "tokenizer.json"))
+
+
+def _wrap(folder: Path, model_type: str) -> None:
+    """Rewrite a text model as that within a published checkpoint, beside a tensor of an encoder."""
+    file, config = folder / "model.safetensors", folder / "config.json"
+    tensors = {
+        name.replace("model.", "model.language_model.", 1): one for name, one in load_file(file).items()
+    }
+    save_file(tensors | {"model.vision_tower.weight": torch.ones(3)}, file, {"format": "pt"})
+    named = {"model_type": model_type, "architectures": [FAMILIES[model_type][0]]}
+    text = {key: value for key, value in json.loads(config.read_text()).items() if key != "architectures"}
+    config.write_text(json.dumps(named | {"text_config": text}))
 
 
 if __name__ == "__main__":

@@ -36,16 +36,16 @@ def attention(
     mask: ir.Value | None,
     cos: ir.Value | None,
     sin: ir.Value | None,
-    **bias: ir.Value,
+    **more: ir.Value,
 ) -> tuple[ir.Value, ...]:
     """Attention of a sequence over itself (Vaswani et al. 2017, 3.2).
 
     x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and where `weighted` weights (B,N,S,S).
-    A gated attention reads a bias, `relative` (1,N,S,S).
+    A gated attention reads a bias, `relative` (1,N,S,S). Queries are multiplied by `growth` (B,S,1).
     """
     if spec.gated:
-        mask = relative_gate(spec, g / "gate", x, bias["relative"], mask)  # (B, N, S, S)
-    q = heads_of(spec, g, "q", x, cos, sin)  # (B, N, S, H)
+        mask = relative_gate(spec, g / "gate", x, more["relative"], mask)  # (B, N, S, S)
+    q = grown(g, heads_of(spec, g, "q", x, cos, sin), more.get("growth"))  # (B, N, S, H)
     k, v = _keys_and_values(spec, g, x, cos, sin)  # (B, K, S, H)
     heads, *weights = scaled_dot_product_attention(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)
     mixed = _gated_output(spec, g, x, g.call(merge, heads, name="mixed"))  # (B, S, N*H)
@@ -69,7 +69,7 @@ def cached_attention(
     logits_indices: ir.Value | None = None,
     filled: ir.Value | None = None,
     single: ir.Value | None = None,
-    **fewer: ir.Value,
+    **more: ir.Value,
 ) -> tuple[ir.Value, ...]:
     """Attention of new tokens over the past and themselves.
 
@@ -80,11 +80,12 @@ def cached_attention(
     (1) slots are read, and its mask is (B,1,S,used): a runtime computes with all that it is given, seen or
     not. With logits_indices (B,L), those tokens alone ask: y is (B,L,W), and the mask, (B,1,L,T), is never
     left out. Without a mask, `filled` (B) are the slots that are filled then. Where heads share keys,
-    `single` (1) may tell whether one token is new.
+    `single` (1) may tell whether one token is new. Queries are multiplied by `growth` (B,S,1).
     """
     op = g.op
     turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, R)
     q = heads_of(spec, g, "q", asked(g, x, logits_indices), *turns)  # (B, N, L, H)
+    q = grown(g, q, asked(g, more.get("growth"), logits_indices))
     new_k, new_v = _keys_and_values(spec, g, x, cos, sin)  # (B, K, S, H)
     if cache == Cache.STATIC:
         k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
@@ -92,10 +93,17 @@ def cached_attention(
     else:
         k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
         v = op.Concat(past_v, new_v, axis=2)
-    mixed, *weights = mixed_heads(spec, weighted, g, q, k, v, mask, filled, single, fewer.get("used"))
+    mixed, *weights = mixed_heads(spec, weighted, g, q, k, v, mask, filled, single, more.get("used"))
     mixed = _gated_output(spec, g, asked(g, x, logits_indices), mixed)  # (B, L, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, L, W)
     return y, k, v, *weights
+
+
+def grown(g: Body, q: ir.Value, growth: ir.Value | None) -> ir.Value:
+    """q (B,N,S,H) times growth (B,S,1), if there is any."""
+    if growth is None:
+        return q
+    return g.op.Mul(q, g.op.Unsqueeze(growth, g.op.Constant(value_ints=[1])), name="grown")
 
 
 def mixed_heads(

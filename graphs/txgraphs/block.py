@@ -1,98 +1,26 @@
 """One layer of a stack: each sublayer in its residual and its norm."""
 
-from collections.abc import Callable
-
 import onnx_ir as ir
 
 from txexport.contracts import names
-from txexport.spec import (
-    AttentionSpec,
-    BlockSpec,
-    Cache,
-    ConvolvedFeedForwardSpec,
-    DenseAndExpertsSpec,
-    DisentangledAttentionSpec,
-    ExpertsSpec,
-    FeedForwardSpec,
-    GatedDeltaSpec,
-    GridAttentionSpec,
-    LatentAttentionSpec,
-    LinformerAttentionSpec,
-    LocalAttentionSpec,
-    LongformerAttentionSpec,
-    LowRankAttentionSpec,
-    Mamba2Spec,
-    MambaSpec,
-    NormPlacement,
-    PatchBiasAttentionSpec,
-    PerformerAttentionSpec,
-    ReducedAttentionSpec,
-    ShortConvolutionSpec,
-    StridedAttentionSpec,
-    TransformerXLAttentionSpec,
-    WindowAttentionSpec,
-)
+from txexport.spec import BlockSpec, Cache, DenseAndExpertsSpec, NormPlacement
 from txgraphs._component import Body, component
+from txgraphs._sublayers import (
+    CACHED_ATTENTIONS,
+    FEED_FORWARDS,
+    SPARSE_ATTENTIONS,
+    STATEFUL,
+    WEIGHING_ATTENTIONS,
+)
 from txgraphs.adapter import adapter
-from txgraphs.attention import attention, cached_attention, cross_attention, shared_cross_attention
+from txgraphs.attention import cross_attention, shared_cross_attention
+from txgraphs.augmented_residual import augmented_residual
 from txgraphs.dense_and_experts import dense_and_experts
-from txgraphs.disentangled_attention import disentangled_attention
-from txgraphs.experts import experts
-from txgraphs.feedforward import feed_forward
-from txgraphs.gated_delta import gated_delta
-from txgraphs.grid_attention import grid_attention
-from txgraphs.latent_attention import cached_latent_attention, latent_attention
 from txgraphs.layer_inputs import layer_input
-from txgraphs.linformer_attention import linformer_attention
-from txgraphs.local_attention import local_attention
-from txgraphs.longformer_attention import longformer_attention
-from txgraphs.low_rank_attention import low_rank_attention
-from txgraphs.mamba import mamba
-from txgraphs.mamba2 import mamba2
 from txgraphs.norm import norm
-from txgraphs.patch_bias_attention import patch_bias_attention
-from txgraphs.performer_attention import performer_attention
 from txgraphs.position import asked
-from txgraphs.reduced_attention import convolved_feed_forward, reduced_attention
 from txgraphs.shared_attention import shared_attention
-from txgraphs.short_convolution import short_convolution
-from txgraphs.strided_attention import strided_attention
-from txgraphs.transformer_xl_attention import transformer_xl_attention
-from txgraphs.window_attention import window_attention
-
-WEIGHING_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
-    AttentionSpec: attention,
-    LatentAttentionSpec: latent_attention,
-    DisentangledAttentionSpec: disentangled_attention,
-    TransformerXLAttentionSpec: transformer_xl_attention,
-}
-CACHED_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
-    AttentionSpec: cached_attention,
-    LatentAttentionSpec: cached_latent_attention,
-}
-STATEFUL: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
-    ShortConvolutionSpec: short_convolution,
-    GatedDeltaSpec: gated_delta,
-    Mamba2Spec: mamba2,
-    MambaSpec: mamba,
-}
-SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
-    LocalAttentionSpec: local_attention,
-    StridedAttentionSpec: strided_attention,
-    LongformerAttentionSpec: longformer_attention,
-    LinformerAttentionSpec: linformer_attention,
-    LowRankAttentionSpec: low_rank_attention,
-    PerformerAttentionSpec: performer_attention,
-    WindowAttentionSpec: window_attention,
-    PatchBiasAttentionSpec: patch_bias_attention,
-    GridAttentionSpec: grid_attention,
-    ReducedAttentionSpec: reduced_attention,
-}
-FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {
-    FeedForwardSpec: feed_forward,
-    ExpertsSpec: experts,
-    ConvolvedFeedForwardSpec: convolved_feed_forward,
-}
+from txgraphs.streams import corrected_streams, predicted_streams, stream_router
 
 
 @component("y", "weights")
@@ -132,16 +60,17 @@ def decoder_block(
     (B,K,E,H), and its weights (B,N,S,E) come last. With logits_indices (B,L), y (B,L,W) and masks are of
     these tokens only. Some layers read an input of their own, layer_input (B,S,P).
     """
-    own_input = _own_input(g, context)
+    own_input, picks = _own_input(g, context), context.get(names.LOGITS_INDICES)
+    x, streams = _predicted(spec, g, x)
     inner = _before_attention(spec, g, x)
     attend = CACHED_ATTENTIONS[type(spec.attention)]
     mixed, k, v, *weights = attend(spec.attention, weighted, cache, g / "attention", inner, **context)
-    x = asked(g, x, context.get(names.LOGITS_INDICES))  # (B, L, W)
-    attended = _attended(spec, g, x, mixed)  # (B, S, W)
+    x, streams = asked(g, x, picks), asked(g, streams, picks)  # (B, L, W), (B, L, A, W)
+    attended = _augmented(spec, g, _attended(spec, g, x, mixed), inner, picks)  # (B, S, W)
     if spec.cross_attention is not None:
         attended, *cross_weights = _crossed(spec, weighted, cache, g, attended, cross)  # (B, S, W)
         weights += cross_weights
-    y = _ended(spec, g, _fed(spec, g, x, attended), own_input)  # (B, S, W)
+    y = _ended(spec, g, _fed(spec, g, x, attended), own_input, streams)  # (B, S, W)
     return y, k, v, *weights
 
 
@@ -179,11 +108,13 @@ def shared_block(
     x (B,S,W), the other inputs of attention, k and v (B,K,T,H) of that layer among them -> y (B,S,W), and if
     `weighted` weights (B,N,S,T). The other inputs as those of decoder_block.
     """
-    own_input = _own_input(g, context)
+    own_input, picks = _own_input(g, context), context.get(names.LOGITS_INDICES)
+    x, streams = _predicted(spec, g, x)
     inner = _before_attention(spec, g, x)
     mixed, *weights = shared_attention(spec.attention, weighted, g / "attention", inner, **context)
-    x = asked(g, x, context.get(names.LOGITS_INDICES))  # (B, L, W)
-    y = _ended(spec, g, _fed(spec, g, x, _attended(spec, g, x, mixed)), own_input)  # (B, S, W)
+    x, streams = asked(g, x, picks), asked(g, streams, picks)  # (B, L, W), (B, L, A, W)
+    attended = _augmented(spec, g, _attended(spec, g, x, mixed), inner, picks)  # (B, S, W)
+    y = _ended(spec, g, _fed(spec, g, x, attended), own_input, streams)  # (B, S, W)
     return y, *weights
 
 
@@ -199,6 +130,21 @@ def stateful_block(spec: BlockSpec, g: Body, x: ir.Value, **context: ir.Value | 
     x = asked(g, x, context.get(names.LOGITS_INDICES))  # (B, L, W)
     y = _fed(spec, g, x, _attended(spec, g, x, mixed))  # (B, S, W)
     return y, *states
+
+
+def _predicted(spec: BlockSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value | None]:
+    """x (B,S,W), or streams (B,S,A,W) -> what sublayers read (B,S,W), and streams (B,S,A,W)."""
+    if spec.streams is None:
+        return x, None
+    place = g / "streams"
+    scores = stream_router(spec.streams, place / "router", _first(g, x))
+    streams = predicted_streams(spec.streams, place / "predict", x, scores)  # (B, S, A, W)
+    return _first(g, streams), streams
+
+
+def _first(g: Body, streams: ir.Value) -> ir.Value:
+    """streams (B,S,A,W) -> the first vector of each token (B,S,W)."""
+    return g.op.Gather(streams, g.op.Constant(value_int=0), axis=2, name="first")
 
 
 def _before_attention(spec: BlockSpec, g: Body, x: ir.Value) -> ir.Value:
@@ -224,6 +170,19 @@ def _attended(spec: BlockSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Valu
     if spec.placement == NormPlacement.DOUBLE_POST:
         attended = norm(spec.norm, g / "attention_post_norm", g.op.Add(x, attended, name="again"))
     return attended
+
+
+def _augmented(
+    spec: BlockSpec, g: Body, attended: ir.Value, inner: ir.Value, logits_indices: ir.Value | None
+) -> ir.Value:
+    """The sum behind attention (B,L,W), its input (B,S,W), logits_indices (B,L) -> y (B,L,W)."""
+    if spec.augmented_residual is None:
+        return attended
+    place, picked = g / "augmented_residual", asked(g, inner, logits_indices)
+    residual = augmented_residual(spec.augmented_residual, place, picked)  # (B, L, W)
+    both = g.op.Add(attended, residual, name="augmented")
+    y = g.op.Mul(both, g.op.Constant(value_float=2**-0.5))
+    return y
 
 
 def _crossed(
@@ -279,8 +238,33 @@ def _own_input(g: Body, context: dict[str, ir.Value | None]) -> ir.Value | None:
     return asked(g, context.pop("layer_input", None), context.get(names.LOGITS_INDICES))
 
 
-def _ended(spec: BlockSpec, g: Body, y: ir.Value, own_input: ir.Value | None) -> ir.Value:
-    """The output of the last sublayer (B,S,W), and the layer's own input (B,S,P) -> y (B,S,W)."""
+def _ended(
+    spec: BlockSpec, g: Body, y: ir.Value, own_input: ir.Value | None, streams: ir.Value | None
+) -> ir.Value:
+    """The output of the last sublayer (B,S,W), and the layer's own input (B,S,P) -> y (B,S,W).
+
+    With the predicted streams (B,S,A,W), y are the corrected ones (B,S,A,W).
+    """
+    if streams is not None:
+        return _corrected(spec, g, y, own_input, streams)
     if spec.layer_input is not None:
         y = g.op.Add(y, layer_input(spec.layer_input, g / "layer_input", y, own_input))
     return g.op.Mul(y, g.weight("output_scale.weight")) if spec.output_scale else y
+
+
+def _corrected(
+    spec: BlockSpec, g: Body, y: ir.Value, own_input: ir.Value | None, streams: ir.Value
+) -> ir.Value:
+    """As `_ended`, of several vectors of each token."""
+    assert spec.streams is not None
+    place, axis = g / "streams", g.op.Constant(value_ints=[2])
+    scores = stream_router(spec.streams, place / "router", y)
+    y = corrected_streams(spec.streams, place / "correct", streams, y, scores)  # (B, S, A, W)
+    sizes = g.op.Constant(value_ints=[1, spec.streams.count - 1])
+    first, others = g.op.Split(y, sizes, axis=2, name=["first", "others"])
+    read = g.op.Squeeze(first, axis)
+    if spec.streams.output_scale:
+        read = g.op.Mul(read, g.weight("streams.scale.weight"), name="read")
+    added = layer_input(spec.layer_input, g / "layer_input", read, own_input)  # (B, S, W)
+    others = g.op.Add(others, g.op.Unsqueeze(added, axis), name="others")
+    return g.op.Concat(first, others, axis=2)

@@ -31,6 +31,7 @@ from txgraphs.stack import (
     masked_attentions,
     rotary_context,
 )
+from txgraphs.streams import expanded_streams, merged_streams
 
 KeyValues = list[tuple[ir.Value, ...]]  # keys and values of each layer, and its states
 Embed = Callable[[ir.Value | None], ir.Value]  # positions (B,S), or none -> x (B,S,W)
@@ -77,6 +78,8 @@ def decoder(
     rotations = {} if places is None else rotary_context(spec, graph, places, short=cache == Cache.STATIC)
     x = embed(places)  # (B, S, W)
     vectors = _inputs_of_layers(spec, graph, input_ids, x)
+    if spec.streams is not None:
+        x = expanded_streams(spec.streams, graph / "decoder.expand", x)  # (B, S, A, W)
     present, filled, single = [], None, None
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, masks[layer], rotations, {})
@@ -121,6 +124,8 @@ def decoder(
         x = x if deep is None else graph.op.Add(x, deep)
         given.weights(*rest[len(past[layer]) :])
         present.append(tuple(rest[: len(past[layer])]))
+    if spec.streams is not None:
+        x = merged_streams(spec.streams, graph / "decoder.merge", x)  # (B, S, W)
     return final_normed(spec, graph, "decoder", x, given), present
 
 

@@ -1,8 +1,14 @@
 """The position-wise network of a block."""
 
+from functools import cache
+
+import numpy as np
+import onnx
 import onnx_ir as ir
+from onnxscript import OnnxFunction, script
 
 from txexport.spec import FeedForwardSpec
+from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.activation import activation
 from txgraphs.linear import linear
@@ -18,9 +24,37 @@ def feed_forward(spec: FeedForwardSpec, g: Body, x: ir.Value) -> ir.Value:
         up = g.op.Clip(linear(spec.bias, g / "up", x), low, high)
         wide = g.op.Mul(g.call(act, gate), g.op.Add(up, one), name="wide")  # (B, S, F)
     elif spec.gated:
-        gate = g.call(act, linear(spec.bias, g / "gate", x))
-        wide = g.op.Mul(gate, linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
+        gate = linear(spec.bias, g / "gate", x)
+        if spec.cutoff is not None:
+            gate = g.call(_beyond(spec.cutoff, g.dtype), gate)
+        wide = g.op.Mul(g.call(act, gate), linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
     else:
         wide = g.call(act, linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
     y = linear(spec.bias, g / "down", wide)  # (B, S, W)
     return y
+
+
+@cache
+def _beyond(cutoff: float, dtype: ir.DataType) -> OnnxFunction:
+    """x (B,S,F) -> what exceeds its mean by more than `cutoff` standard deviations, and 0 elsewhere.
+
+    Squares need float32 whatever the graph computes with.
+    """
+    number = onnx.numpy_helper.from_array(np.array(cutoff, np.float32))
+    kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
+
+    @script(domain, default_opset=op)
+    def beyond(x):
+        if narrow:
+            x = op.Cast(x, to=1)
+        last = op.Constant(value_ints=[-1])
+        width = op.Cast(op.Shape(x, start=-1), to=1)
+        mean = op.ReduceSum(x, last) / width  # (B, S, 1)
+        apart = x - mean
+        spread = op.Sqrt(op.ReduceSum(apart * apart, last) / width)  # (B, S, 1)
+        y = op.Relu(x - (mean + spread * op.Constant(value=number)))
+        if narrow:
+            y = op.Cast(y, to=kind)
+        return y
+
+    return beyond

@@ -14,7 +14,7 @@ from txexport.contracts import names
 from txexport.spec import Cache, LatentAttentionSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
-from txgraphs.attention import merge, split, used_slots
+from txgraphs.attention import grown, merge, split, used_slots
 from txgraphs.linear import linear
 from txgraphs.norm import norm
 from txgraphs.position import asked
@@ -58,13 +58,16 @@ def latent_attention(
     mask: ir.Value,
     cos: ir.Value,
     sin: ir.Value,
+    **more: ir.Value,
 ) -> tuple[ir.Value, ...]:
     """Attention of a sequence over itself.
 
     x (B,S,W), mask (B,1,S,S), cos and sin (B,S,D/2) -> y (B,S,W), and where `weighted` weights (B,N,S,S).
+    Queries are multiplied by `growth` (B,S,1).
     """
     latents, turned = _compressed(spec, g, x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
-    y, weights = _mixed(spec, g, *_queries(spec, g, x, cos, sin), latents, turned, mask)  # (B, S, W)
+    queries = _queries(spec, g, x, cos, sin, more.get("growth"))
+    y, weights = _mixed(spec, g, *queries, latents, turned, mask)  # (B, S, W)
     return (y, weights) if weighted else (y,)
 
 
@@ -81,7 +84,7 @@ def cached_latent_attention(
     cache_lengths: ir.Value | None,
     past_k: ir.Value,
     past_v: ir.Value,
-    **fewer: ir.Value,
+    **more: ir.Value,
 ) -> tuple[ir.Value, ...]:
     """Attention of new tokens over the past and themselves.
 
@@ -89,9 +92,9 @@ def cached_latent_attention(
     (B,1,T,R), v (B,1,T,D), and if `weighted` weights (B,N,S,T). A static cache has P = T = C and takes
     cache_lengths (B), the filled slots of each row; of a shared buffer, at most `used` (1) slots are read,
     and its mask is (B,1,S,used). With logits_indices (B,L), only these tokens are queries: y is (B,L,W), the
-    mask (B,1,L,T).
+    mask (B,1,L,T). Queries are multiplied by `growth` (B,S,1).
     """
-    op, logits_indices = g.op, fewer.get(names.LOGITS_INDICES)
+    op, logits_indices = g.op, more.get(names.LOGITS_INDICES)
     new_k, new_v = _compressed(spec, g, x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
     if cache == Cache.STATIC:
         k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, 1, C, R)
@@ -99,21 +102,23 @@ def cached_latent_attention(
     else:
         k = op.Concat(past_k, new_k, axis=2)  # (B, 1, T, R)
         v = op.Concat(past_v, new_v, axis=2)
-    read_k, read_v = (used_slots(g, cached, fewer.get("used")) for cached in (k, v))
+    read_k, read_v = (used_slots(g, cached, more.get("used")) for cached in (k, v))
     turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, D/2)
-    queries = _queries(spec, g, asked(g, x, logits_indices), *turns)
+    growth = asked(g, more.get("growth"), logits_indices)  # (B, L, 1)
+    queries = _queries(spec, g, asked(g, x, logits_indices), *turns, growth)
     y, weights = _mixed(spec, g, *queries, read_k, read_v, mask)  # (B, S, W)
     return (y, k, v, weights) if weighted else (y, k, v)
 
 
 def _queries(
-    spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value, sin: ir.Value
+    spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value, sin: ir.Value, growth: ir.Value | None
 ) -> tuple[ir.Value, ir.Value]:
     """x (B,S,W), cos and sin (B,S,D/2) -> queries of latents (B,N,S,R), and of rotated keys (B,N,S,D)."""
     op = g.op
     if spec.q_lora_rank is not None:
         x = norm(spec.q_norm, g / "q_norm", linear(spec.bias, g / "q_down", x))  # (B, S, q_lora_rank)
     q = g.call(split, linear(False, g / "q", x), op.Constant(value_ints=[0, 0, spec.num_heads, -1]))
+    q = grown(g, q, growth)  # (B, N, S, H)
     sizes = op.Constant(value_ints=[spec.qk_nope_head_dim, spec.qk_rope_head_dim])
     content, turning = op.Split(q, sizes, axis=3, name=["content", "turning"])
     shape = op.Constant(value_ints=[spec.num_heads, spec.qk_nope_head_dim, spec.kv_lora_rank])

@@ -20,6 +20,9 @@ def layer_inputs(
     op = g.op
     size, width = (op.Constant(value_float=number) for number in (spec.size**0.5, hidden_size**-0.5))
     layers = op.Constant(value_ints=[0, 0, num_layers, spec.size])
+    if spec.partial:
+        known = op.Less(input_ids, op.Constant(value_int=spec.vocab_size), name="known")
+        input_ids = op.Where(known, input_ids, op.Constant(value_int=0), name="ids")  # (B, S)
     entries = op.Mul(g.table("word.weight").lookup(op, input_ids), size)
     entries = op.Reshape(entries, layers, name="entries")  # (B, S, D, P)
     projected = op.Reshape(op.Mul(linear(False, g / "project", x), width), layers)  # (B, S, D, P)

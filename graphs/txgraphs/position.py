@@ -10,7 +10,14 @@ import onnx
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec, RoundedAlibiSpec
+from txexport.spec import (
+    AlibiSpec,
+    PatchSpec,
+    QueryGrowthSpec,
+    RelativeSpec,
+    RotarySpec,
+    RoundedAlibiSpec,
+)
 from txgraphs import domain, op
 from txgraphs._component import Body
 from txgraphs._nodes import Nodes
@@ -101,6 +108,25 @@ def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
         return cos, sin
 
     return rotation
+
+
+@cache
+def query_growth(spec: QueryGrowthSpec, dtype: ir.DataType) -> OnnxFunction:
+    """positions (B,S) -> the factors of queries (B,S,1), 1 at the first spec.length positions."""
+    rate, one, length = _float32(spec.rate), _float32(1.0), spec.length
+    kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
+
+    @script(domain, default_opset=op)
+    def query_growth(positions):
+        quotients = positions / op.Constant(value_int=length)  # (B, S)
+        intervals = op.Cast(op.Unsqueeze(quotients, op.Constant(value_ints=[2])), to=1)  # (B, S, 1)
+        grown = op.Log(intervals + op.Constant(value=one)) * op.Constant(value=rate)
+        growth = grown + op.Constant(value=one)  # (B, S, 1)
+        if narrow:
+            growth = op.Cast(growth, to=kind)
+        return growth
+
+    return query_growth
 
 
 @cache

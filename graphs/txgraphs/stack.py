@@ -24,7 +24,7 @@ from txgraphs.disentangled_attention import relative_vectors
 from txgraphs.inputs.tokens import embedding
 from txgraphs.mask import biased_mask, mutual_mask, padding_mask
 from txgraphs.norm import norm
-from txgraphs.position import alibi, relative_bias, rotation, rounded_alibi
+from txgraphs.position import alibi, query_growth, relative_bias, rotation, rounded_alibi
 from txgraphs.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, ir.Value | None]
@@ -84,6 +84,9 @@ def rotary_context(
             turned = rotation(kind.of_short if short else kind, graph.dtype)
             cos, sin = graph.call(turned, places, name="rotation")
         rotations[kind] = {"cos": cos, "sin": sin}
+        if kind is not None and kind.growth is not None:
+            factors = query_growth(kind.growth, graph.dtype)
+            rotations[kind]["growth"] = graph.call(factors, places, name="growth")
     return rotations
 
 

@@ -38,6 +38,11 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
     return torch.cat([turned, rest], dim=-1)
 
 
+def grown(q: Tensor, growth: Tensor | None) -> Tensor:
+    """q (B,N,S,H) times growth (B,S,1), if there is any."""
+    return q if growth is None else q * growth[:, None]
+
+
 def scatter(past: Tensor, new: Tensor, cache_lengths: Tensor) -> Tensor:
     """past (B,K,C,H) with new (B,K,S,H) written to row b from slot cache_lengths[b] on."""
     slots = cache_lengths[:, None] + torch.arange(new.shape[2], device=new.device)  # (B, S)
@@ -87,15 +92,15 @@ class Attention(nn.Module):
         mask: Tensor | None,
         cos: Tensor | None,
         sin: Tensor | None,
-        relative: Tensor | None = None,
+        **more: Tensor | None,
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,R) -> y (B,S,W), and weights (B,N,S,S).
 
-        A gated attention reads the bias `relative` (1,N,S,S).
+        A gated attention reads the bias `relative` (1,N,S,S). Queries are multiplied by `growth` (B,S,1).
         """
-        if relative is not None:
-            mask = self.gate(x, relative, mask)  # (B, N, S, S)
-        q = self.heads_of("q", x, cos, sin)  # (B, N, S, H)
+        if more.get("relative") is not None:
+            mask = self.gate(x, more["relative"], mask)  # (B, N, S, S)
+        q = grown(self.heads_of("q", x, cos, sin), more.get("growth"))  # (B, N, S, H)
         k, v = self._keys_and_values(x, cos, sin)  # (B, K, S, H)
         heads, *weights = self._mixed(q, k, v, mask)  # (B, N, S, H)
         y: Tensor = self.o(self._gated_output(x, merge(heads)))  # (B, S, W)
@@ -181,17 +186,19 @@ class CachedAttention(Attention):
         logits_indices: Tensor | None = None,
         filled: Tensor | None = None,
         single: Tensor | None = None,
+        **more: Tensor | None,
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), past (B,K,P,H) -> y (B,S,W), k and v (B,K,T,H).
 
         If `weighted`, also weights (B,N,S,T). A static cache has P = T = C and takes cache_lengths (B), the
         filled slots of each row. It takes a mask only if `weighted`, or if the spec is not `maskless_static`;
         otherwise `filled` (B) are the slots filled after the new tokens. With logits_indices (B,L), only
-        these tokens are queries: y is (B,L,W), and the mask (B,1,L,T) is required. `single` (1) has no effect
-        here.
+        these tokens are queries: y is (B,L,W), and the mask (B,1,L,T) is required. Queries are multiplied by
+        `growth` (B,S,1). `single` (1) has no effect here.
         """
         turns = asked(cos, logits_indices), asked(sin, logits_indices)  # (B, L, R)
         q = self.heads_of("q", asked(x, logits_indices), *turns)  # (B, N, L, H)
+        q = grown(q, asked(more.get("growth"), logits_indices))
         new_k, new_v = self._keys_and_values(x, cos, sin)  # (B, K, S, H)
         if self.static:
             assert cache_lengths is not None

@@ -1,101 +1,24 @@
 """One layer of a stack: each sublayer in its residual and its norm."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
 from txexport.contracts import names
-from txexport.spec import (
-    AttentionSpec,
-    BlockSpec,
-    Cache,
-    ConvolvedFeedForwardSpec,
-    DenseAndExpertsSpec,
-    DisentangledAttentionSpec,
-    ExpertsSpec,
-    FeedForwardSpec,
-    GatedDeltaSpec,
-    GridAttentionSpec,
-    LatentAttentionSpec,
-    LinformerAttentionSpec,
-    LocalAttentionSpec,
-    LongformerAttentionSpec,
-    LowRankAttentionSpec,
-    Mamba2Spec,
-    MambaSpec,
-    NormPlacement,
-    PatchBiasAttentionSpec,
-    PerformerAttentionSpec,
-    ReducedAttentionSpec,
-    SharedAttentionSpec,
-    ShortConvolutionSpec,
-    StridedAttentionSpec,
-    TransformerXLAttentionSpec,
-    WindowAttentionSpec,
+from txexport.spec import BlockSpec, Cache, DenseAndExpertsSpec, NormPlacement, StreamsSpec
+from txmodels._sublayers import (
+    CACHED_ATTENTIONS,
+    FEED_FORWARDS,
+    SPARSE_ATTENTIONS,
+    STATEFUL,
+    WEIGHING_ATTENTIONS,
 )
 from txmodels.adapter import Adapter
-from txmodels.attention import Attention, CachedAttention, CrossAttention
-from txmodels.dense_and_experts import DenseAndExperts
-from txmodels.disentangled_attention import DisentangledAttention
-from txmodels.experts import Experts
-from txmodels.feedforward import FeedForward
-from txmodels.gated_delta import GatedDelta
-from txmodels.grid_attention import GridAttention
-from txmodels.latent_attention import CachedLatentAttention, LatentAttention
+from txmodels.attention import CrossAttention
+from txmodels.augmented_residual import AugmentedResidual
 from txmodels.layer_inputs import LayerInput
-from txmodels.linformer_attention import LinformerAttention
-from txmodels.local_attention import LocalAttention
-from txmodels.longformer_attention import LongformerAttention
-from txmodels.low_rank_attention import LowRankAttention
-from txmodels.mamba import Mamba
-from txmodels.mamba2 import Mamba2
 from txmodels.norm import Norm
-from txmodels.patch_bias_attention import PatchBiasAttention
-from txmodels.performer_attention import PerformerAttention
 from txmodels.position import asked
-from txmodels.reduced_attention import ConvolvedFeedForward, ReducedAttention
-from txmodels.shared_attention import SharedAttention
-from txmodels.short_convolution import ShortConvolution
-from txmodels.strided_attention import StridedAttention
-from txmodels.transformer_xl_attention import TransformerXLAttention
-from txmodels.window_attention import WindowAttention
-
-WEIGHING_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
-    AttentionSpec: Attention,
-    LatentAttentionSpec: LatentAttention,
-    DisentangledAttentionSpec: DisentangledAttention,
-    TransformerXLAttentionSpec: TransformerXLAttention,
-}
-CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
-    AttentionSpec: CachedAttention,
-    LatentAttentionSpec: CachedLatentAttention,
-    SharedAttentionSpec: SharedAttention,
-}
-STATEFUL: dict[type, Callable[..., nn.Module]] = {
-    ShortConvolutionSpec: ShortConvolution,
-    GatedDeltaSpec: GatedDelta,
-    Mamba2Spec: Mamba2,
-    MambaSpec: Mamba,
-}
-SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
-    LocalAttentionSpec: LocalAttention,
-    StridedAttentionSpec: StridedAttention,
-    LongformerAttentionSpec: LongformerAttention,
-    LinformerAttentionSpec: LinformerAttention,
-    LowRankAttentionSpec: LowRankAttention,
-    PerformerAttentionSpec: PerformerAttention,
-    WindowAttentionSpec: WindowAttention,
-    PatchBiasAttentionSpec: PatchBiasAttention,
-    GridAttentionSpec: GridAttention,
-    ReducedAttentionSpec: ReducedAttention,
-}
-FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {
-    FeedForwardSpec: FeedForward,
-    ExpertsSpec: Experts,
-    ConvolvedFeedForwardSpec: ConvolvedFeedForward,
-    DenseAndExpertsSpec: DenseAndExperts,
-}
+from txmodels.streams import CorrectedStreams, PredictedStreams, StreamRouter
 
 
 class _Scale(nn.Module):
@@ -108,6 +31,16 @@ class _Scale(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> (B,S,W)."""
         return x * self.weight
+
+
+class _Streams(nn.Module):
+    """The parts of a layer that predict and correct a token's vectors."""
+
+    def __init__(self, spec: StreamsSpec):
+        super().__init__()
+        self.router = StreamRouter(spec)
+        self.predict, self.correct = PredictedStreams(spec), CorrectedStreams(spec)
+        self.scale = _Scale(spec.norm.size) if spec.output_scale else nn.Identity()
 
 
 def _own_input(context: dict[str, Tensor | None]) -> Tensor | None:
@@ -144,6 +77,17 @@ class _Block(nn.Module):
             self.layer_input = LayerInput(spec.layer_input)
         if spec.output_scale:
             self.output_scale = _Scale(1)
+        if spec.augmented_residual is not None:
+            self.augmented_residual = AugmentedResidual(spec.augmented_residual)
+        if spec.streams is not None:
+            self.streams = _Streams(spec.streams)
+
+    def _predicted(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """x (B,S,W), or streams (B,S,A,W) -> what sublayers read (B,S,W), and streams (B,S,A,W)."""
+        if self.spec.streams is None:
+            return x, None
+        streams = self.streams.predict(x, self.streams.router(x[:, :, 0]))  # (B, S, A, W)
+        return streams[:, :, 0], streams
 
     def _before_attention(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> the input of attention (B,S,W)."""
@@ -168,6 +112,14 @@ class _Block(nn.Module):
         if self.spec.placement == NormPlacement.DOUBLE_POST:
             attended = self.attention_post_norm(x + attended)
         return attended
+
+    def _augmented(self, attended: Tensor, inner: Tensor, logits_indices: Tensor | None) -> Tensor:
+        """The sum behind attention (B,L,W), its input (B,S,W), logits_indices (B,L) -> y (B,L,W)."""
+        if self.spec.augmented_residual is None:
+            return attended
+        residual = self.augmented_residual(asked(inner, logits_indices))  # (B, L, W)
+        y: Tensor = (attended + residual) * 2**-0.5
+        return y
 
     def _crossed(self, attended: Tensor, cross: dict[str, Tensor | None] | None) -> tuple[Tensor, ...]:
         """After self-attention (B,S,W), the encoder's mask, keys and values -> (B,S,W), weights."""
@@ -202,11 +154,24 @@ class _Block(nn.Module):
             y = self.feed_forward_norm(y)
         return y if self.spec.adapter is None else self.adapter(y)
 
-    def _ended(self, y: Tensor, own_input: Tensor | None) -> Tensor:
-        """The output of the last sublayer (B,S,W), and the layer's own input (B,S,P) -> y (B,S,W)."""
+    def _ended(self, y: Tensor, own_input: Tensor | None, streams: Tensor | None) -> Tensor:
+        """The output of the last sublayer (B,S,W), and the layer's own input (B,S,P) -> y (B,S,W).
+
+        With the predicted streams (B,S,A,W), y are the corrected ones (B,S,A,W).
+        """
+        if streams is not None:
+            return self._corrected(y, own_input, streams)
         if self.spec.layer_input is not None:
             y = y + self.layer_input(y, own_input)
         return self.output_scale(y) if self.spec.output_scale else y
+
+    def _corrected(self, y: Tensor, own_input: Tensor | None, streams: Tensor) -> Tensor:
+        """As `_ended`, of several vectors of each token."""
+        y = self.streams.correct(streams, y, self.streams.router(y))  # (B, S, A, W)
+        first, others = y[:, :, :1], y[:, :, 1:]
+        added = self.layer_input(self.streams.scale(y[:, :, 0]), own_input)  # (B, S, W)
+        others = others + added[:, :, None]
+        return torch.cat([first, others], dim=2)
 
 
 class EncoderBlock(_Block):
@@ -249,15 +214,16 @@ class DecoderBlock(_Block):
         y (B,L,W) and masks are of these tokens only. Some layers read an input of their own, layer_input
         (B,S,P).
         """
-        own_input = _own_input(context)
+        own_input, picks = _own_input(context), context.get(names.LOGITS_INDICES)
+        x, streams = self._predicted(x)
         inner = self._before_attention(x)
         mixed, k, v, *weights = self.attention(inner, **context)
-        x = asked(x, context.get(names.LOGITS_INDICES))  # (B, L, W)
-        attended = self._attended(x, mixed)  # (B, S, W)
+        x, streams = asked(x, picks), asked(streams, picks)  # (B, L, W), (B, L, A, W)
+        attended = self._augmented(self._attended(x, mixed), inner, picks)  # (B, S, W)
         if self.spec.cross_attention is not None:
             attended, *cross_weights = self._crossed(attended, cross)  # (B, S, W)
             weights += cross_weights
-        y = self._ended(self._fed(x, attended), own_input)  # (B, S, W)
+        y = self._ended(self._fed(x, attended), own_input, streams)  # (B, S, W)
         return y, k, v, *weights
 
 
@@ -293,11 +259,13 @@ class SharedBlock(DecoderBlock):
 
         If `weighted`, also weights (B,N,S,T). The other inputs as those of DecoderBlock.
         """
-        own_input = _own_input(context)
+        own_input, picks = _own_input(context), context.get(names.LOGITS_INDICES)
+        x, streams = self._predicted(x)
         inner = self._before_attention(x)
         mixed, *weights = self.attention(inner, **context)
-        x = asked(x, context.get(names.LOGITS_INDICES))  # (B, L, W)
-        y = self._ended(self._fed(x, self._attended(x, mixed)), own_input)  # (B, S, W)
+        x, streams = asked(x, picks), asked(streams, picks)  # (B, L, W), (B, L, A, W)
+        attended = self._augmented(self._attended(x, mixed), inner, picks)  # (B, S, W)
+        y = self._ended(self._fed(x, attended), own_input, streams)  # (B, S, W)
         return y, *weights
 
 

@@ -19,6 +19,7 @@ from txmodels.mask import (
 )
 from txmodels.position import asked_positions, positions
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
+from txmodels.streams import ExpandedStreams, MergedStreams
 
 KeyValues = list[tuple[Tensor, ...]]  # keys and values of each layer, and its states
 
@@ -32,6 +33,11 @@ class Decoder(Stack):
         super().__init__(spec, (_block(block, cache, weighted) for block in spec.layers))
         if spec.layer_inputs is not None:
             self.layer_inputs = LayerInputs(spec.layer_inputs, spec.hidden_size, spec.num_layers)
+        self.expand: nn.Module = nn.Identity()
+        self.merge: nn.Module = nn.Identity()
+        if spec.streams is not None:
+            self.expand = ExpandedStreams(spec.streams, spec.hidden_size)
+            self.merge = MergedStreams(spec.streams, spec.hidden_size)
         self.static, self.weighted, self.mutual_id = cache == Cache.STATIC, weighted, mutual_id
 
     def forward(
@@ -87,6 +93,7 @@ class Decoder(Stack):
         else:
             x, *deep = inputs_embeds.split(self.spec.hidden_size, dim=2)
         vectors = None if self.spec.layer_inputs is None else self.layer_inputs(input_ids, x)
+        x = self.expand(x)  # (B, S, W), or (B, S, A, W)
         new: Values = {}
         if self.spec.stateful:
             new = _new_tokens(x.dtype, input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
@@ -128,6 +135,7 @@ class Decoder(Stack):
             x = x + deep[i] if i < len(deep) else x
             given.weights(*rest[len(past[i]) :])
             present.append(tuple(rest[: len(past[i])]))
+        x = self.merge(x)  # (B, S, W)
         y: Tensor = self.final_norm(x)
         given.last(x, y)
         return y, present

@@ -1,5 +1,6 @@
 """The position-wise network of a block."""
 
+import torch
 from torch import Tensor, nn
 
 from txexport.spec import FeedForwardSpec
@@ -13,7 +14,7 @@ class FeedForward(nn.Module):
     def __init__(self, spec: FeedForwardSpec):
         super().__init__()
         self.act = activation(spec.activation)
-        self.gated, self.clip = spec.gated, spec.clip
+        self.gated, self.clip, self.cutoff = spec.gated, spec.clip, spec.cutoff
         self.up = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
         if self.gated:
             self.gate = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
@@ -25,8 +26,17 @@ class FeedForward(nn.Module):
             gate, up = self.gate(x).clamp(max=self.clip), self.up(x).clamp(-self.clip, self.clip)
             wide = self.act(gate) * (up + 1)  # (B, S, F)
         elif self.gated:
-            wide = self.act(self.gate(x)) * self.up(x)  # (B, S, F)
+            gate = self.gate(x) if self.cutoff is None else _beyond(self.gate(x), self.cutoff)
+            wide = self.act(gate) * self.up(x)  # (B, S, F)
         else:
             wide = self.act(self.up(x))  # (B, S, F)
         y: Tensor = self.down(wide)  # (B, S, W)
         return y
+
+
+def _beyond(x: Tensor, cutoff: float) -> Tensor:
+    """x (B,S,F) -> what exceeds its mean by more than `cutoff` standard deviations, and 0 elsewhere."""
+    mean = x.mean(-1, keepdim=True)  # (B, S, 1)
+    spread = (x - mean).square().mean(-1, keepdim=True).sqrt()  # (B, S, 1)
+    y = torch.relu(x - (mean + spread * cutoff))
+    return y

@@ -8,8 +8,9 @@ numbers a token, R = kv_lora_rank and D = qk_rope_head_dim, and a step reads no 
 import torch
 from torch import Tensor, nn
 
+from txexport.contracts import names
 from txexport.spec import Cache, LatentAttentionSpec
-from txmodels.attention import merge, rotate, scatter, split
+from txmodels.attention import grown, merge, rotate, scatter, split
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 from txmodels.position import asked
@@ -48,18 +49,24 @@ class LatentAttention(nn.Module):
         self.v_up = Linear(rank, heads * spec.v_head_dim, bias=False)
         self.o = Linear(heads * spec.v_head_dim, spec.hidden_size, spec.bias)
 
-    def forward(self, x: Tensor, mask: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
-        """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,D/2) -> y (B,S,W), and weights (B,N,S,S)."""
+    def forward(
+        self, x: Tensor, mask: Tensor, cos: Tensor, sin: Tensor, growth: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,D/2) -> y (B,S,W), and weights (B,N,S,S).
+
+        Queries are multiplied by growth (B,S,1).
+        """
         latents, turned = self._compressed(x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
-        y, weights = self._mixed(*self._queries(x, cos, sin), latents, turned, mask)  # (B, S, W)
+        queries = self._queries(x, cos, sin, growth)
+        y, weights = self._mixed(*queries, latents, turned, mask)  # (B, S, W)
         return (y, weights) if self.weighted else (y,)
 
-    def _queries(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    def _queries(self, x: Tensor, cos: Tensor, sin: Tensor, growth: Tensor | None) -> tuple[Tensor, Tensor]:
         """x (B,S,W), cos and sin (B,S,D/2) -> queries of latents (B,N,S,R), and of rotated keys (B,N,S,D)."""
         spec = self.spec
         if spec.q_lora_rank is not None:
             x = self.q_norm(self.q_down(x))  # (B, S, q_lora_rank)
-        q = split(self.q(x), spec.num_heads)  # (B, N, S, H)
+        q = grown(split(self.q(x), spec.num_heads), growth)  # (B, N, S, H)
         content, turning = q.split([spec.qk_nope_head_dim, spec.qk_rope_head_dim], dim=3)
         keys = self.k_up.weight.unflatten(0, (spec.num_heads, -1))  # (N, qk_nope_head_dim, R)
         return content @ keys, self._rotated(turning, cos, sin)
@@ -106,14 +113,15 @@ class CachedLatentAttention(LatentAttention):
         cache_lengths: Tensor | None,
         past_k: Tensor,
         past_v: Tensor,
-        logits_indices: Tensor | None = None,
+        **more: Tensor | None,
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,D/2), past_k (B,1,P,R), past_v (B,1,P,D).
 
         Returns y (B,S,W), k (B,1,T,R), v (B,1,T,D), and weights (B,N,S,T). A static cache has P = T = C and
         takes cache_lengths (B), the filled slots of each row. With logits_indices (B,L), only these tokens
-        are queries: y is (B,L,W), the mask (B,1,L,T).
+        are queries: y is (B,L,W), the mask (B,1,L,T). Queries are multiplied by `growth` (B,S,1).
         """
+        logits_indices = more.get(names.LOGITS_INDICES)
         new_k, new_v = self._compressed(x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
         if self.static:
             assert cache_lengths is not None
@@ -123,6 +131,7 @@ class CachedLatentAttention(LatentAttention):
             k = torch.cat([past_k, new_k], dim=2)  # (B, 1, T, R)
             v = torch.cat([past_v, new_v], dim=2)
         turns = asked(cos, logits_indices), asked(sin, logits_indices)  # (B, L, D/2)
-        queries = self._queries(asked(x, logits_indices), *turns)
+        growth = asked(more.get("growth"), logits_indices)  # (B, L, 1)
+        queries = self._queries(asked(x, logits_indices), *turns, growth)
         y, weights = self._mixed(*queries, k, v, mask)  # (B, S, W)
         return (y, k, v, weights) if self.weighted else (y, k, v)

@@ -1,5 +1,6 @@
 """Vectors that are made for single layers, and the end of a layer that reads its own."""
 
+import torch
 from torch import Tensor, nn
 
 from txexport.spec import LayerInputSpec, LayerInputsSpec
@@ -13,6 +14,7 @@ class LayerInputs(nn.Module):
 
     def __init__(self, spec: LayerInputsSpec, hidden_size: int, num_layers: int):
         super().__init__()
+        self.vocab_size, self.partial = spec.vocab_size, spec.partial
         self.size, self.hidden_size, self.num_layers = spec.size, hidden_size, num_layers
         self.word = nn.Embedding(spec.vocab_size, num_layers * spec.size)
         self.project = Linear(hidden_size, num_layers * spec.size, False)
@@ -21,6 +23,8 @@ class LayerInputs(nn.Module):
     def forward(self, input_ids: Tensor, x: Tensor) -> Tensor:
         """input_ids (B,S), their vectors x (B,S,W) -> inputs of layers (B,S,D,P)."""
         layers = self.num_layers, self.size
+        if self.partial:
+            input_ids = torch.where(input_ids < self.vocab_size, input_ids, 0)  # (B, S)
         entries = (self.word(input_ids) * self.size**0.5).unflatten(2, layers)  # (B, S, D, P)
         projected = (self.project(x) * self.hidden_size**-0.5).unflatten(2, layers)  # (B, S, D, P)
         inputs: Tensor = (self.norm(projected) + entries) * 2**-0.5

@@ -6,7 +6,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import AlibiSpec, PatchSpec, RelativeSpec, RotarySpec, RoundedAlibiSpec
+from txexport.spec import (
+    AlibiSpec,
+    PatchSpec,
+    QueryGrowthSpec,
+    RelativeSpec,
+    RotarySpec,
+    RoundedAlibiSpec,
+)
 
 Present = TypeVar("Present", Tensor, Tensor | None)
 
@@ -25,8 +32,9 @@ def asked_positions(logits_indices: Tensor, cache_lengths: Tensor) -> Tensor:
 
 
 def picked(x: Tensor, logits_indices: Tensor) -> Tensor:
-    """x (B,S,W) of new tokens, logits_indices (B,L) among them -> the selected x (B,L,W)."""
-    return x.gather(1, logits_indices[:, :, None].expand(-1, -1, x.shape[2]))
+    """x (B,S,...) of new tokens, logits_indices (B,L) among them -> the selected x (B,L,...)."""
+    rows = torch.arange(x.shape[0], device=x.device)[:, None]  # (B, 1)
+    return x[rows, logits_indices]
 
 
 def asked(x: Present, logits_indices: Tensor | None) -> Present:
@@ -58,6 +66,13 @@ def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
     cos = angles.cos() * spec.scale
     sin = angles.sin() * spec.scale
     return cos, sin
+
+
+def query_growth(spec: QueryGrowthSpec, positions: Tensor) -> Tensor:
+    """positions (B,S) -> the factors of queries (B,S,1), 1 at the first spec.length positions."""
+    intervals = torch.div(positions, spec.length, rounding_mode="trunc")[:, :, None]  # (B, S, 1)
+    growth = torch.log(intervals.float() + 1) * spec.rate + 1  # (B, S, 1)
+    return growth
 
 
 def patch_rotation(patches: PatchSpec, spec: RotarySpec, pixel_values: Tensor) -> tuple[Tensor, Tensor]:

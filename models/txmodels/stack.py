@@ -22,7 +22,7 @@ from txmodels.disentangled_attention import RelativeVectors
 from txmodels.inputs.tokens import Embedding
 from txmodels.mask import biased_mask, mutual_mask, padding_mask
 from txmodels.norm import Norm
-from txmodels.position import RelativeBias, alibi, rotation, rounded_alibi
+from txmodels.position import RelativeBias, alibi, query_growth, rotation, rounded_alibi
 from txmodels.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, Tensor | None]
@@ -85,6 +85,8 @@ class Stack(nn.Module):
             if kind is not None:
                 cos, sin = rotation(kind.of_short if short else kind, places)
             rotations[kind] = {"cos": cos, "sin": sin}
+            if kind is not None and kind.growth is not None:
+                rotations[kind]["growth"] = query_growth(kind.growth, places)
         return rotations
 
     def relative_context(self, attention_mask: Tensor, token_type_ids: Tensor | None) -> Values:

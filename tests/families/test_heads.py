@@ -66,7 +66,9 @@ UNREAD = {
             *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
         )
     },
-    **{(name, "feature-extraction"): DECODED for name in ("gemma4", "gemma4_text")},
+    **{
+        (name, "feature-extraction"): DECODED for name in ("gemma3n", "gemma3n_text", "gemma4", "gemma4_text")
+    },
     **{(name, "text-classification"): STATEFUL for name in ("qwen3_5", "qwen3_5_text", "qwen3_next")},
     **{(name, "token-classification"): STATEFUL for name in ("qwen3_5", "qwen3_next")},
     ("qwen3_next", "question-answering"): STATEFUL,

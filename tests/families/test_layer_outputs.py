@@ -33,7 +33,12 @@ ROWS = [
     ("vit", None, 24),
     ("clip", None, 17),
 ]
-REST = [name for name in families.names() if name not in {"longformer", "lfm2", *(name for name, *_ in ROWS)}]
+NO_STATES = {"gemma3n", "gemma3n_text"}  # a token has several vectors
+REST = [
+    name
+    for name in families.names()
+    if name not in {"longformer", "lfm2", *NO_STATES, *(name for name, *_ in ROWS)}
+]
 PAIRS = Row("bart", "BartForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})
 DECODES = Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})
 
@@ -131,6 +136,15 @@ def test_layers_with_states_have_no_weights(cache, opset, checkpoint_of, tmp_pat
     export(checkpoint_of("lfm2"), tmp_path / "out", cache=cache, opset=opset, outputs=["hidden_states"])
     outputs, layers = check(tmp_path / "out"), {f"hidden_states.{layer}" for layer in range(5)}
     assert outputs["native"] & layers == outputs["hub"] & layers == layers
+
+
+@pytest.mark.parametrize(("cache", "opset"), [("static", 24), ("dynamic", 17)], ids=str)
+def test_several_vectors_of_a_token_are_not_returned(cache, opset, checkpoint_of, tmp_path):
+    reason = "between layers of the decoder a token has 3 vectors; ask for attentions alone"
+    with pytest.raises(UnsupportedError, match=f"^outputs hidden_states: {reason}$"):
+        export(checkpoint_of("gemma3n_text"), tmp_path / "out", outputs=OUTPUTS)
+    export(checkpoint_of("gemma3n_text"), tmp_path / "out", cache=cache, opset=opset, outputs=["attentions"])
+    assert {f"attentions.{layer}" for layer in range(5)} <= check(tmp_path / "out")["native"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from helpers.bundle_edits import graph_path
 from onnx import inliner
 
 from txexport import bundle
-from txexport.exporter.parameter_formats import ROUTER
+from txexport.exporter.parameter_formats import ROUTERS
 
 FAMILIES = [
     *("bart", "bert", "gpt2", "mixtral", "t5"),
@@ -46,7 +46,7 @@ def products(path: Path) -> Counter:
     for graph in bodies(model.graph):
         read = [node.input[1] for node in graph.node if node.op_type in ("MatMul", "Gemm")]
         for name in read:
-            if name in kinds and not names[name].endswith(ROUTER):
+            if name in kinds and not names[name].endswith(ROUTERS):
                 result[onnx.TensorProto.DataType.Name(kinds[name])] += 1
     return result
 
@@ -80,7 +80,7 @@ def test_routers_and_tables_of_places_stay_as_they_are(integers_of):
     """A router's rounding would select other experts."""
     path = graph_path(integers_of("mixtral"))
     held = {one.name: one.data_type for one in onnx.load(path, load_external_data=False).graph.initializer}
-    routers = [name for name in held if name.endswith(ROUTER)]
+    routers = [name for name in held if name.endswith(ROUTERS)]
     assert len(routers) == 2
     assert {held[name] for name in routers} == {onnx.TensorProto.FLOAT}
 

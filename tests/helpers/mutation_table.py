@@ -33,6 +33,7 @@ from helpers import mutations_of_sounds as sounds
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_state_spaces as spaces
 from helpers import mutations_of_states as states
+from helpers import mutations_of_streams as streams
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import (
@@ -355,6 +356,32 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.swap_experts,
         common.swap_gate_and_up,
     ),
+    ("ministral3", "static", "model"): (
+        streams.queries_of_one_size,
+        streams.growth_at_every_position,
+        streams.growth_one_earlier,
+        streams.growth_in_proportion,
+    ),
+    ("apertus", "static", "model"): (
+        streams.slope_not_positive,
+        streams.slope_without_a_half,
+        streams.line_left_out,
+        streams.exponent_alone,
+    ),
+    ("afmoe", "static", "model"): (
+        family.uncorrected_choice,
+        family.drop_post_norm,
+        streams.ungated_heads,
+        common.unscaled_embedding,
+    ),
+    ("nanochat", "static", "model"): (
+        streams.words_unnormed,
+        streams.turned_forward,
+        streams.norms_before_turns,
+        family.uncapped_logits,
+    ),
+    ("ministral3", "dynamic", "model"): (streams.growth_at_every_position,),
+    ("mistral4", "static", "model"): (streams.latent_queries_of_one_size, streams.growth_one_earlier),
     ("deepseek_v3", "static", "model"): (
         family.uncorrected_choice,
         family.any_group,
@@ -400,6 +427,30 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         shared.keys_of_another_layer,
         shared.values_of_another_layer,
         common.new_before_past,
+    ),
+    ("gemma3n_text", "static", "model"): (
+        streams.scores_unnormed,
+        streams.scores_undivided,
+        streams.scores_unbounded,
+        streams.weights_transposed,
+        streams.mixture_alone,
+        streams.shares_from_nothing,
+        streams.output_for_difference,
+        streams.differences_alone,
+        streams.gate_of_the_unscaled,
+        streams.input_left_out,
+        streams.lengths_of_projections,
+        streams.first_alone,
+        streams.residual_left_out,
+        streams.residual_unnormed,
+        streams.residual_alone,
+        streams.sum_undivided,
+        streams.gates_from_zero,
+        streams.gates_below_zero,
+        streams.cutoff_of_the_mean,
+        streams.variance_for_deviation,
+        streams.other_row_for_unknown,
+        streams.fewer_in_the_table,
     ),
     ("gemma4, values from keys", "static", "model"): (
         shared.values_unnormed,

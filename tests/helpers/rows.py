@@ -139,6 +139,33 @@ STRETCHED = {
     },
     "final_logit_softcapping": 2.0,
 }
+AFMOE_PLAIN = {
+    "mup_enabled": False,
+    "num_dense_layers": 0,
+    "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+}
+NANOCHAT_BIASED = {"attention_bias": True, "hidden_act": "gelu", "final_logit_softcapping": None}
+NANOCHAT_BIASED |= {"head_dim": 10, "rms_norm_eps": 1e-3}
+MISTRAL4_HALVES = {
+    "rope_interleave": False,
+    "attention_bias": True,
+    "q_lora_rank": None,
+    "norm_topk_prob": False,
+    "routed_scaling_factor": 1.7,
+    "first_k_dense_replace": 0,
+}
+GEMMA3N_DENSE = {
+    "num_hidden_layers": 6,
+    "layer_types": None,
+    "num_kv_shared_layers": 0,
+    "intermediate_size": 100,
+    "activation_sparsity_pattern": None,
+    "vocab_size_per_layer_input": 311,
+    "altup_num_inputs": 4,
+    "altup_correct_scale": False,
+    "attention_bias": True,
+    "tie_word_embeddings": False,
+}
 GEMMA4_DENSE = {
     "num_hidden_layers": 3,
     "layer_types": ["full_attention", "sliding_attention", "full_attention"],
@@ -321,6 +348,8 @@ DECODERS = [
     Row("mistral", "MistralForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     Row("mistral", "MistralModel", FEATURES, "window of 5"),
     *labelled("mistral"),
+    *heads(decoder("ministral3", "Ministral3")),
+    Row("ministral3", "Ministral3ForCausalLM", GENERATE, "window of 5, tied", TIED | {"sliding_window": 5}),
     *decoder("qwen2", "Qwen2"),
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "window in later layers", MIXED),
     Row("qwen2", "Qwen2ForCausalLM", GENERATE, "tied", TIED),
@@ -420,6 +449,18 @@ DECODERS = [
     *decoder("deepseek_v3", "DeepseekV3"),
     Row("deepseek_v3", "DeepseekV3ForCausalLM", GENERATE, "yarn, whole queries, as Moonlight", MOONLIGHT),
     Row("deepseek_v3", "DeepseekV3ForCausalLM", GENERATE, "halves, biases, not normalised", V3_HALVES),
+    Row("apertus", "ApertusForCausalLM", GENERATE),
+    Row("apertus", "ApertusForCausalLM", GENERATE, "biases, tied", TIED | {"attention_bias": True}),
+    Row("apertus", "ApertusModel", FEATURES, slow=True),
+    *labelled("apertus"),
+    Row("afmoe", "AfmoeForCausalLM", GENERATE),
+    Row("afmoe", "AfmoeForCausalLM", GENERATE, "experts everywhere, plain words, tied", TIED | AFMOE_PLAIN),
+    Row("afmoe", "AfmoeModel", FEATURES, slow=True),
+    Row("nanochat", "NanoChatForCausalLM", GENERATE),
+    Row("nanochat", "NanoChatForCausalLM", GENERATE, "biases, gelu, uncapped, tied", TIED | NANOCHAT_BIASED),
+    Row("nanochat", "NanoChatModel", FEATURES, slow=True),
+    *heads(decoder("mistral4", "Mistral4")),
+    Row("mistral4", "Mistral4ForCausalLM", GENERATE, "halves, biases, not normalised", MISTRAL4_HALVES),
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE),
     Row("ernie4_5", "Ernie4_5ForCausalLM", GENERATE, "biases, untied", UNTIED | {"use_bias": True}),
     Row("ernie4_5", "Ernie4_5Model", FEATURES),
@@ -492,6 +533,9 @@ DECODERS = [
     Row("gemma4_text", "Gemma4ForCausalLM", GENERATE, "values from keys, biases, untied", GEMMA4_DENSE),
     Row("gemma4_text", "Gemma4ForCausalLM", GENERATE, "experts", GEMMA4_EXPERTS),
     Row("gemma4", "Gemma4ForConditionalGeneration", GENERATE, "the text model within"),
+    Row("gemma3n_text", "Gemma3nForCausalLM", GENERATE),
+    Row("gemma3n_text", "Gemma3nForCausalLM", GENERATE, "dense, 4 vectors, biases, untied", GEMMA3N_DENSE),
+    Row("gemma3n", "Gemma3nForConditionalGeneration", GENERATE, "the text model within"),
     *decoder("mixtral", "Mixtral"),
     Row("mixtral", "MixtralForCausalLM", GENERATE, "3 of 4 experts, window of 5", SPARSE),
     *decoder("phimoe", "Phimoe"),
@@ -712,6 +756,12 @@ OVER_PIXTRAL = {
     "text_config": {"model_type": "mistral", "max_position_embeddings": 120, "sliding_window": None},
     "vision_feature_layer": -1,
     "vision_feature_select_strategy": "full",
+}
+OF_MINISTRAL3 = {
+    "text_config": tiny_checkpoint.MINISTRAL3 | {"model_type": "ministral3", "max_position_embeddings": 120}
+}
+OF_MISTRAL4 = {
+    "text_config": tiny_checkpoint.MISTRAL4 | {"model_type": "mistral4", "max_position_embeddings": 120}
 }
 SQUARES_OF_NINE = {
     "vision_config": {"hidden_act": "silu", "patch_size": 3, "num_attention_heads": 3},
@@ -1010,6 +1060,8 @@ OTHERS = [
     Row("llava", "LlavaForConditionalGeneration", CONVERSE, "Pixtral", OVER_PIXTRAL),
     Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE),
     Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "tied, three a side", SQUARES_OF_NINE),
+    Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "Ministral 3", OF_MINISTRAL3),
+    Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "Mistral 4", OF_MISTRAL4),
     Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE),
     Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE, "untied, one layer", PLAIN_PROJECTOR),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),

@@ -31,7 +31,7 @@ from txexport.inspection.graph_stats import FunctionFacts, read_graph
 # corrections. Left out there: biases of 0.
 ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100, "olmo": 48, "whisper": 48}
 ELSEWHERE |= {"deberta": 48, "dinov3_vit": 48 - 48}  # the latter leaves out biases, and counts such a token
-ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "lfm2_moe": 3 * 5, "xlnet": -48}
+ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "afmoe": 2 * 5, "lfm2_moe": 3 * 5, "xlnet": -48}
 ELSEWHERE |= dict.fromkeys(("dots1", "ernie4_5_moe", "minimax_m2"), 2 * 5)
 ELSEWHERE |= {"glm4_moe_lite": 2 * 8, "solar_open": 3 * 5}
 # The mask token, and the two convolutions of a map that is added to none.
@@ -63,6 +63,7 @@ ELSEWHERE |= dict.fromkeys(("qwen3_5", "qwen3_5_moe"), -55_768)  # the image enc
 ELSEWHERE |= {"wav2vec2-bert": -48}
 # Numbers that multiply layers are buffers there, and norms of values have no weights; less the encoders.
 ELSEWHERE |= {"gemma4_text": 6 + 10 + 14, "gemma4": 6 + 10 + 14 - 41_450}
+ELSEWHERE |= {"gemma3n_text": 10, "gemma3n": 10, "nanochat": 48 + 8}
 ELSEWHERE |= {"parakeet_ctc": 2 * 2 * 48}  # means and variances of batch norms, which training counts
 # The same, less a convolution for positions that the original leaves out, and what training masks with.
 ELSEWHERE |= {"wav2vec2-conformer": 2 * 2 * 48 - (48 * 12 * 6 + 6 + 48) - 48}

@@ -20,6 +20,7 @@ from txexport.spec import (
     AlibiSpec,
     AttentionPoolSpec,
     AttentionSpec,
+    AugmentedResidualSpec,
     BatchNormSpec,
     BlockSpec,
     ClassReadout,
@@ -62,6 +63,7 @@ from txexport.spec import (
     PositionKind,
     PositionSpec,
     PyramidSpec,
+    QueryGrowthSpec,
     RelativeKeyAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -75,6 +77,7 @@ from txexport.spec import (
     SpectrogramSpec,
     SqueezeSpec,
     StagedDepthSpec,
+    StreamsSpec,
     StridedAttentionSpec,
     SubsampledSpec,
     TextStackSpec,
@@ -82,6 +85,7 @@ from txexport.spec import (
     VectorSpec,
     WaveformSpec,
     WaveformStemSpec,
+    XieluFeedForwardSpec,
 )
 from txexport.spec.serialization import TYPES, from_dict, to_dict
 
@@ -90,6 +94,7 @@ SELF = AttentionSpec(12, 3, 3, 4, causal=False)
 CAUSAL = dataclasses.replace(SELF, causal=True)
 FEED = FeedForwardSpec(12, 20, Activation.RELU)
 ROTARY = RotarySpec((1.0, 0.5))
+GROWING = RotarySpec((1.0, 0.5), growth=QueryGrowthSpec(0.1, 5))
 EMBEDDING = EmbeddingSpec(31, 12, PositionSpec(PositionKind.LEARNED, 10))
 BLOCK = BlockSpec(SELF, FEED, NORM, NormPlacement.POST)
 BIASED = dataclasses.replace(BLOCK, attention=dataclasses.replace(SELF, has_position_bias=True))
@@ -141,6 +146,11 @@ GIVEN = TextStackSpec(
     2,
     layer_inputs=LayerInputsSpec(31, NormSpec(5, 1e-5)),
 )
+RESIDUAL = AugmentedResidualSpec(12, 4, NORM)
+STREAMED = dataclasses.replace(
+    SANDWICH, layer_input=OWN, augmented_residual=RESIDUAL, streams=StreamsSpec(3, NORM)
+)
+SEVERAL = dataclasses.replace(GIVEN, blocks=(STREAMED,))
 BESIDE = DenseAndExpertsSpec(FEED, EXPERTS, NORM)
 VISION = SignalStackSpec(PatchSpec(12, (9, 15), 5, tokens=2, norm=NORM), (WHOLE,), 2, final_norm=NORM)
 NARROW = BlockSpec(
@@ -203,8 +213,8 @@ CONTRADICTIONS = {
     ),
     "LatentAttentionSpec: q_lora_rank is 0": lambda: dataclasses.replace(LATENT, q_lora_rank=0),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
-    "needs a plain block: expected one of pre, post, res-post, False and none": lambda: dataclasses.replace(
-        BLOCK, feed_forward=EXPERTS, placement=NormPlacement.SANDWICH
+    "needs a plain block: expected one of pre, post, res-post, sandwich, False and none": lambda: (
+        dataclasses.replace(BLOCK, feed_forward=EXPERTS, placement=NormPlacement.PARALLEL)
     ),
     "is 'sandwich', but no architecture combines it with cross": lambda: dataclasses.replace(
         CROSSING, placement=NormPlacement.SANDWICH
@@ -574,6 +584,14 @@ CONTRADICTIONS = {
     ),
     "scale is 0": lambda: HeadSpec(HeadKind.CAUSAL_LM, scale=0.0),
     "nothing is rotated": lambda: RotarySpec(()),
+    "QueryGrowthSpec: rate is 0": lambda: QueryGrowthSpec(0.0, 5),
+    "QueryGrowthSpec: length is 0": lambda: QueryGrowthSpec(0.1, 0),
+    "RotarySpec: growth with positions on several axes": lambda: RotarySpec(
+        (1.0, 0.5), axes=(0, 1), growth=QueryGrowthSpec(0.1, 5)
+    ),
+    "SharedAttentionSpec: rotary.growth is given": lambda: SharedAttentionSpec(
+        dataclasses.replace(CAUSAL, rotary=dataclasses.replace(ROTARY, growth=QueryGrowthSpec(0.1, 5))), 0
+    ),
     "long_frequencies are 1 numbers, expected 2": lambda: RotarySpec(
         (1.0, 0.5), long_frequencies=(0.5,), short_length=4
     ),
@@ -694,6 +712,40 @@ CONTRADICTIONS = {
     ),
     "DualEncoderSpec: layers read layer_inputs": lambda: DualEncoderSpec(SHARING, VISION, 8, Pick.LAST),
     "EncoderSpec: layers read layer_inputs": lambda: EncoderSpec(encoder=GIVEN),
+    "EncoderSpec: layers read layer_inputs or keys and values of another layer, or have an": lambda: (
+        EncoderSpec(
+            encoder=dataclasses.replace(
+                DECODER, blocks=(dataclasses.replace(SANDWICH, augmented_residual=RESIDUAL),)
+            )
+        )
+    ),
+    "StreamsSpec: count is 1, expected 2 or more": lambda: StreamsSpec(1, NORM),
+    "AugmentedResidualSpec: rank is 0": lambda: AugmentedResidualSpec(12, 0, NORM),
+    "AugmentedResidualSpec: the norm is 5 wide": lambda: AugmentedResidualSpec(12, 4, NormSpec(5, 1e-5)),
+    "AugmentedResidualSpec is 10 wide, attention 12": lambda: dataclasses.replace(
+        SANDWICH, augmented_residual=AugmentedResidualSpec(10, 4, NormSpec(10, 1e-5))
+    ),
+    "BlockSpec: streams with placement 'pre'": lambda: dataclasses.replace(
+        STREAMED, placement=NormPlacement.PRE, augmented_residual=None
+    ),
+    "BlockSpec: augmented_residual with placement 'post'": lambda: dataclasses.replace(
+        BLOCK, augmented_residual=RESIDUAL
+    ),
+    "BlockSpec: streams with placement 'sandwich', output_scale=True": lambda: dataclasses.replace(
+        STREAMED, output_scale=True
+    ),
+    "BlockSpec: streams without layer_input": lambda: dataclasses.replace(STREAMED, layer_input=None),
+    "the norm of streams is 5 wide, attention 12": lambda: dataclasses.replace(
+        STREAMED, streams=StreamsSpec(3, NormSpec(5, 1e-5))
+    ),
+    "layers with StreamsSpec": lambda: dataclasses.replace(
+        SEVERAL, blocks=(STREAMED, dataclasses.replace(STREAMED, streams=None))
+    ),
+    "XieluFeedForwardSpec: intermediate_size is 0": lambda: XieluFeedForwardSpec(12, 0),
+    "FeedForwardSpec: cutoff is 1.5 with gated=False": lambda: dataclasses.replace(FEED, cutoff=1.5),
+    "FeedForwardSpec: cutoff is 1.5 with gated=True, clip=2.0": lambda: dataclasses.replace(
+        FEED, cutoff=1.5, gated=True, clip=2.0
+    ),
     "DenseAndExpertsSpec: the network is 12 wide, experts 12, the norm 5": lambda: dataclasses.replace(
         BESIDE, norm=NormSpec(5, 1e-5)
     ),
@@ -873,7 +925,22 @@ MODELS = {
     "decoder": DecoderSpec(decoder=DECODER, head=CAUSAL_LM),
     "states": DecoderSpec(decoder=MIXED, head=CAUSAL_LM),
     "shared keys": DecoderSpec(decoder=SHARING, head=CAUSAL_LM),
+    "xIELU": DecoderSpec(
+        decoder=dataclasses.replace(
+            DECODER,
+            blocks=(dataclasses.replace(BLOCK, attention=CAUSAL, feed_forward=XieluFeedForwardSpec(12, 20)),),
+        ),
+        head=CAUSAL_LM,
+    ),
+    "growing queries": DecoderSpec(
+        decoder=dataclasses.replace(
+            DECODER,
+            blocks=(dataclasses.replace(BLOCK, attention=dataclasses.replace(CAUSAL, rotary=GROWING)),),
+        ),
+        head=CAUSAL_LM,
+    ),
     "inputs of layers": DecoderSpec(decoder=GIVEN, head=CAUSAL_LM),
+    "several vectors": DecoderSpec(decoder=SEVERAL, head=CAUSAL_LM),
     "experts beside a network": DecoderSpec(
         decoder=dataclasses.replace(
             DECODER, blocks=(dataclasses.replace(SANDWICH, feed_forward=BESIDE),), final_norm=NORM

@@ -705,7 +705,7 @@ def test_shared_expert(gated):
     check(module, partial(txgraphs.experts.experts, spec), random(B, S, W))
 
 
-@pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("placement", ["pre", "post", "sandwich"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_experts_in_a_block(bias, placement):
     """With the bias of their sum, which is added once, unweighted."""

@@ -11,7 +11,8 @@ from txexport.errors import InputError, shown
 from txexport.formats import FLOAT32_IN_OUT, Dtype, NumberFormat, StoredIntegers, Use, stored_integers
 
 HEADS = ("head.weight",)  # projects to scores of the vocabulary, or of labels
-ROUTER = ".router.weight"  # small, and a rounding error selects another expert
+# Small, and a rounding error selects another expert, or mixes vectors of a token in other shares.
+ROUTERS = (".router.weight", ".router.project.weight", ".streams.predict.weight", ".streams.correct.weight")
 Uses = Mapping[str, AbstractSet[Use]]  # patterns of names of parameters
 
 
@@ -47,7 +48,7 @@ def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses], dtype: Dtyp
     """
     uses = _uses_of_numbers(weights, asked)
     heads = {weights[name].key for name in weights if name in HEADS}
-    routers = {weights[name].key for name in weights if name.endswith(ROUTER)}
+    routers = {weights[name].key for name in weights if name.endswith(ROUTERS)}
     return {
         name: FLOAT32_IN_OUT
         if weight.key in routers

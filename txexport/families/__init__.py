@@ -6,9 +6,9 @@ NAMING, the variations of its tensor names,
 ALIASES, other names that transformers has for values of config.json; they take precedence,
 PUBLISHED_WITH_CODE where its checkpoints carry code from before transformers had it,
 `published(config)` where that code has a config of its own, which PUBLISHED_BY names,
-LIBRARY_NAMES where transformers needs its tensors renamed or split,
-`spelt_out(config)` where a version of transformers misreads config.json: the values that all versions read
-correctly and the reason, or None,
+LIBRARY_NAMES where transformers needs its tensors renamed, split or left out,
+`spelt_out(config)` where a version of transformers misreads config.json, or builds a part of it with another
+library: the values that all versions read correctly and the reason, or None,
 `variant(config)` where some checkpoints under its name belong to another family,
 REFUSED, classes under its name that are other models, with the reason,
 ORIGINALS, classes of transformers that the automatic ones do not know,

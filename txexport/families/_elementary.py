@@ -30,6 +30,24 @@ def power(base: float, exponent: float) -> float:
     return float(DECIMAL.power(Decimal(base), Decimal(exponent)))
 
 
+def normal_quantile(share: float) -> float:
+    """The number below which the given share of a standard normal distribution lies, from -9 to 9."""
+    low, high = -9.0, 9.0
+    for _ in range(64):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _normal_share(middle) < share else (low, middle)
+    return (low + high) / 2
+
+
+def _normal_share(x: float) -> float:
+    """The share of a standard normal distribution below `x` (Marsaglia 2004, 2)."""
+    total, term = 0.0, x
+    for n in range(3, 400, 2):
+        total += term
+        term *= x * x / n
+    return 0.5 + total * exp(-x * x / 2) / math.sqrt(4 * float(QUARTER))
+
+
 def sin_cos(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sines and cosines of float64 `angles`, within 2e-16 for angles of up to a million."""
     turns = np.rint(angles / float(QUARTER))

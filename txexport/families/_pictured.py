@@ -51,6 +51,22 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "llama": LLAMA,
     "mistral": LLAMA
     | {"intermediate_size": 14336, "num_key_value_heads": 8, "max_position_embeddings": 131072},
+    "ministral3": {
+        "vocab_size": 131072,
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 34,
+        "num_attention_heads": 32,
+        "max_position_embeddings": 262144,
+    },
+    "mistral4": {
+        "vocab_size": 131072,
+        "hidden_size": 4096,
+        "intermediate_size": 12288,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "max_position_embeddings": 1048576,
+    },
     "qwen2": LLAMA
     | {
         "vocab_size": 151936,

@@ -31,7 +31,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     window = width if causal else width // 2 + 1
     local = config.local_layers(lambda layer: bool((layer + 1) % pattern))
     bias, scale = config.flag("attention_bias", False), config.number("query_pre_attn_scalar", 256) ** -0.5
-    turns = {kind: _rotary(config, windowed=kind) for kind in set(local)}
+    turns = {kind: layer_rotary(config, windowed=kind) for kind in set(local)}
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
         turned = replace(block.dense, causal=causal, scale=scale, rotary=turns[local[layer]])
@@ -54,7 +54,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     )
 
 
-def _rotary(config: Config, windowed: bool) -> RotarySpec:
+def layer_rotary(config: Config, windowed: bool) -> RotarySpec:
     """RoPE of a layer type; newer files have a table for each type, older ones a theta."""
     kind, name, theta = WINDOWED if windowed else FULL
     table = config.table("rope_parameters").table(kind)

@@ -200,7 +200,8 @@ def _rotary(config: Config, kind: str, head_dim: int) -> RotarySpec:
     return rotary(config.replaced(rope_parameters=dict(table.values), rope_scaling=None), head_dim)
 
 
-def _ones(shape: tuple[int, ...]) -> np.ndarray:
+def ones(shape: tuple[int, ...]) -> np.ndarray:
+    """The scale of a norm without weights."""
     return np.ones(shape, np.float32)
 
 
@@ -213,7 +214,7 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
     stack, inherited = _causal.stack_name(spec), llama.table(spec)
     layer, source = f"{stack}.layers.{{i}}", "layers.{i}"
     rules: Rules = {
-        f"{layer}.attention.v_norm.*": Take("", computed=_ones),
+        f"{layer}.attention.v_norm.*": Take("", computed=ones),
         f"{layer}.attention_post_norm.*": f"{source}.post_attention_layernorm.*",
         f"{layer}.feed_forward_norm.*": f"{source}.pre_feedforward_layernorm.*",
         f"{layer}.feed_forward_post_norm.*": f"{source}.post_feedforward_layernorm.*",

@@ -1,9 +1,9 @@
-"""Mistral Small 3.1 and 3.2 (Mistral AI 2025): Pixtral's patches in squares, among the tokens of Mistral."""
+"""Mistral Small 3.1 and 3.2, Ministral 3 (Mistral AI 2025): Pixtral's patches in squares, among tokens."""
 
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Rules, Table
-from txexport.families import _pictured, llava
+from txexport.families import _pictured, llava, ministral3, mistral4
 from txexport.families._config import Config, TensorNames
 from txexport.spec import ConnectorSpec, NormKind, NormSpec, PatchMergerSpec, VisionLanguageSpec
 
@@ -12,6 +12,7 @@ TASKS = {"image-text-to-text": ("Mistral3ForConditionalGeneration",)}
 NAMING = _pictured.NAMING
 ALIASES = {"image_token_id": "image_token_index"}
 TEXT = "mistral"  # the decoder where text_config names none
+DECODERS = {**_pictured.DECODERS, "ministral3": ministral3, "mistral4": mistral4}
 # What a missing part means.
 WITHOUT_TEXT = {
     "model_type": "mistral",
@@ -35,7 +36,7 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     config = _with_parts(config)
     vision, (_, text) = (
         _pictured.tower(config, -1, _pictured.PIXTRAL),
-        _pictured.decoder(config, names, TEXT, ties=True),
+        _pictured.decoder(config, names, TEXT, ties=True, known=DECODERS),
     )
     epsilon = config.table("text_config").number("rms_norm_eps", 1e-6)
     norm = NormSpec(vision.hidden_size, epsilon, NormKind.RMS)
@@ -55,7 +56,7 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to the tensor names of transformers."""
     config = _with_parts(config)
-    family, text = _pictured.decoder(config, names, TEXT, ties=True)
+    family, text = _pictured.decoder(config, names, TEXT, ties=True, known=DECODERS)
     table = llava.table_over(_pictured.tower(config, -1, _pictured.PIXTRAL), family, text)
     return replace(table, rules=table.rules | MERGER)
 

@@ -70,7 +70,8 @@ OF_QUERIES = {
 }  # beside layers
 
 
-BEFORE = ("embedding", "layer_inputs", "relative", "squeeze", "layer_positions")
+BEFORE = ("embedding", "layer_inputs", "expand", "relative", "squeeze", "layer_positions")
+WITHOUT_CACHE = ("augmented_residual", "feed_forward", "adapter", "layer_input", "streams")
 
 
 class _Stack:
@@ -116,8 +117,7 @@ class _Stack:
     def _cache(self, block: BlockSpec, name: str) -> int:
         """Bytes of keys and values, or of states, that one layer keeps."""
         decoding = flops.decoding_of(self.spec)
-        without = ("feed_forward", "adapter", "layer_input")
-        if decoding is None or self.name != decoding.decoder or name in without:
+        if decoding is None or self.name != decoding.decoder or name in WITHOUT_CACHE:
             return 0
         if name == "beside" or not block.has_keys:
             return flops.NUMBER * sum(map(math.prod, block.states.values())) * self.batch
@@ -135,6 +135,8 @@ class _Stack:
         for norms in ("norms", "map_norms"):
             if any(name.startswith(f"{self.name}.{norms}.") for name in self.sizes):
                 parts.append(self._part(norms, [f"{self.name}.{norms}"]))
+        if any(name.startswith(f"{self.name}.merge.") for name in self.sizes):
+            parts.append(self._part("merge", [f"{self.name}.merge"], "one vector of each token"))
         if self.stack.final_norm is not None:
             parts.append(self._part("final_norm", [f"{self.name}.final_norm"], self.stack.final_norm.kind))
         if (squeeze := squeeze_of(self.stack)) is not None:
@@ -163,6 +165,12 @@ def _note(block: BlockSpec, name: str) -> str:
     if name == "layer_input":
         assert block.layer_input is not None
         return f"{block.layer_input.size:,} numbers of the layer's own ({block.layer_input.activation})"
+    if name == "augmented_residual":
+        assert block.augmented_residual is not None
+        return f"a residual by way of {block.augmented_residual.rank:,} numbers"
+    if name == "streams":
+        assert block.streams is not None
+        return f"{block.streams.count} vectors of each token"
     if name == "cross_attention":
         assert block.cross_attention is not None
         return f"to the encoder, {heads(block.cross_attention)}"

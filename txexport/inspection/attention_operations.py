@@ -131,7 +131,7 @@ def relative(stack: StackSpec, block: BlockSpec, length: int) -> tuple[int, int]
 
 
 def convolutions(block: BlockSpec, length: int) -> dict[str, int]:
-    """Operations of convolutions over a row of `length` vectors, by sublayer.
+    """Operations of convolutions and of mixed vectors over a row of `length` tokens, by sublayer.
 
     Where attention reduces its keys, those that its projections of fewer vectors save are subtracted.
     """
@@ -143,6 +143,8 @@ def convolutions(block: BlockSpec, length: int) -> dict[str, int]:
         result["attention"] = 2 * keys * width**2 * kind.reduction**2 - saved
     if isinstance(network, ConvolvedFeedForwardSpec):
         result["feed_forward"] = 2 * length * network.intermediate_size * network.kernel**2
+    if block.streams is not None:
+        result["streams"] = length * block.streams.operations(kind.hidden_size)
     return result
 
 

@@ -26,13 +26,10 @@ from txexport.spec.lengths import adapter_of, inside, squeeze_of
 NUMBER = FLOAT.bits // 8  # bytes of a number of keys, values and scores
 # Matrices not multiplied with tokens: relative positions, their biases, and what `pairs` counts.
 OTHERS = (
-    ".attention.rate",
-    "_position.weight",
-    ".features.weight",
-    ".attention.relative.weight",
-    ".relative.up.weight",
-    ".relative.down.weight",
+    *(".attention.rate", "_position.weight", ".features.weight", ".attention.relative.weight"),
+    *(".relative.up.weight", ".relative.down.weight"),
 )
+AROUND = ("layer_inputs", "expand", "merge")  # components with projections of each token beside the embedding
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,8 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
         for operations in _attention_of_step(block, length, source).values()
     )
     head = sum(_by_readout(spec, name, 1).values())
-    return _pass(batch, 2 * batch * _weights(spec, name), batch * attention, batch * head)
+    beside = sum(sum(convolutions(block, 1).values()) for block in spec.stacks[name].layers)
+    return _pass(batch, batch * (2 * _weights(spec, name) + beside), batch * attention, batch * head)
 
 
 def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
@@ -132,8 +130,9 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
     source = source_tokens(spec, decoding, length) if decoding is not None else 0
     embedding = 0 if decodes else input_of(stack).operations(stack.embedding)
     result = {f"{name}.embedding": 2 * size * _matrices(spec, f"{name}.embedding.project") + embedding}
-    if projected := _matrices(spec, f"{name}.layer_inputs.project"):
-        result[f"{name}.layer_inputs"] = 2 * size * projected
+    for part in AROUND:
+        if projected := _matrices(spec, f"{name}.{part}.project"):
+            result[f"{name}.{part}"] = 2 * size * projected
     result |= _around(spec, name, size)
     shared: dict[str, int] = {}
     read = [1] * stack.num_layers if decodes else layer_vectors(stack, length)
@@ -301,8 +300,8 @@ def _weights(spec: ModelSpec, stack: str) -> int:
 
 
 def _projections(spec: ModelSpec, stack: str) -> int:
-    """The weights of projections in front of a stack's layers."""
-    return sum(_matrices(spec, f"{stack}.{part}.project") for part in ("embedding", "layer_inputs"))
+    """The weights of projections of each token before and behind a stack's layers."""
+    return sum(_matrices(spec, f"{stack}.{part}.project") for part in ("embedding", *AROUND))
 
 
 def _matrices(spec: ModelSpec, owner: str) -> int:

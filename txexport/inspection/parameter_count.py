@@ -91,9 +91,9 @@ def component(spec: ModelSpec, name: str) -> str:
         return "norms" if rest[1].endswith("norm") else "embedding"
     if part == "relative":
         return "attention"
-    if part == "upsampling":
+    if part in ("upsampling", "merge"):
         return "feed_forward"
-    if part == "layer_positions":
+    if part in ("layer_positions", "expand"):
         return "embedding"
     if part == "layer_inputs":
         return "norms" if rest[0] == "norm" else "embedding"
@@ -116,8 +116,10 @@ def component(spec: ModelSpec, name: str) -> str:
         return "norms" if inner.endswith("_norm") else "attention"
     if sublayer == "last_feed_forward":
         return "feed_forward"
-    if sublayer == "layer_input":
+    if sublayer in ("layer_input", "augmented_residual"):
         return "norms" if inner == "norm" else "feed_forward"
+    if sublayer == "streams":
+        return "norms" if inner == "scale" or "norm" in rest else "feed_forward"
     if sublayer == "adapter":
         return inner if inner == "feed_forward" else "norms"
     return sublayer if sublayer in COMPONENTS and not inner.endswith("_norm") else "norms"

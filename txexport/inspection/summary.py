@@ -27,6 +27,7 @@ from txexport.spec import (
     MambaSpec,
     MapStackSpec,
     MaskedAttentionSpec,
+    NetworkSpec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
@@ -45,6 +46,7 @@ from txexport.spec import (
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
+    XieluFeedForwardSpec,
 )
 
 
@@ -162,17 +164,17 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             assert_never(spec)
 
 
-def feed_forward(
-    spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec,
-) -> str:
+def feed_forward(spec: NetworkSpec) -> str:
     """Width and activation, and the number of experts."""
     match spec:
         case FeedForwardSpec():
-            gated = "gated " * spec.gated
-            return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation})"
+            gated, sparse = "gated " * spec.gated, ", sparse" * (spec.cutoff is not None)
+            return f"feed-forward {spec.intermediate_size:,} ({gated}{spec.activation}{sparse})"
         case ConvolvedFeedForwardSpec():
             convolved = f"convolved by {spec.kernel} x {spec.kernel}"
             return f"feed-forward {spec.intermediate_size:,} ({spec.activation}, {convolved})"
+        case XieluFeedForwardSpec():
+            return f"feed-forward {spec.intermediate_size:,} (xIELU)"
         case DenseAndExpertsSpec():
             return f"{feed_forward(spec.dense)}, beside {feed_forward(spec.experts)}"
         case ExpertsSpec():

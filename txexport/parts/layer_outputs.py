@@ -69,6 +69,11 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
             f"the others {spec.stack.hidden_size}; ask for {names.ATTENTIONS} alone"
         )
     for name, stack in spec.stacks.items() if names.HIDDEN_STATES in outputs else ():
+        if isinstance(stack, TextStackSpec) and stack.streams is not None:
+            raise UnsupportedError(
+                f"outputs {names.HIDDEN_STATES}: between layers of the {name} a token has "
+                f"{stack.streams.count} vectors; ask for {names.ATTENTIONS} alone"
+            )
         maps = isinstance(stack, StagedStackSpec) and (
             isinstance(stack.embedding, SpectrogramGridSpec)
             or any(stage.norm or stage.map_norm for stage in stack.stages)

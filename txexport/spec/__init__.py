@@ -44,7 +44,7 @@ from txexport.spec.enums import (
     PositionNorm,
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
-from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec
+from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec, XieluFeedForwardSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_delta import GatedDeltaSpec
 from txexport.spec.gated_frames import GatedFramesSpec
@@ -52,7 +52,7 @@ from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.grounded import GroundedSpec
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
-from txexport.spec.layer import AdapterSpec, BlockSpec
+from txexport.spec.layer import AdapterSpec, BlockSpec, NetworkSpec
 from txexport.spec.layer_inputs import LayerInputSpec, LayerInputsSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.mamba import MambaSpec
@@ -101,7 +101,7 @@ from txexport.spec.relative_position import (
 )
 from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
-from txexport.spec.rotary import RotarySpec
+from txexport.spec.rotary import QueryGrowthSpec, RotarySpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.short_convolution import ShortConvolutionSpec
@@ -117,6 +117,7 @@ from txexport.spec.staged import (
     StageSpec,
 )
 from txexport.spec.stateful import StatefulSpec
+from txexport.spec.streams import AugmentedResidualSpec, StreamsSpec
 from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.time_delay import TimeDelaySpec
 from txexport.spec.vision_language import VisionLanguageSpec
@@ -133,6 +134,7 @@ __all__ = [
     "Architecture",
     "AttentionPoolSpec",
     "AttentionSpec",
+    "AugmentedResidualSpec",
     "BatchNormSpec",
     "BlockSpec",
     "BoxesSpec",
@@ -200,6 +202,7 @@ __all__ = [
     "Mutual",
     "NaflexSpec",
     "NeckSpec",
+    "NetworkSpec",
     "NormKind",
     "NormPlacement",
     "NormSpec",
@@ -222,6 +225,7 @@ __all__ = [
     "ProposalStackSpec",
     "PyramidSpec",
     "QueryBlockSpec",
+    "QueryGrowthSpec",
     "QueryLayersSpec",
     "QueryPoolingSpec",
     "QueryStackSpec",
@@ -252,6 +256,7 @@ __all__ = [
     "StagedDepthSpec",
     "StagedStackSpec",
     "StatefulSpec",
+    "StreamsSpec",
     "StridedAttentionSpec",
     "SubsampledSpec",
     "TextStackSpec",
@@ -264,4 +269,5 @@ __all__ = [
     "WaveformStemSpec",
     "WindowAttentionSpec",
     "WindowedPositionsSpec",
+    "XieluFeedForwardSpec",
 ]

@@ -12,7 +12,9 @@ class FeedForwardSpec:
     """Two projections with a non-linearity between them; if `gated`, a third projection multiplies it.
 
     With a `clip`, the input of the non-linearity is at most `clip`, and the factor that multiplies it is
-    clamped to [-clip, clip] and increased by 1 (OpenAI 2025).
+    clamped to [-clip, clip] and increased by 1 (OpenAI 2025). With a `cutoff`, the input of the non-linearity
+    is what exceeds the mean of all its numbers by more than `cutoff` standard deviations, and 0 elsewhere
+    (statistical top-k; Gemma Team 2025, Gemma 3n).
     """
 
     hidden_size: int
@@ -21,9 +23,15 @@ class FeedForwardSpec:
     bias: bool = True
     gated: bool = False
     clip: float | None = None
+    cutoff: float | None = None
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "intermediate_size")
+        if self.cutoff is not None and (not self.gated or self.clip is not None):
+            raise SpecError(
+                f"FeedForwardSpec: cutoff is {self.cutoff} with gated={self.gated}, clip={self.clip}; it is "
+                "of a gate that is not clipped: expected True and None, or cutoff=None"
+            )
         if self.clip is not None:
             positive(self, "clip")
             if not self.gated:
@@ -31,6 +39,21 @@ class FeedForwardSpec:
                     f"FeedForwardSpec: clip is {self.clip} and gated False; expected None, or gated=True: "
                     "the clip applies to the factor of a gated network"
                 )
+
+
+@dataclass(frozen=True)
+class XieluFeedForwardSpec:
+    """Two projections without biases, and xIELU between them, whose two slopes are learned.
+
+    With x > 0 it is a x² + x / 2, else b (exp(x) - 1 - x) + x / 2, where a is the softplus of a learned
+    number, and b that of another plus 1/2; the exponent is at most -1e-6 (Huang and Schlag 2024, 3).
+    """
+
+    hidden_size: int
+    intermediate_size: int
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "intermediate_size")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,12 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.convolution_module import ConvolutionModuleSpec
 from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import NormPlacement
-from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec
+from txexport.spec.feed_forward import (
+    DenseAndExpertsSpec,
+    ExpertsSpec,
+    FeedForwardSpec,
+    XieluFeedForwardSpec,
+)
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.layer_checks import check_states
 from txexport.spec.layer_inputs import LayerInputSpec
@@ -21,6 +26,11 @@ from txexport.spec.relative_attention import (
 )
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.stateful import StatefulSpec
+from txexport.spec.streams import AugmentedResidualSpec, StreamsSpec
+
+NetworkSpec = (
+    FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | XieluFeedForwardSpec
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,9 @@ class BlockSpec:
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
     each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number. An
     `adapter` follows the layer, or a network that reads the layer's own input, `layer_input`. With an
-    `output_scale`, a learned number multiplies what the layer returns.
+    `output_scale`, a learned number multiplies what the layer returns. With an `augmented_residual`, the
+    input of attention takes part in the sum behind it. With `streams`, a token has several vectors, of which
+    the sublayers read the first.
 
     With a `convolution`, it is a layer of a Conformer (Gulati et al. 2020, 2.4): half the output of a
     feed-forward network is added, that of attention, that of the convolution, and half that of another
@@ -58,7 +70,7 @@ class BlockSpec:
     """
 
     attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
-    feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | None
+    feed_forward: NetworkSpec | None
     norm: NormSpec
     placement: NormPlacement
     cross_attention: AttentionSpec | None = None
@@ -70,13 +82,15 @@ class BlockSpec:
     beside: StatefulSpec | None = None
     layer_input: LayerInputSpec | None = None
     output_scale: bool = False
+    augmented_residual: AugmentedResidualSpec | None = None
+    streams: StreamsSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "residual_scale")
         self._check_conformer()
         width = self.attention.hidden_size
-        others = self.cross_attention, self.adapter, self.convolution, self.beside, self.layer_input
-        for part in (self.feed_forward, *others):
+        sublayers = self.cross_attention, self.adapter, self.convolution, self.beside
+        for part in (self.feed_forward, *sublayers, self.layer_input, self.augmented_residual):
             if part is not None and part.hidden_size != width:
                 raise SpecError(
                     f"BlockSpec: {type(part).__name__} is {part.hidden_size} wide, attention {width}"
@@ -84,6 +98,7 @@ class BlockSpec:
         if self.norm.size != width:
             raise SpecError(f"BlockSpec: norm is {self.norm.size} wide, attention {width}")
         check_states(self)
+        self._check_streams()
         if self.layer_input is not None and self.layer_input.norm.size != width:
             raise SpecError(
                 f"BlockSpec: the norm of layer_input is {self.layer_input.norm.size} wide, attention {width}"
@@ -101,7 +116,7 @@ class BlockSpec:
             )
         crossed = self.cross_attention is not None
         mixed = isinstance(self.feed_forward, ExpertsSpec)
-        plain = NormPlacement.PRE, NormPlacement.POST, NormPlacement.RES_POST
+        plain = NormPlacement.PRE, NormPlacement.POST, NormPlacement.RES_POST, NormPlacement.SANDWICH
         if mixed and (self.placement not in plain or crossed or self.layer_scale):
             raise SpecError(
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
@@ -114,6 +129,26 @@ class BlockSpec:
             raise SpecError(
                 f"BlockSpec: DenseAndExpertsSpec with placement '{self.placement}' and layer_scale="
                 f"{self.layer_scale}; expected '{NormPlacement.SANDWICH}' and False"
+            )
+
+    def _check_streams(self) -> None:
+        """Raise SpecError for parts beside several vectors of a token, or a residual, that none has."""
+        residual = self.augmented_residual
+        parts = self.cross_attention, self.adapter, self.convolution, self.beside
+        for name, part in (("streams", self.streams), ("augmented_residual", residual)):
+            plain = self.placement == NormPlacement.SANDWICH and self.attends and not self.output_scale
+            if part is not None and (not plain or any(one is not None for one in parts)):
+                raise SpecError(
+                    f"BlockSpec: {name} with placement '{self.placement}', output_scale={self.output_scale}, "
+                    "or cross attention, an adapter, a convolution or states; no architecture has both: "
+                    f"expected '{NormPlacement.SANDWICH}', False and none"
+                )
+        if self.streams is not None and self.layer_input is None:
+            raise SpecError("BlockSpec: streams without layer_input; no architecture has them alone")
+        if self.streams is not None and self.streams.norm.size != self.attention.hidden_size:
+            raise SpecError(
+                f"BlockSpec: the norm of streams is {self.streams.norm.size} wide, attention "
+                f"{self.attention.hidden_size}"
             )
 
     def _check_conformer(self) -> None:
@@ -194,8 +229,10 @@ class BlockSpec:
         crossed = ("cross_attention",) if self.cross_attention is not None else ()
         adapted = ("adapter",) if self.adapter is not None else ()
         fed = ("feed_forward",) if self.feed_forward is not None else ()
+        residual = ("augmented_residual",) if self.augmented_residual is not None else ()
         vector = ("layer_input",) if self.layer_input is not None else ()
-        return ("attention", *beside, *crossed, *fed, *adapted, *vector)
+        streams = ("streams",) if self.streams is not None else ()
+        return ("attention", *beside, *crossed, *residual, *fed, *adapted, *vector, *streams)
 
     @property
     def experts(self) -> ExpertsSpec | None:

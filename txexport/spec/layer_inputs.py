@@ -13,11 +13,12 @@ class LayerInputsSpec:
 
     The table has `vocab_size` rows with the vectors of all layers, which are multiplied by sqrt(size). The
     projection of the embedded token of width W is multiplied by 1/sqrt(W), and normalised for each layer. The
-    sum of both is divided by sqrt(2).
+    sum of both is divided by sqrt(2). If `partial`, there are larger ids, which read the first row.
     """
 
     vocab_size: int
     norm: NormSpec
+    partial: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "vocab_size")

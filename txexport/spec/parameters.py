@@ -6,6 +6,7 @@ A matrix is (out, in), as PyTorch keeps it.
 from typing import assert_never
 
 from txexport.spec import (
+    AugmentedResidualSpec,
     BlockSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
@@ -15,17 +16,18 @@ from txexport.spec import (
     FeedForwardSpec,
     LayerInputSpec,
     LayerInputsSpec,
+    NetworkSpec,
     NormPlacement,
     QueryPoolingSpec,
     StageMergingSpec,
+    StreamsSpec,
+    XieluFeedForwardSpec,
 )
 from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
-def feed_forward(
-    spec: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec,
-) -> Shapes:
+def feed_forward(spec: NetworkSpec) -> Shapes:
     """One network, or a mixture of them."""
     match spec:
         case FeedForwardSpec():
@@ -36,6 +38,8 @@ def feed_forward(
             return dense_and_experts(spec)
         case ConvolvedFeedForwardSpec():
             return convolved_feed_forward(spec)
+        case XieluFeedForwardSpec():
+            return xielu_feed_forward(spec)
         case _:
             assert_never(spec)
 
@@ -45,6 +49,15 @@ def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
     up = linear(spec.hidden_size, spec.intermediate_size, spec.bias)
     down = linear(spec.intermediate_size, spec.hidden_size, spec.bias)
     return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down)
+
+
+def xielu_feed_forward(spec: XieluFeedForwardSpec) -> Shapes:
+    """The projections up and down, and the learned numbers of the activation."""
+    return {
+        **under("up", linear(spec.hidden_size, spec.intermediate_size, False)),
+        **{"act.alpha_p": (1,), "act.alpha_n": (1,)},
+        **under("down", linear(spec.intermediate_size, spec.hidden_size, False)),
+    }
 
 
 def convolved_feed_forward(spec: ConvolvedFeedForwardSpec) -> Shapes:
@@ -143,7 +156,38 @@ def block(spec: BlockSpec) -> Shapes:
         shapes |= under("layer_input", layer_input(spec.layer_input))
     if spec.output_scale:
         shapes["output_scale.weight"] = (1,)
+    if spec.augmented_residual is not None:
+        shapes |= under("augmented_residual", augmented_residual(spec.augmented_residual))
+    if spec.streams is not None:
+        shapes |= under("streams", streams(spec.streams))
     return shapes
+
+
+def augmented_residual(spec: AugmentedResidualSpec) -> Shapes:
+    """The projections to few numbers and back, and the norm."""
+    return {
+        **under("down", linear(spec.hidden_size, spec.rank, False)),
+        **under("up", linear(spec.rank, spec.hidden_size, False)),
+        **under("norm", norm(spec.norm)),
+    }
+
+
+def streams(spec: StreamsSpec) -> Shapes:
+    """A layer's router, its weights of prediction and correction, and the scale."""
+    return {
+        **under("router.norm", norm(spec.norm)),
+        **under("router.project", linear(spec.norm.size, spec.count, False)),
+        **under("predict", linear(spec.count, spec.count**2, False)),
+        **under("correct", linear(spec.count, spec.count, False)),
+        **({"scale.weight": (spec.norm.size,)} if spec.output_scale else {}),
+    }
+
+
+def stack_streams(spec: StreamsSpec) -> Shapes:
+    """The projections of a token's other vectors, before all layers and behind them."""
+    one = linear(spec.norm.size, spec.norm.size, False)
+    parts = (f"{name}.project.{i}" for name in ("expand", "merge") for i in range(spec.count - 1))
+    return {name: shape for part in parts for name, shape in under(part, one).items()}
 
 
 def layer_input(spec: LayerInputSpec) -> Shapes:

@@ -7,6 +7,17 @@ from txexport.errors import SpecError, positive
 
 
 @dataclass(frozen=True)
+class QueryGrowthSpec:
+    """Queries at position p are multiplied by 1 + rate * log(1 + floor(p / length)) (Meta 2025, Llama 4)."""
+
+    rate: float
+    length: int
+
+    def __post_init__(self) -> None:
+        positive(self, "rate", "length")
+
+
+@dataclass(frozen=True)
 class RotarySpec:
     """Rotation of queries and keys by their positions (Su et al. 2021, 3.4.2).
 
@@ -15,6 +26,7 @@ class RotarySpec:
     the rotated numbers. In a call with a position of `short_length` or beyond, all tokens turn by
     `long_frequencies`, where there are any (LongRoPE; Ding et al. 2024, 3.2). With `axes`, a token has a
     position on each of several axes, and pair j turns by that on axes[j] (M-RoPE; Wang et al. 2024, 2.1).
+    With `growth`, queries grow with their positions.
     """
 
     frequencies: tuple[float, ...]
@@ -23,6 +35,7 @@ class RotarySpec:
     long_frequencies: tuple[float, ...] = ()
     short_length: int = 0
     axes: tuple[int, ...] = ()
+    growth: QueryGrowthSpec | None = None
 
     @property
     def of_short(self) -> "RotarySpec":
@@ -52,6 +65,8 @@ class RotarySpec:
             )
         if self.axes and self.long_frequencies:
             raise SpecError("RotarySpec: long_frequencies with positions on several axes; expected ()")
+        if self.axes and self.growth is not None:
+            raise SpecError("RotarySpec: growth with positions on several axes; expected None")
         endless = [frequency for frequency in every if not math.isfinite(frequency)]
         if endless:
             raise SpecError(f"RotarySpec: a frequency is {endless[0]}, expected finite numbers")

@@ -80,6 +80,7 @@ TYPES: dict[str, type] = {
     "feed_forward": specs.FeedForwardSpec,
     "experts": specs.ExpertsSpec,
     "dense_and_experts": specs.DenseAndExpertsSpec,
+    "xielu": specs.XieluFeedForwardSpec,
     "convolved_feed_forward": specs.ConvolvedFeedForwardSpec,
     "merging": specs.MergingSpec,
     "convolved_merging": specs.ConvolvedMergingSpec,

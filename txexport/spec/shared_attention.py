@@ -27,6 +27,10 @@ class SharedAttentionSpec:
         if self.layer < 0:
             raise SpecError(f"SharedAttentionSpec: layer is {self.layer}, expected 0 or more")
         kind = self.attention
+        if kind.rotary is not None and kind.rotary.growth is not None:
+            raise SpecError(
+                "SharedAttentionSpec: rotary.growth is given; no architecture has both: expected None"
+            )
         switches = kind.has_position_bias, kind.joint_norm, kind.gated_output, kind.source_size is not None
         if not kind.causal or any(switches):
             raise SpecError(

@@ -26,6 +26,7 @@ from txexport.spec.relative_position import (
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.signal_stack import SignalStackSpec
 from txexport.spec.staged import StagedStackSpec
+from txexport.spec.streams import StreamsSpec
 
 VectorsSpec = RelativeVectorsSpec | SinusoidVectorsSpec
 # Kinds of attention that read vectors of relative positions, and the kind of vectors.
@@ -139,6 +140,10 @@ class TextStackSpec:
             read = None if block.layer_input is None else block.layer_input.size
             if read != size:
                 raise SpecError(f"TextStackSpec: layer_inputs of {size} numbers, but a layer reads {read}")
+            if block.streams != self.streams:
+                raise SpecError(
+                    f"TextStackSpec: layers with {self.streams} and {block.streams}; expected equal streams"
+                )
 
     @property
     def hidden_size(self) -> int:
@@ -160,6 +165,11 @@ class TextStackSpec:
     def layers(self) -> tuple[BlockSpec, ...]:
         """The block of every layer."""
         return tuple(self.blocks[layer % len(self.blocks)] for layer in range(self.num_layers))
+
+    @property
+    def streams(self) -> StreamsSpec | None:
+        """The several vectors of each token, equal in all layers; None for one."""
+        return self.blocks[0].streams
 
     @property
     def stateful(self) -> bool:
@@ -207,11 +217,13 @@ def check_stateless(owner: object, stack: StackSpec) -> None:
     """
     if isinstance(stack, TextStackSpec) and (
         stack.layer_inputs is not None
+        or stack.streams is not None
         or any(block.shared_layer is not None or block.output_scale for block in stack.blocks)
+        or any(block.augmented_residual is not None for block in stack.blocks)
     ):
         raise SpecError(
-            f"{type(owner).__name__}: layers read layer_inputs or keys and values of another layer, or "
-            "have an output_scale; no architecture has them in an encoder"
+            f"{type(owner).__name__}: layers read layer_inputs or keys and values of another layer, or have "
+            "an output_scale, an augmented_residual or streams; no architecture has them in an encoder"
         )
     if isinstance(stack, TextStackSpec) and stack.stateful:
         kinds = sorted({type(block.attention).__name__ for block in stack.blocks if block.states})

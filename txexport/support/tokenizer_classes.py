@@ -100,7 +100,9 @@ _ROWS = {  # by name, without "Tokenizer"
         "<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -",
         "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe",
     ),
-    "Gemma": _row("<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text"),
+    "Gemma": _row(
+        "<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text"
+    ),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
     "Llama": _row(LLAMA_TOKENS, aliases="Phi3"),
     "MBart": _row(ROBERTA, "mbart"),
@@ -153,7 +155,7 @@ Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo
 glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
-granitemoeshared hyperclovax llava llava_next minimax_m2 mistral mistral3 mixtral modernbert
+granitemoeshared hyperclovax llava llava_next minimax_m2 ministral3 mistral mistral3 mixtral modernbert
 modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5 xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {

@@ -14,10 +14,18 @@ PROMPTS = [[5, 6, 7], [9], list(range(20, 39)), [40, 41]]
 NEW = 9
 
 
+CACHED = {"gemma4_text": 4, "gemma3n_text": 3}  # layers that have keys
+
+
+@pytest.fixture(scope="module", params=CACHED)
+def family(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("gemma4")
-    tiny_checkpoint.save(folder, "gemma4_text", max_position_embeddings=120)
+def checkpoint(family, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(family)
+    tiny_checkpoint.save(folder, family, max_position_embeddings=120)
     return folder
 
 
@@ -43,21 +51,24 @@ def expected(original, prompt, **options):
     return row[len(prompt) :].tolist()
 
 
-def test_every_graph_has_a_cache_of_the_first_four_layers(model):
-    manifest = model.bundle.manifest
+def test_every_graph_has_a_cache_of_the_first_layers(model, family):
+    manifest, layers = model.bundle.manifest, range(CACHED[family])
     for graph in [*manifest.native.values(), *manifest.hub.values()]:
         past = {port.name for port in graph.inputs if cache_names.is_past(port.name)}
         present = {port.name for port in graph.outputs if cache_names.is_present(port.name)}
-        assert past == {name for layer in range(4) for name in cache_names.past(layer)}
-        assert present == {name for layer in range(4) for name in cache_names.present(layer)}
+        assert past == {name for layer in layers for name in cache_names.past(layer)}
+        assert present == {name for layer in layers for name in cache_names.present(layer)}
 
 
-def test_cache_in_numbers(checkpoint):
-    """Two layers of 2 heads of 10 with a window, and two of 2 heads of 14; keys and values, 4 bytes each."""
+def test_cache_in_numbers(checkpoint, family):
+    """Of Gemma 4, two layers of 2 heads of 10 with a window, and two of 2 heads of 14; keys and values, 4
+    bytes each. Of Gemma 3n, three layers of 2 heads of 10, two of them with a window.
+    """
     cache = inspect(checkpoint, length=7, batch=3).cache
-    assert cache.per_token == 2 * (2 * 10 + 2 * 14) * 2 * 4
+    numbers = {"gemma4_text": 2 * (2 * 10 + 2 * 14), "gemma3n_text": 3 * 2 * 10}[family]
+    assert cache.per_token == numbers * 2 * 4
     assert cache.total == 3 * 7 * cache.per_token
-    assert (cache.layers, cache.windowed) == (4, 2)
+    assert (cache.layers, cache.windowed) == (CACHED[family], 2)
 
 
 @pytest.mark.parametrize("beams", [1, 3])

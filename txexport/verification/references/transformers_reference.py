@@ -258,7 +258,8 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint, renamed: Mapping[str
 
     The library's own quantised loaders need kernels for a GPU, and it is never given pickles. Packed
     matrices are (out,in); those of Conv1D modules and of some experts are transposed for the library.
-    `renamed` maps parts of tensor names to the library's. A tensor with several new names is split evenly.
+    `renamed` maps parts of tensor names to the library's. A tensor with several new names is split evenly,
+    and one with none is left out.
     """
     from transformers.pytorch_utils import Conv1D
 
@@ -275,14 +276,13 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint, renamed: Mapping[str
     ]
     state: dict[str, Tensor] = {}
     for name, tensor in checkpoint.tensors.items():
-        packed = not isinstance(tensor, Stored)
-        if packed or tensor.dtype in FLOATS:
+        packed, names = not isinstance(tensor, Stored), [name]
+        for old, parts in renamed.items():
+            names = [one.replace(old, part) for one in names for part in parts] if old in name else names
+        if names and (packed or tensor.dtype in FLOATS):
             numbers = torch.from_numpy(checkpoint.read(name))
             is_transposed = packed and any(one.endswith(f".{name}") for one in transposed)
             numbers = numbers.mT.contiguous() if is_transposed else numbers
-            names = [name]
-            for old, parts in renamed.items():
-                names = [one.replace(old, part) for one in names for part in parts] if old in name else names
             state |= dict(zip(names, numbers.chunk(len(names)) if names[1:] else [numbers], strict=True))
     kind = type(empty).__name__
     return transformers_loading.model_from_pretrained(
