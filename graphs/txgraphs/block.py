@@ -39,6 +39,7 @@ from txgraphs.dense_and_experts import dense_and_experts
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
+from txgraphs.gate import gate
 from txgraphs.gated_delta import gated_delta
 from txgraphs.grid_attention import grid_attention
 from txgraphs.latent_attention import cached_latent_attention, latent_attention
@@ -216,6 +217,8 @@ def _attended(spec: BlockSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Valu
         mixed = norm(spec.norm, g / "attention_norm", mixed)
     if spec.layer_scale:
         mixed = g.op.Mul(mixed, g.weight("attention_scale.weight"), name="mixed")
+    if spec.gated:
+        mixed = gate(g / "attention_tanh_gate", mixed)
     if spec.residual_scale != 1:
         mixed = g.op.Mul(mixed, g.op.Constant(value_float=spec.residual_scale), name="mixed")
     attended = g.op.Add(x, mixed, name="attended")  # (B, S, W)
@@ -266,6 +269,8 @@ def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
         fed = norm(spec.norm, g / "feed_forward_norm", fed)
     if spec.layer_scale:
         fed = g.op.Mul(fed, g.weight("feed_forward_scale.weight"), name="fed")
+    if spec.gated:
+        fed = gate(g / "feed_forward_tanh_gate", fed)
     if spec.residual_scale != 1:
         fed = g.op.Mul(fed, g.op.Constant(value_float=spec.residual_scale), name="fed")
     y = g.op.Add(attended, fed)  # (B, S, W)

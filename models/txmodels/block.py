@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
 
 from txexport.contracts import names
@@ -40,6 +39,7 @@ from txmodels.dense_and_experts import DenseAndExperts
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
+from txmodels.gate import Gate, Scale
 from txmodels.gated_delta import GatedDelta
 from txmodels.grid_attention import GridAttention
 from txmodels.latent_attention import CachedLatentAttention, LatentAttention
@@ -98,18 +98,6 @@ FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {
 }
 
 
-class _Scale(nn.Module):
-    """LayerScale: a learned factor for each channel (Touvron et al. 2021, 3.1)."""
-
-    def __init__(self, size: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B,S,W) -> (B,S,W)."""
-        return x * self.weight
-
-
 def _own_input(context: dict[str, Tensor | None]) -> Tensor | None:
     """A layer's own input (B,S,P), taken out of the inputs of attention; of the requested tokens (B,L,P)."""
     return asked(context.pop("layer_input", None), context.get(names.LOGITS_INDICES))
@@ -127,7 +115,9 @@ class _Block(nn.Module):
         if spec.placement in (NormPlacement.SANDWICH, NormPlacement.DOUBLE_POST):
             self.attention_post_norm = Norm(spec.norm)
         if spec.layer_scale:
-            self.attention_scale = _Scale(spec.attention.hidden_size)
+            self.attention_scale = Scale(spec.attention.hidden_size)
+        if spec.gated:
+            self.attention_tanh_gate = Gate()
         if spec.cross_attention is not None:
             self.cross_attention = CrossAttention(spec.cross_attention, weighted)
             self.cross_attention_norm = Norm(spec.norm)
@@ -137,13 +127,15 @@ class _Block(nn.Module):
         if spec.placement == NormPlacement.SANDWICH:
             self.feed_forward_post_norm = Norm(spec.norm)
         if spec.layer_scale:
-            self.feed_forward_scale = _Scale(spec.attention.hidden_size)
+            self.feed_forward_scale = Scale(spec.attention.hidden_size)
+        if spec.gated:
+            self.feed_forward_tanh_gate = Gate()
         if spec.adapter is not None:
             self.adapter = Adapter(spec.adapter)
         if spec.layer_input is not None:
             self.layer_input = LayerInput(spec.layer_input)
         if spec.output_scale:
-            self.output_scale = _Scale(1)
+            self.output_scale = Scale(1)
 
     def _before_attention(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> the input of attention (B,S,W)."""
@@ -160,6 +152,8 @@ class _Block(nn.Module):
             mixed = self.attention_norm(mixed)
         if self.spec.layer_scale:
             mixed = self.attention_scale(mixed)
+        if self.spec.gated:
+            mixed = self.attention_tanh_gate(mixed)
         if self.spec.residual_scale != 1:
             mixed = mixed * self.spec.residual_scale
         attended = x + mixed  # (B, S, W)
@@ -195,6 +189,8 @@ class _Block(nn.Module):
             fed = self.feed_forward_norm(fed)
         if self.spec.layer_scale:
             fed = self.feed_forward_scale(fed)
+        if self.spec.gated:
+            fed = self.feed_forward_tanh_gate(fed)
         if self.spec.residual_scale != 1:
             fed = fed * self.spec.residual_scale
         y = attended + fed  # (B, S, W)

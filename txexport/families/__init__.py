@@ -37,7 +37,14 @@ from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
 from txexport.parts import parameters
-from txexport.spec import AttentionSpec, BlockSpec, HeadKind, ModelSpec, VisionLanguageSpec
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    CrossVisionLanguageSpec,
+    HeadKind,
+    ModelSpec,
+    VisionLanguageSpec,
+)
 from txexport.tasks import TASKS, tasks_of_method
 
 
@@ -277,7 +284,7 @@ def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> 
 def _promised(config: Config, spec: ModelSpec) -> dict[str, int]:
     """See `Resolved.promised`; only rotary positions are scaled."""
     (stack, *_) = spec.stacks.values()
-    if isinstance(spec, VisionLanguageSpec):
+    if isinstance(spec, VisionLanguageSpec | CrossVisionLanguageSpec):
         stack = spec.decoder
     config = config.text_model().with_defaults(max_position_embeddings=stack.limit)
     attention = next((block.attention for block in stack.blocks if block.has_keys), None)

@@ -18,6 +18,7 @@ from txexport.spec import (
     RotatedInputAttentionSpec,
     SharedAttentionSpec,
     ShortConvolutionSpec,
+    SourceAttentionSpec,
     SparseAttentionSpec,
     StatefulSpec,
     TransformerXLAttentionSpec,
@@ -40,7 +41,13 @@ GATES = 8  # numbers of each query and head that its two gates are summed from
 
 
 def attention(
-    spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec,
+    spec: (
+        MaskedAttentionSpec
+        | PositionedAttentionSpec
+        | SparseAttentionSpec
+        | StatefulSpec
+        | SourceAttentionSpec
+    ),
 ) -> Shapes:
     """The parameters of attention of any kind, or of what stands in its place."""
     match spec:
@@ -50,6 +57,8 @@ def attention(
             return latent_attention(spec)
         case SharedAttentionSpec():
             return shared_attention(spec.attention)
+        case SourceAttentionSpec():
+            return cross_attention(spec.attention)
         case ShortConvolutionSpec():
             return stateful_parameters.short_convolution(spec)
         case GatedDeltaSpec():
@@ -245,13 +254,15 @@ def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
 
 
 def cross_key_value(spec: AttentionSpec) -> Shapes:
-    """Key and value projections of the encoder's output, which are computed once for all steps."""
-    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(("k.", "v."))}
+    """Projections of an encoder's output to keys and values, and the norm of keys, once for all steps."""
+    parts = ("k.", "v.", "k_norm.")
+    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(parts)}
 
 
 def cross_attention(spec: AttentionSpec) -> Shapes:
-    """Query and output projections, which every step computes."""
-    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(("q.", "o."))}
+    """Query and output projections, and the norm of queries, which every step computes."""
+    parts = ("q.", "o.", "q_norm.")
+    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(parts)}
 
 
 def window_attention(spec: WindowAttentionSpec) -> Shapes:

@@ -10,7 +10,7 @@ from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import NormPlacement
 from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.latent_attention import MaskedAttentionSpec
-from txexport.spec.layer_checks import check_states
+from txexport.spec.layer_checks import check_gated, check_states
 from txexport.spec.layer_inputs import LayerInputSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec
@@ -20,6 +20,7 @@ from txexport.spec.relative_attention import (
     TransformerXLAttentionSpec,
 )
 from txexport.spec.shared_attention import SharedAttentionSpec
+from txexport.spec.source_attention import SourceAttentionSpec
 from txexport.spec.stateful import StatefulSpec
 
 
@@ -50,14 +51,21 @@ class BlockSpec:
     With `skip_attention_norm`, attention reads the layer's input without a norm. `layer_scale` multiplies
     each sublayer's output by a learned vector (Touvron et al. 2021, 3.1), `residual_scale` by a number. An
     `adapter` follows the layer, or a network that reads the layer's own input, `layer_input`. With an
-    `output_scale`, a learned number multiplies what the layer returns.
+    `output_scale`, a learned number multiplies what the layer returns. Where it is `gated`, the tanh of a
+    learned number multiplies each sublayer's output (Alayrac et al. 2022, 2.2).
 
     With a `convolution`, it is a layer of a Conformer (Gulati et al. 2020, 2.4): half the output of a
     feed-forward network is added, that of attention, that of the convolution, and half that of another
     network of the same sizes. Each reads the output of a norm, and one more norm follows the last.
     """
 
-    attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
+    attention: (
+        MaskedAttentionSpec
+        | PositionedAttentionSpec
+        | SparseAttentionSpec
+        | StatefulSpec
+        | SourceAttentionSpec
+    )
     feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | None
     norm: NormSpec
     placement: NormPlacement
@@ -70,6 +78,7 @@ class BlockSpec:
     beside: StatefulSpec | None = None
     layer_input: LayerInputSpec | None = None
     output_scale: bool = False
+    gated: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "residual_scale")
@@ -94,6 +103,7 @@ class BlockSpec:
             )
         if self.cross_attention is not None:
             self._check_cross(self.cross_attention)
+        check_gated(self)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError(
                 f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "
@@ -215,7 +225,7 @@ class BlockSpec:
     @property
     def has_keys(self) -> bool:
         """True where a decoder's layer keeps keys and values between steps."""
-        return not isinstance(self.attention, StatefulSpec | SharedAttentionSpec)
+        return not isinstance(self.attention, StatefulSpec | SharedAttentionSpec | SourceAttentionSpec)
 
     @property
     def attends(self) -> bool:
@@ -226,6 +236,11 @@ class BlockSpec:
     def shared_layer(self) -> int | None:
         """The number of the layer whose keys and values it reads; None for its own, or none."""
         return self.attention.layer if isinstance(self.attention, SharedAttentionSpec) else None
+
+    @property
+    def crosses(self) -> bool:
+        """True where it attends to images in place of tokens."""
+        return isinstance(self.attention, SourceAttentionSpec)
 
     @property
     def dense(self) -> AttentionSpec:

@@ -26,6 +26,7 @@ from txexport.spec.relative_position import (
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.signal_stack import SignalStackSpec
 from txexport.spec.staged import StagedStackSpec
+from txexport.spec.tiled_stack import TiledStackSpec
 
 VectorsSpec = RelativeVectorsSpec | SinusoidVectorsSpec
 # Kinds of attention that read vectors of relative positions, and the kind of vectors.
@@ -172,6 +173,11 @@ class TextStackSpec:
         return any(block.has_keys for block in self.blocks)
 
     @property
+    def crosses(self) -> bool:
+        """True where layers attend to images in place of tokens."""
+        return any(block.crosses for block in self.blocks)
+
+    @property
     def causal(self) -> bool:
         """True where attention is causal."""
         return self.blocks[0].attention.causal
@@ -196,6 +202,7 @@ MediaStackSpec = (
     | DeformableStackSpec
     | ConditionalStackSpec
     | MapStackSpec
+    | TiledStackSpec
 )
 StackSpec = TextStackSpec | MediaStackSpec
 
@@ -207,11 +214,12 @@ def check_stateless(owner: object, stack: StackSpec) -> None:
     """
     if isinstance(stack, TextStackSpec) and (
         stack.layer_inputs is not None
+        or stack.crosses
         or any(block.shared_layer is not None or block.output_scale for block in stack.blocks)
     ):
         raise SpecError(
-            f"{type(owner).__name__}: layers read layer_inputs or keys and values of another layer, or "
-            "have an output_scale; no architecture has them in an encoder"
+            f"{type(owner).__name__}: layers read layer_inputs, images, or keys and values of another layer, "
+            "or have an output_scale; no architecture has them in an encoder"
         )
     if isinstance(stack, TextStackSpec) and stack.stateful:
         kinds = sorted({type(block.attention).__name__ for block in stack.blocks if block.states})
