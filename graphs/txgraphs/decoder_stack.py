@@ -79,7 +79,8 @@ def decoder(
     rotations = {} if places is None else rotary_context(spec, graph, places, short=cache == Cache.STATIC)
     x = embed(places)  # (B, S, W)
     vectors = _inputs_of_layers(spec, graph, input_ids, x)
-    present, filled, single = [], None, None
+    present: KeyValues = []
+    filled = single = None
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:

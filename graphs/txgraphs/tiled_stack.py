@@ -5,6 +5,7 @@ from functools import cache
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
+from txexport.contracts import names
 from txexport.spec import TiledStackSpec
 from txgraphs import domain, op
 from txgraphs._graph import Graph
@@ -16,16 +17,16 @@ from txgraphs.norm import norm
 def tiled_encoder(
     spec: TiledStackSpec,
     graph: Graph,
-    pixel_values: ir.Value,
-    ratios: ir.Value,
-    tile_mask: ir.Value,
+    inputs: dict[str, ir.Value],
     stack: str,
 ) -> ir.Value:
-    """pixel_values (I,T,channels,side,side), ratios (I), tile_mask (I,T) -> x (I,T*N,W).
+    """pixel_values (I,T,channels,side,side), aspect_ratio_ids (I), aspect_ratio_mask (I,T) -> x (I,T*N,W).
 
     Each vector is the last layer's, and then each number's outputs of the layers that are read.
     """
     op, embedding, width = graph.op, spec.embedding, spec.hidden_size
+    pixel_values, ratios = inputs[names.PIXEL_VALUES], inputs[names.ASPECT_RATIO_IDS]
+    tile_mask = inputs[names.ASPECT_RATIO_MASK]
     mask = graph.call(
         tile_attention_mask(embedding.vectors_of_tile, embedding.padded), tile_mask, name="mask"
     )  # (I, 1, S, S)

@@ -95,7 +95,8 @@ class Decoder(Stack):
         new: Values = {}
         if self.spec.stateful:
             new = _new_tokens(x.dtype, input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
-        present, single, filled = [], single_token(input_ids), None
+        present: KeyValues = []
+        single, filled = single_token(input_ids), None
         grouped = groups is not None or prefix_lengths is not None
         if cache_lengths is not None and not self.weighted and not grouped:
             filled = filled_then(input_ids, cache_lengths)

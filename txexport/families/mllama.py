@@ -61,7 +61,7 @@ VISION_DEFAULTS = {
 def spec(config: Config, task: str, names: TensorNames) -> CrossVisionLanguageSpec:
     """The architecture that config.json describes."""
     vision, text = tower(config), _text_config(config)
-    decoder = text_stack(text)
+    decoder = text_stack(text, vision.embedding.length)
     head = HeadSpec(HeadKind.CAUSAL_LM, tied=False)
     token = config.integer("image_token_index", 128256)
     return CrossVisionLanguageSpec(vision, decoder, head, token, text.integer("vocab_size"))
@@ -75,8 +75,8 @@ def _text_config(config: Config) -> Config:
     return text.replaced(head_dim=head_dim)
 
 
-def text_stack(config: Config) -> TextStackSpec:
-    """Llama's stack, in some layers of which tokens attend to images in place of each other."""
+def text_stack(config: Config, vectors: int) -> TextStackSpec:
+    """Llama's stack, in some layers of which tokens attend to images of so many vectors."""
     stack = llama.stack_spec(config)
     embedding = replace(stack.embedding, vocab_size=stack.embedding.vocab_size + SPECIAL)
     layers = _layers(config, "cross_attention_layers", stack.num_layers)
@@ -91,7 +91,7 @@ def text_stack(config: Config) -> TextStackSpec:
             return block
         norm = NormSpec(block.dense.head_dim, block.norm.eps, NormKind.RMS)
         attention = replace(block.dense, causal=False, rotary=None, head_norm=norm)
-        return replace(block, attention=SourceAttentionSpec(attention), gated=True)
+        return replace(block, attention=SourceAttentionSpec(attention, vectors), gated=True)
 
     return _causal.each_layer(replace(stack, embedding=embedding), varied)
 

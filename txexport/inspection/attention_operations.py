@@ -30,6 +30,7 @@ from txexport.spec import (
     RotatedInputAttentionSpec,
     SharedAttentionSpec,
     ShortConvolutionSpec,
+    SourceAttentionSpec,
     SparseAttentionSpec,
     StackSpec,
     StatefulSpec,
@@ -67,7 +68,8 @@ def per_pair(spec: Attention) -> int:
 
 def scores(spec: Attention, length: int) -> int:
     """The number of scores of one sequence and head."""
-    return length**2 if isinstance(spec, MaskedAttentionSpec) else pairs(spec, length)
+    square = isinstance(spec, MaskedAttentionSpec) and not isinstance(spec, SourceAttentionSpec)
+    return length**2 if square else pairs(spec, length)
 
 
 def pairs(spec: Attention, length: int) -> int:
@@ -84,6 +86,8 @@ def pairs(spec: Attention, length: int) -> int:
             | LowRankAttentionSpec()
         ):
             return _in_window(spec.window, spec.causal, length)
+        case SourceAttentionSpec():  # of one image
+            return length * spec.vectors
         case ShortConvolutionSpec():  # of the convolution
             return length * spec.kernel
         case GatedDeltaSpec() | Mamba2Spec() | MambaSpec():  # a step of the recurrence each

@@ -20,7 +20,14 @@ from txexport.parts.stacks import (
     returned_vectors,
 )
 from txexport.parts.vectors import attention_pool
-from txexport.spec import AttentionPoolSpec, BlockSpec, LengthAdapterSpec, ModelSpec, StackSpec
+from txexport.spec import (
+    AttentionPoolSpec,
+    BlockSpec,
+    LengthAdapterSpec,
+    ModelSpec,
+    SourceAttentionSpec,
+    StackSpec,
+)
 from txexport.spec.lengths import adapter_of, inside, squeeze_of
 
 NUMBER = FLOAT.bits // 8  # bytes of a number of keys, values and scores
@@ -64,7 +71,7 @@ class CacheBytes:
 
     `states` are of layers that have these instead, and do not grow with S. `windowed` of the `layers` that
     have a cache look at a window only; the cache keeps every token for them too. With an encoder, `cross_`
-    is what its tokens take.
+    is what its tokens take, and with layers that attend to images, what the vectors of one take.
     """
 
     per_token: int
@@ -113,8 +120,9 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     size = NUMBER * sum(cached(block.masked) for block in layers if block.has_keys)
     states = NUMBER * sum(math.prod(shape) for block in layers for shape in block.states.values())
     crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
-    cross = NUMBER * sum(cached(kind) for kind in crossed)
-    source = source_tokens(spec, decoding, length)
+    images = [block.attention for block in layers if isinstance(block.attention, SourceAttentionSpec)]
+    cross = NUMBER * sum(cached(kind) for kind in [*crossed, *(kind.attention for kind in images)])
+    source = images[0].vectors if images else source_tokens(spec, decoding, length)
     windowed = sum(block.attention.window is not None for block in layers if block.has_keys)
     total, crossing = size * length * batch, cross * source * batch
     caching = sum(block.has_keys or bool(block.states) for block in layers)
@@ -261,7 +269,7 @@ def _attention(block: BlockSpec, size: int) -> dict[str, int]:
 
 def _attention_of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:
     """Operations of a layer's attention for a token that sees `length` tokens and `source` encoded ones."""
-    if not block.attends:
+    if not block.attends or block.crosses:
         return {"attention": per_pair(block.attention) * pairs(block.attention, 1)}
     kind, cross = block.masked, block.cross_attention
     result = {"attention": per_pair(kind) * min(length, kind.window or length)}

@@ -93,6 +93,8 @@ def returned_vectors(stack: StackSpec, length: int) -> int:
         return stack.queries
     if isinstance(stack, StagedStackSpec):
         return layer_vectors(stack, length)[-1]
+    if isinstance(stack, TiledStackSpec):
+        return stack.embedding.length  # without padding
     return behind(stack, input_of(stack).vectors(stack.embedding, length))
 
 

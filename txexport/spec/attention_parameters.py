@@ -41,13 +41,7 @@ GATES = 8  # numbers of each query and head that its two gates are summed from
 
 
 def attention(
-    spec: (
-        MaskedAttentionSpec
-        | PositionedAttentionSpec
-        | SparseAttentionSpec
-        | StatefulSpec
-        | SourceAttentionSpec
-    ),
+    spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec,
 ) -> Shapes:
     """The parameters of attention of any kind, or of what stands in its place."""
     match spec:

@@ -40,13 +40,14 @@ class CrossVisionLanguageSpec:
                 "CrossVisionLanguageSpec: expected layers that attend to images, and others with keys and "
                 "values of tokens; a VisionLanguageSpec reads images among tokens"
             )
-        for block in self.decoder.blocks:
-            kind = block.attention
-            size = kind.attention.key_value_size if isinstance(kind, SourceAttentionSpec) else self.width
-            if size != self.width:
+        expected = self.vision.embedding.length, self.width
+        for kind in [block.attention for block in self.decoder.blocks]:
+            if not isinstance(kind, SourceAttentionSpec):
+                continue
+            if (kind.vectors, kind.attention.key_value_size) != expected:
                 raise SpecError(
-                    f"CrossVisionLanguageSpec: keys and values are made of {size} numbers, but an image's "
-                    f"vector has {self.width}; expected source_size=None"
+                    f"CrossVisionLanguageSpec: layers attend to {kind.vectors} vectors of "
+                    f"{kind.attention.key_value_size} numbers, expected {expected[0]} of {expected[1]}"
                 )
         if embedding.position.kind != PositionKind.NONE or self.decoder.relative or self.decoder.stateful:
             raise SpecError(

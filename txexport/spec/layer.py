@@ -59,13 +59,7 @@ class BlockSpec:
     network of the same sizes. Each reads the output of a norm, and one more norm follows the last.
     """
 
-    attention: (
-        MaskedAttentionSpec
-        | PositionedAttentionSpec
-        | SparseAttentionSpec
-        | StatefulSpec
-        | SourceAttentionSpec
-    )
+    attention: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
     feed_forward: FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | None
     norm: NormSpec
     placement: NormPlacement

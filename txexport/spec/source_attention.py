@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from txexport.errors import SpecError
+from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
 
 
@@ -12,17 +12,22 @@ class SourceAttentionSpec:
     """Attention of a layer's queries over the keys and values of images (Alayrac et al. 2022, 2.2).
 
     Those are computed once from an image's vectors and then only read, so the layer has no cache of its own.
-    `attention` is a cross attention, whose `head_norm` normalises queries and keys.
+    `attention` is a cross attention, whose `head_norm` normalises queries and keys; an image has `vectors`.
     """
 
     attention: AttentionSpec
+    vectors: int
 
     causal: ClassVar[bool] = True  # a layer of a decoder: no token sees a later one
     window: ClassVar[None] = None
+    rotary: ClassVar[None] = None
+    maskless_static: ClassVar[bool] = True
+    cache_shapes: ClassVar[tuple[tuple[int, int], ...]] = ()  # nothing is cached between steps
     has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
     def __post_init__(self) -> None:
+        positive(self, "vectors")
         kind = self.attention
         switches = kind.causal, kind.rotary is not None, kind.unmasked, kind.softcap is not None
         others = kind.has_position_bias, kind.joint_norm, kind.gated_output, kind.sinks, kind.keys_as_values
@@ -37,6 +42,11 @@ class SourceAttentionSpec:
     def hidden_size(self) -> int:
         """Width of a token."""
         return self.attention.hidden_size
+
+    @property
+    def shares_keys(self) -> bool:
+        """As AttentionSpec's: heads of queries share those of keys."""
+        return self.attention.shares_keys
 
     @property
     def num_heads(self) -> int:

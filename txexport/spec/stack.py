@@ -212,6 +212,8 @@ def check_stateless(owner: object, stack: StackSpec) -> None:
 
     Layers that share keys and values, or read inputs of their own, are those of decoders too.
     """
+    if isinstance(stack, TiledStackSpec):
+        raise SpecError(f"{type(owner).__name__}: TiledStackSpec is of a CrossVisionLanguageSpec alone")
     if isinstance(stack, TextStackSpec) and (
         stack.layer_inputs is not None
         or stack.crosses

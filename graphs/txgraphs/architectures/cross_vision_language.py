@@ -36,8 +36,7 @@ def _images(spec: CrossVisionLanguageSpec, graph: Graph, inputs: Values) -> None
 
     With their keys and values (I,K,N,H) for each layer that attends to them.
     """
-    read = (names.PIXEL_VALUES, names.ASPECT_RATIO_IDS, names.ASPECT_RATIO_MASK)
-    x = tiled_encoder(spec.vision, graph, *(inputs[name] for name in read), "vision")
+    x = tiled_encoder(spec.vision, graph, inputs, "vision")
     features = linear(True, graph / "projector", x)  # (I, N, W)
     graph.add_outputs({names.IMAGE_FEATURES: features})
     for layer, block in enumerate(spec.decoder.layers):
