@@ -130,7 +130,8 @@ def _compare(name: str, ids: list[int], tiles: list[Any], expected: Any, ours: P
         inputs = of_images(tiles, size)
         for other, array in (inputs | {MASK: _seen(ids, tiles, ours.token_id, size.most)}).items():
             if not np.array_equal(array, np.asarray(expected[other])[0]):
-                differs(other.replace("_", " "), name, array.shape, np.asarray(expected[other]).shape)
+                what = "pixels" if other == PIXEL_VALUES else other.replace("_", " ")
+                differs(what, name, array.shape, np.asarray(expected[other]).shape)
         return
     if ours.square and len(tiles) > 1:  # each with padding there
         sizes = np.asarray(expected[IMAGE_SIZES]).tolist()
