@@ -9,7 +9,7 @@ from txgraphs import domain, op
 
 @cache
 def image_mask(tiles: int, vectors: int) -> OnnxFunction:
-    """Of tokens at `places` (B,S): the mask (B,S,E), and whether a token sees an image (B,S,1).
+    """Of tokens at `positions` (B,S): the mask (B,S,E), and whether a token sees an image (B,S,1).
 
     image_spans (B,I,3) has the first place that sees an image, the place that no longer does, and the number
     of its tiles, 0 for no image. An image has `tiles` tiles of `vectors` vectors each, among the keys k
@@ -17,7 +17,7 @@ def image_mask(tiles: int, vectors: int) -> OnnxFunction:
     """
 
     @script(domain, default_opset=op)
-    def image_mask(image_spans, places, k):
+    def image_mask(image_spans, positions, k):
         zero, one, two, three = (
             op.Constant(value_ints=[0]),
             op.Constant(value_ints=[1]),
@@ -29,8 +29,8 @@ def image_mask(tiles: int, vectors: int) -> OnnxFunction:
         first = op.Squeeze(op.Slice(spans, zero, one, three), three)  # (B, 1, I)
         end = op.Squeeze(op.Slice(spans, one, two, three), three)
         count = op.Squeeze(op.Slice(spans, two, three, three), three)
-        own, real = op.Unsqueeze(places, two), op.Greater(count, none)
-        inside = op.And(op.And(op.LessOrEqual(first, own), op.Less(own, end)), real)  # (B, S, I)
+        queries, real = op.Unsqueeze(positions, two), op.Greater(count, none)
+        inside = op.And(op.And(op.LessOrEqual(first, queries), op.Less(queries, end)), real)  # (B, S, I)
         sees = op.Greater(op.ReduceSum(op.Cast(inside, to=7), two), none)  # (B, S, 1)
         numbers = op.Range(none, op.Constant(value_int=tiles), step)  # (T)
         shown = op.Less(numbers, op.Unsqueeze(count, three))  # (B, 1, I, T)
@@ -39,7 +39,7 @@ def image_mask(tiles: int, vectors: int) -> OnnxFunction:
         seen = op.Unsqueeze(op.Or(some, every), op.Constant(value_ints=[4]))
         each = op.Expand(seen, op.Constant(value_ints=[1, 1, 1, 1, vectors]))  # (B, S, I, T, V)
         wide = op.Shape(image_spans, start=1, end=2) * op.Constant(value_ints=[tiles * vectors])  # (1)
-        rows = op.Shape(places)  # (2)
+        rows = op.Shape(positions)  # (2)
         flat = op.Reshape(each, op.Concat(rows, wide, axis=0), allowzero=1)  # (B, S, I*T*V)
         rest = op.Concat(rows, op.Shape(k, start=2, end=3) - wide, axis=0)
         padding = op.Expand(op.Cast(zero, to=9), rest)  # (B, S, E - I*T*V)

@@ -116,15 +116,15 @@ def test_tiles_embedding_is_that_of_the_library():
     pixels, ratios = random(2, *SPEC.shape), torch.tensor([4, 1])
     [x] = check(module, partial(txgraphs.inputs.tiles.tiles_embedding, SPEC), pixels, ratios)
     vision = original.MllamaVisionModel(CONFIG.vision_config).eval()
-    places, before = vision.gated_positional_embedding, vision.pre_tile_positional_embedding
+    indices, before = vision.gated_positional_embedding, vision.pre_tile_positional_embedding
     pairs = [
         (vision.patch_embedding.weight, module.project.weight),
         (vision.class_embedding, module.token.weight[0]),
         (before.embedding.weight, module.before.weight),
         (before.gate, module.before.gate.weight),
-        (places.embedding, module.position.weight),
-        (places.gate, module.position_gate.weight),
-        (places.tile_embedding.weight, module.tile_position.weight),
+        (indices.embedding, module.position.weight),
+        (indices.gate, module.position_gate.weight),
+        (indices.tile_embedding.weight, module.tile_position.weight),
         (vision.layernorm_pre.weight, module.norm.weight),
         (vision.layernorm_pre.bias, module.norm.bias),
     ]
@@ -150,7 +150,7 @@ def test_padding_sees_no_padding(tiles):
 
 
 def dense(row, tiles, most):
-    """Whether each token of a row sees each tile, by the library's processor (S,I,T)."""
+    """The tiles (S,I,T) that each token of a row sees, by the library's processor."""
     spans = get_cross_attention_token_mask(row, IMAGE)
     return convert_sparse_cross_attention_mask_to_dense([spans], [tiles], most, len(row))[0]
 
@@ -158,11 +158,11 @@ def dense(row, tiles, most):
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_tokens_see_the_images_that_they_see_in_the_library(row):
     """A token that sees none attends to every tile, and its network adds nothing; padding is never seen."""
-    places = [place for place, token in enumerate(row) if token == IMAGE]
-    tiles = [1 + number % TILES for number in range(len(places))]
-    media = tuple(Medium(p, 1, b"", keys=ImageKeys({}, n)) for p, n in zip(places, tiles, strict=True))
+    indices = [place for place, token in enumerate(row) if token == IMAGE]
+    tiles = [1 + number % TILES for number in range(len(indices))]
+    media = tuple(Medium(p, 1, b"", keys=ImageKeys({}, n)) for p, n in zip(indices, tiles, strict=True))
     spans = np.concatenate([spans_of(media), np.zeros((1, 3), np.int64)])  # and padding
-    length = (len(places) + 1) * TILES * VECTORS + 3
+    length = (len(indices) + 1) * TILES * VECTORS + 3
     k, order = torch.zeros(1, 1, length, 2), torch.arange(len(row))[None]
     module = partial(txmodels.image_mask.image_mask, TILES, VECTORS)
     function = txgraphs.image_mask.image_mask(TILES, VECTORS)
@@ -171,7 +171,7 @@ def test_tokens_see_the_images_that_they_see_in_the_library(row):
     added, full = original._prepare_cross_attention_mask(
         torch.from_numpy(expected)[None].float(), VECTORS, torch.float32
     )
-    real = len(places) * TILES * VECTORS
+    real = len(indices) * TILES * VECTORS
     assert np.array_equal(mask[0, :, :real], (added[0, 0] == 0).numpy())
     assert not mask[0, :, real:].any()
     assert np.array_equal(sees[0, :, 0], full[0, 0, :, 0].numpy() > 0)

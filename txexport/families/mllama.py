@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
-from txexport.contracts.tile_grid import grids_up_to
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames, shortened
@@ -76,7 +75,7 @@ def _text_config(config: Config) -> Config:
 
 
 def text_stack(config: Config, vectors: int) -> TextStackSpec:
-    """Llama's stack, in some layers of which tokens attend to images of so many vectors."""
+    """Llama's stack, in some layers of which tokens attend to images of that number of vectors."""
     stack = llama.stack_spec(config)
     embedding = replace(stack.embedding, vocab_size=stack.embedding.vocab_size + SPECIAL)
     layers = _layers(config, "cross_attention_layers", stack.num_layers)
@@ -112,11 +111,11 @@ def tower(config: Config) -> TiledStackSpec:
     vision = vision.with_defaults(**VISION_DEFAULTS)
     width, heads = vision.integer("hidden_size"), vision.integer("attention_heads")
     tiles, ratios = vision.integer("max_num_tiles"), vision.values.get("supported_aspect_ratios")
-    grids = grids_up_to(tiles)
-    count = len(grids) if ratios is None else len(ratios) if isinstance(ratios, list) else 0
-    if count < len(grids):
+    needed = sum(tiles // rows for rows in range(1, tiles + 1))
+    count = needed if ratios is None else len(ratios) if isinstance(ratios, list) else 0
+    if count < needed:
         raise UnsupportedError(
-            f"{vision.path}: supported_aspect_ratios are {shortened(ratios)}, fewer than the {len(grids)} of "
+            f"{vision.path}: supported_aspect_ratios are {shortened(ratios)}, fewer than the {needed} of "
             f"images of up to {tiles} tiles"
         )
     embedding = TilesSpec(

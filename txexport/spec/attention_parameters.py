@@ -49,10 +49,8 @@ def attention(
             return dense_attention(spec)
         case LatentAttentionSpec():
             return latent_attention(spec)
-        case SharedAttentionSpec():
+        case SharedAttentionSpec() | SourceAttentionSpec():
             return shared_attention(spec.attention)
-        case SourceAttentionSpec():
-            return cross_attention(spec.attention)
         case ShortConvolutionSpec():
             return stateful_parameters.short_convolution(spec)
         case GatedDeltaSpec():
@@ -254,9 +252,8 @@ def cross_key_value(spec: AttentionSpec) -> Shapes:
 
 
 def cross_attention(spec: AttentionSpec) -> Shapes:
-    """Query and output projections, and the norm of queries, which every step computes."""
-    parts = ("q.", "o.", "q_norm.")
-    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(parts)}
+    """Query and output projections, which every step computes."""
+    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(("q.", "o."))}
 
 
 def window_attention(spec: WindowAttentionSpec) -> Shapes:

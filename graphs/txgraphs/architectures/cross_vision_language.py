@@ -50,13 +50,13 @@ def _decode(spec: CrossVisionLanguageSpec, cache: Cache, graph: Graph, inputs: V
     past, picks = past_of(spec.decoder, inputs), inputs.get(names.LOGITS_INDICES)
     if names.CACHE_LENGTHS in inputs:
         lengths = inputs[names.CACHE_LENGTHS]
-        places = graph.call(positions, inputs[names.INPUT_IDS], lengths, name="places")  # (B, S)
+        position_ids = graph.call(positions, inputs[names.INPUT_IDS], lengths, name="position_ids")  # (B, S)
     else:
-        places = inputs[names.POSITION_IDS]
+        position_ids = inputs[names.POSITION_IDS]
     k, _ = cache_names.past(spec.crossed[0], cache_names.ENCODER)
     embedding = spec.vision.embedding
     seen = image_mask(embedding.tiles, embedding.vectors_of_tile)
-    mask, sees = graph.call(seen, inputs[names.IMAGE_SPANS], places, inputs[k], name="images")
+    mask, sees = graph.call(seen, inputs[names.IMAGE_SPANS], position_ids, inputs[k], name="images")
     inputs = {**inputs, names.IMAGE_MASK: mask, names.SEES_IMAGES: sees}
     embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
     x, present = decoder(spec.decoder, cache, graph, inputs, past, None, Given(), embed, picks)

@@ -32,15 +32,15 @@ def tiles_embedding(spec: TilesSpec, g: Body, pixel_values: ir.Value, ratios: ir
     ones = op.Constant(value_ints=[1, 1])
     shape = op.Concat(op.Shape(patches, end=2), ones, axis=0, name="shape")
     first = op.Expand(g.weight("token.weight"), shape)  # (I, T, 1, W)
-    words = op.Concat(first, patches, axis=2, name="words")  # (I, T, 1 + patches, W)
+    x = op.Concat(first, patches, axis=2, name="x")  # (I, T, 1 + patches, W)
     position, scale = g.weight("position.weight"), op.Tanh(g.weight("position_gate.weight"), name="scale")
     rest = op.Sub(op.CastLike(op.Constant(value_float=1.0), scale), scale)
-    words = op.Add(words, op.Mul(position, rest), name="words")
-    places = op.Gather(g.weight("tile_position.weight"), ratios)  # (I, T*(1 + patches)*W)
-    places = op.Reshape(places, op.Constant(value_ints=[0, tiles, spec.vectors_of_tile, width]))
-    words = norm(spec.norm, g / "norm", op.Add(words, op.Mul(places, scale), name="words"))
+    x = op.Add(x, op.Mul(position, rest), name="x")
+    in_tiles = op.Gather(g.weight("tile_position.weight"), ratios)  # (I, T*(1 + patches)*W)
+    in_tiles = op.Reshape(in_tiles, op.Constant(value_ints=[0, tiles, spec.vectors_of_tile, width]))
+    x = norm(spec.norm, g / "norm", op.Add(x, op.Mul(in_tiles, scale), name="x"))
     more = op.Constant(value_ints=[0, 0, 0, 0, 0, 0, spec.padded - spec.vectors_of_tile, 0])
-    return op.Pad(words, more)
+    return op.Pad(x, more)
 
 
 embedding = tiles_embedding

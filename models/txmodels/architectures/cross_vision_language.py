@@ -96,15 +96,15 @@ class CrossVisionLanguageModel(nn.Module):
         spec, images = self.spec, {}
         spans = input_ids.new_zeros(len(input_ids), 0, 3) if image_spans is None else image_spans
         if names.CACHE_LENGTHS in inputs:
-            places = positions(input_ids, inputs[names.CACHE_LENGTHS])
+            position_ids = positions(input_ids, inputs[names.CACHE_LENGTHS])
         elif names.POSITION_IDS in inputs:
-            places = inputs[names.POSITION_IDS]
+            position_ids = inputs[names.POSITION_IDS]
         else:
-            places = positions(input_ids, input_ids.new_full((len(input_ids),), self._length(past)))
+            position_ids = positions(input_ids, input_ids.new_full((len(input_ids),), self._length(past)))
         embedding = spec.vision.embedding
         for layer in spec.crossed:
             k, v = self._keys(layer, len(input_ids), crossed)
-            mask, sees = image_mask(embedding.tiles, embedding.vectors_of_tile, spans, places, k)
+            mask, sees = image_mask(embedding.tiles, embedding.vectors_of_tile, spans, position_ids, k)
             images[layer] = {"mask": mask, "sees": sees, "k": k, "v": v}
         last, rest = (logits_indices, None) if self.decoder.static else (None, logits_indices)
         x, present = self.decoder(input_ids, past, images=images, logits_indices=last, **inputs)

@@ -44,11 +44,11 @@ class TilesEmbedding(nn.Module):
         patches = grid.flatten(2).mT.unflatten(0, (-1, spec.tiles))  # (I, T, patches, W)
         patches = patches + self.before(ratios)
         first = self.token.weight.expand(*patches.shape[:2], 1, -1)
-        words = torch.cat([first, patches], dim=2)  # (I, T, 1 + patches, W)
-        words = words + (1 - self.position_gate.weight.tanh()) * self.position.weight
-        places = self.tile_position(ratios).unflatten(1, (spec.tiles, spec.vectors_of_tile, -1))
-        words = self.norm(words + self.position_gate(places))
-        x = nn.functional.pad(words, (0, 0, 0, spec.padded - spec.vectors_of_tile))
+        x = torch.cat([first, patches], dim=2)  # (I, T, 1 + patches, W)
+        x = x + (1 - self.position_gate.weight.tanh()) * self.position.weight
+        in_tiles = self.tile_position(ratios).unflatten(1, (spec.tiles, spec.vectors_of_tile, -1))
+        x = self.norm(x + self.position_gate(in_tiles))
+        x = nn.functional.pad(x, (0, 0, 0, spec.padded - spec.vectors_of_tile))
         return x
 
 

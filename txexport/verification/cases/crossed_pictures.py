@@ -37,11 +37,11 @@ def run_crossed(
         for name, array in part.items() if some else ():
             pairs.setdefault((roles.IMAGE_ENCODER, name), []).append((array, truth[name]))
         keys = {cache_names.to_past(name): array for name, array in part.items() if name != IMAGE_FEATURES}
-        places = np.flatnonzero(np.array(row) == runner.bundle.image_token_id).tolist() if some else []
+        indices = np.flatnonzero(np.array(row) == runner.bundle.image_token_id).tolist() if some else []
         media.append(
             tuple(
                 Medium(place, 1, b"", keys=ImageKeys({name: array[i] for name, array in keys.items()}, tiles))
-                for i, (place, tiles) in enumerate(zip(places, map(tiles_of, some), strict=True))
+                for i, (place, tiles) in enumerate(zip(indices, map(tiles_of, some), strict=True))
             )
         )
     ports = {port.name: port for port in runner.manifest.graphs[roles.MODEL].inputs}

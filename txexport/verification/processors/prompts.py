@@ -80,10 +80,10 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
 
 
 def _seen(ids: list[int], tiles: list[Any], token_id: int, most: int) -> np.ndarray:
-    """Whether each token attends to each tile of an image (S,I,T), as the runtime tells the graph."""
-    places = np.flatnonzero(np.array(ids) == token_id).tolist()
+    """The tiles (S,I,T) that each token attends to, as the runtime describes them to the graph."""
+    indices = np.flatnonzero(np.array(ids) == token_id).tolist()
     keys = [ImageKeys({}, len(one.values)) for one in tiles]
-    pairs = zip(places, keys, strict=True)
+    pairs = zip(indices, keys, strict=True)
     spans = spans_of(tuple(Medium(place, 1, b"", keys=one) for place, one in pairs))  # (I, 3)
     order = np.arange(len(ids))[:, None]
     inside = (spans[:, 0] <= order) & (order < spans[:, 1])  # (S, I)

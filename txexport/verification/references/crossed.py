@@ -8,18 +8,19 @@ from torch import Tensor
 
 from txexport.contracts import cache_names
 from txexport.contracts.names import ASPECT_RATIO_MASK, IMAGE_FEATURES
-from txexport.spec import CrossVisionLanguageSpec
+from txexport.spec import CrossVisionLanguageSpec, ModelSpec
 from txexport.verification.references.originals import Arrays
 
 MASK = "cross_attention_mask"
 
 
-def beside(
-    images: Mapping[str, Tensor], input_ids: Tensor, spec: CrossVisionLanguageSpec
-) -> dict[str, Tensor]:
-    """The images of a prompt (1,S) with an axis of prompts, and the mask that the processor makes of both."""
-    if not images:
-        return {}
+def beside(images: dict[str, Tensor], input_ids: Tensor, spec: ModelSpec) -> dict[str, Tensor]:
+    """The images of a prompt (1,S) with an axis of prompts, and the mask that the processor makes of both.
+
+    Unchanged where no decoder attends to them.
+    """
+    if not isinstance(spec, CrossVisionLanguageSpec) or not images:
+        return images
     from transformers.models.mllama import processing_mllama as processing
 
     spans = processing.get_cross_attention_token_mask(input_ids[0].tolist(), spec.image_token_id)
@@ -29,10 +30,13 @@ def beside(
     return {name: value[None] for name, value in images.items()} | {MASK: torch.from_numpy(mask)}
 
 
-def attended(
-    model: Any, spec: CrossVisionLanguageSpec, images: Mapping[str, Tensor], caches: dict[str, Tensor]
-) -> Arrays:
-    """The vectors (I,N,W) of images, and their keys and values (I,K,N,H), which `caches` has no longer."""
+def attended(model: Any, spec: ModelSpec, images: Mapping[str, Tensor], caches: dict[str, Tensor]) -> Arrays:
+    """The vectors (I,N,W) of images, and their keys and values (I,K,N,H), which `caches` has no longer.
+
+    Nothing where no decoder attends to images.
+    """
+    if not isinstance(spec, CrossVisionLanguageSpec) or not images:
+        return {}
     inner = getattr(model, "model", model)
     read = {name: value for name, value in images.items() if name != MASK}
     states = inner.vision_model(**read).last_hidden_state  # (1, I, T, vectors, W')
@@ -40,7 +44,7 @@ def attended(
     result = {IMAGE_FEATURES: features.numpy()}
     for layer in spec.crossed:
         labels = cache_names.present(layer, cache_names.ENCODER)
-        for name, own in zip(labels, cache_names.present(layer), strict=True):
-            keys = caches.pop(own)[0].unflatten(1, (len(features), -1))  # (K, I, N, H)
+        for name, name_of_cache in zip(labels, cache_names.present(layer), strict=True):
+            keys = caches.pop(name_of_cache)[0].unflatten(1, (len(features), -1))  # (K, I, N, H)
             result[name] = keys.transpose(0, 1).numpy()
     return result

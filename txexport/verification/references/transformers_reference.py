@@ -36,7 +36,7 @@ from txexport.contracts.names import (
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.parts import architecture_of
-from txexport.spec import Architecture, CrossVisionLanguageSpec, VisionLanguageSpec
+from txexport.spec import Architecture, VisionLanguageSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.caches import cached
@@ -165,9 +165,7 @@ class Transformers:
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
             cache_arguments = {} if CACHES in self.lacks else self._empty_cache()
-            images = by_prompt(source_tensors(source), self.spec)
-            if isinstance(self.spec, CrossVisionLanguageSpec):
-                images = beside(images, ids, self.spec)
+            images = beside(by_prompt(source_tensors(source), self.spec), ids, self.spec)
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images
             inputs |= kinds(ids, self.spec, images, prompt)
             named = self.arguments if images else self.layer_outputs
@@ -175,9 +173,7 @@ class Transformers:
             caches = {}
             if cache_arguments:
                 caches = cached(transformers_loading.cache_of(outputs), states=self.states)
-            vectors: Arrays = {}
-            if isinstance(self.spec, CrossVisionLanguageSpec) and images:
-                vectors = attended(self.model, self.spec, images, caches)
+            vectors = attended(self.model, self.spec, images, caches)
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
             reads_images = isinstance(self.spec, VisionLanguageSpec)
             vectors |= pictured(self.model, ids, images, **named) if reads_images else {}
