@@ -140,7 +140,7 @@ def test_images_are_encoded_once(model, monkeypatch):
     model.bundle.image_keys.clear()
     session, count = model.bundle.sessions["vision_encoder"], []
     run = session.run_values
-    monkeypatch.setattr(session, "run_values", lambda *given: (count.append(1), run(*given))[1])
+    monkeypatch.setattr(session, "run_values", lambda *arguments: (count.append(1), run(*arguments))[1])
     for _ in range(2):
         model.generate(f"{MARK}the cat", images=A, **GREEDY)
     assert count == [1]
