@@ -299,6 +299,7 @@ SPECIALISED = {
     "mask_prompt.py": {"of_each_mask", "of_one_channel"},
     "window_attention.py": {"window_parts"},
     "architectures/encoder_decoder.py": {"encoder_decoder_models"},
+    "architectures/cross_vision_language.py": {"cross_vision_language_models"},
     "architectures/vision_language.py": {"of_every_prompt", "vision_language_models", "without_padding"},
     "model.py": {"models"},
     **{f"heads/{head}.py": {"outputs", "outputs_of_maps"} for head in HEADS},
@@ -315,12 +316,12 @@ WHOLE = {
         f"architectures/{one}.py": {f"{one}_model"}
         for one in (
             *("decoder", "dual_encoder", "encoder", "encoder_decoder", "grounded", "open_vocabulary"),
-            *("promptable", "vision_language"),
+            *("promptable", "vision_language", "cross_vision_language"),
         )
     },
 }
 # Single operators of ONNX.
-OPERATORS = {"attention.py": {"rotate", "scatter"}}
+OPERATORS = {"attention.py": {"rotate", "scatter"}, "gate.py": {"scale"}}
 
 
 @pytest.mark.parametrize("file", sorted(twin_files("models/txmodels")))

@@ -860,6 +860,22 @@ LFM2_VL = {
     "image_token_id": 310,
     "projector_hidden_size": 36,
 }
+MLLAMA = {
+    "vision_config": {
+        "hidden_size": 30,
+        "intermediate_size": 44,
+        "num_hidden_layers": 3,
+        "num_global_layers": 2,
+        "attention_heads": 5,
+        "image_size": 12,
+        "patch_size": 6,
+        "vision_output_dim": 90,
+        "intermediate_layers_indices": [2, 0],
+    },
+    "text_config": {name: value for name, value in WRITER.items() if name != "model_type"}
+    | {"num_hidden_layers": 4, "cross_attention_layers": [1, 3]},
+    "image_token_index": 311,
+}
 BLIP = {
     "vision_config": VIT,
     "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
@@ -1104,6 +1120,7 @@ FAMILIES = {
     "apertus": ("ApertusForCausalLM", APERTUS),
     "nanochat": ("NanoChatForCausalLM", LLAMA | {"final_logit_softcapping": 2.0}),
     "lfm2_vl": ("Lfm2VlForConditionalGeneration", LFM2_VL),
+    "mllama": ("MllamaForConditionalGeneration", MLLAMA),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),
     "t5": ("T5ForConditionalGeneration", T5),
@@ -1130,6 +1147,7 @@ WITHIN = {"gemma3n": "gemma3n_text"}
 OF_DIVIDED = "modality_router.weight"  # its input is divided by its width
 # One-dimensional tensors that multiply.
 SCALES = ("weight", "layer_scalar", "router.scale", "per_expert_scale", "correct_output_scale")
+SCALES += ("gate", "gate_attn", "gate_ffn")
 NARROW = (
     "t5",
     "mt5",

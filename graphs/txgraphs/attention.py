@@ -132,12 +132,12 @@ def mixed_heads(
 def cross_key_value(spec: AttentionSpec, g: Body, encoded: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Keys and values of an encoder's output, computed once for all steps (Vaswani et al. 2017, 3.2.3).
 
-    encoded (B,E,W) -> k and v (B,K,E,H); E may be 0.
+    encoded (B,E,W) -> k, normalised if the spec has a norm of heads, and v (B,K,E,H); E may be 0.
     """
     kv_heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, spec.head_dim])
     k = g.call(split, linear(spec.bias, g / "k", encoded), kv_heads)  # (B, K, E, H)
     v = g.call(split, linear(spec.bias, g / "v", encoded), kv_heads)
-    return k, v
+    return k if spec.k_norm is None else norm(spec.k_norm, g / "k_norm", k), v
 
 
 @component("y", "weights")
@@ -156,6 +156,7 @@ def cross_attention(
     """
     heads = g.op.Constant(value_ints=[0, 0, spec.num_heads, -1])
     q = g.call(split, linear(spec.bias, g / "q", x), heads)  # (B, N, S, H)
+    q = q if spec.q_norm is None else norm(spec.q_norm, g / "q_norm", q)
     crossed, *weights = scaled_dot_product_attention(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)
     mixed = g.call(merge, crossed, name="mixed")  # (B, S, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)

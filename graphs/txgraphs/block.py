@@ -16,6 +16,7 @@ from txgraphs.adapter import adapter
 from txgraphs.attention import cross_attention, shared_cross_attention
 from txgraphs.augmented_residual import augmented_residual
 from txgraphs.dense_and_experts import dense_and_experts
+from txgraphs.gate import gate
 from txgraphs.layer_inputs import layer_input
 from txgraphs.norm import norm
 from txgraphs.position import asked
@@ -162,6 +163,8 @@ def _attended(spec: BlockSpec, g: Body, x: ir.Value, mixed: ir.Value) -> ir.Valu
         mixed = norm(spec.norm, g / "attention_norm", mixed)
     if spec.layer_scale:
         mixed = g.op.Mul(mixed, g.weight("attention_scale.weight"), name="mixed")
+    if spec.gated:
+        mixed = gate(g / "attention_tanh_gate", mixed)
     if spec.residual_scale != 1:
         mixed = g.op.Mul(mixed, g.op.Constant(value_float=spec.residual_scale), name="mixed")
     attended = g.op.Add(x, mixed, name="attended")  # (B, S, W)
@@ -225,6 +228,8 @@ def _fed(spec: BlockSpec, g: Body, x: ir.Value, attended: ir.Value) -> ir.Value:
         fed = norm(spec.norm, g / "feed_forward_norm", fed)
     if spec.layer_scale:
         fed = g.op.Mul(fed, g.weight("feed_forward_scale.weight"), name="fed")
+    if spec.gated:
+        fed = gate(g / "feed_forward_tanh_gate", fed)
     if spec.residual_scale != 1:
         fed = g.op.Mul(fed, g.op.Constant(value_float=spec.residual_scale), name="fed")
     y = g.op.Add(attended, fed)  # (B, S, W)

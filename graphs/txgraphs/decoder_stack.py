@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from txexport.contracts import names
+from txexport.contracts import cache_names, names
 from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block, hybrid_block, shared_block, stateful_block
@@ -21,6 +21,7 @@ from txgraphs.mask import (
     single_token,
 )
 from txgraphs.position import asked_positions, positions
+from txgraphs.source_block import source_block
 from txgraphs.stack import (
     Given,
     Masks,
@@ -55,7 +56,8 @@ def decoder(
     cache, the last layer writes the keys and values of all tokens, and computes the rest for those indices
     only: x is (B,L,W). New tokens of one of the `groups` (B,S), -1 for none, see each other, and so do those
     of a prefix, where the inputs have its length. Inputs DEEP_FEATURES (B,S,W), if there are any, are added
-    to the output of the layer of their number.
+    to the output of the layer of their number. Layers that attend to images read IMAGE_MASK (B,S,E),
+    SEES_IMAGES (B,S,1), and keys and values of images.
     """
     inputs = _with_ids(graph, inputs)
     input_ids, room = inputs[names.INPUT_IDS], {}
@@ -80,11 +82,20 @@ def decoder(
     vectors = _inputs_of_layers(spec, graph, input_ids, x)
     if spec.streams is not None:
         x = expanded_streams(spec.streams, graph / "decoder.expand", x)  # (B, S, A, W)
-    present, filled, single = [], None, None
+    present: KeyValues = []
+    filled = single = None
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
             context[names.LOGITS_INDICES] = logits_indices
+        if block.crosses:
+            given.hidden(x)
+            k, v = (inputs[name] for name in cache_names.past(layer, cache_names.ENCODER))
+            images = inputs[names.IMAGE_MASK], inputs[names.SEES_IMAGES], k, v
+            asked_for = context.get(names.LOGITS_INDICES)
+            x = source_block(block, graph / f"decoder.layers.{layer}", x, *images, asked_for)
+            present.append(())
+            continue
         if not block.attends:
             given.hidden(x)
             states = dict(zip(block.states, past[layer], strict=True))

@@ -221,10 +221,11 @@ class CrossKeyValue(nn.Module):
         self.num_kv_heads = spec.num_kv_heads
         self.k = Linear(spec.key_value_size, spec.num_kv_heads * spec.head_dim, spec.bias)
         self.v = Linear(spec.key_value_size, spec.num_kv_heads * spec.head_dim, spec.bias)
+        self.k_norm = nn.Identity() if spec.k_norm is None else Norm(spec.k_norm)
 
     def forward(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
-        """encoded (B,E,W) -> k and v (B,K,E,H)."""
-        k = split(self.k(encoded), self.num_kv_heads)  # (B, K, E, H)
+        """encoded (B,E,W) -> k, normalised if the spec has a norm of heads, and v (B,K,E,H)."""
+        k = self.k_norm(split(self.k(encoded), self.num_kv_heads))  # (B, K, E, H)
         v = split(self.v(encoded), self.num_kv_heads)
         return k, v
 
@@ -238,6 +239,7 @@ class CrossAttention(nn.Module):
         self.shared = spec.unmasked and not weighted
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
+        self.q_norm = nn.Identity() if spec.q_norm is None else Norm(spec.q_norm)
 
     def forward(self, x: Tensor, mask: Tensor | None, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,E), k and v (B,K,E,H) -> y (B,S,W), and weights (B,N,S,E).
@@ -249,7 +251,7 @@ class CrossAttention(nn.Module):
             mixed = scaled_dot_product_attention(split(together, self.num_heads), k, v, None, self.scale)
             y = self.o(merge(mixed).reshape(*x.shape[:2], -1))  # (R, S, W)
             return (y,)
-        q = split(self.q(x), self.num_heads)  # (B, N, S, H)
+        q = self.q_norm(split(self.q(x), self.num_heads))  # (B, N, S, H)
         if not self.weighted:
             y = self.o(merge(scaled_dot_product_attention(q, k, v, mask, self.scale)))  # (B, S, W)
             return (y,)

@@ -15,22 +15,11 @@ from txmodels._sublayers import (
 from txmodels.adapter import Adapter
 from txmodels.attention import CrossAttention
 from txmodels.augmented_residual import AugmentedResidual
+from txmodels.gate import Gate, Scale
 from txmodels.layer_inputs import LayerInput
 from txmodels.norm import Norm
 from txmodels.position import asked
 from txmodels.streams import CorrectedStreams, PredictedStreams, StreamRouter
-
-
-class _Scale(nn.Module):
-    """LayerScale: a learned factor for each channel (Touvron et al. 2021, 3.1)."""
-
-    def __init__(self, size: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B,S,W) -> (B,S,W)."""
-        return x * self.weight
 
 
 class _Streams(nn.Module):
@@ -40,7 +29,7 @@ class _Streams(nn.Module):
         super().__init__()
         self.router = StreamRouter(spec)
         self.predict, self.correct = PredictedStreams(spec), CorrectedStreams(spec)
-        self.scale = _Scale(spec.norm.size) if spec.output_scale else nn.Identity()
+        self.scale = Scale(spec.norm.size) if spec.output_scale else nn.Identity()
 
 
 def _own_input(context: dict[str, Tensor | None]) -> Tensor | None:
@@ -60,7 +49,9 @@ class _Block(nn.Module):
         if spec.placement in (NormPlacement.SANDWICH, NormPlacement.DOUBLE_POST):
             self.attention_post_norm = Norm(spec.norm)
         if spec.layer_scale:
-            self.attention_scale = _Scale(spec.attention.hidden_size)
+            self.attention_scale = Scale(spec.attention.hidden_size)
+        if spec.gated:
+            self.attention_tanh_gate = Gate()
         if spec.cross_attention is not None:
             self.cross_attention = CrossAttention(spec.cross_attention, weighted)
             self.cross_attention_norm = Norm(spec.norm)
@@ -70,13 +61,15 @@ class _Block(nn.Module):
         if spec.placement == NormPlacement.SANDWICH:
             self.feed_forward_post_norm = Norm(spec.norm)
         if spec.layer_scale:
-            self.feed_forward_scale = _Scale(spec.attention.hidden_size)
+            self.feed_forward_scale = Scale(spec.attention.hidden_size)
+        if spec.gated:
+            self.feed_forward_tanh_gate = Gate()
         if spec.adapter is not None:
             self.adapter = Adapter(spec.adapter)
         if spec.layer_input is not None:
             self.layer_input = LayerInput(spec.layer_input)
         if spec.output_scale:
-            self.output_scale = _Scale(1)
+            self.output_scale = Scale(1)
         if spec.augmented_residual is not None:
             self.augmented_residual = AugmentedResidual(spec.augmented_residual)
         if spec.streams is not None:
@@ -104,6 +97,8 @@ class _Block(nn.Module):
             mixed = self.attention_norm(mixed)
         if self.spec.layer_scale:
             mixed = self.attention_scale(mixed)
+        if self.spec.gated:
+            mixed = self.attention_tanh_gate(mixed)
         if self.spec.residual_scale != 1:
             mixed = mixed * self.spec.residual_scale
         attended = x + mixed  # (B, S, W)
@@ -147,6 +142,8 @@ class _Block(nn.Module):
             fed = self.feed_forward_norm(fed)
         if self.spec.layer_scale:
             fed = self.feed_forward_scale(fed)
+        if self.spec.gated:
+            fed = self.feed_forward_tanh_gate(fed)
         if self.spec.residual_scale != 1:
             fed = fed * self.spec.residual_scale
         y = attended + fed  # (B, S, W)

@@ -1,5 +1,7 @@
 """Decoders: stacks that read new tokens over a cache of past ones."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +20,7 @@ from txmodels.mask import (
     single_token,
 )
 from txmodels.position import asked_positions, positions
+from txmodels.source_block import SourceBlock
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
 from txmodels.streams import ExpandedStreams, MergedStreams
 
@@ -51,6 +54,7 @@ class Decoder(Stack):
         given: Given | None = None,
         logits_indices: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        images: Mapping[int, Values] | None = None,
         **lengths: Tensor | None,
     ) -> tuple[Tensor, KeyValues]:
         """input_ids (B,S), past (B,K,P,H) a layer -> last_hidden_state (B,S,W), present (B,K,T,H) a layer.
@@ -67,7 +71,8 @@ class Decoder(Stack):
         layers give. With logits_indices (B,L), over a static cache, the last layer writes the keys and
         values of all tokens, and computes the rest for those indices only: last_hidden_state is (B,L,W).
         Adjacent new tokens of the id `mutual_id` attend to each other, and so do the first prefix_lengths (B)
-        tokens of a row, which are read in one step.
+        tokens of a row, which are read in one step. `images` has the inputs of each layer that attends to
+        images, by its number.
         """
         given, groups = given or Given(), None
         cache_lengths, prefix_lengths = map(lengths.get, (names.CACHE_LENGTHS, names.PREFIX_LENGTHS))
@@ -97,7 +102,8 @@ class Decoder(Stack):
         new: Values = {}
         if self.spec.stateful:
             new = _new_tokens(x.dtype, input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
-        present, single, filled = [], single_token(input_ids), None
+        present: KeyValues = []
+        single, filled = single_token(input_ids), None
         grouped = groups is not None or prefix_lengths is not None
         if cache_lengths is not None and not self.weighted and not grouped:
             filled = filled_then(input_ids, cache_lengths)
@@ -105,6 +111,11 @@ class Decoder(Stack):
             context = layer_context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
                 context[names.LOGITS_INDICES] = logits_indices
+            if images is not None and block.crosses:
+                given.hidden(x)
+                x = layer(x, **images[i], logits_indices=context.get(names.LOGITS_INDICES))
+                present.append(())
+                continue
             if not block.attends:
                 given.hidden(x)
                 states = dict(zip(block.states, past[i], strict=True))
@@ -214,6 +225,8 @@ class Decoder(Stack):
 
 def _block(spec: BlockSpec, cache: Cache, weighted: bool) -> nn.Module:
     """The layer of a spec."""
+    if spec.crosses:
+        return SourceBlock(spec)
     if not spec.attends:
         return StatefulBlock(spec)
     if spec.shared_layer is not None:

@@ -7,6 +7,7 @@ from typing import Any
 from txexport.spec import Cache, ModelSpec
 from txmodels.architectures import (
     ARCHITECTURES,
+    CrossVisionLanguageModel,
     DecoderModel,
     EncoderDecoderModel,
     EncoderModel,
@@ -14,7 +15,9 @@ from txmodels.architectures import (
 )
 
 # All but dual encoders and those of images with prompts or texts
-Transformer = EncoderModel | DecoderModel | EncoderDecoderModel | VisionLanguageModel
+Transformer = (
+    EncoderModel | DecoderModel | EncoderDecoderModel | VisionLanguageModel | CrossVisionLanguageModel
+)
 
 
 def model(spec: ModelSpec, cache: Cache = Cache.STATIC, outputs: Collection[str] = ()) -> Any:

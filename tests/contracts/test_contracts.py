@@ -19,6 +19,8 @@ BUNDLES = [
     ("t5", "static"),
     ("t5", "dynamic"),
     ("whisper", "static"),
+    ("mllama", "static"),
+    ("mllama", "dynamic"),
 ]
 
 

@@ -227,7 +227,7 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
         UnsupportedError,
         "image_size is for models of images of one size, which .* is not; leave it out",
     )
-    for model_type in ("mistral3", "lfm2_vl", "qwen2_vl", "siglip2"):
+    for model_type in ("mistral3", "lfm2_vl", "qwen2_vl", "siglip2", "mllama"):
         refused(model_type, 30, UnsupportedError, "models of images of one size")
     refused("vit", 1, InputError, "expected at least the patch size")
     refused("vit", (1, 2, 3), InputError, "pixels high and wide")

@@ -48,6 +48,7 @@ UNREAD = {
             "qwen3_vl_moe",
             "lfm2_vl",
             "mistral3",
+            "mllama",
         )
     },
     **{
@@ -88,6 +89,7 @@ UNREAD = {
     ("siglip2", "image-classification"): "a mean of patches of any shape, which no published checkpoint has",
     ("whisper", "feature-extraction"): "the decoder's hidden states, which no task gives",
     ("audio-spectrogram-transformer", "feature-extraction"): "hidden states of sounds, which no task gives",
+    ("mllama", "text-generation"): "the decoder without images, which the bundle with them runs too",
     ("whisper", "text-generation"): "a decoder that helps another to write, and reads the other's encoder",
     ("wav2vec2", "feature-extraction"): "hidden states of sounds, which no task gives",
     ("wav2vec2", "pretraining"): "contrastive vectors, which training alone reads",

@@ -9,6 +9,7 @@ from helpers import mutations as common
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_convolutions as convolutions
+from helpers import mutations_of_crossed_images as crossed
 from helpers import mutations_of_delta_rules as delta
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_descriptions as descriptions
@@ -1151,6 +1152,36 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         states.state_of_padding,
     ),
     ("lfm2_vl", "dynamic", "model"): (states.state_of_padding, pictures.each_row_from_the_first),
+    ("mllama", "static", "vision_encoder"): (
+        crossed.sigmoid_gates,
+        crossed.open_gates,
+        crossed.padding_is_not_attended,
+        crossed.padding_of_tiles_is_real,
+        crossed.aspect_ratio_of_padding,
+        crossed.positions_at_full_scale,
+        crossed.positions_of_tiles_at_full_scale,
+        crossed.class_behind_patches,
+        crossed.layers_in_reverse,
+        crossed.layers_side_by_side,
+        crossed.last_layer_behind,
+        crossed.unnormed_keys,
+    ),
+    ("mllama", "static", "model"): (
+        crossed.sigmoid_gates,
+        crossed.open_gates,
+        crossed.unnormed_queries,
+        crossed.earlier_images_are_seen,
+        crossed.later_images_are_seen,
+        crossed.padding_is_seen,
+        crossed.tokens_before_images_see_nothing,
+        crossed.network_without_images,
+        crossed.images_one_token_later,
+    ),
+    ("mllama", "dynamic", "model"): (
+        crossed.earlier_images_are_seen,
+        crossed.network_without_images,
+        crossed.images_one_token_later,
+    ),
     ("clap", None, "text_model"): (family.first_patch, family.not_of_unit_length, sounds.linear_pooler),
     ("clap", None, "audio_model"): (
         sounds.bands_not_normalised,

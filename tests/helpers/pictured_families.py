@@ -28,6 +28,7 @@ TOKENS = {
     "mistral3": ("[IMG]", ["[IMG_BREAK]", "[IMG_END]"]),
     "llava": ("[IMG]", ["[IMG_BREAK]", "[IMG_END]"]),
     "lfm2_vl": ("<image>", ["<|image_start|>", "<|image_end|>", "<|img_thumbnail|>", *NAMED_TILES]),
+    "mllama": ("<|image|>", []),
     "qwen2_vl": ("<|image_pad|>", ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]),
 }
 PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")  # families of packed patches
@@ -64,7 +65,7 @@ PIXELS = {"min_pixels": 16**2, "max_pixels": 48 * 40}
 SIDE = {"height": 24, "width": 24}
 
 
-INDEXED = ("gemma3", "paligemma", "llava_next", "llava_onevision", "mistral3")
+INDEXED = ("gemma3", "paligemma", "llava_next", "llava_onevision", "mistral3", "mllama")
 MOSAICS = {"llava_next": "LlavaNext", "llava_onevision": "LlavaOnevision"}
 
 
@@ -93,7 +94,9 @@ def save(folder: Path, family: str) -> None:
         names = {"vision_start": others[0], "vision_end": others[1], "video": others[2]}
         ids |= {f"{name}_token_id": tokenizer.convert_tokens_to_ids(one) for name, one in names.items()}
     others = {"vision_config": tiny_checkpoint.PIXTRAL, **WHOLE} if family == "llava" else {}
-    text = TEXT | {"vocab_size": len(tokenizer)} | ({"model_type": "mistral"} if others else {})
+    others |= {"vision_config": {"image_size": 24}} if family == "mllama" else {}
+    scored = len(tokenizer) - (family == "mllama")  # which has an embedding of its token, and no score
+    text = TEXT | {"vocab_size": scored} | ({"model_type": "mistral"} if family == "llava" else {})
     tiny_checkpoint.save(folder, family, text_config=text, **others, **ids)
     tokenizer.save_pretrained(folder)
     if family in NAMED:
@@ -124,6 +127,9 @@ def save(folder: Path, family: str) -> None:
             _mosaics(family), tokenizer, vision_feature_select_strategy="default", **sizes
         )
         _saved(processor, folder, family)
+    elif family == "mllama":
+        images = transformers.MllamaImageProcessorPil(size=SIDE)
+        _saved(transformers.MllamaProcessor(images, tokenizer), folder, family)
     elif family == "paligemma":
         images = transformers.SiglipImageProcessorPil(size=SIDE)
         images.image_seq_length = 16

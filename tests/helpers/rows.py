@@ -772,6 +772,35 @@ SQUARES_OF_NINE = {
     "vision_feature_layer": -2,
     **TIED,
 }
+FIRST_ATTENDS = {
+    "vision_config": {
+        "num_hidden_layers": 1,
+        "num_global_layers": 1,
+        "max_num_tiles": 2,
+        "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1]],
+        "image_size": 18,
+        "norm_eps": 1e-3,
+        "intermediate_layers_indices": [0],
+        "vision_output_dim": 60,
+        "hidden_act": "quick_gelu",
+    },
+    "text_config": {
+        "num_hidden_layers": 2,
+        "cross_attention_layers": [0],
+        "num_key_value_heads": 6,
+        "hidden_act": "gelu",
+        "rms_norm_eps": 1e-3,
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 10000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 40,
+        },
+    },
+    "image_token_index": 309,
+}
 PLAIN_PROJECTOR = {
     "projector_use_layernorm": False,
     "projector_bias": False,
@@ -1064,6 +1093,8 @@ OTHERS = [
     Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "Mistral 4", OF_MISTRAL4),
     Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE),
     Row("lfm2_vl", "Lfm2VlForConditionalGeneration", CONVERSE, "untied, one layer", PLAIN_PROJECTOR),
+    Row("mllama", "MllamaForConditionalGeneration", CONVERSE),
+    Row("mllama", "MllamaForConditionalGeneration", CONVERSE, "the first layer attends", FIRST_ATTENDS),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
     Row("donut-swin", "DonutSwinModel", SEE),

@@ -712,7 +712,7 @@ CONTRADICTIONS = {
     ),
     "DualEncoderSpec: layers read layer_inputs": lambda: DualEncoderSpec(SHARING, VISION, 8, Pick.LAST),
     "EncoderSpec: layers read layer_inputs": lambda: EncoderSpec(encoder=GIVEN),
-    "EncoderSpec: layers read layer_inputs or keys and values of another layer, or have an": lambda: (
+    "EncoderSpec: layers read layer_inputs, images, or keys and values of another layer": lambda: (
         EncoderSpec(
             encoder=dataclasses.replace(
                 DECODER, blocks=(dataclasses.replace(SANDWICH, augmented_residual=RESIDUAL),)

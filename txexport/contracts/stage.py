@@ -22,6 +22,7 @@ SCORED = "scored"  # the indices of the tokens whose logits are computed
 CACHE = "cache"  # what earlier steps left, and the lengths of keys and values
 NEW = "new"  # the number of tokens in each row of a step
 IMAGE, SOUND = "image", "sound"
+IMAGE_PLACES = "image_places"  # which tokens of a prompt attend to which images
 PROMPTS = "prompts"  # points and their labels, with the corners of boxes or beside boxes
 MEDIA = frozenset({IMAGE, SOUND})
 
@@ -43,6 +44,9 @@ OF_INPUT = {
     names.IMAGE_GRIDS: IMAGE,
     names.GRIDS: IMAGE,
     names.TILE_GRID: IMAGE,
+    names.ASPECT_RATIO_IDS: IMAGE,
+    names.ASPECT_RATIO_MASK: IMAGE,
+    names.IMAGE_SPANS: IMAGE_PLACES,
     names.INPUT_FEATURES: SOUND,
     names.INPUT_VALUES: SOUND,
     names.INPUT_POINTS: PROMPTS,

@@ -45,3 +45,9 @@ def canvas_of(height: int, width: int, canvases: Sequence[tuple[int, int]]) -> t
         if pixels > most or (pixels == most and high * wide - pixels < padding):
             best, most, padding = (high, wide), pixels, high * wide - pixels
     return best
+
+
+def grids_up_to(most: int) -> list[tuple[int, int]]:
+    """All rows and columns of up to `most` tiles; the number of an aspect ratio counts them from 1."""
+    sides = range(1, most + 1)
+    return [(rows, columns) for rows in sides for columns in sides if rows * columns <= most]

@@ -21,6 +21,7 @@ from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, re
 from txexport.exporter.options import check_options, resolved_options
 from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.parts import check_outputs, for_others
+from txexport.spec import CrossVisionLanguageSpec
 from txexport.support.arguments import arguments_from
 from txexport.support.progress import Progress, counting
 from txexport.tasks import row_of
@@ -148,9 +149,14 @@ def _checked_options(
     options = resolved_options(row_of(resolved.task, resolved.spec.architecture), requested)
     check_outputs(resolved.spec, options.outputs)
     if options.only == "hub" and not for_others(resolved.spec, options.client):
+        crosses = isinstance(resolved.spec, CrossVisionLanguageSpec)
+        reason = (
+            "none of which runs a decoder that attends to images"
+            if crosses
+            else "which do not tell tokens of an image from others, as it needs"
+        )
         raise UnsupportedError(
-            f"there are no graphs of {resolved.model_type} for other clients, which do not tell tokens of "
-            "an image from others, as it needs; leave out --only hub"
+            f"there are no graphs of {resolved.model_type} for other clients, {reason}; leave out --only hub"
         )
     if options.client == roles.GENAI:
         check_genai(resolved.spec, resolved.task)

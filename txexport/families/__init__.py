@@ -37,7 +37,7 @@ from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
 from txexport.parts import parameters
-from txexport.spec import AttentionSpec, BlockSpec, HeadKind, ModelSpec, VisionLanguageSpec
+from txexport.spec import AttentionSpec, BlockSpec, HeadKind, ModelSpec
 from txexport.tasks import TASKS, tasks_of_method
 
 
@@ -277,8 +277,8 @@ def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> 
 def _promised(config: Config, spec: ModelSpec) -> dict[str, int]:
     """See `Resolved.promised`; only rotary positions are scaled."""
     (stack, *_) = spec.stacks.values()
-    if isinstance(spec, VisionLanguageSpec):
-        stack = spec.decoder
+    if spec.stacks.keys() == {"vision", "decoder"}:  # of images beside texts
+        stack = spec.stacks["decoder"]
     config = config.text_model().with_defaults(max_position_embeddings=stack.limit)
     attention = next((block.attention for block in stack.blocks if block.has_keys), None)
     rotates = isinstance(attention, AttentionSpec) and attention.rotary is not None

@@ -5,12 +5,12 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from txexport.inspection import flops
-from txexport.inspection.attention_operations import cached
+from txexport.inspection.attention_operations import cached, cross_cached
 from txexport.inspection.parameter_count import learned
 from txexport.inspection.summary import convolution, feed_forward, heads
 from txexport.parts import architecture_of, input_of
 from txexport.parts.stacks import merged_vectors, query_layers
-from txexport.spec import BlockSpec, ModelSpec, NormPlacement
+from txexport.spec import BlockSpec, ModelSpec, NormPlacement, SourceAttentionSpec
 from txexport.spec.lengths import adapter_of, squeeze_of
 
 
@@ -119,6 +119,8 @@ class _Stack:
         decoding = flops.decoding_of(self.spec)
         if decoding is None or self.name != decoding.decoder or name in WITHOUT_CACHE:
             return 0
+        if isinstance(block.attention, SourceAttentionSpec):
+            return flops.NUMBER * cross_cached(block) * block.attention.vectors * self.batch
         if name == "beside" or not block.has_keys:
             return flops.NUMBER * sum(map(math.prod, block.states.values())) * self.batch
         kind = getattr(block, name)
@@ -132,7 +134,7 @@ class _Stack:
             note = f"{layers.num_layers} layers, {layers.num_heads} heads"
             owners = [f"{self.name}.{owner}" for owner in (name, *OF_QUERIES[name])]
             parts.append(self._part(name, owners, note))
-        for norms in ("norms", "map_norms"):
+        for norms in ("norms", "map_norms", "middle_norm", "after"):
             if any(name.startswith(f"{self.name}.{norms}.") for name in self.sizes):
                 parts.append(self._part(norms, [f"{self.name}.{norms}"]))
         if any(name.startswith(f"{self.name}.merge.") for name in self.sizes):

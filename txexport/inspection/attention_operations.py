@@ -4,6 +4,7 @@ N query heads, H head size.
 """
 
 import itertools
+from collections.abc import Iterable
 from typing import assert_never
 
 from txexport.parts.stacks import relative_vectors
@@ -30,6 +31,7 @@ from txexport.spec import (
     RotatedInputAttentionSpec,
     SharedAttentionSpec,
     ShortConvolutionSpec,
+    SourceAttentionSpec,
     SparseAttentionSpec,
     StackSpec,
     StatefulSpec,
@@ -44,6 +46,19 @@ Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec 
 def cached(spec: MaskedAttentionSpec) -> int:
     """The number of cached values of a layer for each token."""
     return sum(heads * size for heads, size in spec.cache_shapes)
+
+
+def cross_cached(block: BlockSpec) -> int:
+    """The number of cached values of a layer for each vector of an encoder, or of an image."""
+    kind = block.attention.attention if isinstance(block.attention, SourceAttentionSpec) else None
+    kind = block.cross_attention if kind is None else kind
+    return 0 if kind is None else cached(kind)
+
+
+def image_vectors(layers: Iterable[BlockSpec]) -> int:
+    """The vectors of an image that layers attend to; 0 where none does."""
+    kinds = (block.attention for block in layers)
+    return max((kind.vectors for kind in kinds if isinstance(kind, SourceAttentionSpec)), default=0)
 
 
 def per_pair(spec: Attention) -> int:
@@ -67,7 +82,8 @@ def per_pair(spec: Attention) -> int:
 
 def scores(spec: Attention, length: int) -> int:
     """The number of scores of one sequence and head."""
-    return length**2 if isinstance(spec, MaskedAttentionSpec) else pairs(spec, length)
+    square = isinstance(spec, MaskedAttentionSpec) and not isinstance(spec, SourceAttentionSpec)
+    return length**2 if square else pairs(spec, length)
 
 
 def pairs(spec: Attention, length: int) -> int:
@@ -84,6 +100,8 @@ def pairs(spec: Attention, length: int) -> int:
             | LowRankAttentionSpec()
         ):
             return _in_window(spec.window, spec.causal, length)
+        case SourceAttentionSpec():  # of one image
+            return length * spec.vectors
         case ShortConvolutionSpec():  # of the convolution
             return length * spec.kernel
         case GatedDeltaSpec() | Mamba2Spec() | MambaSpec():  # a step of the recurrence each
@@ -112,6 +130,23 @@ def pairs(spec: Attention, length: int) -> int:
             return inside + neighbours * (1 if spec.causal else 2)
         case _:
             assert_never(spec)
+
+
+def of_row(block: BlockSpec, size: int) -> dict[str, int]:
+    """Operations of a layer's attention over a row of `size` tokens, by sublayer."""
+    kinds = {name: getattr(block, name) for name in ("attention", "beside", "cross_attention")}
+    return {name: per_pair(kind) * pairs(kind, size) for name, kind in kinds.items() if kind is not None}
+
+
+def of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:
+    """Operations of a layer's attention for a token that sees `length` tokens and `source` encoded ones."""
+    if not block.attends or block.crosses:
+        return {"attention": per_pair(block.attention) * pairs(block.attention, 1)}
+    kind, cross = block.masked, block.cross_attention
+    result = {"attention": per_pair(kind) * min(length, kind.window or length)}
+    if block.beside is not None:
+        result["beside"] = per_pair(block.beside) * pairs(block.beside, 1)
+    return result if cross is None else result | {"cross_attention": per_pair(cross) * source}
 
 
 def relative(stack: StackSpec, block: BlockSpec, length: int) -> tuple[int, int]:

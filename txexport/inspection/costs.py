@@ -12,8 +12,8 @@ from txexport.parts.inputs import reads_tokens
 from txexport.spec import ModelSpec
 
 LONGEST = 32_768  # tokens, for a model without a limit
-# Matrices without a product: relative positions, segments of Transformer-XL, the query of a pool.
-OTHER_TABLES = (".relative.weight", ".attention.segment.weight", ".probe.weight")
+# Matrices without a product: relative positions, vectors of tiles, segments, the query of a pool.
+OTHER_TABLES = (".relative.weight", ".after.weight", ".attention.segment.weight", ".probe.weight")
 
 
 @dataclass(frozen=True)

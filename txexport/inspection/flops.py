@@ -9,7 +9,16 @@ import math
 from dataclasses import dataclass
 
 from txexport.formats import FLOAT
-from txexport.inspection.attention_operations import cached, convolutions, pairs, per_pair, relative, scores
+from txexport.inspection.attention_operations import (
+    cached,
+    convolutions,
+    cross_cached,
+    image_vectors,
+    of_row,
+    of_step,
+    relative,
+    scores,
+)
 from txexport.inspection.parameter_count import active
 from txexport.parts import Decoding, Readout, architecture_of, input_of, parameters
 from txexport.parts.stacks import (
@@ -20,7 +29,7 @@ from txexport.parts.stacks import (
     returned_vectors,
 )
 from txexport.parts.vectors import attention_pool
-from txexport.spec import AttentionPoolSpec, BlockSpec, LengthAdapterSpec, ModelSpec, StackSpec
+from txexport.spec import AttentionPoolSpec, LengthAdapterSpec, ModelSpec, StackSpec
 from txexport.spec.lengths import adapter_of, inside, squeeze_of
 
 NUMBER = FLOAT.bits // 8  # bytes of a number of keys, values and scores
@@ -61,7 +70,7 @@ class CacheBytes:
 
     `states` are of layers that have these instead, and do not grow with S. `windowed` of the `layers` that
     have a cache look at a window only; the cache keeps every token for them too. With an encoder, `cross_`
-    is what its tokens take.
+    is what its tokens take, and with layers that attend to images, what the vectors of one take.
     """
 
     per_token: int
@@ -95,7 +104,7 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
     attention = sum(
         operations
         for block in spec.stacks[name].layers
-        for operations in _attention_of_step(block, length, source).values()
+        for operations in of_step(block, length, source).values()
     )
     head = sum(_by_readout(spec, name, 1).values())
     beside = sum(sum(convolutions(block, 1).values()) for block in spec.stacks[name].layers)
@@ -110,9 +119,8 @@ def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
     layers = spec.stacks[decoding.decoder].layers
     size = NUMBER * sum(cached(block.masked) for block in layers if block.has_keys)
     states = NUMBER * sum(math.prod(shape) for block in layers for shape in block.states.values())
-    crossed = [block.cross_attention for block in layers if block.cross_attention is not None]
-    cross = NUMBER * sum(cached(kind) for kind in crossed)
-    source = source_tokens(spec, decoding, length)
+    cross = NUMBER * sum(map(cross_cached, layers))
+    source = image_vectors(layers) or source_tokens(spec, decoding, length)
     windowed = sum(block.attention.window is not None for block in layers if block.has_keys)
     total, crossing = size * length * batch, cross * source * batch
     caching = sum(block.has_keys or bool(block.states) for block in layers)
@@ -139,7 +147,7 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
     for layer, (block, vectors) in enumerate(zip(stack.layers, read, strict=True)):
         owners = {part: f"{name}.layers.{layer}.{part}" for part in block.sublayers}
         result |= {owner: 2 * vectors * _matrices(spec, owner) for owner in owners.values()}
-        attention = _attention_of_step(block, length, source) if decodes else _attention(block, vectors)
+        attention = of_step(block, length, source) if decodes else of_row(block, vectors)
         for part, operations in attention.items():
             result[owners[part]] += operations
         row, shared[owners["attention"]] = relative(stack, block, vectors)
@@ -215,7 +223,7 @@ def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
     matrices += sum(_read_out(spec, readout, last) for readout in readouts if readout.for_decoder)
     matrices += sum(sum(convolutions(block, vectors).values()) for block, vectors in layers)
     head = sum(_read_out(spec, readout, last) for readout in readouts if not readout.for_decoder)
-    attention = sum(sum(_attention(block, vectors).values()) for block, vectors in layers)
+    attention = sum(sum(of_row(block, vectors).values()) for block, vectors in layers)
     positions = [relative(stack, block, vectors) for block, vectors in layers]
     attention += sum(row for row, _ in positions)
     once = sum(shared for _, shared in positions)
@@ -248,25 +256,8 @@ def _adapting(spec: ModelSpec, owner: str, adapter: LengthAdapterSpec, size: int
         work += convolutions * 4 * size * adapter.hidden_size**2 * adapter.kernel
         work += 2 * size * _matrices(spec, f"{owner}.layers.{layer}")
         if adapter.block is not None:
-            work += sum(_attention(adapter.block, size).values())
+            work += sum(of_row(adapter.block, size).values())
     return work
-
-
-def _attention(block: BlockSpec, size: int) -> dict[str, int]:
-    """Operations of a layer's attention over a row of `size` tokens, by sublayer."""
-    kinds = {name: getattr(block, name) for name in ("attention", "beside", "cross_attention")}
-    return {name: per_pair(kind) * pairs(kind, size) for name, kind in kinds.items() if kind is not None}
-
-
-def _attention_of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:
-    """Operations of a layer's attention for a token that sees `length` tokens and `source` encoded ones."""
-    if not block.attends:
-        return {"attention": per_pair(block.attention) * pairs(block.attention, 1)}
-    kind, cross = block.masked, block.cross_attention
-    result = {"attention": per_pair(kind) * min(length, kind.window or length)}
-    if block.beside is not None:
-        result["beside"] = per_pair(block.beside) * pairs(block.beside, 1)
-    return result if cross is None else result | {"cross_attention": per_pair(cross) * source}
 
 
 def _by_readout(spec: ModelSpec, name: str, size: int) -> dict[str, int]:

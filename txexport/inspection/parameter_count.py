@@ -105,9 +105,9 @@ def component(spec: ModelSpec, name: str) -> str:
         return "norms" if "norm" in rest else "convolution"
     if part in ("proposals", "boxes"):
         return "norms" if rest[0].endswith("norm") else "head"
-    if part in ("queries", "query_position", "query_scale", "level_embed"):
+    if part in ("queries", "query_position", "query_scale", "level_embed", "after"):
         return "embedding"
-    if part in ("final_norm", "norms", "map_norms", "layers_norm", "query_norm"):
+    if part in ("final_norm", "norms", "map_norms", "layers_norm", "query_norm", "middle_norm"):
         return "norms"
     _, sublayer, inner, *_ = rest
     if sublayer == "feed_forward" and inner in ("router", "experts", "shared", "shared_router"):

@@ -39,6 +39,7 @@ from txexport.spec import (
     RotatedInputAttentionSpec,
     SharedAttentionSpec,
     ShortConvolutionSpec,
+    SourceAttentionSpec,
     SparseAttentionSpec,
     StackSpec,
     StagedStackSpec,
@@ -130,6 +131,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return heads if keys == spec.num_heads else f"{heads} on {keys} key/value heads"
         case SharedAttentionSpec(attention=kind, layer=layer):
             return f"{heads} on {kind.num_kv_heads} key/value heads of layer {layer}"
+        case SourceAttentionSpec(attention=kind):
+            return f"{heads} on {kind.num_kv_heads} key/value heads of images"
         case LatentAttentionSpec():
             return f"{heads} on latents of {spec.kv_lora_rank:,}"
         case DisentangledAttentionSpec():

@@ -8,6 +8,7 @@ from txexport.parts.heads import head_of
 from txexport.parts.heads.choices import HEAD as CHOICES
 from txexport.parts.inputs import input_of
 from txexport.spec import (
+    CrossVisionLanguageSpec,
     DecoderSpec,
     DualEncoderSpec,
     EncoderSpec,
@@ -52,8 +53,9 @@ def reads_stages(spec: ModelSpec) -> bool:
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     """Raise UnsupportedError if a model's layers cannot return one of `outputs`."""
-    tasks = {PromptableSpec: "mask-generation", VisionLanguageSpec: "image-text-to-text"}
-    if isinstance(spec, PromptableSpec | OpenVocabularySpec | GroundedSpec | VisionLanguageSpec):
+    tasks: dict[type, str] = {PromptableSpec: "mask-generation"}
+    tasks |= dict.fromkeys((VisionLanguageSpec, CrossVisionLanguageSpec), "image-text-to-text")
+    if isinstance(spec, PromptableSpec | OpenVocabularySpec | GroundedSpec) or type(spec) in tasks:
         if outputs:
             task = tasks.get(type(spec), "zero-shot-object-detection")
             raise UnsupportedError(f"outputs of every layer are not supported for {task}; leave them out")

@@ -7,6 +7,7 @@ from txexport.contracts.contract import Port, floats
 from txexport.contracts.stage import GraphFacts
 from txexport.parts import conditional, deformable, proposals
 from txexport.parts.inputs import input_of
+from txexport.parts.inputs.tiles import tile_vectors
 from txexport.parts.part import Shape
 from txexport.spec import (
     ConditionalStackSpec,
@@ -24,6 +25,7 @@ from txexport.spec import (
     StackSpec,
     StagedStackSpec,
     TextStackSpec,
+    TiledStackSpec,
 )
 from txexport.spec.lengths import adapter_of, behind, inside, least_behind, resampled, squeeze_of, strides
 from txexport.spec.parameters import block, feed_forward, layer_inputs, merging, stack_streams
@@ -91,6 +93,8 @@ def returned_vectors(stack: StackSpec, length: int) -> int:
         return stack.queries
     if isinstance(stack, StagedStackSpec):
         return layer_vectors(stack, length)[-1]
+    if isinstance(stack, TiledStackSpec):
+        return stack.embedding.length  # without padding
     return behind(stack, input_of(stack).vectors(stack.embedding, length))
 
 
@@ -184,6 +188,8 @@ def parameters(stack: StackSpec) -> Shapes:
         for number, stage in enumerate(stack.stages):
             if stage.map_norm is not None:
                 shapes |= under(f"map_norms.{number}", norm(stage.map_norm))
+    if isinstance(stack, TiledStackSpec):
+        shapes |= under("middle_norm", norm(stack.middle_norm)) | tile_vectors("after", stack.embedding)
     if stack.final_norm is not None:
         shapes |= under("final_norm", norm(stack.final_norm))
     if isinstance(stack, TextStackSpec) and stack.layer_inputs is not None:

@@ -10,11 +10,18 @@ import numpy as np
 from txexport import bundle
 from txexport.contracts import roles
 from txexport.contracts.cache_names import past_states
-from txexport.contracts.names import ATTENTION_MASK, ENCODER_ATTENTION_MASK, INPUT_IDS, INPUT_VALUES
+from txexport.contracts.names import (
+    ATTENTION_MASK,
+    ENCODER_ATTENTION_MASK,
+    IMAGE_SPANS,
+    INPUT_IDS,
+    INPUT_VALUES,
+)
 from txexport.contracts.stage import AFTER, GENERATED, IMAGE, ONCE, SOUND, STEP, TOKENS, GraphFacts, Stage
 from txexport.errors import InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.engines import ENGINES, FLOAT32, opener
+from txexport.runtime.image_keys import ImageKeys
 from txexport.runtime.session import Session
 from txexport.runtime.vectors.token_vectors import TokenVectors
 from txexport.tasks import LATE_INTERACTION, Task, served_row, tasks_of_method
@@ -39,6 +46,7 @@ class LoadedBundle:
         self.files = BundleFiles(folder.absolute())  # some are read later, wherever the process is then
         self._sessions: dict[str, Session] | None = sessions
         self.image_features: dict[bytes, np.ndarray] = {}  # of the last images in prompts, by digest
+        self.image_keys: dict[bytes, ImageKeys] = {}  # the same, where the decoder attends to images
         self.last_image: tuple[bytes, Mapping[str, np.ndarray]] | None = None  # values, and outputs for them
 
     def __repr__(self) -> str:
@@ -81,6 +89,11 @@ class LoadedBundle:
     def image_token_id(self) -> int | None:
         """The token in whose places images stand; None where tokens are read alone."""
         return self.manifest.image_token_id
+
+    @cached_property
+    def crosses_images(self) -> bool:
+        """True where the decoder attends to images, which stand in no token's place."""
+        return self.step is not None and IMAGE_SPANS in self.step.inputs
 
     @cached_property
     def keeps_states(self) -> bool:

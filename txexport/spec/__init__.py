@@ -10,6 +10,7 @@ from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.connector import ConnectorSpec
 from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
+from txexport.spec.cross_vision_language import CrossVisionLanguageSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
@@ -106,6 +107,7 @@ from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpe
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.short_convolution import ShortConvolutionSpec
 from txexport.spec.signal_embedding import LogMelSpec, PatchSpec, SpectrogramSpec
+from txexport.spec.source_attention import SourceAttentionSpec
 from txexport.spec.spectrogram_grid import SpectrogramGridSpec
 from txexport.spec.squeeze import SqueezeSpec
 from txexport.spec.stack import MediaStackSpec, SignalStackSpec, StackSpec, TextStackSpec
@@ -119,6 +121,7 @@ from txexport.spec.staged import (
 from txexport.spec.stateful import StatefulSpec
 from txexport.spec.streams import AugmentedResidualSpec, StreamsSpec
 from txexport.spec.subsampled import SubsampledSpec
+from txexport.spec.tiled_stack import TiledStackSpec, TilesSpec
 from txexport.spec.time_delay import TimeDelaySpec
 from txexport.spec.vision_language import VisionLanguageSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
@@ -149,6 +152,7 @@ __all__ = [
     "ConvolvedFeedForwardSpec",
     "ConvolvedMergingSpec",
     "CosineSpec",
+    "CrossVisionLanguageSpec",
     "DecoderSpec",
     "DeformableAttentionSpec",
     "DeformablePyramidSpec",
@@ -245,6 +249,7 @@ __all__ = [
     "ShortConvolutionSpec",
     "SignalStackSpec",
     "SinusoidVectorsSpec",
+    "SourceAttentionSpec",
     "SparseAttentionSpec",
     "SpectrogramGridSpec",
     "SpectrogramSpec",
@@ -260,6 +265,8 @@ __all__ = [
     "StridedAttentionSpec",
     "SubsampledSpec",
     "TextStackSpec",
+    "TiledStackSpec",
+    "TilesSpec",
     "TimeDelaySpec",
     "TransformerXLAttentionSpec",
     "TwoWaySpec",

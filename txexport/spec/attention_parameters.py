@@ -18,6 +18,7 @@ from txexport.spec import (
     RotatedInputAttentionSpec,
     SharedAttentionSpec,
     ShortConvolutionSpec,
+    SourceAttentionSpec,
     SparseAttentionSpec,
     StatefulSpec,
     TransformerXLAttentionSpec,
@@ -48,7 +49,7 @@ def attention(
             return dense_attention(spec)
         case LatentAttentionSpec():
             return latent_attention(spec)
-        case SharedAttentionSpec():
+        case SharedAttentionSpec() | SourceAttentionSpec():
             return shared_attention(spec.attention)
         case ShortConvolutionSpec():
             return stateful_parameters.short_convolution(spec)
@@ -245,8 +246,9 @@ def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
 
 
 def cross_key_value(spec: AttentionSpec) -> Shapes:
-    """Key and value projections of the encoder's output, which are computed once for all steps."""
-    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(("k.", "v."))}
+    """Projections of an encoder's output to keys and values, and the norm of keys, once for all steps."""
+    parts = ("k.", "v.", "k_norm.")
+    return {name: shape for name, shape in dense_attention(spec).items() if name.startswith(parts)}
 
 
 def cross_attention(spec: AttentionSpec) -> Shapes:

@@ -45,7 +45,12 @@ class DecoderSpec:
         return self.decoder.embedding.vocab_size
 
 
-def check_decoder(owner: object, decoder: TextStackSpec) -> None:
+def check_decoder(owner: object, decoder: TextStackSpec, crosses: bool = False) -> None:
+    if decoder.crosses and not crosses:
+        raise SpecError(
+            f"{type(owner).__name__}: layers attend to images in place of tokens, but there are none; "
+            "expected a CrossVisionLanguageSpec"
+        )
     if any(block.attention.token_masks for block in decoder.blocks):
         kinds = sorted({type(block.attention).__name__ for block in decoder.blocks})
         raise SpecError(

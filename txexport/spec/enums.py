@@ -130,6 +130,7 @@ class Architecture(StrEnum):
     OPEN_VOCABULARY = "open-vocabulary"
     GROUNDED = "grounded"
     VISION_LANGUAGE = "vision-language"
+    CROSS_VISION_LANGUAGE = "cross-vision-language"
 
 
 class Mutual(StrEnum):

@@ -8,6 +8,7 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.shared_attention import SharedAttentionSpec
+from txexport.spec.source_attention import SourceAttentionSpec
 
 
 @dataclass(frozen=True)
@@ -78,4 +79,4 @@ class LatentAttentionSpec:
 
 
 # Attention that takes a mask of query and key pairs and may have a cache.
-MaskedAttentionSpec = AttentionSpec | LatentAttentionSpec | SharedAttentionSpec
+MaskedAttentionSpec = AttentionSpec | LatentAttentionSpec | SharedAttentionSpec | SourceAttentionSpec

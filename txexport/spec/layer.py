@@ -15,7 +15,7 @@ from txexport.spec.feed_forward import (
     XieluFeedForwardSpec,
 )
 from txexport.spec.latent_attention import MaskedAttentionSpec
-from txexport.spec.layer_checks import check_states
+from txexport.spec.layer_checks import check_gated, check_states
 from txexport.spec.layer_inputs import LayerInputSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec
@@ -25,6 +25,7 @@ from txexport.spec.relative_attention import (
     TransformerXLAttentionSpec,
 )
 from txexport.spec.shared_attention import SharedAttentionSpec
+from txexport.spec.source_attention import SourceAttentionSpec
 from txexport.spec.stateful import StatefulSpec
 from txexport.spec.streams import AugmentedResidualSpec, StreamsSpec
 
@@ -62,7 +63,8 @@ class BlockSpec:
     `adapter` follows the layer, or a network that reads the layer's own input, `layer_input`. With an
     `output_scale`, a learned number multiplies what the layer returns. With an `augmented_residual`, the
     input of attention takes part in the sum behind it. With `streams`, a token has several vectors, of which
-    the sublayers read the first.
+    the sublayers read the first. Where the layer is `gated`, the tanh of a learned number
+    multiplies each sublayer's output (Alayrac et al. 2022, 2.2).
 
     With a `convolution`, it is a layer of a Conformer (Gulati et al. 2020, 2.4): half the output of a
     feed-forward network is added, that of attention, that of the convolution, and half that of another
@@ -84,6 +86,7 @@ class BlockSpec:
     output_scale: bool = False
     augmented_residual: AugmentedResidualSpec | None = None
     streams: StreamsSpec | None = None
+    gated: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "residual_scale")
@@ -109,6 +112,7 @@ class BlockSpec:
             )
         if self.cross_attention is not None:
             self._check_cross(self.cross_attention)
+        check_gated(self)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError(
                 f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "
@@ -252,7 +256,7 @@ class BlockSpec:
     @property
     def has_keys(self) -> bool:
         """True where a decoder's layer keeps keys and values between steps."""
-        return not isinstance(self.attention, StatefulSpec | SharedAttentionSpec)
+        return not isinstance(self.attention, StatefulSpec | SharedAttentionSpec | SourceAttentionSpec)
 
     @property
     def attends(self) -> bool:
@@ -263,6 +267,11 @@ class BlockSpec:
     def shared_layer(self) -> int | None:
         """The number of the layer whose keys and values it reads; None for its own, or none."""
         return self.attention.layer if isinstance(self.attention, SharedAttentionSpec) else None
+
+    @property
+    def crosses(self) -> bool:
+        """True where it attends to images in place of tokens."""
+        return isinstance(self.attention, SourceAttentionSpec)
 
     @property
     def dense(self) -> AttentionSpec:

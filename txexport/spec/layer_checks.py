@@ -4,9 +4,11 @@ from typing import Any
 
 from txexport.errors import SpecError, positive
 from txexport.spec.enums import NormPlacement
+from txexport.spec.feed_forward import FeedForwardSpec
 from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
+from txexport.spec.source_attention import SourceAttentionSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
 OF_GRIDS = (WindowAttentionSpec, GridAttentionSpec, ReducedAttentionSpec, ConvolvedFeedForwardSpec)
@@ -28,6 +30,21 @@ def check_layers(stack: Any) -> None:
             )
     if stack.final_norm is not None and stack.final_norm.size != width:
         raise SpecError(f"{name}: final norm is {stack.final_norm.size} wide, the stack {width}")
+
+
+def check_gated(block: Any) -> None:
+    """Raise SpecError for a layer with gates, or one that attends to images, whose other parts do not fit."""
+    crosses = isinstance(block.attention, SourceAttentionSpec)
+    plain = block.placement == NormPlacement.PRE and isinstance(block.feed_forward, FeedForwardSpec)
+    others = block.cross_attention, block.beside, block.adapter, block.convolution, block.layer_input
+    switches = block.layer_scale, block.output_scale, block.skip_attention_norm, block.residual_scale != 1
+    fits = plain and not any(others) and not any(switches) and (block.gated or not crosses)
+    if (block.gated or crosses) and not fits:
+        raise SpecError(
+            f"BlockSpec: gated={block.gated} with {type(block.attention).__name__}, placement "
+            f"'{block.placement}' and {type(block.feed_forward).__name__}; expected a plain layer of "
+            f"attention and FeedForwardSpec, '{NormPlacement.PRE}', and gates where it attends to images"
+        )
 
 
 def check_states(block: Any) -> None:

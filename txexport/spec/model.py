@@ -1,10 +1,11 @@
 """Whole models: an encoder, a decoder, both in sequence, two encoders side by side, one with a decoder of
-masks, or one before a decoder that reads images among its tokens.
+masks, or one before a decoder that reads images among its tokens, or by cross-attention.
 
 Every class has `stacks` by name, and says whether it `generates` tokens. Those that generate, and encoders,
 have a `head` on the `stack` under it, which knows `vocab_size` tokens, 0 where it reads none.
 """
 
+from txexport.spec.cross_vision_language import CrossVisionLanguageSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.encoder import EncoderSpec
@@ -23,4 +24,5 @@ ModelSpec = (
     | OpenVocabularySpec
     | GroundedSpec
     | VisionLanguageSpec
+    | CrossVisionLanguageSpec
 )

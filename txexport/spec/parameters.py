@@ -138,6 +138,8 @@ def block(spec: BlockSpec) -> Shapes:
     if sandwich or spec.placement == NormPlacement.DOUBLE_POST:
         shapes |= under("attention_post_norm", norm(spec.norm))
     shapes |= under("attention_scale", scale)
+    gate: Shapes = {"weight": (1,)} if spec.gated else {}
+    shapes |= under("attention_tanh_gate", gate)
     if spec.beside is not None:
         shapes |= under("beside", attention(spec.beside))
     if spec.cross_attention is not None:
@@ -148,7 +150,7 @@ def block(spec: BlockSpec) -> Shapes:
         shapes |= under("feed_forward_norm", norm(spec.norm))
     if sandwich:
         shapes |= under("feed_forward_post_norm", norm(spec.norm))
-    shapes |= under("feed_forward_scale", scale)
+    shapes |= under("feed_forward_scale", scale) | under("feed_forward_tanh_gate", gate)
     if spec.adapter is not None:
         shapes |= under("adapter.norm", norm(spec.adapter.norm))
         shapes |= under("adapter.feed_forward", dense_feed_forward(spec.adapter.feed_forward))

@@ -27,6 +27,7 @@ from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.signal_stack import SignalStackSpec
 from txexport.spec.staged import StagedStackSpec
 from txexport.spec.streams import StreamsSpec
+from txexport.spec.tiled_stack import TiledStackSpec
 
 VectorsSpec = RelativeVectorsSpec | SinusoidVectorsSpec
 # Kinds of attention that read vectors of relative positions, and the kind of vectors.
@@ -182,6 +183,11 @@ class TextStackSpec:
         return any(block.has_keys for block in self.blocks)
 
     @property
+    def crosses(self) -> bool:
+        """True where layers attend to images in place of tokens."""
+        return any(block.crosses for block in self.blocks)
+
+    @property
     def causal(self) -> bool:
         """True where attention is causal."""
         return self.blocks[0].attention.causal
@@ -206,6 +212,7 @@ MediaStackSpec = (
     | DeformableStackSpec
     | ConditionalStackSpec
     | MapStackSpec
+    | TiledStackSpec
 )
 StackSpec = TextStackSpec | MediaStackSpec
 
@@ -215,15 +222,18 @@ def check_stateless(owner: object, stack: StackSpec) -> None:
 
     Layers that share keys and values, or read inputs of their own, are those of decoders too.
     """
+    if isinstance(stack, TiledStackSpec):
+        raise SpecError(f"{type(owner).__name__}: TiledStackSpec is of a CrossVisionLanguageSpec alone")
     if isinstance(stack, TextStackSpec) and (
         stack.layer_inputs is not None
         or stack.streams is not None
+        or stack.crosses
         or any(block.shared_layer is not None or block.output_scale for block in stack.blocks)
         or any(block.augmented_residual is not None for block in stack.blocks)
     ):
         raise SpecError(
-            f"{type(owner).__name__}: layers read layer_inputs or keys and values of another layer, or have "
-            "an output_scale, an augmented_residual or streams; no architecture has them in an encoder"
+            f"{type(owner).__name__}: layers read layer_inputs, images, or keys and values of another layer, "
+            "or have an output_scale, augmented_residual or streams; no architecture has them in an encoder"
         )
     if isinstance(stack, TextStackSpec) and stack.stateful:
         kinds = sorted({type(block.attention).__name__ for block in stack.blocks if block.states})

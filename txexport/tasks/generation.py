@@ -63,7 +63,7 @@ ROWS = (
     ),
     Task(
         "image-text-to-text",
-        (Architecture.VISION_LANGUAGE,),
+        (Architecture.VISION_LANGUAGE, Architecture.CROSS_VISION_LANGUAGE),
         HeadKind.CAUSAL_LM,
         "AutoModelForImageTextToText",
         ("generate", "ask_image"),

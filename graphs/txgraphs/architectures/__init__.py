@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from txexport.spec import (
+    CrossVisionLanguageSpec,
     DecoderSpec,
     DualEncoderSpec,
     EncoderDecoderSpec,
@@ -13,6 +14,7 @@ from txexport.spec import (
     VisionLanguageSpec,
 )
 from txgraphs._graph import Graph
+from txgraphs.architectures.cross_vision_language import cross_vision_language_models
 from txgraphs.architectures.decoder import decoder_models
 from txgraphs.architectures.dual_encoder import dual_encoder_models
 from txgraphs.architectures.encoder import encoder_models
@@ -30,5 +32,6 @@ BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     PromptableSpec: promptable_models,
     OpenVocabularySpec: open_vocabulary_models,
     GroundedSpec: grounded_models,
+    CrossVisionLanguageSpec: cross_vision_language_models,
     VisionLanguageSpec: vision_language_models,
 }

@@ -17,6 +17,7 @@ from txexport.spec import (
     StackSpec,
     StagedStackSpec,
     TextStackSpec,
+    TiledStackSpec,
 )
 from txgraphs._graph import Graph
 from txgraphs.conditional_stack import conditional_encoder
@@ -64,6 +65,7 @@ def signal_states(
     if isinstance(spec, StagedStackSpec):
         (signal,) = inputs.values()
         return staged_encoder(spec, graph, signal, layers, stack), None
+    assert not isinstance(spec, TiledStackSpec)  # which cross_vision_language alone reads
     return signal_encoder(spec, graph, inputs, layers, stack)
 
 

@@ -1,6 +1,7 @@
 """Architectures, one file each."""
 
 from txexport.spec import (
+    CrossVisionLanguageSpec,
     DecoderSpec,
     DualEncoderSpec,
     EncoderDecoderSpec,
@@ -10,6 +11,7 @@ from txexport.spec import (
     PromptableSpec,
     VisionLanguageSpec,
 )
+from txmodels.architectures.cross_vision_language import CrossVisionLanguageModel
 from txmodels.architectures.decoder import DecoderModel
 from txmodels.architectures.dual_encoder import DualEncoderModel
 from txmodels.architectures.encoder import EncoderModel
@@ -27,5 +29,6 @@ ARCHITECTURES: dict[type, type] = {
     PromptableSpec: PromptableModel,
     OpenVocabularySpec: OpenVocabularyModel,
     GroundedSpec: GroundedModel,
+    CrossVisionLanguageSpec: CrossVisionLanguageModel,
     VisionLanguageSpec: VisionLanguageModel,
 }

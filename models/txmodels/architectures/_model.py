@@ -16,6 +16,7 @@ from txexport.spec import (
     StackSpec,
     StagedStackSpec,
     TextStackSpec,
+    TiledStackSpec,
 )
 from txmodels.conditional_stack import ConditionalEncoder
 from txmodels.decoder_stack import KeyValues
@@ -60,6 +61,7 @@ def encoder(
         return QueryEncoder(spec)
     if isinstance(spec, StagedStackSpec):
         return StagedEncoder(spec)
+    assert not isinstance(spec, TiledStackSpec)  # which CrossVisionLanguageModel alone reads
     return Encoder(spec, weighted) if isinstance(spec, TextStackSpec) else SignalEncoder(spec, weighted)
 
 

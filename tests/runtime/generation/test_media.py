@@ -44,19 +44,19 @@ def test_a_digest_depends_on_elements_dtype_and_shape():
     ],
 )
 def test_prompts_share_their_prefix_up_to_the_first_medium_that_differs(media, length):
-    bundle = SimpleNamespace(keeps_states=False)
+    bundle = SimpleNamespace(keeps_states=False, crosses_images=False)
     store = store_of(bundle, PROMPT, (Medium(2, 3, CAT),))
     assert store.longest(bundle, PROMPT, media)[0] == length
 
 
 def test_a_shared_prefix_never_ends_within_a_medium():
-    bundle = SimpleNamespace(keeps_states=False)
+    bundle = SimpleNamespace(keeps_states=False, crosses_images=False)
     store = store_of(bundle, PROMPT, (Medium(2, 3, CAT),))
     assert store.longest(bundle, PROMPT[:5], (Medium(2, 3, CAT),))[0] == 2  # the last id's logits are needed
 
 
 def test_equal_ids_with_different_media_are_two_entries():
-    store, bundle = PrefixStore(16), SimpleNamespace(keeps_states=False)
+    store, bundle = PrefixStore(16), SimpleNamespace(keeps_states=False, crosses_images=False)
     arrays = {"k": np.zeros((2, 8, 4), np.float32)}
     for digest in (CAT, DOG, CAT):
         store.keep(bundle, PROMPT, arrays, (Medium(2, 3, digest),))
@@ -66,7 +66,7 @@ def test_equal_ids_with_different_media_are_two_entries():
 
 
 def test_finished_rows_are_stored_with_their_media():
-    store, bundle = PrefixStore(), SimpleNamespace(keeps_states=False)
+    store, bundle = PrefixStore(), SimpleNamespace(keeps_states=False, crosses_images=False)
     cache = SimpleNamespace(lengths=np.array([8, 8]), row=lambda _: {"k": np.zeros((2, 8, 4), np.float32)})
     media = [(Medium(2, 3, CAT),), (Medium(2, 3, DOG),)]
     recorder = FinishedRowRecorder(store, bundle, cache, [PROMPT] * 2, [Generated(), Generated()], media)

@@ -38,7 +38,7 @@ FILE = "preprocessor_config.json"
 
 @pytest.fixture(
     scope="module",
-    params=["idefics3", "smolvlm", "gemma3", "internvl", "lfm2_vl", *FITTED, *PACKED, *MOSAICS],
+    params=["idefics3", "smolvlm", "gemma3", "internvl", "lfm2_vl", "mllama", *FITTED, *PACKED, *MOSAICS],
 )
 def family(request):
     return request.param

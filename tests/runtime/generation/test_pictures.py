@@ -15,7 +15,7 @@ from helpers.pictured import encoded, picture
 import txexport
 from txexport.cli.main import main
 from txexport.errors import BundleError, InputError
-from txexport.runtime.generation import pictures
+from txexport.runtime.generation import image_memory
 
 CACHES = ["static", "dynamic"]
 GREEDY = {"max_new_tokens": 10, "do_sample": False}
@@ -230,7 +230,7 @@ def test_vectors_of_the_last_images_stay_up_to_a_size(model, monkeypatch):
     features.clear()
     model.generate("<image>", images=picture(24, 24, 0), max_new_tokens=1)
     [first] = features.items()
-    monkeypatch.setattr(pictures, "MOST_BYTES", 3 * first[1].nbytes)
+    monkeypatch.setattr(image_memory, "MOST_BYTES", 3 * first[1].nbytes)
     for seed in (1, 2):
         model.generate("<image>", images=picture(24, 24, seed), max_new_tokens=1)
     assert len(features) == 3

@@ -93,7 +93,7 @@ def filled(store, bundle, *rows):
 
 
 def test_what_was_not_used_for_longest_leaves_under_a_budget():
-    store, bundle = PrefixStore(10), SimpleNamespace(keeps_states=False)
+    store, bundle = PrefixStore(10), SimpleNamespace(keeps_states=False, crosses_images=False)
     filled(store, bundle, [1, 2, 3, 4], [5, 6, 7, 8])
     assert store.longest(bundle, [1, 2, 9])[0] == 2
     filled(store, bundle, [9, 9, 9])
@@ -103,7 +103,10 @@ def test_what_was_not_used_for_longest_leaves_under_a_budget():
 
 
 def test_a_budget_of_bytes_holds_beside_that_of_tokens():
-    store, bundle = PrefixStore(1000, max_bytes=320), SimpleNamespace(keeps_states=False)
+    store, bundle = (
+        PrefixStore(1000, max_bytes=320),
+        SimpleNamespace(keeps_states=False, crosses_images=False),
+    )
     filled(store, bundle, [1] * 6, [2] * 4)
     assert (len(store), store.nbytes) == (10, 320)
     filled(store, bundle, [3])
@@ -113,11 +116,13 @@ def test_a_budget_of_bytes_holds_beside_that_of_tokens():
 
 
 def test_nothing_is_kept_twice():
-    store, bundle = PrefixStore(), SimpleNamespace(keeps_states=False)
+    store, bundle = PrefixStore(), SimpleNamespace(keeps_states=False, crosses_images=False)
     filled(store, bundle, [1, 2], [1, 2, 3], [1, 2, 3], [1], [1, 2, 4])
     assert len(store) == 6
     assert store.longest(bundle, [1, 2, 3])[0] == 2  # the last token's logits are wanted
-    assert store.longest(SimpleNamespace(keeps_states=False), [1, 2, 3])[0] == 0  # another model's numbers
+    assert (
+        store.longest(SimpleNamespace(keeps_states=False, crosses_images=False), [1, 2, 3])[0] == 0
+    )  # another model's numbers
 
 
 def test_threads_share_a_store(model_of):

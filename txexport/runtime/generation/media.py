@@ -10,6 +10,7 @@ import numpy as np
 
 from txexport.contracts.names import CACHE_LENGTHS, IMAGE_FEATURES, NEW_LENGTHS, POSITION_IDS, PREFIX_LENGTHS
 from txexport.errors import InputError
+from txexport.runtime.image_keys import ImageKeys
 from txexport.runtime.session import Session
 
 HIDDEN = -1  # the largest id in a medium; each of its positions has a different one
@@ -21,7 +22,7 @@ class Medium:
 
     Two media with equal `digest`, from `digest_of`, are the same medium. `features` (length,W) are the
     vectors that stand in those places. `grid` are rows and columns of the vectors; None unless the model has
-    3D positions (M-RoPE).
+    3D positions (M-RoPE). A decoder that attends to images has their `keys` instead, and a token for each.
     """
 
     position: int
@@ -29,6 +30,7 @@ class Medium:
     digest: bytes
     features: np.ndarray | None = field(default=None, compare=False, repr=False)
     grid: tuple[int, int] | None = None
+    keys: ImageKeys | None = field(default=None, compare=False, repr=False)
 
     @property
     def end(self) -> int:

@@ -1,6 +1,5 @@
 """Images in prompts: the vectors of pixels, in the places of the tokens that stand for them."""
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,19 +10,24 @@ from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, SPATIAL_SHAPE
 from txexport.contracts.tile_grid import vectors_of
 from txexport.errors import InputError, counted
 from txexport.runtime import memory
+from txexport.runtime.generation.crossed_pictures import crossed_media_of, inputs_of
+from txexport.runtime.generation.image_memory import remembered
 from txexport.runtime.generation.media import Arrays, Media, Medium, digest_of
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length
 from txexport.runtime.preprocessing.image_packing import Patches
 from txexport.runtime.preprocessing.image_splits import SplitImage, masked
+from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts, Pieces
 
-MOST_BYTES = 2**28  # of the vectors that are kept: 28 images of LLaVA 1.5, 7B, or 1800 tiles of SmolVLM-256M
-CHANGES = threading.Lock()
-
 
 def vectors_of_image(bundle: LoadedBundle) -> int | None:
-    """The number of vectors that stand for an image, or a tile; None where images are of any size."""
+    """The number of vectors that stand for an image, or a tile; None where images are of any size.
+
+    Of images that the decoder attends to, one token tells where they stand.
+    """
+    if bundle.crosses_images:
+        return 1
     facts = bundle.stage(roles.IMAGE_ENCODER).facts
     if facts.tile_side:
         return facts.tile_side**2
@@ -75,7 +79,10 @@ def read_media(
 
 def _inputs(bundle: LoadedBundle, pieces: Pieces) -> Iterator[Arrays]:
     """The inputs of the image encoder for an image, or for each of its tiles."""
-    if isinstance(pieces, SplitImage):
+    if bundle.crosses_images:
+        assert isinstance(pieces, Tiles)
+        yield inputs_of(bundle, pieces)
+    elif isinstance(pieces, SplitImage):
         yield from (masked([part]) for part in pieces.parts)
     elif isinstance(pieces, Patches):
         [grids] = [name for name in bundle.sessions[roles.IMAGE_ENCODER].inputs if name != PIXEL_VALUES]
@@ -89,8 +96,11 @@ def _inputs(bundle: LoadedBundle, pieces: Pieces) -> Iterator[Arrays]:
 def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images: Iterable[Arrays]) -> Media:
     """The media of a prompt, of the image encoder's inputs for each of its images, or their tiles, in order.
 
-    Raises InputError unless the prompt has as many tokens for images as they have vectors.
+    Raises InputError unless the prompt has as many tokens for images as they have vectors, or one for each if
+    the decoder attends to them.
     """
+    if bundle.crosses_images:
+        return crossed_media_of(bundle, token_ids, [*images])
     indices, inputs = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*images]
     grids = [grid_of(bundle, one) for one in inputs]
     lengths = [length_of(bundle, one) for one in inputs]
@@ -165,15 +175,10 @@ def _check_room(bundle: LoadedBundle, image: Arrays) -> None:
 
 def _features(bundle: LoadedBundle, image: Arrays, digest: bytes) -> np.ndarray:
     """The vectors (N,W) of an image, which are kept for its next turns in a conversation."""
-    known = bundle.image_features
-    vectors = known.get(digest)
-    if vectors is None:
+
+    def compute() -> np.ndarray:
         _check_room(bundle, image)
         features = bundle.sessions[roles.IMAGE_ENCODER].run(image)[IMAGE_FEATURES]
-        vectors = features.reshape(-1, features.shape[-1])
-        with CHANGES:  # requests of a server run side by side
-            known[digest] = vectors
-            size = sum(one.nbytes for one in known.values())
-            while size > MOST_BYTES:
-                size -= known.pop(next(iter(known))).nbytes
-    return vectors
+        return features.reshape(-1, features.shape[-1])
+
+    return remembered(bundle.image_features, digest, compute)

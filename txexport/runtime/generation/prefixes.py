@@ -61,8 +61,8 @@ class _Entry:
 
         States belong to the whole stored sequence, so the result is its length or 0.
         """
-        if self.bundle is not bundle:
-            return 0
+        if self.bundle is not bundle or (bundle.crosses_images and self.media != media):
+            return 0  # tokens before the first image attend to all of them
         size = min(len(self.tokens), len(tokens))
         differ = np.flatnonzero(self.tokens[:size] != tokens[:size])
         length = int(differ[0]) if len(differ) else size

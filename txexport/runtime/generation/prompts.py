@@ -44,7 +44,7 @@ def inputs_of(
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
     pictured = None if bundle.image_token_id is None else prompts_of(bundle)
     adds = pictured is None or pictured.adds_tokens
-    if pictured is not None and (any(images) or not adds):
+    if pictured is not None and (any(images) or pictured.rewrites):
         pairs = zip(texts, images or repeat(()), strict=bool(images))
         texts = [pictured.expanded(one, some) for one, some in pairs]
     bundle.files.text_size.check(texts, _longest(bundle))

@@ -16,6 +16,7 @@ from txexport.contracts.stage import MEDIA, TOKENS
 from txexport.errors import BundleError, InputError, counted, shown, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.constraints import Constraint, compiled
+from txexport.runtime.generation.crossed_pictures import crossed_inputs
 from txexport.runtime.generation.encoding import Shapes, media_inputs, run_once, sound_of
 from txexport.runtime.generation.media import Media, check_media
 from txexport.runtime.generation.penalties import Processor
@@ -190,6 +191,11 @@ def _check_media(request: GenerationRequest) -> None:
         raise InputError(f"a prompt has media, and {request.bundle} reads none; give text alone")
     if assistant is None:
         return
+    if any(request.media) and request.bundle.crosses_images:
+        raise InputError(
+            f"{ASSISTANT} is given, but {request.bundle} attends to images, which no assistant reads; "
+            "leave it out"
+        )
     readable = media_inputs(assistant)
     unread = [name for name, shape in needed.items() if readable.get(name) != shape]
     if unread:
@@ -223,7 +229,7 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     if not rows or bundle.prompt_kind != TOKENS:
         return replace(request, inputs=rows)
     if not bundle.is_encoder_decoder:
-        return replace(request, inputs=as_rows(rows, request.vocab_size))
+        return replace(request, inputs=as_rows(rows, bundle.reader.facts.vocab_size))
     rows = as_rows(rows, bundle.reader.facts.vocab_size)  # not the decoder's
     check_length(max(map(len, rows)), bundle.max_length(bundle.reader))
     return replace(request, inputs=rows)
@@ -235,7 +241,11 @@ def encoded(request: GenerationRequest) -> GenerationRequest:
     batch = replace(request, inputs=inputs, decoder_input_ids=inputs)
     if request.bundle.is_encoder_decoder:
         batch = replace(batch, decoder_input_ids=[[_decoder_start(request)]] * len(inputs))
-    batch = replace(batch, cross=run_once(batch.bundle, inputs, batch.config.pad))
+    if batch.bundle.crosses_images:
+        media = [batch.media_of(row) for row in range(len(inputs))]
+        batch = replace(batch, cross=crossed_inputs(batch.bundle.decoder, media))
+    else:
+        batch = replace(batch, cross=run_once(batch.bundle, inputs, batch.config.pad))
     return batch if request.begin is None else request.begin(batch)
 
 

@@ -12,6 +12,7 @@ from txexport.contracts.cache_names import own_past, to_present
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
+    IMAGE_SPANS,
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
@@ -213,14 +214,17 @@ def _size(now: int, needed: int) -> int:
 
 
 def _joinable(first: Arrays, second: Arrays) -> bool:
-    """Return whether cross-attention inputs can be one batch: without a mask, only those of one length."""
-    if not first or ENCODER_ATTENTION_MASK in first:
+    """Return whether cross-attention inputs can be one batch: of several lengths if masked."""
+    if not first or ENCODER_ATTENTION_MASK in first or IMAGE_SPANS in first:
         return True
     return all(first[name].shape[2] == array.shape[2] for name, array in second.items())
 
 
 def joined(first: Arrays, second: Arrays) -> dict[str, np.ndarray]:
-    """Concatenate the cross-attention inputs (B,T) and (B,K,T,H) of two groups; the mask hides padding."""
+    """Concatenate the cross-attention inputs (B,T) or (B,I,3), and (B,K,T,H), of two groups.
+
+    A mask or spans hide padding.
+    """
     if not first:  # copied: a NumPy view does not keep a value's memory alive
         return {name: array.copy() for name, array in second.items()}
     result = {}

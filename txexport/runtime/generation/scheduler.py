@@ -9,7 +9,7 @@ from txexport.contracts import cache_names
 from txexport.contracts.stage import TOKENS
 from txexport.runtime.batches import batches_by_length
 from txexport.runtime.generation import generation
-from txexport.runtime.generation.cache_rows import state_tokens
+from txexport.runtime.generation.cache_rows import state_tokens, token_bytes
 from txexport.runtime.generation.length_limits import new_tokens
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
 from txexport.runtime.generation.search import Generated
@@ -82,16 +82,22 @@ def generator(entropy: Any, place: int) -> np.random.Generator:
 def costs(request: GenerationRequest) -> list[int]:
     """The most tokens in the caches of each row and all its copies, those of the encoder included.
 
-    States count as the tokens whose keys and values are as large.
+    States and images count as the tokens whose keys and values are as large.
     """
     bundle, config = request.bundle, request.config
     copies = max(config.num_beams, config.num_return_sequences)
     states, result = state_tokens(bundle.decoder), []
-    for length in _lengths(request):
+    for row, length in enumerate(_lengths(request)):
         prompt = 1 if bundle.is_encoder_decoder else length
         new = new_tokens(prompt, config, request.limit, request.strict)
-        result.append((length + new + states) * copies)
+        result.append((length + new + states + _image_tokens(request, row)) * copies)
     return result
+
+
+def _image_tokens(request: GenerationRequest, row: int) -> int:
+    """The number of tokens whose keys and values are as large as those of a row's images."""
+    size = sum(one.keys.nbytes for one in request.media_of(row) if one.keys is not None)
+    return -(-size // token_bytes(request.bundle.decoder)) if size else 0
 
 
 def _lengths(request: GenerationRequest) -> list[int]:

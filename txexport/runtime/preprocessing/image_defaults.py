@@ -137,6 +137,13 @@ QWEN2_VL = OF_CLIP | {
     "temporal_patch_size": 2,
     "merge_size": 2,
 }
+MLLAMA = {
+    "do_convert_rgb": True,
+    "size": {"height": 224, "width": 224},
+    "resample": BILINEAR,
+    "do_pad": True,
+    "max_image_tiles": 4,
+}
 PIXTRAL = OF_CLIP | {
     "size": {"longest_edge": 1024},
     "patch_size": {"height": 16, "width": 16},
@@ -209,6 +216,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "LlavaNextImageProcessor": PLAIN | LLAVA_NEXT,
     "LlavaOnevisionImageProcessor": PLAIN | LLAVA_ONEVISION,
     "Lfm2VlImageProcessor": PLAIN | LFM2_VL,
+    "MllamaImageProcessor": PLAIN | MLLAMA,
     "PixtralImageProcessor": PLAIN | PIXTRAL,
     "Gemma3ImageProcessor": PLAIN | SIGLIP | {"resample": BILINEAR, "do_pan_and_scan": False},
     "BlipImageProcessor": PLAIN | OF_CLIP | {"size": {"height": 384, "width": 384}},
@@ -230,9 +238,10 @@ PACKED = {"Qwen2VLImageProcessor"}  # processors that pack patches of images of 
 TILED = {"Idefics3ImageProcessor", "SmolVLMImageProcessor"}  # processors that cut images into tiles
 MOSAICS = {"LlavaNextImageProcessor", "LlavaOnevisionImageProcessor"}  # processors that pad tiles of a batch
 SPLITTING = {"Lfm2VlImageProcessor"}  # processors that split large images into tiles of patches
+CANVASED = {"MllamaImageProcessor"}  # processors that cut images into tiles, which they pad
 FITTING = {"PixtralImageProcessor"}  # processors of images of any size, which pad those of a batch
 # What do_pad means for each.
-OWN_PADDING = PADDED | SQUARED | TILED | MOSAICS | SPLITTING | FITTING | {"DonutImageProcessor"}
+OWN_PADDING = PADDED | SQUARED | TILED | MOSAICS | SPLITTING | FITTING | CANVASED | {"DonutImageProcessor"}
 BOXED = {"VitPoseImageProcessor"}  # processors that read boxes, each cut out and turned to one size
 # Processors that interpolate logits of masks first, to this height and width.
 MASK_SIZES = {"Mask2FormerImageProcessor": (384, 384)}
@@ -260,6 +269,7 @@ WITHOUT_CROP = {
     "Idefics3ImageProcessor",
     "SmolVLMImageProcessor",
     "Lfm2VlImageProcessor",
+    "MllamaImageProcessor",
 }
 # Processors that transformers has for torchvision alone, whose bytes may be one off those of Pillow.
 WITHOUT_PILLOW = {"Sam2ImageProcessor", "Lfm2VlImageProcessor"}

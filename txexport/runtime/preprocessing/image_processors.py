@@ -9,6 +9,7 @@ from txexport.runtime.preprocessing.image_defaults import DEFAULTS
 # The processor by model type, for files that name none.
 BY_MODEL = {
     "gemma3": "Gemma3ImageProcessor",
+    "mllama": "MllamaImageProcessor",
     "mistral3": "PixtralImageProcessor",
     "lfm2_vl": "Lfm2VlImageProcessor",
     "paligemma": "SiglipImageProcessor",

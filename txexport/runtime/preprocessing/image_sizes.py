@@ -11,6 +11,7 @@ from txexport.runtime.preprocessing.image_mosaics import Mosaic, mosaic_of
 from txexport.runtime.preprocessing.image_packing import Packing, packing_of
 from txexport.runtime.preprocessing.image_splits import Splitting, splitting_of
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, canvas_of, tiled_of
+from txexport.runtime.preprocessing.padded_tiles import PaddedTiles, padded_tiles_of
 
 LARGEST_DIVISOR = 2**12
 WARPED = 384  # the least edge of a square to which images are resized without a crop
@@ -96,6 +97,7 @@ Size = (
     | Framed
     | Splitting
     | Fitted
+    | PaddedTiles
 )
 
 
@@ -113,6 +115,8 @@ def size_for(
         return mosaic_of(options)
     if "max_pixels_tolerance" in defaults:
         return splitting_of(options)
+    if "max_image_tiles" in defaults:
+        return padded_tiles_of(options)
     if "max_image_size" in defaults:
         return tiled_of(options)
     if "do_thumbnail" in defaults:
@@ -273,6 +277,8 @@ def pixels_of(size: Size | None) -> int:
         return size.most
     if isinstance(size, Splitting):
         return max(size.most * size.square**2, size.tile**2 * size.most_tiles)
+    if isinstance(size, PaddedTiles):
+        return size.side**2 * size.most
     if isinstance(size, Canvas):
         return size.height * size.width * size.most
     if isinstance(size, Framed | Fitted):

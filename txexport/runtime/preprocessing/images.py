@@ -16,6 +16,7 @@ from txexport.runtime.preprocessing.boxes import boxes_of, centre_and_scale, cut
 from txexport.runtime.preprocessing.image_defaults import (
     BOUNDED,
     BOXED,
+    CANVASED,
     DEFAULTS,
     FITTING,
     MOSAICS,
@@ -64,6 +65,7 @@ from txexport.runtime.preprocessing.image_values import (
     resized_values,
 )
 from txexport.runtime.preprocessing.opened_images import Source, opened, several
+from txexport.runtime.preprocessing.padded_tiles import PaddedTiles, of_images, padded_tiles
 from txexport.runtime.preprocessing.preprocessor import read_settings
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ class Images:
         self.on_white: bool = options["do_convert_rgb"]
         self.resample = int(options["resample"])
         self.size: Size | None = None
-        own_sizes = TILED | PACKED | MOSAICS | SPLITTING | FITTING
+        own_sizes = TILED | PACKED | MOSAICS | SPLITTING | FITTING | CANVASED
         if options["do_resize"] or kind in own_sizes or "do_thumbnail" in DEFAULTS[kind]:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
         pads = kind in PADDED and options["do_pad"]
@@ -188,7 +190,7 @@ class Images:
         Or the tiles of the images of a prompt, with their mask; or the packed patches of images, and grids;
         or images in tiles, padded with zeros to the most of one, and their sizes.
         """
-        cut = isinstance(self.size, Patched | Packing | Tiled | Mosaic | Splitting) or (
+        cut = isinstance(self.size, Patched | Packing | Tiled | Mosaic | Splitting | PaddedTiles) or (
             isinstance(self.size, Canvas) and self.size.splits
         )
         if not cut:
@@ -196,6 +198,8 @@ class Images:
         sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
         if isinstance(self.size, Canvas):
             return {PIXEL_VALUES: np.concatenate([self.tiles(one).values for one in sources])}
+        if isinstance(self.size, PaddedTiles):
+            return of_images([self.tiles(one) for one in sources], self.size)
         if isinstance(self.size, Tiled):
             return of_prompt([self.tiles(one) for one in sources])
         if isinstance(self.size, Mosaic):
@@ -213,6 +217,8 @@ class Images:
         image, rows, columns = opened(source, self.on_white), 0, 0
         if isinstance(self.size, Canvas):
             squares = on_canvas(image, self.size, self.resample)
+        elif isinstance(self.size, PaddedTiles):
+            squares, rows, columns = padded_tiles(image, self.size, self.resample)
         elif isinstance(self.size, Tiled):
             squares, rows, columns = tiles(image, self.size, self.resample)
         else:

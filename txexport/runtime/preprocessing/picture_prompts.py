@@ -20,10 +20,12 @@ from txexport.runtime.preprocessing.image_packing import Packing, Patches
 from txexport.runtime.preprocessing.image_splits import SplitImage, Splitting
 from txexport.runtime.preprocessing.image_tiles import Canvas, Tiled, Tiles
 from txexport.runtime.preprocessing.opened_images import opened
+from txexport.runtime.preprocessing.padded_tiles import PaddedTiles
 from txexport.runtime.preprocessing.picture_texts import (
     BEGIN,
     of_canvas,
     of_gemma,
+    of_mllama,
     of_paligemma,
     of_rows,
     of_split,
@@ -76,6 +78,16 @@ class PicturePrompts:
         return bool(self.files.config.get("model_type") == "paligemma")
 
     @property
+    def _crossed(self) -> bool:
+        """True for Llama 3.2, whose decoder attends to images: one token tells where each stands."""
+        return isinstance(self.files.images.size, PaddedTiles)
+
+    @property
+    def rewrites(self) -> bool:
+        """True where the processor changes prompts without images too."""
+        return not self.adds_tokens or self._crossed
+
+    @property
     def adds_tokens(self) -> bool:
         """True unless the processor writes all special tokens itself, or leaves them to the chat template."""
         return not (self.begins_itself or isinstance(self.files.images.size, Splitting))
@@ -117,6 +129,8 @@ class PicturePrompts:
             text = of_paligemma(
                 text, self.mark, len(images), special_tokens(self.files.folder).get("bos_token", "")
             )
+        if self._crossed:
+            text = of_mllama(text, self.mark, special_tokens(self.files.folder).get("bos_token", ""))
         if not images:
             return text
         first, *parts = text.split(self.mark)
@@ -132,6 +146,8 @@ class PicturePrompts:
             return self.token * tiles.vectors
         if isinstance(tiles, SplitImage):
             return of_split(self.token, tiles, bool(self._settings.get("use_image_special_tokens", True)))
+        if self._crossed:
+            return self.token
         if self.square:
             rows, columns = (side // self.square for side in tiles.values.shape[2:])
             return of_rows(self.token, rows, columns, self._settings)

@@ -71,3 +71,13 @@ def of_paligemma(text: str, mark: str, images: int, first: str) -> str:
         text = mark * images + text
     end = text.rfind(mark) + len(mark) if mark in text else 0
     return f"{text[:end]}{first}{text[end:]}\n"
+
+
+def of_mllama(text: str, mark: str, first: str) -> str:
+    """Llama 3.2's prompt: its first images, then the token `first`, unless the text has it."""
+    if first in text:
+        return text
+    rest = text
+    while rest.startswith(mark):
+        rest = rest.removeprefix(mark)
+    return f"{text[: len(text) - len(rest)]}{first}{rest}"

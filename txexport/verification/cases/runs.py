@@ -37,6 +37,7 @@ from txexport.runtime.generation.requests import GenerationRequest
 from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
 from txexport.verification.cases import alignment, layers
+from txexport.verification.cases.crossed_pictures import crosses_images, run_crossed
 from txexport.verification.cases.decoder_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.pictures import media, pictures_of, run_pictures
@@ -210,7 +211,11 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         reference.decode(row, source_of(case, i), prompt_of(case, i)) for i, row in enumerate(case.rows)
     ]
     cross = run_sources(runner, case, expected, pairs) if case.sources else {}
-    media = run_pictures(runner, case, expected, pairs) if case.images is not None else None
+    media = None
+    if crosses_images(runner):
+        cross = run_crossed(runner, case, expected, pairs)
+    elif case.images is not None:
+        media = run_pictures(runner, case, expected, pairs)
     if aligned := alignment.pairs(runner, case.rows, cross, expected):
         pairs[roles.ALIGNMENT, ALIGNMENT_WEIGHTS] = aligned
     for steps in steps_of(runner, case, cross, media):

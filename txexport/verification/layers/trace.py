@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from txmodels.architectures import (
+    CrossVisionLanguageModel,
     DualEncoderModel,
     GroundedModel,
     OpenVocabularyModel,
@@ -102,7 +103,8 @@ class Trace:
             if role == roles.TEXT:
                 return self.model.texts(**inputs)
             return self.model.images(**inputs) if role == roles.VISION else self.model.scores(**inputs)
-        if isinstance(self.model, VisionLanguageModel) and role == roles.IMAGE_ENCODER:
+        reads_images = isinstance(self.model, VisionLanguageModel | CrossVisionLanguageModel)
+        if reads_images and role == roles.IMAGE_ENCODER:
             return self.model.images(**inputs)
         if any(map(cache_names.is_past, inputs)):
             return self._decode(self.model, inputs)
@@ -123,7 +125,8 @@ class Trace:
         caches = {name: value for name, value in inputs.items() if cache_names.is_past(name)}
         others = {name: value for name, value in inputs.items() if name not in caches}
         crossed = any(map(cache_names.is_cross, caches))
-        part = cache_names.DECODER if crossed else None
+        beside = isinstance(model, CrossVisionLanguageModel)  # whose other layers alone have keys of tokens
+        part = cache_names.DECODER if crossed and not beside else None
         blocks = model.decoder.spec.layers
 
         def of_layers(part: str | None) -> list[tuple[Tensor, ...]]:
@@ -133,7 +136,9 @@ class Trace:
             )
             return [tuple(caches[name] for name in each) for each in labels]
 
-        encoded = {"cross": of_layers(cache_names.ENCODER)} if crossed else {}
+        encoded: dict[str, Any] = {"cross": of_layers(cache_names.ENCODER)} if crossed and not beside else {}
+        if beside:
+            encoded = {"crossed": {name: one for name, one in caches.items() if cache_names.is_cross(name)}}
         logits, present, layers = model.decode_layers(past=of_layers(part), **encoded, **others)
         outputs = {LOGITS: logits, **layers}
         for layer, (block, each) in enumerate(zip(blocks, present, strict=True)):

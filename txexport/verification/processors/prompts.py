@@ -22,21 +22,29 @@ from txexport.contracts.names import (
     SPATIAL_SHAPES,
 )
 from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.generation.crossed_pictures import spans_of
+from txexport.runtime.generation.media import Medium
+from txexport.runtime.image_keys import ImageKeys
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_templates import templates_of
 from txexport.runtime.preprocessing.image_splits import SplitImage, masked
 from txexport.runtime.preprocessing.message_images import without_images
+from txexport.runtime.preprocessing.padded_tiles import PaddedTiles, of_images
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts
 from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import differs, equal, original
 from txexport.verification.processors.signals import VALUES
 
+MASK = "cross_attention_mask"  # of transformers' processor
 SIZES = ((37, 53), (53, 37), (224, 224), (225, 301), (500, 190), (190, 500), (97, 12), (16, 16))
 ROWS = ((), (0,), (1, 2), (3,), (4, 5, 6), (7, 7))  # the images of each prompt
 
 
 def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool) -> list[TensorCheck]:
-    """Compare token ids and pixels of prompts, and of conversations where the bundle has a template."""
+    """Compare token ids and pixels of prompts, and of conversations where the bundle has a template.
+
+    Where a decoder attends to images, which tokens see which tiles too.
+    """
     if find_spec("PIL") is None:
         raise SkipError("Pillow is not installed")
     if isinstance(checkpoint, Resized):
@@ -69,6 +77,17 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
                 _compare(f"conversation {number}", *_chatted(ours, theirs, images), ours)
             checks.append(equal("conversations", len(rows)))
     return checks
+
+
+def _seen(ids: list[int], tiles: list[Any], token_id: int, most: int) -> np.ndarray:
+    """The tiles (S,I,T) that each token attends to, as the runtime describes them to the graph."""
+    indices = np.flatnonzero(np.array(ids) == token_id).tolist()
+    keys = [ImageKeys({}, len(one.values)) for one in tiles]
+    pairs = zip(indices, keys, strict=True)
+    spans = spans_of(tuple(Medium(place, 1, b"", keys=one) for place, one in pairs))  # (I, 3)
+    order = np.arange(len(ids))[:, None]
+    inside = (spans[:, 0] <= order) & (order < spans[:, 1])  # (S, I)
+    return inside[:, :, None] & (np.arange(most) < spans[:, 2:])
 
 
 def _chatted(ours: PicturePrompts, theirs: Any, images: list[Any]) -> tuple[list[int], list[Any], Any]:
@@ -106,6 +125,14 @@ def _compare(name: str, ids: list[int], tiles: list[Any], expected: Any, ours: P
     if not tiles:
         return
     pixels = np.asarray(expected[PIXEL_VALUES])
+    size = ours.files.images.size
+    if isinstance(size, PaddedTiles):
+        inputs = of_images(tiles, size)
+        for other, array in (inputs | {MASK: _seen(ids, tiles, ours.token_id, size.most)}).items():
+            if not np.array_equal(array, np.asarray(expected[other])[0]):
+                what = "pixels" if other == PIXEL_VALUES else other.replace("_", " ")
+                differs(what, name, array.shape, np.asarray(expected[other]).shape)
+        return
     if ours.square and len(tiles) > 1:  # each with padding there
         sizes = np.asarray(expected[IMAGE_SIZES]).tolist()
         for one, theirs, (height, width) in zip(tiles, pixels, sizes, strict=True):

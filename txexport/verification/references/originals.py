@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from txmodels.architectures import (
+    CrossVisionLanguageModel,
     DualEncoderModel,
     GroundedModel,
     OpenVocabularyModel,
@@ -67,13 +68,14 @@ class PaddedRow:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """The images among the tokens of a row."""
+    """The images among the tokens of a row, or those that these attend to."""
 
     images: Sequence[PixelInputs]
 
     def part(self, name: str, array: np.ndarray) -> np.ndarray:
-        """An output without the batch axis of the row; vectors of images have an axis of images."""
-        return array if name == IMAGE_FEATURES else array[0]
+        """An output without the batch axis of the row; what is made of images has an axis of images."""
+        of_images = name == IMAGE_FEATURES or (cache_names.is_present(name) and cache_names.is_cross(name))
+        return array if of_images else array[0]
 
 
 Source = list[int] | np.ndarray | PaddedRow | Pictures | None  # tokens, or a signal of one of SIGNALS
@@ -205,7 +207,7 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
         return model.compare(**inputs)
     if isinstance(model, PromptableModel):
         return model.prompted(**inputs)
-    if isinstance(model, VisionLanguageModel):
+    if isinstance(model, VisionLanguageModel | CrossVisionLanguageModel):
         return model.images(**inputs)
     if isinstance(model, OpenVocabularyModel | GroundedModel):
         return model.described(**inputs)
@@ -225,6 +227,8 @@ def one_pass(
             inputs[ENCODER_ATTENTION_MASK] = mask
         if isinstance(model, VisionLanguageModel):
             inputs |= model.read_images(decoder_input_ids, result[IMAGE_FEATURES], source)
+        elif isinstance(model, CrossVisionLanguageModel):
+            inputs |= model.read_images(decoder_input_ids, result, source)
         else:
             inputs["cross"] = [
                 tuple(result[name] for name in cache_names.present(i, cache_names.ENCODER))

@@ -41,6 +41,7 @@ from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.caches import cached
 from txexport.verification.references.captioned import captioned
+from txexport.verification.references.crossed import attended, beside
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.originals import (
     Arrays,
@@ -164,7 +165,7 @@ class Transformers:
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
             cache_arguments = {} if CACHES in self.lacks else self._empty_cache()
-            images = by_prompt(source_tensors(source), self.spec)
+            images = beside(by_prompt(source_tensors(source), self.spec), ids, self.spec)
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images
             inputs |= kinds(ids, self.spec, images, prompt)
             named = self.arguments if images else self.layer_outputs
@@ -172,9 +173,10 @@ class Transformers:
             caches = {}
             if cache_arguments:
                 caches = cached(transformers_loading.cache_of(outputs), states=self.states)
+            vectors = attended(self.model, self.spec, images, caches)
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
             reads_images = isinstance(self.spec, VisionLanguageSpec)
-            vectors = pictured(self.model, ids, images, **named) if reads_images else {}
+            vectors |= pictured(self.model, ids, images, **named) if reads_images else {}
             rows = _rows(outputs, self.layer_outputs)
             return {LOGITS: outputs.logits[0].numpy(), **past, **rows, **vectors}
         encoder_inputs, arguments = source_tensors(source), dict(self.layer_outputs)
