@@ -1,6 +1,6 @@
 """onnxruntime-web in headless Chromium, on a page of a server on 127.0.0.1: WebAssembly, or WebGPU.
 
-Where there is no GPU, WebGPU computes in software (SwiftShader, which Chromium brings).
+WebGPU computes in software (SwiftShader, which Chromium brings), so that no GPU is needed.
 """
 
 import os
