@@ -41,6 +41,7 @@ WITHOUT_GRAPHS = (
     "gemma3",
     "qwen3_vl",
     "qwen3_vl_moe",
+    "mllama",
 )  # for other clients, which are the ones that read texts
 HEADS = [
     Row("bert", "BertForQuestionAnswering", ANSWER),
