@@ -37,7 +37,8 @@ def test_parts_add_up_to_what_is_counted(model_type, checkpoint_of):
     cache = 0 if sizes is None else sizes.total + sizes.cross_total + sizes.states
     assert sum(part.cache for part in parts(found)) == cache
     norms = sum(group.norms.parameters for stack in found.parts for group in stack.groups)
-    queries = model_type in (
+    without = model_type in (
+        "nanochat",  # whose norms have no weights
         "detr",
         "table-transformer",
         "conditional_detr",
@@ -47,7 +48,7 @@ def test_parts_add_up_to_what_is_counted(model_type, checkpoint_of):
         *("resnet", "convnext", "convnextv2", "upernet"),
     )  # whose layers are no blocks
     assert norms <= found.parameters.components["norms"]
-    assert (norms == 0) == queries
+    assert (norms == 0) == without
 
 
 @pytest.mark.parametrize("model_type", ["bert", "t5", "mixtral"])

@@ -712,11 +712,9 @@ CONTRADICTIONS = {
     ),
     "DualEncoderSpec: layers read layer_inputs": lambda: DualEncoderSpec(SHARING, VISION, 8, Pick.LAST),
     "EncoderSpec: layers read layer_inputs": lambda: EncoderSpec(encoder=GIVEN),
-    "EncoderSpec: layers read layer_inputs, images, or keys and values of another layer": lambda: (
-        EncoderSpec(
-            encoder=dataclasses.replace(
-                DECODER, blocks=(dataclasses.replace(SANDWICH, augmented_residual=RESIDUAL),)
-            )
+    "EncoderSpec: layers read layer_inputs, images, or keys and values of another layer": lambda: EncoderSpec(
+        encoder=dataclasses.replace(
+            DECODER, blocks=(dataclasses.replace(SANDWICH, augmented_residual=RESIDUAL),)
         )
     ),
     "StreamsSpec: count is 1, expected 2 or more": lambda: StreamsSpec(1, NORM),

@@ -79,7 +79,7 @@ def text_stack(config: Config, vectors: int) -> TextStackSpec:
     stack = llama.stack_spec(config)
     embedding = replace(stack.embedding, vocab_size=stack.embedding.vocab_size + SPECIAL)
     layers = _layers(config, "cross_attention_layers", stack.num_layers)
-    if not layers or len(layers) == stack.num_layers:
+    if not layers or len(set(layers)) == stack.num_layers:
         raise UnsupportedError(
             f"{config.path}: cross_attention_layers are {layers} of {stack.num_layers} layers, expected "
             "some of them"

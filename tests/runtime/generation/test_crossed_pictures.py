@@ -17,11 +17,13 @@ from helpers.pictured_answers import (
 )
 from helpers.pictured_families import exported, loaded, message, saved
 
+from txexport.contracts.names import IMAGE_SPANS
 from txexport.errors import BundleError, InputError, UnsupportedError
 from txexport.runtime import memory
 from txexport.runtime.generation.pictures import prompts_of, read_media, tiles_of
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.generation.running_batch import RunningBatch, rows_of
+from txexport.runtime.generation.running_cache import _kept
 from txexport.runtime.preprocessing.images import Images
 
 SIZES = [(31, 40), (100, 20), (24, 24), (13, 57), (1, 1), (70, 48), (9, 90)]  # W, H
@@ -112,6 +114,19 @@ def test_rows_that_join_and_leave_keep_their_images(model, expected):
     assert bundle.files.text.decode([row.result.tokens for row in rows]) == expected * 2
 
 
+def test_rows_that_stay_give_up_the_keys_of_those_that_leave():
+    keys = np.arange(3 * 2 * 12 * 4, dtype=np.float32).reshape(3, 2, 12, 4)  # of up to 3 images of 4 vectors
+    spans = np.zeros((3, 3, 3), np.int64)
+    spans[0, :3, 2], spans[1, :1, 2] = 4, 2
+    cross = {IMAGE_SPANS: spans, "past_key_values.1.encoder.key": keys}
+    for rows, images in (([0, 1], 3), ([1, 2], 1), ([2], 0)):
+        kept = _kept(cross, np.array(rows))
+        assert kept[IMAGE_SPANS].shape == (len(rows), images, 3)
+        np.testing.assert_array_equal(
+            kept["past_key_values.1.encoder.key"], keys[rows, :, : 4 * max(1, images)]
+        )
+
+
 def test_drafts_change_no_token(model, expected):
     options = GREEDY | {"prompt_lookup_num_tokens": 3}
     assert model.generate(PROMPTS, images=OF_PROMPTS, **options) == expected
@@ -154,6 +169,10 @@ def test_tokens_of_images_have_no_score_and_change_no_penalty(model):
     assert model.generate(f"{MARK}{MARK}the cat", images=[A, B], **options)
     with pytest.raises(InputError, match=f"{token + 8}"):
         model.generate_ids([[5, token + 8]], **GREEDY)
+    with pytest.raises(
+        InputError, match=f"token {token} has no score; the model scores tokens 0 to {token - 1}"
+    ):
+        model.score([f"the {MARK} cat"])
 
 
 def test_mistakes_are_one_line(model, checkpoint, monkeypatch, tmp_path):
@@ -163,17 +182,25 @@ def test_mistakes_are_one_line(model, checkpoint, monkeypatch, tmp_path):
     with pytest.raises(InputError, match="attends to images, which no assistant reads; leave it out"):
         model.generate(f"{MARK}the cat", images=A, assistant_model=model, **GREEDY)
     assert model.generate("the cat", assistant_model=model, **GREEDY) == model.generate("the cat", **GREEDY)
+    asked = []
+    monkeypatch.setattr(memory, "check", lambda what, size: asked.append(size))
+    for answers in (1, 3):
+        model.generate_ids(
+            [[5, token]], images=[A], max_new_tokens=1, do_sample=True, num_return_sequences=answers
+        )
+    monkeypatch.undo()
+    assert 3 * max(asked[: len(asked) // 2]) <= max(asked)
     monkeypatch.setattr(memory, "total", lambda: 2**11)
     with pytest.raises(InputError, match="keys and values of images would take"):
         model.generate_ids([[5, token]], images=[A], max_new_tokens=1)
 
 
-def test_other_tiles_than_the_model_s_are_refused(model, monkeypatch, tmp_path):
-    transformers.MllamaImageProcessorPil(size={"height": 24, "width": 24}, max_image_tiles=2).save_pretrained(
-        tmp_path
-    )
+@pytest.mark.parametrize(("side", "tiles"), [(24, 2), (30, 4)])
+def test_other_tiles_than_the_model_s_are_refused(side, tiles, model, monkeypatch, tmp_path):
+    size = {"height": side, "width": side}
+    transformers.MllamaImageProcessorPil(size=size, max_image_tiles=tiles).save_pretrained(tmp_path)
     monkeypatch.setattr(model.bundle.files, "images", Images(tmp_path))
-    with pytest.raises(BundleError, match="but the model reads 4 tiles of an image"):
+    with pytest.raises(BundleError, match="but the model reads 4 tiles of 24 pixels a side"):
         model.generate(f"{MARK}the cat", images=A, **GREEDY)
 
 

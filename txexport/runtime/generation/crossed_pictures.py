@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from txexport.contracts import Port, cache_names, roles
-from txexport.contracts.names import ASPECT_RATIO_MASK, IMAGE_SPANS
+from txexport.contracts.names import ASPECT_RATIO_MASK, IMAGE_SPANS, PIXEL_VALUES
 from txexport.errors import BundleError, InputError, counted
 from txexport.runtime import memory
 from txexport.runtime.generation.image_memory import remembered
@@ -23,11 +23,12 @@ NUMBERS = 3  # of a span: the first place, the place behind the last, and tiles
 def inputs_of(bundle: LoadedBundle, tiles: Tiles) -> Arrays:
     """The inputs of the image encoder for an image. Raises BundleError for another number of tiles."""
     size = bundle.files.images.size
-    most = bundle.sessions[roles.IMAGE_ENCODER].inputs[ASPECT_RATIO_MASK].shape[1]
-    if not isinstance(size, PaddedTiles) or size.most != most:
+    inputs = bundle.sessions[roles.IMAGE_ENCODER].inputs
+    most, side = inputs[ASPECT_RATIO_MASK].shape[1], inputs[PIXEL_VALUES].shape[-1]
+    if not isinstance(size, PaddedTiles) or (size.most, size.side) != (most, side):
         raise BundleError(
             f"{bundle.folder}: preprocessor_config.json cuts images as {size}, but the model reads "
-            f"{most} tiles of an image; take the checkpoint's own"
+            f"{most} tiles of {side} pixels a side; take the checkpoint's own"
         )
     return of_images([tiles], size)
 
@@ -81,13 +82,14 @@ def spans_of(media: Media) -> np.ndarray:
     return spans
 
 
-def crossed_inputs(session: Session, rows: Sequence[Media]) -> dict[str, Value]:
-    """The inputs of every step of a batch for the images of each row.
+def crossed_inputs(session: Session, rows: Sequence[Media], copies: int = 1) -> dict[str, Value]:
+    """The inputs of every step of a batch for the images of each row, which beams or answers copy.
 
-    Raises InputError where they exceed the memory.
+    Raises InputError where they and their `copies` exceed the memory.
     """
     sizes = [one.keys.nbytes for media in rows for one in media if one.keys is not None]
-    memory.check("keys and values of images", len(rows) * max(map(len, rows)) * max(sizes, default=0))
+    size = len(rows) * max(map(len, rows)) * max(sizes, default=0)
+    memory.check("keys and values of images", size * copies)
     arrays = crossed_arrays(session.inputs, rows, session.dtype)
     return {name: session.value(array) for name, array in arrays.items()}
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 MOST_BYTES = 2**28  # of what is kept: 28 images of LLaVA 1.5, 7B, or 1800 tiles of SmolVLM-256M
+LAST = 4  # images that are kept however large they are: one of Llama 3.2 Vision has 420 MB
 CHANGES = threading.Lock()
 
 
@@ -27,6 +28,6 @@ def remembered(known: dict[bytes, T], digest: bytes, compute: Callable[[], T]) -
         with CHANGES:  # requests of a server run side by side
             known[digest] = result
             size = sum(one.nbytes for one in known.values())
-            while size > MOST_BYTES:
+            while size > MOST_BYTES and len(known) > LAST:
                 size -= known.pop(next(iter(known))).nbytes
     return result

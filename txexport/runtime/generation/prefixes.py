@@ -6,7 +6,7 @@ Shape letters are those of txmodels: K key/value heads, P tokens, H head size.
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -122,7 +122,8 @@ class PrefixStore:
 
     def keep(self, bundle: LoadedBundle, tokens: Sequence[int], arrays: Arrays, media: Media = ()) -> None:
         """Store a sequence with its keys and values, unless it exceeds a limit by itself."""
-        entry = _Entry(bundle, np.asarray(tokens, np.int64), arrays, media)
+        known = tuple(replace(one, features=None, keys=None) for one in media)  # compared by digest alone
+        entry = _Entry(bundle, np.asarray(tokens, np.int64), arrays, known)
         if not self._fit([entry]):
             return
         with self._lock:

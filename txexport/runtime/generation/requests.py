@@ -229,7 +229,8 @@ def checked(request: GenerationRequest) -> GenerationRequest:
     if not rows or bundle.prompt_kind != TOKENS:
         return replace(request, inputs=rows)
     if not bundle.is_encoder_decoder:
-        return replace(request, inputs=as_rows(rows, bundle.reader.facts.vocab_size))
+        sizes = [one.reader.facts.vocab_size for one in (bundle, request.assistant) if one is not None]
+        return replace(request, inputs=as_rows(rows, min(sizes)))
     rows = as_rows(rows, bundle.reader.facts.vocab_size)  # not the decoder's
     check_length(max(map(len, rows)), bundle.max_length(bundle.reader))
     return replace(request, inputs=rows)
@@ -243,7 +244,8 @@ def encoded(request: GenerationRequest) -> GenerationRequest:
         batch = replace(batch, decoder_input_ids=[[_decoder_start(request)]] * len(inputs))
     if batch.bundle.crosses_images:
         media = [batch.media_of(row) for row in range(len(inputs))]
-        batch = replace(batch, cross=crossed_inputs(batch.bundle.decoder, media))
+        copies = max(batch.config.num_beams, batch.config.num_return_sequences)
+        batch = replace(batch, cross=crossed_inputs(batch.bundle.decoder, media, copies))
     else:
         batch = replace(batch, cross=run_once(batch.bundle, inputs, batch.config.pad))
     return batch if request.begin is None else request.begin(batch)

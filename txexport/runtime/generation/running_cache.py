@@ -241,8 +241,17 @@ def _padded(array: np.ndarray, axis: int, length: int) -> np.ndarray:
 
 
 def _kept(cross: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Cross-attention inputs of some rows, cut to the longest of their sources."""
+    """Cross-attention inputs of some rows, cut to the longest of their sources, or to the most images."""
     selected = {name: array[rows] for name, array in cross.items()}
+    if IMAGE_SPANS in selected and len(rows):
+        spans = selected.pop(IMAGE_SPANS)
+        now, most = spans.shape[1], int((spans[:, :, 2] > 0).sum(axis=1).max())  # images come first
+        cut = {
+            name: array[:, :, : max(1, most) * (array.shape[2] // max(1, now))]
+            for name, array in selected.items()
+        }
+        selected = {name: np.ascontiguousarray(array) for name, array in cut.items()}
+        return {IMAGE_SPANS: np.ascontiguousarray(spans[:, :most]), **selected}
     if ENCODER_ATTENTION_MASK in selected and len(rows):
         longest = int(selected[ENCODER_ATTENTION_MASK].sum(axis=1).max())
         for name, array in selected.items():

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from txexport.contracts.names import LOGITS
+from txexport.errors import InputError
 from txexport.runtime.batches import SCORES_AT_ONCE
 from txexport.runtime.generation.planning import plan_of
 from txexport.runtime.generation.prefill import cache_of, padding
@@ -16,6 +17,7 @@ from txexport.runtime.session import finite
 
 def token_log_probs(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
     """The log-probability of each token of each row but the first, given those before it."""
+    _check_scored(request, rows)
     ids, _ = pad(rows, padding(request))
     counts = np.array([len(row) for row in rows])
     cache = cache_of(request, len(ids), ids.shape[1])
@@ -30,6 +32,15 @@ def token_log_probs(request: GenerationRequest, rows: Sequence[Sequence[int]]) -
     for row in scores:
         finite({LOGITS: row})
     return scores
+
+
+def _check_scored(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> None:
+    """Raise InputError for a token that has an embedding and no score, as one that stands for an image."""
+    beyond = next((token for row in rows for token in row[1:] if token >= request.vocab_size), None)
+    if beyond is not None:
+        raise InputError(
+            f"token {beyond} has no score; the model scores tokens 0 to {request.vocab_size - 1}"
+        )
 
 
 def shaped_log_probs(request: GenerationRequest, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
