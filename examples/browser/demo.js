@@ -58,24 +58,26 @@ async function work() {
     const start = performance.now();
     const { task } = MODELS[model];
     const here = await pipeline(task, model, { progress_callback, device: "wasm" });
-    const [pipe, where] = GPU ? await onGpu(model, here) : [here, "the processor"];
-    pipes[model] = pipe;
+    const [there, where] = GPU ? await onGpu(model, here) : [null, "the processor"];
+    pipes[model] = there ?? here;
+    if (there) await here.dispose();
     tell(model, { kind: "ready", where, seconds: (performance.now() - start) / 1000, sizes: sizes() });
   }
 
-  // The pipeline to use, and where it computes: on the GPU, if that answers as the processor does.
+  // A pipeline on the GPU, if that answers as the one here does, else null; and in words where to compute.
   async function onGpu(model, here) {
-    if (!(await navigator.gpu?.requestAdapter())) return [here, "the processor: there is no GPU for WebGPU"];
     const { task, probe } = MODELS[model];
     const options = { do_sample: false, max_new_tokens: 6 };
+    let there = null;
     try {
-      const there = await pipeline(task, model, { device: "webgpu" });
+      if (!(await navigator.gpu?.requestAdapter())) throw new Error("there is no GPU for WebGPU");
+      there = await pipeline(task, model, { device: "webgpu" });
       const [wanted, answer] = [await here(probe, options), await there(probe, options)].map(JSON.stringify);
-      if (answer === wanted) return [there, "the GPU, which answers as the processor does"];
-      await there.dispose();
-      return [here, "the processor: this GPU answers wrongly"];
+      if (answer !== wanted) throw new Error("this GPU answers wrongly");
+      return [there, "the GPU, which answers as the processor does"];
     } catch (error) {
-      return [here, `the processor: ${String(error.message ?? error)}`];
+      await there?.dispose();
+      return [null, `the processor: ${error.message ?? error}`];
     }
   }
 

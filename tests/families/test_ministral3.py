@@ -38,6 +38,12 @@ def test_without_settings_of_rope_queries_grow_as_published(folder):
     assert changed(folder, rope_parameters="missing").rotary.growth == QueryGrowthSpec(0.1, length)
 
 
+def test_queries_that_grow_by_nothing_do_not_grow(folder):
+    """As Mistral-Medium-3.5's config.json says."""
+    rope = json.loads((folder / "config.json").read_text())["rope_parameters"]
+    assert changed(folder, rope_parameters=rope | {"llama_4_scaling_beta": 0}).rotary.growth is None
+
+
 @pytest.mark.parametrize("key", ["llama_4_scaling_beta", "original_max_position_embeddings"])
 def test_a_number_that_the_original_needs_is_missing(folder, key):
     rope = json.loads((folder / "config.json").read_text())["rope_parameters"]

@@ -13,7 +13,7 @@ from txexport import bundle
 from txexport.exporter import export
 from txexport.verification import verify
 
-FARTHEST = 2e5  # radians
+FARTHEST = 1.6e6  # radians
 
 
 def graph_of(*operators: str) -> ir.Model:
@@ -37,15 +37,16 @@ def computed(model: ir.Model, angles: np.ndarray) -> list[np.ndarray]:
 def angles() -> np.ndarray:
     rng = np.random.default_rng(0)
     near, far = rng.uniform(-7, 7, 200_000), rng.uniform(-FARTHEST, FARTHEST, 200_000)
+    positions = np.arange(0, 1 << 20, 7)
     quarters = np.arange(-200, 200) * (np.pi / 2)
-    return np.concatenate([near, far, quarters, [0.0, -FARTHEST, FARTHEST]]).astype(np.float32)
+    return np.concatenate([near, far, positions, quarters, [0.0, -FARTHEST, FARTHEST]]).astype(np.float32)
 
 
-def test_they_are_within_two_ten_millionths_at_any_angle():
+def test_they_are_within_three_ten_millionths_at_any_angle():
     radians = angles()
     cosine, sine = computed(flatten(_turns.spell_turns(graph_of("Cos", "Sin"))), radians)
-    assert np.abs(cosine - np.cos(radians.astype(np.float64))).max() < 2e-7
-    assert np.abs(sine - np.sin(radians.astype(np.float64))).max() < 2e-7
+    assert np.abs(cosine - np.cos(radians.astype(np.float64))).max() < 3e-7
+    assert np.abs(sine - np.sin(radians.astype(np.float64))).max() < 3e-7
     assert (cosine[radians == 0] == 1).all()
     assert (sine[radians == 0] == 0).all()
 
@@ -56,7 +57,7 @@ def test_each_alone_and_of_any_shape(operator):
     radians = angles()[:240].reshape(2, 3, 5, 8)
     [result] = computed(model, radians)
     assert result.shape == radians.shape
-    assert np.abs(result - getattr(np, operator.lower())(radians.astype(np.float64))).max() < 2e-7
+    assert np.abs(result - getattr(np, operator.lower())(radians.astype(np.float64))).max() < 3e-7
     assert not {"Sin", "Cos"} & {node.op_type for node in model.graph}
 
 

@@ -49,11 +49,12 @@ def with_rope(config: Config, default: dict[str, Any]) -> Config:
 
 
 def growing(config: Config, stack: TextStackSpec) -> TextStackSpec:
-    """`stack` with queries that grow at every multiple of the original length."""
+    """`stack` with queries that grow at every multiple of the original length; by 0 they do not."""
     values, _ = scaling(config)
-    growth = QueryGrowthSpec(
-        values.number("llama_4_scaling_beta"), values.integer("original_max_position_embeddings")
-    )
+    rate = values.number("llama_4_scaling_beta")
+    if rate == 0:
+        return stack
+    growth = QueryGrowthSpec(rate, values.integer("original_max_position_embeddings"))
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
         attention = block.attention

@@ -38,8 +38,8 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
         _pictured.tower(config, -1, _pictured.PIXTRAL),
         _pictured.decoder(config, names, TEXT, ties=True, known=DECODERS),
     )
-    epsilon = config.table("text_config").number("rms_norm_eps", 1e-6)
-    norm = NormSpec(vision.hidden_size, epsilon, NormKind.RMS)
+    assert text.decoder.final_norm is not None
+    norm = NormSpec(vision.hidden_size, text.decoder.final_norm.eps, NormKind.RMS)
     connector = ConnectorSpec(
         hidden_size=vision.hidden_size,
         size=text.decoder.hidden_size,

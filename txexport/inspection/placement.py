@@ -136,10 +136,10 @@ class _Walk:
         for index, node in enumerate(nodes):
             for place, name in enumerate(node.input):
                 readers[name].add(index in on_cpu or place in READ_ON_CPU.get(node.op_type, ()))
+            self.branches += node.op_type in CONTROL
             for part in _within(node):
                 captured = {name for inner in part.node for name in inner.input} & producers.keys()
                 self.copies += sorted(name for name in captured if producers[name])
-                self.branches += 1
                 self.graph(part, types, small, weights)
         for name, sides in readers.items():
             if name in producers and name not in small:

@@ -210,13 +210,14 @@ def _past_or_made(spec: EncoderDecoderSpec, graph: Graph, inputs: Values) -> tup
     """Keys and values (B,K,P,H) of past tokens and (B,K,E,H) of the encoder's, for each layer of the decoder.
 
     They are the inputs if use_cache_branch is true, and else empty ones and those of encoder_hidden_states
-    (B,E,W), which are cut to one vector before the products if their results are not used: WebGPU finds the
-    scales of no vector at all. Weights are in the main graph, once: runtimes open no linked file of weights
-    from within a branch.
+    (B,E,W), which are made empty before the products if their results are not used; before products of
+    integers one vector is left, since WebGPU finds the scales of no vector at all. Weights are in the main
+    graph, once: runtimes open no linked file of weights from within a branch.
     """
     op, cached = graph.op, inputs[names.USE_CACHE_BRANCH]
     encoded = inputs[names.ENCODER_HIDDEN_STATES]
-    length = op.Where(cached, [1], op.Shape(encoded, start=1, end=2))  # (1)
+    of_integers = any(len(one.parts) > 1 for name, one in graph.stored.items() if ".cross_attention." in name)
+    length = op.Where(cached, [int(of_integers)], op.Shape(encoded, start=1, end=2))  # (1)
     made = _cross(spec, graph, op.Slice(encoded, [0], length, [1]))
     layers = range(len(made))
     parts = (cache_names.DECODER, cache_names.ENCODER)

@@ -18,6 +18,7 @@ import onnx
 
 from txexport.bundle.manifest import Manifest
 from txexport.contracts import roles
+from txexport.errors import first_line
 from txexport.runtime.session import Session
 from txexport.verification.linked import weight_files
 from txexport.verification.runtimes import npm
@@ -64,9 +65,12 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
 def _refuses_gpu(folder: Path, manifest: Manifest) -> str | None:
     if manifest.form.client != roles.WEB:
         return "WebGPU's cosines and sines are rough, and only graphs of export --for web do without them"
-    if manifest.dtype == "float16" and "shader-f16" not in _features():
-        return "this WebGPU adapter has no shader-f16"
-    return _refuses(folder, manifest)
+    if (reason := _refuses(folder, manifest)) is not None or manifest.dtype != "float16":
+        return reason
+    try:
+        return None if "shader-f16" in _features() else "this WebGPU adapter has no shader-f16"
+    except RuntimeError as error:  # there is no adapter
+        return first_line(error)
 
 
 @cache
