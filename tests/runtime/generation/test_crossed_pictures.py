@@ -120,10 +120,10 @@ def test_rows_that_stay_give_up_the_keys_of_those_that_leave():
     spans[0, :3, 2], spans[1, :1, 2] = 4, 2
     cross = {IMAGE_SPANS: spans, "past_key_values.1.encoder.key": keys}
     for rows, images in (([0, 1], 3), ([1, 2], 1), ([2], 0)):
-        kept = _kept(cross, np.array(rows))
-        assert kept[IMAGE_SPANS].shape == (len(rows), images, 3)
+        left = _kept(cross, np.array(rows))
+        assert left[IMAGE_SPANS].shape == (len(rows), images, 3)
         np.testing.assert_array_equal(
-            kept["past_key_values.1.encoder.key"], keys[rows, :, : 4 * max(1, images)]
+            left["past_key_values.1.encoder.key"], keys[rows, :, : 4 * max(1, images)]
         )
 
 
@@ -182,14 +182,14 @@ def test_mistakes_are_one_line(model, checkpoint, monkeypatch, tmp_path):
     with pytest.raises(InputError, match="attends to images, which no assistant reads; leave it out"):
         model.generate(f"{MARK}the cat", images=A, assistant_model=model, **GREEDY)
     assert model.generate("the cat", assistant_model=model, **GREEDY) == model.generate("the cat", **GREEDY)
-    asked = []
-    monkeypatch.setattr(memory, "check", lambda what, size: asked.append(size))
+    sizes = []
+    monkeypatch.setattr(memory, "check", lambda what, size: sizes.append(size))
     for answers in (1, 3):
         model.generate_ids(
             [[5, token]], images=[A], max_new_tokens=1, do_sample=True, num_return_sequences=answers
         )
     monkeypatch.undo()
-    assert 3 * max(asked[: len(asked) // 2]) <= max(asked)
+    assert 3 * max(sizes[: len(sizes) // 2]) <= max(sizes)
     monkeypatch.setattr(memory, "total", lambda: 2**11)
     with pytest.raises(InputError, match="keys and values of images would take"):
         model.generate_ids([[5, token]], images=[A], max_new_tokens=1)
