@@ -144,7 +144,7 @@ def test_sizes_are_those_of_the_files(page):
 def test_the_gpu_is_asked_first_and_otherwise_the_processor_computes(gpu, where, url):
     with chromium.chromium(gpu) as page:
         page.open(f"{url}?device=webgpu")
-        page.until("document.querySelector('#translator button.main:enabled')", 300)
+        page.until(READY, 300)
         assert page.until("document.querySelector('.french .made').textContent")
         ready = "document.querySelector('#completer .state').textContent"
         assert page.until(f"{ready}.startsWith('ready') && {ready}", 300).endswith(where)
