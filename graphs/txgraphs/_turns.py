@@ -1,4 +1,4 @@
-"""Cosines and sines in sums and products, for devices whose own are rough.
+"""Cosines and sines in sums and products, for devices whose own are inaccurate.
 
 WGSL promises them within 2**-11 only, and no more where angles are large: WebGPU's rotated queries would be
 off by 2e-4, and by 3e-3 after 40,000 tokens.

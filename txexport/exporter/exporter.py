@@ -155,8 +155,10 @@ def _checked_options(
             if crosses
             else "which do not tell tokens of an image from others, as it needs"
         )
+        layout = "--single-file" if options.single_file else "--only hub"
+        option = layout if options.client is None else f"--for {options.client}"
         raise UnsupportedError(
-            f"there are no graphs of {resolved.model_type} for other clients, {reason}; leave out --only hub"
+            f"there are no graphs of {resolved.model_type} for other clients, {reason}; leave out {option}"
         )
     if options.client == roles.GENAI:
         check_genai(resolved.spec, resolved.task)

@@ -69,6 +69,8 @@ def spec(config: Config, task: str, names: TensorNames) -> CrossVisionLanguageSp
 def _text_config(config: Config) -> Config:
     """The settings of the decoder. Raises UnsupportedError for those that no layer reads."""
     text = config.table("text_config").with_defaults(**TEXT_DEFAULTS)
+    if text.values["cross_attention_layers"] is None:  # the library's own default
+        text = text.replaced(cross_attention_layers=TEXT_DEFAULTS["cross_attention_layers"])
     head_dim = text.head_dim(text.integer("hidden_size"), text.integer("num_attention_heads"))
     text.expect(head_dim=head_dim)
     return text.replaced(head_dim=head_dim)

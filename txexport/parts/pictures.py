@@ -13,19 +13,16 @@ from txexport.contracts.names import (
     TILE_GRID,
 )
 from txexport.contracts.tile_grid import SINGLE, grid_of, vectors_of
-from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
+from txexport.parts.cases import DecoderCase, GreedyCase
+from txexport.parts.image_rows import IMAGE, RAGGED, STEPS, Rows, prompts, rows_of, within_limit
 from txexport.parts.inputs import input_of
 from txexport.parts.part import PixelInputs, Skipped
 from txexport.spec import Mutual, VisionLanguageSpec
 
-IMAGE = 0  # in a layout, an image; any other number is that of tokens between images
-RAGGED = ((2, IMAGE, 3), (5,), (1, IMAGE, 2, IMAGE, 4))
 ADJACENT = ((IMAGE, IMAGE, 1), (1, IMAGE, IMAGE))
 APART = ((IMAGE, 1, IMAGE, 1), (1, IMAGE, 1, IMAGE))  # the original takes adjacent ones for one
 # Rows and columns of vectors of images of any size, one after another.
 GRIDS = (3, 5), (2, 2), (5, 1), (1, 1), (1, 4), (7, 3)
-STEPS = 2  # tokens after the prompt, one a step
-NEW_TOKENS = 8
 
 
 def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterator[DecoderCase | Skipped]:
@@ -59,24 +56,12 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
         cases.append(DecoderCase(name, rows, steps, images=images))
     [row], _ = _rows(spec, random, ((IMAGE, 2),))
     cases.append(DecoderCase("a token of images without an image", [row[-3:]], np.array([[3]])))
-    for case in cases:
-        longest = max(map(len, case.rows))
-        if spec.decoder.limit is not None and longest > spec.decoder.limit:
-            yield Skipped(case.name, f"{longest:,} tokens are more than the decoder's {spec.decoder.limit:,}")
-        else:
-            yield case
+    yield from within_limit(spec, cases)
 
 
-def picture_prompts(spec: VisionLanguageSpec, seed: int = 0) -> "Iterator[GreedyCase | Skipped]":
+def picture_prompts(spec: VisionLanguageSpec, seed: int = 0) -> Iterator[GreedyCase | Skipped]:
     """Prompts with images and without, to extend by greedy decoding and by beam search."""
-    rows, images = _rows(spec, np.random.default_rng(seed), RAGGED)
-    room = (spec.decoder.limit or np.inf) - max(map(len, rows))
-    prompts = GreedyCase("greedy, images", rows, int(min(NEW_TOKENS, room)), images=images)
-    if prompts.new_tokens < 1:
-        yield Skipped(prompts.name, "two images are longer than the decoder's longest sequence")
-        return
-    yield prompts
-    yield beam_case(prompts, spec.vocab_size)
+    return prompts(spec, _rows(spec, np.random.default_rng(seed), RAGGED))
 
 
 def _rows(
@@ -84,26 +69,16 @@ def _rows(
     random: np.random.Generator,
     layouts: Sequence[Sequence[int]],
     alike: bool = False,
-) -> tuple[list[list[int]], list[list[PixelInputs]]]:
+) -> Rows:
     """Rows of tokens by their layouts, and the images of each, of one size in a row if `alike`."""
-    rows: list[list[int]] = []
-    images: list[list[PixelInputs]] = []
-    grids = cycle(GRIDS)
-    for layout in layouts:
-        row: list[int] = []
-        images.append([])
-        single, grid = layout.count(IMAGE) == 1, GRIDS[0]
-        for count in layout:
-            ids = random.integers(0, spec.vocab_size, count)
-            other = (spec.image_token_id + 1) % spec.vocab_size
-            row += np.where(ids == spec.image_token_id, other, ids).tolist()
-            if count == IMAGE:
-                grid = grid if alike and images[-1] else next(grids)
-                image, vectors = _image(spec, random, grid, single)
-                images[-1].append(image)
-                row += [spec.image_token_id] * vectors
-        rows.append(row)
-    return rows, images
+    grids, grid = cycle(GRIDS), GRIDS[0]
+
+    def draw(layout: Sequence[int], before: int) -> tuple[PixelInputs, int]:
+        nonlocal grid
+        grid = grid if alike and before else next(grids)
+        return _image(spec, random, grid, layout.count(IMAGE) == 1)
+
+    return rows_of(spec, random, layouts, draw)
 
 
 def _image(

@@ -67,11 +67,6 @@ class CrossVisionLanguageModel(nn.Module):
         }
         return {names.IMAGE_SPANS: _spans(self.spec.image_token_id, input_ids, tiles), "crossed": crossed}
 
-    def tokens(self, input_ids: Tensor) -> Tensor:
-        """input_ids (B,S) -> their vectors (B,S,W), which have no positions."""
-        x: Tensor = self.decoder.embedding(input_ids, input_ids, None, None)
-        return x
-
     def decode(
         self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
     ) -> tuple[Tensor, KeyValues]:

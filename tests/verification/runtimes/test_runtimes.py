@@ -277,7 +277,7 @@ def test_form_that_openvino_takes_is_said(options, said, checkpoint_of, tmp_path
 
 
 def test_what_webgpu_cannot_compute_is_said(bundle_of, checkpoint_of, tmp_path, monkeypatch):
-    rough = "WebGPU's cosines and sines are rough, and only graphs of export --for web do without them"
+    rough = "WebGPU's cosines and sines are inaccurate; only graphs of export --for web do not use them"
     gpu = RUNTIMES["webgpu"]
     assert gpu.refuses(bundle_of("bert"), bundle.read(bundle_of("bert"))) == rough
     manifest = export(checkpoint_of("bert"), tmp_path / "out", client="web", dtype="float16")

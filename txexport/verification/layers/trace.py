@@ -125,8 +125,10 @@ class Trace:
         caches = {name: value for name, value in inputs.items() if cache_names.is_past(name)}
         others = {name: value for name, value in inputs.items() if name not in caches}
         crossed = any(map(cache_names.is_cross, caches))
-        beside = isinstance(model, CrossVisionLanguageModel)  # whose other layers alone have keys of tokens
-        part = cache_names.DECODER if crossed and not beside else None
+        crosses_images = isinstance(
+            model, CrossVisionLanguageModel
+        )  # its layers that attend to images keep no keys of tokens
+        part = cache_names.DECODER if crossed and not crosses_images else None
         blocks = model.decoder.spec.layers
 
         def of_layers(part: str | None) -> list[tuple[Tensor, ...]]:
@@ -136,8 +138,10 @@ class Trace:
             )
             return [tuple(caches[name] for name in each) for each in labels]
 
-        encoded: dict[str, Any] = {"cross": of_layers(cache_names.ENCODER)} if crossed and not beside else {}
-        if beside:
+        encoded: dict[str, Any] = (
+            {"cross": of_layers(cache_names.ENCODER)} if crossed and not crosses_images else {}
+        )
+        if crosses_images:
             encoded = {"crossed": {name: one for name, one in caches.items() if cache_names.is_cross(name)}}
         logits, present, layers = model.decode_layers(past=of_layers(part), **encoded, **others)
         outputs = {LOGITS: logits, **layers}

@@ -14,7 +14,7 @@ from txexport.verification.references.originals import Arrays
 MASK = "cross_attention_mask"
 
 
-def beside(images: dict[str, Tensor], input_ids: Tensor, spec: ModelSpec) -> dict[str, Tensor]:
+def with_image_mask(images: dict[str, Tensor], input_ids: Tensor, spec: ModelSpec) -> dict[str, Tensor]:
     """The images of a prompt (1,S) with an axis of prompts, and the mask that the processor makes of both.
 
     Unchanged where no decoder attends to them.

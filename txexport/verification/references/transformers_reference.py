@@ -41,7 +41,7 @@ from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.caches import cached
 from txexport.verification.references.captioned import captioned
-from txexport.verification.references.crossed import attended, beside
+from txexport.verification.references.crossed import attended, with_image_mask
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.originals import (
     Arrays,
@@ -165,7 +165,7 @@ class Transformers:
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
             cache_arguments = {} if CACHES in self.lacks else self._empty_cache()
-            images = beside(by_prompt(source_tensors(source), self.spec), ids, self.spec)
+            images = with_image_mask(by_prompt(source_tensors(source), self.spec), ids, self.spec)
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images
             inputs |= kinds(ids, self.spec, images, prompt)
             named = self.arguments if images else self.layer_outputs

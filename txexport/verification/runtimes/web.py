@@ -64,7 +64,7 @@ def _refuses(folder: Path, manifest: Manifest) -> str | None:
 
 def _refuses_gpu(folder: Path, manifest: Manifest) -> str | None:
     if manifest.form.client != roles.WEB:
-        return "WebGPU's cosines and sines are rough, and only graphs of export --for web do without them"
+        return "WebGPU's cosines and sines are inaccurate; only graphs of export --for web do not use them"
     if (reason := _refuses(folder, manifest)) is not None or manifest.dtype != "float16":
         return reason
     try:
