@@ -230,14 +230,18 @@ def test_vectors_of_the_last_images_stay_up_to_a_size(model, monkeypatch):
     features.clear()
     model.generate("<image>", images=picture(24, 24, 0), max_new_tokens=1)
     [first] = features.items()
-    monkeypatch.setattr(image_memory, "MOST_BYTES", 3 * first[1].nbytes)
-    for seed in (1, 2):
+    monkeypatch.setattr(image_memory, "MOST_BYTES", 5 * first[1].nbytes)
+    for seed in (1, 2, 3, 4):
         model.generate("<image>", images=picture(24, 24, seed), max_new_tokens=1)
-    assert len(features) == 3
+    assert len(features) == 5
     assert first[0] in features
-    model.generate("<image>", images=picture(24, 24, 3), max_new_tokens=1)
-    assert len(features) == 3
+    model.generate("<image>", images=picture(24, 24, 5), max_new_tokens=1)
+    assert len(features) == 5
     assert first[0] not in features
+    monkeypatch.setattr(image_memory, "MOST_BYTES", 1)
+    last = list(features)[-3:]
+    model.generate("<image>", images=picture(24, 24, 6), max_new_tokens=1)
+    assert list(features)[:-1] == last  # the last ones, however large they are
 
 
 MISTAKES = [
