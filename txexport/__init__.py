@@ -1,9 +1,10 @@
 """Transformer checkpoints to ONNX, proved equal to their PyTorch originals.
 
-`export` writes a bundle, `quantize` adds a number format to one, `verify` proves it, `load` gives it as a
-Model that runs, `inspect` counts what a checkpoint or a bundle holds and costs, `compare` holds any two
-models against each other, `compare_dtypes` the number formats of one bundle, `bench` tells how to run one
-fastest, `serve` answers over HTTP. None of them is imported before it is used, so that `import txexport`
+`export` writes a bundle, `export_traced` one of a class without a family, `quantize` adds a number format to
+one, `verify` proves it, `load` gives it as a Model that runs (`load_traced` as a TracedModel), `inspect`
+counts what a checkpoint or a bundle holds and costs, `compare` holds any two models against each other,
+`compare_dtypes` the number formats of one bundle, `bench` tells how to run one fastest, `serve` answers over
+HTTP. None of them is imported before it is used, so that `import txexport`
 brings in neither PyTorch nor onnxscript nor ONNX Runtime.
 """
 
@@ -19,20 +20,24 @@ if TYPE_CHECKING:
     from txexport.dtype_comparison import compare_dtypes
     from txexport.exporter import export, quantize
     from txexport.inspection import inspect
-    from txexport.runtime import Model, PrefixStore, load
+    from txexport.runtime import Model, PrefixStore, TracedModel, load, load_traced
     from txexport.server import serve
     from txexport.verification import compare, verify
+    from txexport.verification.traced.export import export_traced
 
 __all__ = [
     "Model",
     "PrefixStore",
+    "TracedModel",
     "TxexportError",
     "bench",
     "compare",
     "compare_dtypes",
     "export",
+    "export_traced",
     "inspect",
     "load",
+    "load_traced",
     "quantize",
     "serve",
     "verify",
@@ -41,12 +46,15 @@ __all__ = [
 _HOMES = {
     "Model": "txexport.runtime",
     "PrefixStore": "txexport.runtime",
+    "TracedModel": "txexport.runtime",
     "bench": "txexport.benchmark",
     "compare": "txexport.verification",
     "compare_dtypes": "txexport.dtype_comparison",
     "export": "txexport.exporter",
+    "export_traced": "txexport.verification.traced",
     "inspect": "txexport.inspection",
     "load": "txexport.runtime",
+    "load_traced": "txexport.runtime",
     "quantize": "txexport.exporter",
     "serve": "txexport.server",
     "verify": "txexport.verification",

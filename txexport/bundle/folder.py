@@ -11,6 +11,8 @@ from txexport.bundle.manifest import MANIFEST, OLDEST, GraphFile, Manifest
 from txexport.bundle.manifest_reading import parsed
 from txexport.bundle.proof import Proof
 from txexport.bundle.swap import recover
+from txexport.bundle.traced_manifest import TRACED, TracedManifest
+from txexport.bundle.traced_manifest import parsed as parsed_traced
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
 from txexport.errors import BundleError, InputError
@@ -65,11 +67,29 @@ def read(folder: str | Path) -> Manifest:
     a newer txexport.
     """
     manifest = read_manifest(Path(folder))
-    _refuse_strange(Path(folder))
-    for name in [*manifest.data, *(graph.file for graph in manifest.every_graph)]:
-        if not (Path(folder) / name).is_file():
-            raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
+    _check_complete(Path(folder), manifest)
     return manifest
+
+
+def read_traced(folder: str | Path) -> TracedManifest:
+    """The manifest of a traced bundle, as `read`; also raises BundleError if the bundle is not traced."""
+    manifest = _any_manifest(Path(folder))
+    if not isinstance(manifest, TracedManifest):
+        raise BundleError(f"{folder} is not traced: its graphs are txexport's own; open it with load")
+    _check_complete(Path(folder), manifest)
+    return manifest
+
+
+def is_traced(folder: Path) -> bool:
+    """Tell whether `folder` is a traced bundle. Raises BundleError for a damaged txexport.json."""
+    return is_bundle(folder) and read_json(folder / MANIFEST).get("kind") == TRACED
+
+
+def _check_complete(folder: Path, manifest: Manifest | TracedManifest) -> None:
+    _refuse_strange(folder)
+    for name in [*manifest.data, *(graph.file for graph in manifest.every_graph)]:
+        if not (folder / name).is_file():
+            raise BundleError(f"{folder} is incomplete: {name} is missing; export again")
 
 
 def is_bundle(folder: Path) -> bool:
@@ -106,7 +126,7 @@ def has_linked_weights(folder: Path, manifest: Manifest) -> bool:
     return any((folder / name).is_symlink() for name in manifest.data)
 
 
-def check(folder: Path, manifest: Manifest) -> None:
+def check(folder: Path, manifest: Manifest | TracedManifest) -> None:
     """Raise BundleError if a file differs from the exported one, or a file of weights has another size.
 
     A file that export did not write is refused if a bundle would read it. The bytes of the weights are
@@ -137,10 +157,27 @@ def check_runs(folder: Path, manifest: Manifest) -> None:
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest in txexport.json; other files may be missing. Raises BundleError as `read` does."""
+    manifest = _any_manifest(folder)
+    if isinstance(manifest, TracedManifest):
+        raise BundleError(
+            f"{folder} is a traced bundle of {manifest.architecture}, which has one graph and no tasks; "
+            "load_traced and txexport verify open it"
+        )
+    return manifest
+
+
+def _any_manifest(folder: Path) -> Manifest | TracedManifest:
+    """The manifest of a bundle of either kind."""
     path = folder / MANIFEST
     if not is_bundle(folder):
         raise BundleError(f"{folder} is not a bundle: it has no {MANIFEST}; make one with txexport export")
-    return parsed(path, read_json(path))
+    values = read_json(path)
+    return parsed_traced(path, values) if values.get("kind") == TRACED else parsed(path, values)
+
+
+def listed_files(folder: Path) -> list[str]:
+    """The files of a bundle of either kind, as paths below its folder. Raises BundleError as `read` does."""
+    return _any_manifest(folder).files
 
 
 def module_folder(module: dict) -> str:
@@ -174,7 +211,7 @@ def older_files(folder: Path) -> list[str]:
 
 def files_sha256(folder: Path) -> dict[str, str]:
     """SHA-256 of every file of a bundle, read anew; that of txexport.json is without its proof."""
-    result = {MANIFEST: read_manifest(folder).sha256}
+    result = {MANIFEST: _any_manifest(folder).sha256}
     for name in present(folder):
         if name != MANIFEST and (folder / name).is_file():
             result[name] = sha256(folder / name)
@@ -183,7 +220,7 @@ def files_sha256(folder: Path) -> dict[str, str]:
 
 def record(folder: Path, proof: Proof) -> None:
     """Write a proof into txexport.json atomically. Raises OSError if the folder cannot be written."""
-    manifest = dataclasses.replace(read_manifest(folder), proof=proof)
+    manifest = dataclasses.replace(_any_manifest(folder), proof=proof)
     draft = folder / f"{MANIFEST}.{os.getpid()}"
     try:
         manifest.write(draft)

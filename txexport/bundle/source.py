@@ -99,14 +99,19 @@ def source_of(
         adapter = manifest.source.adapter
         if not COMMIT.fullmatch(adapter):
             adapter = _found(out, adapter, "adapter", ADAPTER_ADVICE)
-    if source is not None:
-        checkpoint = opened(source, form.language)
-    elif manifest.source.repository is not None:
-        repository = f"{manifest.source.repository}@{manifest.source.revision}"
-        checkpoint = opened(repository, form.language)
-    else:
-        checkpoint = Checkpoint(_found(out, manifest.source.path, "checkpoint", ADVICE))
+    checkpoint = recorded_at(out, manifest.source, source, form.language)
     return as_asked(merged(checkpoint, adapter), form.rope_factors, form.image_size, form.language)
+
+
+def recorded_at(
+    out: Path, recorded: Source, source: str | Path | None, language: str | None = None
+) -> Checkpoint:
+    """The checkpoint `source`, or by default the `recorded` one of the bundle at `out`, as `source_of`."""
+    if source is not None:
+        return opened(source, language)
+    if recorded.repository is not None:
+        return opened(f"{recorded.repository}@{recorded.revision}", language)
+    return Checkpoint(_found(out, recorded.path, "checkpoint", ADVICE))
 
 
 def name_of(checkpoint: Checkpoint) -> str:

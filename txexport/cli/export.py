@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from txexport.cli import options
+from txexport.cli.traced import traced_summary
 
 samples = click.option(
     "--texts",
@@ -102,15 +104,41 @@ samples = click.option(
     help="Record the absolute path of the checkpoint, so that OUT can be moved without it.",
 )
 @samples
+@click.option(
+    "--traced",
+    is_flag=True,
+    help="For a class without a family: transformers' own exporter makes one graph, in PyTorch, which is "
+    "tried at other sizes. It takes only --architecture, --opset, --absolute-source, --force and --json.",
+)
+@click.option(
+    "--architecture",
+    metavar="CLASS",
+    show_default="config.json's",
+    help="With --traced: the class of transformers, such as LiltModel.",
+)
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object that describes the bundle.")
+@click.pass_context
 def export(
-    source: Path, out: Path, dtypes: str | None, outputs: str | None, as_json: bool, **options: Any
+    context: click.Context,
+    source: Path,
+    out: Path,
+    dtypes: str | None,
+    outputs: str | None,
+    traced: bool,
+    architecture: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Write the checkpoint SOURCE, a folder or a GGUF file, as the bundle folder OUT."""
     from txexport.bundle import reads_tokens
     from txexport.exporter import export as run
 
+    if traced:
+        _export_traced(context, source, out, as_json)
+        return
+    if architecture is not None:
+        raise click.UsageError("--architecture is for --traced; give --task")
     manifest = _written(run, source, out, **options, dtype=_listed(dtypes), outputs=_listed(outputs) or ())
     if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
         message = (
@@ -125,6 +153,35 @@ def export(
 
     if not as_json and (stored := stored_integers(out, manifest)) is not None:
         click.echo(stored)
+
+
+OF_TRACED = ("source", "out", "traced", "architecture", "opset", "absolute_source", "force", "as_json")
+
+
+def _export_traced(context: click.Context, source: Path, out: Path, as_json: bool) -> None:
+    """Write a traced bundle, and print its summary. Raises UsageError for options that it does not take."""
+    from rich.text import Text
+
+    from txexport.cli.console import Console
+    from txexport.verification.traced import export_traced
+
+    given = [
+        name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    for parameter in context.command.params:
+        if parameter.name in given and parameter.name not in OF_TRACED:
+            raise click.UsageError(f"{parameter.opts[0]} cannot be given with --traced")
+    names = [name for name in ("architecture", "opset", "absolute_source", "force") if name in given]
+    with Console(stderr=True).status("tracing") as status:
+        manifest = export_traced(
+            source,
+            out,
+            **{name: context.params[name] for name in names},
+            progress=lambda case: status.update(Text(f"tracing: {case}")),
+        )
+    click.echo(
+        json.dumps({"bundle": str(out)} | asdict(manifest)) if as_json else traced_summary(out, manifest)
+    )
 
 
 @click.command()

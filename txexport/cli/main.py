@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +31,7 @@ from txexport.cli.export import export, quantize
 from txexport.cli.options import bundle
 from txexport.cli.reported import reported
 from txexport.cli.serve import serve
+from txexport.cli.traced import traced_details
 from txexport.errors import TxexportError, crashes, reason
 from txexport.support.paths import write_text
 from txexport.support.printable import line
@@ -257,9 +259,15 @@ def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> Non
     Architecture, parameters, operations and memory; for a bundle also graphs, operators, functions, files,
     and the last result of verify.
     """
-    from txexport.bundle import check_report
+    from txexport.bundle import check_report, is_traced, read_traced
     from txexport.inspection import inspect as run
 
+    if is_traced(path):
+        if html is not None or options["kernels"] or options["provider"]:
+            raise click.UsageError("--html, --kernels and --provider are not for traced bundles")
+        manifest = read_traced(path)
+        click.echo(json.dumps(asdict(manifest)) if as_json else traced_details(path, manifest))
+        return
     if html is not None:
         check_report(html)
     result = run(path, **options)

@@ -96,7 +96,7 @@ def _tidy(out: Path) -> None:
 
 def _files(folder: Path) -> set[str]:
     """The files of the bundle in a folder, also of an older txexport; none if there is no complete one."""
-    for read in (lambda path: bundle.read_manifest(path).files, bundle.older_files):
+    for read in (bundle.listed_files, bundle.older_files):
         try:
             return {
                 *read(folder),

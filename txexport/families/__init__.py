@@ -137,7 +137,7 @@ def module(model_type: str) -> ModuleType:
     if model_type not in names():
         raise UnsupportedError(
             f"model_type '{model_type}' is not supported{_nearest(model_type)}; `txexport families` lists "
-            f"those that are; {RECIPE}"
+            f"those that are, and export --traced takes other classes of transformers; {RECIPE}"
         )
     return importlib.import_module(f"{__name__}.{model_type.replace('-', '_')}")
 

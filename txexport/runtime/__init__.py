@@ -2,5 +2,6 @@
 
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.model import Model, load
+from txexport.runtime.traced_model import TracedModel, load_traced
 
-__all__ = ["Model", "PrefixStore", "load"]
+__all__ = ["Model", "PrefixStore", "TracedModel", "load", "load_traced"]

@@ -3,6 +3,7 @@
 import functools
 import os
 import platform
+from collections.abc import Iterable
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError, packages_distributions
 from pathlib import Path
@@ -14,8 +15,13 @@ version = functools.cache(metadata.version)  # which reads a file
 
 def versions() -> dict[str, str]:
     """The versions of the installed libraries, and of whichever build of ONNX Runtime."""
+    return of(dict.fromkeys([*LIBRARIES, *_builds()]))
+
+
+def of(names: Iterable[str]) -> dict[str, str]:
+    """The versions of those of the libraries that are installed."""
     result = {}
-    for name in dict.fromkeys([*LIBRARIES, *_builds()]):
+    for name in names:
         try:
             result[name] = version(name)
         except PackageNotFoundError:

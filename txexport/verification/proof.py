@@ -19,11 +19,17 @@ def record(folder: Path, report: Report) -> None:
     if not isinstance(report.selection, str):
         return
     try:
-        manifest = bundle.read_manifest(folder)
-        options = {dtype: manifest.of_dtype(dtype).session_options for dtype in manifest.formats}
-        bundle.record(folder, proof(report, options))
+        bundle.record(folder, proof(report, _session_options(folder)))
     except OSError as error:
         warnings.warn(f"the proof was not recorded in {folder}: {reason(error)}", stacklevel=3)
+
+
+def _session_options(folder: Path) -> dict[str, dict[str, str]]:
+    """The session options that influence the numbers, by dtype; a traced graph runs without any."""
+    if bundle.is_traced(folder):
+        return {}
+    manifest = bundle.read_manifest(folder)
+    return {dtype: manifest.of_dtype(dtype).session_options for dtype in manifest.formats}
 
 
 def proof(report: Report, session_options: dict[str, dict[str, str]]) -> Proof:

@@ -17,6 +17,7 @@ from txexport.verification.layers.result import joined
 from txexport.verification.process_state import undisturbed
 from txexport.verification.proof import record
 from txexport.verification.result import Report
+from txexport.verification.traced import verify_traced
 from txexport.verification.verify_arguments import VerifyArguments
 from txexport.verification.verify_plan import VerifyPlan, checkpoint_of, independent, plan_of
 from txexport.verification.verify_run import VerifyRun
@@ -58,12 +59,19 @@ def verify(arguments: VerifyArguments) -> Report:
     scope says; otherwise it is a failure. `progress` is called with each case's name before it runs; True
     prints it on standard error.
 
+    A traced bundle is compared with its class of transformers in ONNX Runtime alone; its graph must be the
+    one that another trace makes.
+
     A case that raises is a failure in the report. Raises OSError for a file that cannot be read, BundleError,
     CheckpointError, UnsupportedError or InputError if the comparison cannot be tried, and LibraryError for a
     library that crashed. The result of full or quick cases is recorded in the bundle; if the folder cannot be
     written, a warning says so.
     """
     progress = naming(arguments.progress)
+    if bundle.is_traced(Path(arguments.out)):
+        report = verify_traced(arguments, progress)
+        record(Path(arguments.out), report)
+        return report
     plan = plan_of(arguments)
     runs = [VerifyRun(plan, variant, progress) for variant in plan.variants]
     report = _report(plan, runs, list(_cases(plan, runs, progress)))

@@ -1,0 +1,55 @@
+"""Tiny checkpoints of classes without a family, saved by transformers."""
+
+from pathlib import Path
+
+import torch
+import transformers
+
+
+def save(model: torch.nn.Module, folder: Path) -> Path:
+    """Save a model with every parameter moved off the ones and zeros that it starts with."""
+    with torch.no_grad():
+        for one in model.parameters():
+            one.add_(torch.randn_like(one) * 0.05)
+    model.eval().save_pretrained(folder)
+    return folder
+
+
+def layoutlm(folder: Path) -> Path:
+    """Words with boxes, to a label each."""
+    torch.manual_seed(0)
+    config = transformers.LayoutLMConfig(
+        vocab_size=99,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        num_labels=5,
+    )
+    return save(transformers.LayoutLMForTokenClassification(config), folder)
+
+
+def mobilenet(folder: Path) -> Path:
+    """Convolutions whose padding depends on the image's size."""
+    torch.manual_seed(0)
+    config = transformers.MobileNetV2Config(image_size=32, depth_multiplier=0.25, num_labels=4)
+    return save(transformers.MobileNetV2ForImageClassification(config), folder)
+
+
+def masked_autoencoder(folder: Path) -> Path:
+    """A model that drops patches by chance."""
+    torch.manual_seed(0)
+    config = transformers.ViTMAEConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        image_size=32,
+        patch_size=8,
+        decoder_hidden_size=32,
+        decoder_num_hidden_layers=1,
+        decoder_num_attention_heads=4,
+        decoder_intermediate_size=48,
+    )
+    return save(transformers.ViTMAEModel(config), folder)

@@ -1,0 +1,123 @@
+"""Tries to trace a tiny model of every model type of transformers that has no family here.
+
+    tools/traced_types.py RESULTS [TYPE ...]
+
+Each type is tried in a process of its own: its base class, with seeded weights and small numbers, is saved as
+a checkpoint, exported with `export_traced`, and the outcome written to RESULTS, a JSON file, which a second
+run continues. --table writes the page of docs/reference.
+"""
+
+import json
+import multiprocessing
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import click
+
+FORK = multiprocessing.get_context("fork")
+SECONDS = 240  # of one type
+RIGHT, LIMITED, REFUSED, UNTRIED = "right", "limited", "refused", "untried"
+TOO_LARGE = 30_000_000  # parameters
+
+
+def classes() -> dict[str, str]:
+    """The base class of every model type of transformers, except those with a family here."""
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    from txexport.families import names
+
+    known = set(names())
+    every = {kind: one if isinstance(one, str) else one[0] for kind, one in MODEL_MAPPING_NAMES.items()}
+    return {kind: one for kind, one in every.items() if kind not in known}
+
+
+def tried(kind: str, architecture: str) -> dict:
+    """The outcome of one type: a tiny checkpoint made, exported, and tried beside the class."""
+    import torch
+    import transformers
+    from tiny_configs import tiny_config
+
+    import txexport
+    from txexport.errors import TxexportError, first_line
+    from txexport.verification.traced.originals import quiet
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with quiet():
+                config = tiny_config(kind)
+                with torch.device("meta"):
+                    size = sum(
+                        one.numel() for one in getattr(transformers, architecture)(config).parameters()
+                    )
+                if size > TOO_LARGE:
+                    return {"outcome": UNTRIED, "why": f"its smallest model here has {size:,} parameters"}
+                torch.manual_seed(0)
+                model = getattr(transformers, architecture)(config).eval()
+                _spread(model)
+                model.save_pretrained(Path(folder, "model"))
+        except Exception as error:
+            return {"outcome": UNTRIED, "why": f"no tiny model could be made: {first_line(error)}"}
+        try:
+            manifest = txexport.export_traced(Path(folder, "model"), Path(folder, "out"))
+        except TxexportError as error:
+            why = str(error).replace(folder, "").removeprefix(f"{architecture} ")
+            return {"outcome": REFUSED, "why": why}
+        limits = {axis: why for axis, why in manifest.limits.items() if "no other size" not in why}
+        return {
+            "outcome": LIMITED if limits else RIGHT,
+            "inputs": {one.name: one.shape for one in manifest.graph.inputs},
+            "varied": manifest.varied,
+            "limits": manifest.limits,
+        }
+
+
+def _spread(model) -> None:
+    """Move every parameter off the values it starts with, such as ones and zeros, which hide mistakes."""
+    import torch
+
+    with torch.no_grad():
+        for one in model.parameters():
+            if one.is_floating_point():
+                one.add_(torch.randn_like(one) * 0.05)
+
+
+def forked(kind: str, architecture: str) -> dict:
+    """The outcome of one type, tried in a child that has the libraries loaded already."""
+    queue = FORK.SimpleQueue()
+    child = FORK.Process(target=lambda: queue.put(tried(kind, architecture)))
+    child.start()
+    child.join(SECONDS)
+    if child.is_alive():
+        child.kill()
+        child.join()
+        return {"outcome": UNTRIED, "why": f"took more than {SECONDS} seconds"}
+    return {"outcome": REFUSED, "why": "the exporter crashed"} if queue.empty() else queue.get()
+
+
+@click.command()
+@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("kinds", nargs=-1)
+@click.option("--again", is_flag=True, help="Also try types that RESULTS has.")
+def main(results: Path, kinds: tuple[str, ...], again: bool) -> None:
+    """Try every type, or those named, and write the outcomes to RESULTS."""
+    import transformers.exporters.exporter_onnx  # noqa: F401 - loaded once, before the children
+
+    import txexport.verification.traced.export  # noqa: F401
+
+    warnings.filterwarnings("ignore")
+    every = classes()
+    outcomes = json.loads(results.read_text()) if results.is_file() else {}
+    left = [kind for kind in kinds or every if again or kind not in outcomes]
+    for place, kind in enumerate(left, 1):
+        start = time.monotonic()
+        outcome = forked(kind, every[kind])
+        outcomes[kind] = {"architecture": every[kind]} | outcome
+        results.write_text(json.dumps(dict(sorted(outcomes.items())), indent=1) + "\n")
+        seconds, why = time.monotonic() - start, outcome.get("why", "")
+        print(f"{place}/{len(left)} {kind} {outcome['outcome']} {seconds:.0f} s {why[:100]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""A graph that is right at every size it takes: traced, tried at other sizes, and fixed where it is wrong.
+
+An axis that the library itself refuses at another size is fixed from the start. One that the exporter fixes,
+or at which the graph differs from the original, is fixed in a second trace. A graph that differs at the sizes
+of its own trace is refused.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import onnx_ir as ir
+
+from txexport.errors import EngineError, InputError, UnsupportedError, first_line
+from txexport.runtime.engines.onnxruntime import open_session
+from txexport.verification.checks import TensorCheck
+from txexport.verification.traced import cases, inputs
+from txexport.verification.traced.cases import TracedCase
+from txexport.verification.traced.inputs import Layout, Sizes
+from txexport.verification.traced.judging import judged
+from txexport.verification.traced.originals import Original
+from txexport.verification.traced.tracing import dims, input_name, traced
+
+Tell = Callable[[str], None]
+HEAVIEST = (inputs.HEIGHT, inputs.WIDTH, inputs.FRAMES, inputs.SAMPLES, inputs.CONTEXT)  # first to be fixed
+
+
+@dataclass
+class Found:
+    """A traced graph and its axes.
+
+    `least` are the smallest sizes of free axes at which smaller ones differ; `limits` says of each axis that
+    is fixed, or has a least size, why.
+    """
+
+    model: ir.Model
+    layout: Layout
+    sizes: Sizes
+    varied: list[str]
+    limits: dict[str, str] = field(default_factory=dict)
+    least: Sizes = field(default_factory=dict)
+
+
+def found(original: Original, opset: int, tell: Tell) -> Found:
+    """The graph of a model with as many free axes as come out right.
+
+    Raises UnsupportedError if the original takes none of the known inputs, answers by chance, or cannot be
+    traced, or if the graph differs from it.
+    """
+    sizes = cases.base_sizes(original)
+    layout = accepted_layout(original, sizes)
+    _refuse_chance(original, layout, sizes)
+    accepted = [
+        case for case in cases.trials(original, layout, sizes) if accepts(original, layout, sizes, case)
+    ]
+    varied = [axis for axis in inputs.axes_of(layout) if any(case.axis == axis for case in accepted)]
+    limits = {axis: "the model takes no other size" for axis in inputs.axes_of(layout) if axis not in varied}
+    while True:
+        if inputs.BATCH not in varied:
+            sizes[inputs.BATCH] = 1
+        tell(f"trace with {', '.join(varied) or 'no axis'} free")
+        values = inputs.fill(layout, sizes, original.facts, 0, False)
+        try:
+            model = traced(original, layout, values, varied, opset)
+        except UnsupportedError as error:
+            held = next((axis for axis in (*HEAVIEST, *reversed(varied)) if axis in varied), None)
+            if held is None:
+                raise
+            wrong = {axis: first_line(error) for axis in varied if axis == held or {axis, held} <= IMAGE}
+        else:
+            ports = {input_name(value): dims(value) for value in model.graph.inputs}
+            read = {axis for name in ports for axis in layout[name]}
+            free = {dim for shape in ports.values() for dim in shape}
+            wrong = {axis: "the exporter fixed it" for axis in varied if axis in read and axis not in free}
+            if not wrong:
+                result = Found(model, layout, sizes, varied, limits)
+                wrong = _differing(original, result, accepted, tell)
+        if not wrong:
+            return result
+        varied = [axis for axis in varied if axis not in wrong]
+        accepted = [case for case in accepted if case.axis in varied]
+        limits |= wrong
+
+
+IMAGE = {inputs.HEIGHT, inputs.WIDTH}
+
+
+def accepted_layout(original: Original, sizes: Sizes) -> Layout:
+    """The first layout of the inputs with which the original runs. Raises UnsupportedError."""
+    reasons = []
+    for layout in inputs.layouts(original.inputs):
+        try:
+            original.run(inputs.fill(layout, sizes, original.facts, 0, False))
+        except Exception as error:
+            reasons.append(first_line(error))
+            continue
+        return layout
+    names = ", ".join(original.inputs)
+    raise UnsupportedError(f"{original.architecture} does not run on {names} alone: {reasons[0]}")
+
+
+def accepts(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) -> bool:
+    """Tell whether the original itself takes the sizes of a case."""
+    try:
+        original.run(values_of(original, layout, sizes, case))
+    except Exception:  # whatever its modules raise for a wrong size
+        return False
+    return True
+
+
+def values_of(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) -> dict[str, np.ndarray]:
+    """The inputs of a case."""
+    return inputs.fill(layout, sizes | case.changed, original.facts, case.seed, case.ragged)
+
+
+def _refuse_chance(original: Original, layout: Layout, sizes: Sizes) -> None:
+    values = inputs.fill(layout, sizes, original.facts, 0, False)
+    first, second = original.run(values), original.run(values)
+    for name, array in first.items():
+        if array.shape != second[name].shape or not np.allclose(
+            array, second[name], rtol=1e-4, equal_nan=True
+        ):
+            raise UnsupportedError(
+                f"{original.architecture} answers by chance: {name} differs between two runs"
+            )
+
+
+def _differing(original: Original, tried: Found, accepted: list[TracedCase], tell: Tell) -> dict[str, str]:
+    """The axes at whose cases the graph differs, with the first difference; smallest sizes become `least`.
+
+    Raises UnsupportedError for a difference at the sizes of the trace.
+    """
+    differences: dict[str, str] = {}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        ir.save(tried.model, path, external_data="model.onnx_data")
+        session = open_session(path, "cpu", None, {})
+        read = session.inputs.keys()
+
+        def run(**values: np.ndarray) -> dict[str, np.ndarray]:
+            return session.run({name: value for name, value in values.items() if name in read})
+
+        for case in cases.plan(original, tried.layout, tried.sizes, accepted):
+            tell(case.name)
+            difference = _difference(original, run, values_of(original, tried.layout, tried.sizes, case))
+            if difference is None or (case.axis is None and differences):
+                continue
+            if case.axis is None:
+                raise UnsupportedError(
+                    f"{original.architecture}, traced, differs at {case.name}: {difference}"
+                )
+            differences[case.name] = difference
+    return _wrong(tried, accepted, differences)
+
+
+def _wrong(tried: Found, accepted: list[TracedCase], differences: dict[str, str]) -> dict[str, str]:
+    """The axes that must be fixed, with the reason; those that are right from some size on are given it."""
+    wrong: dict[str, str] = {}
+    for axis in tried.varied:
+        of_axis = [case for case in accepted if case.axis == axis]
+        failed = [case for case in of_axis if case.name in differences]
+        if not failed:
+            continue
+        right = [case.changed[axis] for case in of_axis if case.name not in differences]
+        reason = f"at {failed[0].name} the graph differs: {differences[failed[0].name]}"
+        least = min([*right, tried.sizes[axis]])
+        if right and max(case.changed[axis] for case in failed) < least:
+            tried.least[axis] = least
+            tried.limits[axis] = reason
+        else:
+            wrong[axis] = reason
+    return wrong
+
+
+def _difference(original: Original, run: Callable, values: dict[str, np.ndarray]) -> str | None:
+    try:
+        failed = [check for check in judged(original, run, values) if not check.ok]
+    except (AssertionError, EngineError, InputError) as error:
+        return first_line(error)
+    return _worst(failed) if failed else None
+
+
+def _worst(failed: list[TensorCheck]) -> str:
+    check = max(failed, key=lambda one: one.error)
+    return f"{check.output} is off by {check.error:.0e}"

@@ -1,0 +1,140 @@
+"""The inputs of a traced model: which ones its forward takes, their axes, and seeded values for them.
+
+An axis is a dimension that inputs share by name, such as `sequence_length`. A layout gives each input its
+axes; where libraries differ (mel bands before or after frames), there are several layouts, and the one that
+the original accepts counts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+BATCH, SEQUENCE, TARGETS = "batch_size", "sequence_length", "decoder_sequence_length"
+HEIGHT, WIDTH, FRAMES, SAMPLES, CONTEXT = "height", "width", "num_frames", "num_samples", "context_length"
+TEXTS, IMAGES = "text_batch_size", "image_batch_size"
+CHANNELS, BANDS, COORDINATES, SERIES = "channels", "bands", "coordinates", "series"
+FIXED = (CHANNELS, BANDS, COORDINATES, SERIES)  # a checkpoint's weights have them
+
+Axes = tuple[str, ...]
+Sizes = dict[str, int]
+Layout = dict[str, Axes]
+
+TOKENS: Axes = (BATCH, SEQUENCE)
+PIXELS: Axes = (BATCH, CHANNELS, HEIGHT, WIDTH)
+VIDEO: Axes = (BATCH, FRAMES, CHANNELS, HEIGHT, WIDTH)
+
+# The axes of each input that can be filled; several where models differ.
+AXES: dict[str, list[Axes]] = {
+    "input_ids": [TOKENS],
+    "attention_mask": [TOKENS, (BATCH, SAMPLES), (BATCH, FRAMES)],
+    "token_type_ids": [TOKENS],
+    "bbox": [(*TOKENS, COORDINATES)],
+    "decoder_input_ids": [(BATCH, TARGETS)],
+    "pixel_values": [PIXELS, VIDEO],
+    "pixel_values_videos": [VIDEO],
+    "pixel_mask": [(BATCH, HEIGHT, WIDTH)],
+    "input_values": [(BATCH, SAMPLES), (BATCH, FRAMES, BANDS)],
+    "input_features": [(BATCH, BANDS, FRAMES), (BATCH, FRAMES, BANDS)],
+    "past_values": [(BATCH, CONTEXT, SERIES), (BATCH, CONTEXT)],
+}
+MASKS = ("attention_mask", "pixel_mask")
+INTEGERS = ("input_ids", "attention_mask", "token_type_ids", "bbox", "decoder_input_ids", "pixel_mask")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The numbers of a checkpoint that bound its inputs; `sizes` are those of its axes that it names.
+
+    `end` and `padding` are the ids after a text's tokens, None where the config names none.
+    """
+
+    vocabulary: int
+    end: int | None
+    padding: int | None
+    token_types: int
+    coordinates: int
+    sizes: Mapping[str, int]
+
+
+def layouts(names: Sequence[str]) -> Iterator[Layout]:
+    """Every layout of these inputs, the likeliest first; masks have the axes of what they mask."""
+
+    def among(left: Sequence[str], chosen: Layout) -> Iterator[Layout]:
+        if not left:
+            yield dict(chosen)
+            return
+        name, *others = left
+        for axes in AXES[name]:
+            known = {axis for one in chosen.values() for axis in one}
+            if name in MASKS and not known >= set(axes):
+                continue
+            yield from among(others, chosen | {name: axes})
+
+    yield from among(sorted(names, key=lambda name: name in MASKS), {})
+
+
+def axes_of(layout: Layout) -> list[str]:
+    """The axes of a layout that may vary, in their order."""
+    return list(dict.fromkeys(axis for axes in layout.values() for axis in axes if axis not in FIXED))
+
+
+def fill(layout: Layout, sizes: Mapping[str, int], facts: Facts, seed: int, ragged: bool) -> dict[str, Any]:
+    """Seeded values of the inputs at these sizes; a mask excludes the ends of some rows if `ragged`."""
+    chance = np.random.default_rng(seed)
+    result = {}
+    for name, axes in layout.items():
+        shape = tuple(sizes[axis] for axis in axes)
+        if name in MASKS:
+            result[name] = _mask(shape, chance, ragged)
+        elif (make := _INTEGERS.get(name)) is not None:
+            result[name] = make(shape, facts, chance)
+        else:
+            result[name] = chance.standard_normal(shape, dtype=np.float32)
+    if "input_ids" in result:
+        _finish(result["input_ids"], result.get("attention_mask"), facts)
+    return result
+
+
+def _finish(ids: np.ndarray, mask: np.ndarray | None, facts: Facts) -> None:
+    """End every row of ids as a tokenizer does: its last token, then padding."""
+    lengths = np.full(len(ids), ids.shape[1]) if mask is None or mask.shape != ids.shape else mask.sum(1)
+    for row, length in zip(ids, lengths, strict=True):
+        if facts.end is not None and length > 1:
+            row[length - 1] = facts.end
+        if facts.padding is not None:
+            row[length:] = facts.padding
+
+
+def _mask(shape: tuple[int, ...], chance: np.random.Generator, ragged: bool) -> np.ndarray:
+    mask = np.ones(shape, np.int64)
+    if ragged:
+        for row in mask[1:]:  # the first one is as long as the batch, and each other one is shorter
+            ranges = [(max(1, size // 2), max(2, size)) for size in row.shape]
+            lengths = [chance.integers(least, below) for least, below in ranges]
+            row[:] = 0
+            row[tuple(slice(length) for length in lengths)] = 1
+    return mask
+
+
+def _ids(shape: tuple[int, ...], facts: Facts, chance: np.random.Generator) -> np.ndarray:
+    least = min(5, facts.vocabulary - 1)  # the first ones are special in most vocabularies
+    return chance.integers(least, facts.vocabulary, shape)
+
+
+def _types(shape: tuple[int, ...], facts: Facts, chance: np.random.Generator) -> np.ndarray:
+    return np.sort(chance.integers(0, facts.token_types, shape), axis=-1)
+
+
+def _boxes(shape: tuple[int, ...], facts: Facts, chance: np.random.Generator) -> np.ndarray:
+    corners = np.sort(chance.integers(0, facts.coordinates, (*shape[:-1], 2, 2)), axis=-2)
+    return corners.reshape(shape)  # left, top, right, bottom
+
+
+_INTEGERS: dict[str, Callable[[tuple[int, ...], Facts, np.random.Generator], np.ndarray]] = {
+    "input_ids": _ids,
+    "decoder_input_ids": _ids,
+    "token_type_ids": _types,
+    "bbox": _boxes,
+}

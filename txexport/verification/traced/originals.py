@@ -1,0 +1,236 @@
+"""The library's model of a checkpoint, for tracing and as the judge of what was traced."""
+
+import inspect
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import cached_property
+from io import StringIO
+from logging import CRITICAL, disable, root
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from transformers.exporters.utils import get_leaf_tensors
+from transformers.utils import logging
+
+from txexport.errors import CheckpointError, UnsupportedError, first_line
+from txexport.verification.traced import inputs
+from txexport.verification.traced.inputs import Facts
+
+PLAIN = 224  # the side of an image where neither config nor processor names one
+FLAGS = {"use_cache": False, "output_attentions": False, "output_hidden_states": False}
+
+
+@dataclass(frozen=True)
+class Original:
+    """A checkpoint's model of transformers, in float32 and evaluation mode."""
+
+    folder: Path
+    model: Any
+
+    @property
+    def config(self) -> Any:
+        """Its configuration."""
+        return self.model.config
+
+    @property
+    def architecture(self) -> str:
+        """The name of its class."""
+        return type(self.model).__name__
+
+    @cached_property
+    def processors(self) -> list[Any]:
+        """The library's processors that the checkpoint has files for."""
+        result = []
+        for kind, file in PROCESSORS.items():
+            if any((self.folder / name).is_file() for name in file):
+                try:
+                    result.append(getattr(transformers, kind).from_pretrained(self.folder))
+                except Exception:  # some need packages; the model can be traced without
+                    continue
+        return result
+
+    @cached_property
+    def inputs(self) -> list[str]:
+        """The names of the inputs to trace, in the order of the class's forward.
+
+        They are its main input, and others that the checkpoint's processors give or that belong to it.
+        Raises UnsupportedError for a main input that is not known.
+        """
+        parameters = inspect.signature(self.model.forward).parameters
+        main = self.model.main_input_name
+        named = {name for one in self.processors for name in getattr(one, "model_input_names", ())}
+        chosen = named | {main} | self._belonging(main, parameters)
+        if main not in inputs.AXES:
+            raise UnsupportedError(f"{self.architecture} reads '{main}', which cannot be traced")
+        return [name for name in parameters if name in chosen and name in inputs.AXES]
+
+    def _belonging(self, main: str, parameters: Mapping[str, Any]) -> set[str]:
+        """The inputs that go with the main one, for a checkpoint without processors too."""
+        result = set()
+        if main == "input_ids":
+            result |= {"attention_mask", "bbox", "pixel_values"}
+            if getattr(self.config.get_text_config(), "type_vocab_size", 0) > 1:
+                result.add("token_type_ids")
+        if self.config.is_encoder_decoder and "decoder_input_ids" in parameters:
+            result.add("decoder_input_ids")
+        if main != "input_ids" and "input_ids" in parameters and not self.config.is_encoder_decoder:
+            result |= {"input_ids", "attention_mask"}
+        return result
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The numbers of the config and the processors that bound the inputs."""
+        text = self.config.get_text_config()
+        height, width = _image_size(self.config, self.processors)
+        sizes = {
+            inputs.HEIGHT: height,
+            inputs.WIDTH: width,
+            inputs.CHANNELS: _number(self.config, ("num_channels", "in_channels", "in_chans"), 3),
+            inputs.BANDS: _number(
+                self.config, ("num_mel_bins", "feature_size", "input_feat_per_channel"), 80
+            ),
+            inputs.FRAMES: _number(self.config, ("num_frames", "max_length"), 16),
+            inputs.COORDINATES: _number(text, ("dim_bbox",), 4),
+            inputs.SERIES: _number(self.config, ("num_input_channels", "input_size"), 1),
+            inputs.CONTEXT: _number(self.config, ("context_length", "prediction_length"), 32),
+        }
+        return Facts(
+            vocabulary=_number(text, ("vocab_size",), 2),
+            end=_token(text, ("eos_token_id", "sep_token_id")),
+            padding=_token(text, ("pad_token_id",)),
+            token_types=max(1, _number(text, ("type_vocab_size",), 1)),
+            coordinates=min(1000, _number(text, ("max_2d_position_embeddings",), 1000)),
+            sizes=sizes,
+        )
+
+    @property
+    def longest(self) -> int:
+        """The longest sequence of tokens that the config names; large where it names none."""
+        return _number(self.config.get_text_config(), ("max_position_embeddings", "n_positions"), 1 << 20)
+
+    @property
+    def patch(self) -> int:
+        """The side of an image's patches, 16 where the config names none."""
+        return _number(self.config, ("patch_size",), 16)
+
+    @cached_property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return sum(one.numel() for one in self.model.parameters())
+
+    def run(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs by name, in the model's precision. Raises what the model raises."""
+        dtype = next((one.dtype for one in self.model.parameters() if one.is_floating_point()), torch.float32)
+        feeds = {name: torch.from_numpy(np.array(value)) for name, value in values.items()}
+        feeds = {name: one.to(dtype) if one.is_floating_point() else one for name, one in feeds.items()}
+        with torch.no_grad(), quiet():
+            outputs = get_leaf_tensors(self.model(**feeds, **self.flags))
+        return {name: tensor.numpy() for name, tensor in outputs.items()}
+
+    @cached_property
+    def flags(self) -> dict[str, bool]:
+        """Arguments of the forward that keep caches and inner values out of its outputs."""
+        parameters = inspect.signature(self.model.forward).parameters
+        return {name: value for name, value in FLAGS.items() if name in parameters}
+
+
+PROCESSORS = {
+    "AutoTokenizer": ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "spiece.model"),
+    "AutoImageProcessor": ("preprocessor_config.json", "processor_config.json"),
+    "AutoFeatureExtractor": ("preprocessor_config.json", "processor_config.json"),
+}
+
+
+def original(folder: Path, architecture: str | None = None) -> Original:
+    """The model of a checkpoint, of the class that config.json names, or of another one by name.
+
+    Raises CheckpointError or UnsupportedError.
+    """
+    with quiet():
+        try:
+            config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        except Exception as error:
+            raise CheckpointError(
+                f"{folder}: transformers cannot read the config: {first_line(error)}"
+            ) from None
+        named = architecture or next(iter(config.architectures or []), None)
+        if named is None:
+            raise CheckpointError(
+                f"{folder}: config.json names no class in architectures; give --architecture"
+            )
+        kind = getattr(transformers, named, None)
+        if kind is None or not hasattr(kind, "from_pretrained"):
+            raise UnsupportedError(f"{folder}: transformers {transformers.__version__} has no class {named}")
+        try:
+            model, info = kind.from_pretrained(
+                folder, dtype=torch.float32, output_loading_info=True, local_files_only=True
+            )
+        except Exception as error:
+            raise CheckpointError(f"{folder}: transformers cannot load it: {first_line(error)}") from None
+    if absent := sorted(info["missing_keys"]):
+        raise CheckpointError(f"{folder} lacks {len(absent)} parameters of {named}, such as {absent[0]}")
+    return Original(folder, model.eval())
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without progress bars, logs and warnings of the libraries, and what they print."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    disabled = root.manager.disable
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    disable(CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        disable(disabled)
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _configs(config: Any) -> Iterator[Any]:
+    """A configuration and those within it."""
+    yield config
+    for value in vars(config).values():
+        if isinstance(value, transformers.PreTrainedConfig):
+            yield from _configs(value)
+
+
+def _number(config: Any, names: tuple[str, ...], default: int) -> int:
+    """The first whole number by one of these names in a configuration or one within it."""
+    for one in _configs(config):
+        for name in names:
+            value = getattr(one, name, None)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+    return default
+
+
+def _token(config: Any, names: tuple[str, ...]) -> int | None:
+    """The first id by one of these names that the vocabulary has."""
+    ids = [getattr(config, name, None) for name in names]
+    ids = [number[0] if isinstance(number, list) and number else number for number in ids]
+    size = getattr(config, "vocab_size", 0)
+    return next((number for number in ids if isinstance(number, int) and 0 <= number < size), None)
+
+
+def _image_size(config: Any, processors: list[Any]) -> tuple[int, int]:
+    for one in _configs(config):
+        value = getattr(one, "image_size", None)
+        if isinstance(value, int):
+            return value, value
+        if isinstance(value, list | tuple) and len(value) == 2:
+            return value[0], value[1]
+    for one in processors:
+        size = getattr(one, "size", None) or {}
+        if "height" in size and "width" in size:
+            return size["height"], size["width"]
+    return PLAIN, PLAIN

@@ -1,0 +1,109 @@
+"""A graph of a model, traced by transformers' exporter (torch.export and torch.onnx)."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
+
+from txexport.errors import UnsupportedError, first_line
+from txexport.verification.traced.inputs import Layout
+from txexport.verification.traced.originals import Original, quiet
+
+CLASHING = "input.", "output."  # prefixes of names that an input and an output share
+
+
+def traced(
+    original: Original, layout: Layout, values: Mapping[str, np.ndarray], varied: Collection[str], opset: int
+) -> ir.Model:
+    """The graph of a model over the axes that are `varied`; other axes have the sizes of `values`.
+
+    An axis that the exporter fixed in spite of that is fixed in the graph's inputs. Raises UnsupportedError
+    where the exporter fails, with its reason.
+    """
+    feeds: dict[str, Any] = {name: torch.from_numpy(np.array(values[name])) for name in layout}
+    shapes = {
+        name: {place: torch.export.Dim.AUTO for place, axis in enumerate(axes) if axis in varied}
+        for name, axes in layout.items()
+    }
+    settings = OnnxConfig(dynamic=True, dynamic_shapes=shapes, opset_version=opset)
+    try:
+        with quiet():
+            model = OnnxExporter().export(original.model, feeds | original.flags, settings).program
+    except Exception as error:
+        raise UnsupportedError(f"{original.architecture} cannot be traced: {_cause(error)}") from None
+    _drop_caches(model, original.run(values).keys())
+    _name_axes(model, layout)
+    _forget_sources(model)
+    return model
+
+
+def input_name(value: ir.Value) -> str:
+    """The name that the model's forward has for an input of the graph."""
+    return str(value.name).removeprefix(CLASHING[0])
+
+
+def output_name(value: ir.Value) -> str:
+    """The name that the model's answer has for an output of the graph."""
+    return str(value.name).removeprefix(CLASHING[1])
+
+
+def dims(value: ir.Value) -> list[int | str]:
+    """The dimensions of an input or output; "" is one without a name."""
+    shape: Any = value.shape or ()
+    return [size if isinstance(size, int) else str(size.value or "") for size in shape]
+
+
+def _cause(error: BaseException) -> str:
+    """The first line of the first cause of an error."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return first_line(error)
+
+
+def _drop_caches(model: ir.Model, expected: Collection[str]) -> None:
+    """Remove outputs that the model does not give when its cache is turned off, which some classes ignore."""
+    graph = model.graph
+    remaining = [value for value in graph.outputs if output_name(value) in expected]
+    if len(remaining) < len(graph.outputs):
+        graph.outputs[:] = remaining
+        RemoveUnusedNodesPass()(model)
+
+
+def _name_axes(model: ir.Model, layout: Layout) -> None:
+    """Give the inputs' dimensions their axes' names, and those of outputs that equal them."""
+    renamed: dict[int | str, str] = {}
+    for value in model.graph.inputs:
+        sizes = dims(value)
+        for place, axis in enumerate(layout[input_name(value)]):
+            if isinstance(sizes[place], str):
+                renamed.setdefault(sizes[place], axis)
+                sizes[place] = axis
+        value.shape = ir.Shape(sizes)
+    for value in model.graph.outputs:
+        value.shape = ir.Shape([renamed.get(size, size) if size else None for size in dims(value)])
+
+
+def _forget_sources(model: ir.Model) -> None:
+    """Remove notes on the Python that each node came from, with the paths of this machine."""
+    for part in _parts(model):
+        part.metadata_props.clear()
+        part.doc_string = None
+
+
+def _parts(model: ir.Model) -> Iterator[Any]:
+    yield model
+    for graph in model.graphs():
+        yield graph
+        yield from (*graph.inputs, *graph.initializers.values())
+        for node in graph:
+            yield node
+            yield from node.outputs
+    for function in model.functions.values():
+        yield function
+        for node in function.all_nodes():
+            yield node
+            yield from node.outputs
