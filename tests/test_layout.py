@@ -66,7 +66,7 @@ IMPORTED = {
     "txexport/dtype_comparison": "numpy rich bundle contracts formats runtime support tasks",
     "txexport/benchmark": "rich bundle dtype_comparison formats runtime support",
     "txexport/verification": (
-        "numpy onnx onnxruntime rich torch transformers PIL txmodels bundle checkpoints contracts "
+        "numpy onnx onnx_ir onnxruntime rich torch transformers PIL txmodels bundle checkpoints contracts "
         "dtype_comparison exporter families formats inspection parts runtime spec support tasks"
     ),
     "txexport/server": "numpy runtime support tasks",
@@ -197,13 +197,16 @@ def test_public_names():
     assert txexport.__all__ == [
         "Model",
         "PrefixStore",
+        "TracedModel",
         "TxexportError",
         "bench",
         "compare",
         "compare_dtypes",
         "export",
+        "export_traced",
         "inspect",
         "load",
+        "load_traced",
         "quantize",
         "serve",
         "verify",

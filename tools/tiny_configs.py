@@ -17,6 +17,7 @@ SMALL: dict[str, int] = {
     r".*(encoder_layers|decoder_layers|depth|num_blocks|n_block)": 2,
     r".*(intermediate_size|ffn_dim|ffn_hidden_size|ffn_size|d_ff|d_inner|hidden_dim_ffn|n_inner|mlp_dim)": 48,
     r".*(num_experts|num_local_experts|n_routed_experts|moe_num_experts)": 4,
+    r".*(n_group|topk_group|num_expert_groups|moe_n_group)": 1,
     r".*(num_experts_per_tok|moe_topk|top_k_experts|moe_k|num_selected_experts)": 2,
     r".*(hidden_size|d_model|embed_dim|embedding_size|hidden_dim|n_embd|embed_size)": 32,
     r".*(projection_dim|dim_model)": 32,
@@ -33,6 +34,12 @@ LAYERS = re.compile(r".*(num_hidden_layers|num_layers|n_layers?)")
 # Settings that follow no rule, by model type.
 OVERRIDES: dict[str, dict[str, Any]] = {
     "bit": {"num_groups": 4},
+    "lilt": {"hidden_size": 24, "num_attention_heads": 2},
+    "esmc": {"num_key_value_heads": 4},
+    "glm5_next_text": {"num_key_value_heads": 4},
+    "dots3_note_text": {"num_key_value_heads": 4},
+    "autoformer": {"lags_sequence": [1, 2]},
+    "swin2sr": {"embed_dim": 36, "num_heads": [2, 2]},
     "reformer": {"axial_pos_embds_dim": [8, 24], "axial_pos_shape": [8, 8]},
     "granite_speech5_encoder": {"context_size": 16},
 }

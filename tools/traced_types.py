@@ -4,14 +4,17 @@
 
 Each type is tried in a process of its own: its base class, with seeded weights and small numbers, is saved as
 a checkpoint, exported with `export_traced`, and the outcome written to RESULTS, a JSON file, which a second
-run continues. --table writes the page of docs/reference.
+run continues. --write writes docs/reference/traced.md.
 """
 
 import json
 import multiprocessing
+import re
 import tempfile
 import time
 import warnings
+from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -19,6 +22,9 @@ import click
 FORK = multiprocessing.get_context("fork")
 SECONDS = 240  # of one type
 RIGHT, LIMITED, REFUSED, UNTRIED = "right", "limited", "refused", "untried"
+LIBRARIES = ("transformers", "torch", "onnxscript", "onnxruntime")
+PAGE = Path(__file__).parents[1] / "docs/reference/traced.md"
+LONGEST = 200  # characters of a reason
 TOO_LARGE = 30_000_000  # parameters
 
 
@@ -42,6 +48,7 @@ def tried(kind: str, architecture: str) -> dict:
     import txexport
     from txexport.errors import TxexportError, first_line
     from txexport.verification.traced.originals import quiet
+    from txexport.verification.traced.settling import ONE_SIZE
 
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -64,7 +71,7 @@ def tried(kind: str, architecture: str) -> dict:
         except TxexportError as error:
             why = str(error).replace(folder, "").removeprefix(f"{architecture} ")
             return {"outcome": REFUSED, "why": why}
-        limits = {axis: why for axis, why in manifest.limits.items() if "no other size" not in why}
+        limits = {axis: why for axis, why in manifest.limits.items() if why != ONE_SIZE}
         return {
             "outcome": LIMITED if limits else RIGHT,
             "inputs": {one.name: one.shape for one in manifest.graph.inputs},
@@ -96,12 +103,51 @@ def forked(kind: str, architecture: str) -> dict:
     return {"outcome": REFUSED, "why": "the exporter crashed"} if queue.empty() else queue.get()
 
 
+def page(outcomes: dict[str, dict]) -> str:
+    """The page of all outcomes: counts, and a row for each type."""
+    from txexport.verification.traced.settling import ONE_SIZE
+
+    versions = ", ".join(f"{name} {version(name).partition('+')[0]}" for name in LIBRARIES)
+    counts = Counter(one["outcome"] for one in outcomes.values())
+    lines = [
+        "# Traced types",
+        "",
+        "Every model type of transformers without a family here, as [`export --traced`](../guides/traced.md) takes its",
+        "base class: made by `tools/traced_types.py`, with seeded weights and small numbers, of",
+        f"{versions}.",
+        "",
+        f"{counts[RIGHT]} are right at every batch and size that was tried, {counts[LIMITED]} with limits, "
+        f"{counts[REFUSED]} are refused,",
+        f"{counts[UNTRIED]} could not be tried. A size that the class itself does not take is no limit.",
+        "",
+        "| type | class | outcome | free dimensions, limits, or the reason |",
+        "|---|---|---|---|",
+    ]
+    for kind, one in outcomes.items():
+        note = one.get("why") or ", ".join(one["varied"])
+        for axis, why in one.get("limits", {}).items():
+            note += "" if why == ONE_SIZE else f"; {axis}: {why}"
+        lines.append(f"| {kind} | {one['architecture']} | {one['outcome']} | {_cell(note)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """A text in a table's cell: one line of bounded length, without a table's own characters."""
+    text = " ".join(text.split())
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return re.sub(r"([|<>*_\[\]`])", r"\\\1", text)
+
+
 @click.command()
 @click.argument("results", type=click.Path(path_type=Path))
 @click.argument("kinds", nargs=-1)
 @click.option("--again", is_flag=True, help="Also try types that RESULTS has.")
-def main(results: Path, kinds: tuple[str, ...], again: bool) -> None:
+@click.option("--write", is_flag=True, help="Only write the page of RESULTS.")
+def main(results: Path, kinds: tuple[str, ...], again: bool, write: bool) -> None:
     """Try every type, or those named, and write the outcomes to RESULTS."""
+    if write:
+        PAGE.write_text(page(json.loads(results.read_text())))
+        return
     import transformers.exporters.exporter_onnx  # noqa: F401 - loaded once, before the children
 
     import txexport.verification.traced.export  # noqa: F401

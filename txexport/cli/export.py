@@ -165,13 +165,13 @@ def _export_traced(context: click.Context, source: Path, out: Path, as_json: boo
     from txexport.cli.console import Console
     from txexport.verification.traced import export_traced
 
-    given = [
+    options_here = [
         name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
     for parameter in context.command.params:
-        if parameter.name in given and parameter.name not in OF_TRACED:
+        if parameter.name in options_here and parameter.name not in OF_TRACED:
             raise click.UsageError(f"{parameter.opts[0]} cannot be given with --traced")
-    names = [name for name in ("architecture", "opset", "absolute_source", "force") if name in given]
+    names = [name for name in ("architecture", "opset", "absolute_source", "force") if name in options_here]
     with Console(stderr=True).status("tracing") as status:
         manifest = export_traced(
             source,

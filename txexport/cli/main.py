@@ -6,7 +6,6 @@ import signal
 import sys
 import traceback
 import warnings
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,12 +27,11 @@ from txexport.cli.bench import bench
 from txexport.cli.compare import compare
 from txexport.cli.compare_dtypes import compare_dtypes
 from txexport.cli.export import export, quantize
+from txexport.cli.inspect import inspect
 from txexport.cli.options import bundle
 from txexport.cli.reported import reported
 from txexport.cli.serve import serve
-from txexport.cli.traced import traced_details
 from txexport.errors import TxexportError, crashes, reason
-from txexport.support.paths import write_text
 from txexport.support.printable import line
 from txexport.tasks import METHODS
 
@@ -227,64 +225,6 @@ def verify(
 
 
 @main.command()
-@click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
-@click.option("--task", help="Task of a checkpoint, as in export.")
-@options.model_type
-@click.option(
-    "--length",
-    type=click.IntRange(min=1),
-    show_default="512, or the limit",
-    help="Number of tokens in a row.",
-)
-@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Number of rows.")
-@click.option(
-    "--kernels",
-    is_flag=True,
-    help="Also list the products that ONNX Runtime multiplies as integers here, for int8 and int4.",
-)
-@click.option(
-    "--provider",
-    help="Also tell where a provider of ONNX Runtime, such as cuda, would compute each node. No device "
-    "is needed.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path),
-    help="Also write an HTML page: a diagram of the model, its costs by length, memory and parameters.",
-)
-def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> None:
-    """Show the contents and costs of a checkpoint or bundle FOLDER.
-
-    Architecture, parameters, operations and memory; for a bundle also graphs, operators, functions, files,
-    and the last result of verify.
-    """
-    from txexport.bundle import check_report, is_traced, read_traced
-    from txexport.inspection import inspect as run
-
-    if is_traced(path):
-        if html is not None or options["kernels"] or options["provider"]:
-            raise click.UsageError("--html, --kernels and --provider are not for traced bundles")
-        manifest = read_traced(path)
-        click.echo(json.dumps(asdict(manifest)) if as_json else traced_details(path, manifest))
-        return
-    if html is not None:
-        check_report(html)
-    result = run(path, **options)
-    if html is not None:
-        from txexport.inspection.page import render as page
-
-        write_text(html, page(result))
-    if as_json:
-        click.echo(json.dumps(result.to_dict()))
-        return
-    from txexport.cli.console import Console
-    from txexport.inspection.table import render
-
-    Console(highlight=False).print(render(result))
-
-
-@main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: families by task.")
 def families(as_json: bool) -> None:
     """List the supported tasks, and the families of each."""
@@ -315,7 +255,7 @@ TASK_COMMANDS = {
     for command in vars(module).values()
     if isinstance(command, click.Command)
 }
-for command in (export, quantize, compare, compare_dtypes, bench, serve, attention):
+for command in (inspect, export, quantize, compare, compare_dtypes, bench, serve, attention):
     main.add_command(command)
 for method in METHODS.values():
     main.add_command(TASK_COMMANDS[method.command])

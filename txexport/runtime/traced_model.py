@@ -1,6 +1,5 @@
-"""A traced bundle, loaded: one graph from arrays to arrays, with the library's processors beside it."""
+"""A traced bundle, loaded: one graph from arrays to arrays."""
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import numpy as np
 from txexport import bundle
 from txexport.contracts import Port, roles
 from txexport.errors import InputError, needed_for
-from txexport.runtime.engines import onnxruntime
 from txexport.support.arguments import checked
 
 
@@ -22,6 +20,8 @@ def load_traced(
     `device`, `threads` and `check` are those of `load`. Raises BundleError for a folder that is not a
     complete traced bundle, InputError for a device that is not available.
     """
+    with needed_for("running a bundle"):
+        from txexport.runtime.engines import onnxruntime
     path = Path(folder)
     manifest = bundle.read_traced(path)
     if check:
@@ -49,19 +49,6 @@ class TracedModel:
     def outputs(self) -> list[Port]:
         """The graph's outputs."""
         return self.manifest.graph.outputs
-
-    @cached_property
-    def processor(self) -> Any:
-        """The library's processor or tokenizer, from the bundle's files; call it with `return_tensors="np"`.
-
-        Raises MissingLibraryError without transformers, InputError for a bundle without such files.
-        """
-        with needed_for("the processor of a traced bundle"):
-            from transformers import AutoProcessor
-        try:
-            return AutoProcessor.from_pretrained(self.folder)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self.folder} has no processor that transformers opens: {error}") from None
 
     def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
         """Every output by name, for arrays by the names of `inputs`.

@@ -19,14 +19,14 @@ from txexport import bundle
 from txexport.cli.main import main
 from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
 from txexport.verification.checks import IDENTITY
-from txexport.verification.traced import cases, finding, judging, originals
+from txexport.verification.traced import cases, judging, originals, settling
 
 pytestmark = pytest.mark.xdist_group("traced")
 QUICK = {"sizes of the trace", cases.RAGGED, "all axes larger"}
 
 
 @pytest.fixture(scope="session")
-def words(tmp_path_factory):
+def labeller(tmp_path_factory):
     """A checkpoint of words with boxes, and its traced bundle."""
     folder = tmp_path_factory.mktemp("traced")
     source = traced_checkpoints.layoutlm(folder / "model")
@@ -64,8 +64,8 @@ def inputs(rows, tokens, seed=0):
     }
 
 
-def test_answers_as_transformers(words):
-    source, out = words
+def test_answers_as_transformers(labeller):
+    source, out = labeller
     model = txexport.load_traced(out, device="cpu")
     original = transformers.AutoModelForTokenClassification.from_pretrained(source)
     for rows, tokens in ((1, 1), (5, 30), (4, 64)):
@@ -74,13 +74,13 @@ def test_answers_as_transformers(words):
             expected = original(
                 **{name: torch.from_numpy(one) for name, one in values.items()}
             ).logits.numpy()
-        [found] = model(**values).values()
-        kept = values["attention_mask"] == 1
-        np.testing.assert_allclose(found[kept], expected[kept], atol=2e-6)
+        [logits] = model(**values).values()
+        read = values["attention_mask"] == 1
+        np.testing.assert_allclose(logits[read], expected[read], atol=2e-6)
 
 
-def test_is_verified(words):
-    _, out = words
+def test_is_verified(labeller):
+    _, out = labeller
     report = txexport.verify(out, cases="quick")
     assert report.verdict == "equal"
     assert {case.name for case in report.cases} > QUICK
@@ -96,8 +96,8 @@ def test_is_verified(words):
     assert full.ok
 
 
-def test_runs_without_pytorch_and_transformers(words):
-    _, out = words
+def test_runs_without_pytorch_and_transformers(labeller):
+    _, out = labeller
     code = (
         "import sys, numpy as np, txexport\n"
         f"model = txexport.load_traced({str(out)!r}, device='cpu')\n"
@@ -109,9 +109,9 @@ def test_runs_without_pytorch_and_transformers(words):
     assert run.stdout.strip() == "[]"
 
 
-def test_notes_of_the_exporter_are_left_out(words):
+def test_notes_of_the_exporter_are_left_out(labeller):
     """They would tell the paths of the machine, and differ between machines."""
-    _, out = words
+    _, out = labeller
     content = (out / "onnx/model.onnx").read_bytes()
     assert b"site-packages" not in content
     assert len(content) < 40_000
@@ -142,9 +142,9 @@ def swap_corners(model):
 
 
 @pytest.mark.parametrize("edit", [drop_product, swap_corners])
-def test_a_wrong_graph_is_not_equal(words, edit, tmp_path):
+def test_a_wrong_graph_is_not_equal(labeller, edit, tmp_path):
     """By identity and by its cases, and by the cases alone where the manifest lists the wrong file."""
-    source, out = words
+    source, out = labeller
     folder = copy_of(out, tmp_path / "wrong")
     path = folder / "onnx/model.onnx"
     model = onnx.load(path, load_external_data=False)
@@ -161,8 +161,8 @@ def test_a_wrong_graph_is_not_equal(words, edit, tmp_path):
     assert {IDENTITY, *QUICK} <= failed
 
 
-def test_wrong_weights_are_not_equal(words, tmp_path):
-    source, out = words
+def test_wrong_weights_are_not_equal(labeller, tmp_path):
+    source, out = labeller
     folder = copy_of(out, tmp_path / "wrong")
     data = bytearray((folder / "onnx/model.onnx_data").read_bytes())
     data[len(data) // 2 + 2] ^= 0x40
@@ -172,29 +172,29 @@ def test_wrong_weights_are_not_equal(words, tmp_path):
     assert any("not the file that was exported" in (case.exception or "") for case in report.failed)
 
 
-def test_a_mask_that_is_ignored_fails_in_ragged_rows_alone(words):
-    source, out = words
+def test_a_mask_that_is_ignored_fails_in_ragged_rows_alone(labeller):
+    source, out = labeller
     judge = originals.original(source)
     model = txexport.load_traced(out, device="cpu")
     sizes = cases.base_sizes(judge)
-    layout = finding.accepted_layout(judge, sizes)
+    layout = settling.accepted_layout(judge, sizes)
 
     def unmasked(**values):
         return model(**values | {"attention_mask": np.ones_like(values["attention_mask"])})
 
     verdicts = {}
     for case in cases.plan(judge, layout, sizes, []):
-        values = finding.values_of(judge, layout, sizes, case)
+        values = settling.values_of(judge, layout, sizes, case)
         assert all(check.ok for check in judging.judged(judge, model, values))
         verdicts[case.name] = all(check.ok for check in judging.judged(judge, unmasked, values))
     assert verdicts == {"sizes of the trace": True, cases.RAGGED: False}
 
 
-def test_another_checkpoint_is_refused(words, tmp_path):
-    _, out = words
+def test_another_checkpoint_is_refused(labeller, tmp_path):
+    _, out = labeller
     torch.manual_seed(1)
     other = traced_checkpoints.save(
-        transformers.AutoModelForTokenClassification.from_pretrained(words[0]), tmp_path / "other"
+        transformers.AutoModelForTokenClassification.from_pretrained(labeller[0]), tmp_path / "other"
     )
     with pytest.raises(CheckpointError, match=r"is not the exported checkpoint: .*model\.safetensors"):
         txexport.verify(out, source=other)
@@ -224,8 +224,8 @@ def test_answers_by_chance_are_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_other_commands_tell_how_to_open_it(words):
-    _, out = words
+def test_other_commands_tell_how_to_open_it(labeller):
+    _, out = labeller
     with pytest.raises(BundleError, match="is a traced bundle of LayoutLMForTokenClassification"):
         txexport.load(out)
     with pytest.raises(InputError, match="texts cannot be given for a traced bundle"):
@@ -237,8 +237,8 @@ def test_load_traced_tells_other_bundles(bundle_of):
         txexport.load_traced(bundle_of("bert"))
 
 
-def test_inputs_are_checked(words):
-    model = txexport.load_traced(words[1], device="cpu")
+def test_inputs_are_checked(labeller):
+    model = txexport.load_traced(labeller[1], device="cpu")
     values = inputs(2, 5)
     with pytest.raises(InputError, match="missing bbox"):
         model(**{name: one for name, one in values.items() if name != "bbox"})
@@ -248,8 +248,8 @@ def test_inputs_are_checked(words):
         model(**values, pixels=1)
 
 
-def test_the_command_line(words, tmp_path):
-    source, out = words
+def test_the_command_line(labeller, tmp_path):
+    source, out = labeller
     run = CliRunner().invoke(main, ["inspect", str(out), "--json"])
     assert json.loads(run.output)["architecture"] == "LayoutLMForTokenClassification"
     shown = CliRunner().invoke(main, ["inspect", str(out)]).output
@@ -260,8 +260,8 @@ def test_the_command_line(words, tmp_path):
     assert refused.exit_code == 2
     assert "--dtype cannot be given with --traced" in refused.output
     assert "export --traced" in CliRunner().invoke(main, ["export", str(source), str(tmp_path / "x")]).output
-    made = CliRunner().invoke(main, ["export", str(source), str(tmp_path / "x"), "--traced", "--json"])
-    assert json.loads(made.output)["varied"] == ["batch_size", "sequence_length"]
+    written = CliRunner().invoke(main, ["export", str(source), str(tmp_path / "x"), "--traced", "--json"])
+    assert json.loads(written.output)["varied"] == ["batch_size", "sequence_length"]
     again = CliRunner().invoke(main, ["export", str(source), str(tmp_path / "x"), "--traced"])
     assert "exists; choose another folder, or --force" in again.output
 
@@ -276,8 +276,8 @@ def test_the_command_line(words, tmp_path):
         lambda values: {name: value for name, value in values.items() if name != "graph"},
     ],
 )
-def test_a_damaged_manifest_is_one_line(words, edit, tmp_path):
-    folder = copy_of(words[1], tmp_path / "damaged")
+def test_a_damaged_manifest_is_one_line(labeller, edit, tmp_path):
+    folder = copy_of(labeller[1], tmp_path / "damaged")
     values = json.loads((folder / "txexport.json").read_text())
     (folder / "txexport.json").write_text(json.dumps(edit(values)))
     with pytest.raises(BundleError) as caught:
@@ -285,23 +285,23 @@ def test_a_damaged_manifest_is_one_line(words, edit, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_a_least_size_is_found_and_enforced(words, tmp_path):
+def test_a_least_size_is_found_and_enforced(labeller, tmp_path):
     """The axis stays free where only its smallest sizes differ; sizes on both sides of a right one fix it."""
-    judge = originals.original(words[0])
+    judge = originals.original(labeller[0])
     sizes = cases.base_sizes(judge)
-    layout = finding.accepted_layout(judge, sizes)
+    layout = settling.accepted_layout(judge, sizes)
     accepted = [case for case in cases.trials(judge, layout, sizes) if case.axis == "sequence_length"]
-    tried = finding.Found(None, layout, sizes, ["batch_size", "sequence_length"])
-    assert not finding._wrong(tried, accepted, {"sequence_length 1": "crash"})
+    tried = settling.Settled(None, layout, sizes, ["batch_size", "sequence_length"])
+    assert not settling._wrong(tried, accepted, {"sequence_length 1": "crash"})
     assert tried.least == {"sequence_length": 2}
-    assert finding._wrong(tried, accepted, {"sequence_length 64": "crash"}).keys() == {"sequence_length"}
-    folder = copy_of(words[1], tmp_path / "out")
+    assert settling._wrong(tried, accepted, {"sequence_length 64": "crash"}).keys() == {"sequence_length"}
+    folder = copy_of(labeller[1], tmp_path / "out")
     manifest = replace(
         bundle.read_traced(folder), least={"sequence_length": 2}, limits={"sequence_length": "x"}
     )
     manifest.write(folder / "txexport.json")
     with pytest.raises(InputError, match="has sequence_length 1, but sequence_length is 2 or more: x"):
         txexport.load_traced(folder, device="cpu")(**inputs(2, 1))
-    names = {case.name for case in txexport.verify(folder, source=words[0]).cases}
+    names = {case.name for case in txexport.verify(folder, source=labeller[0]).cases}
     assert "sequence_length 2" in names
     assert "sequence_length 1" not in names

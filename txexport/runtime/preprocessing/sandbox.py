@@ -305,9 +305,7 @@ class _Watched(NodeTransformer):
             return node
         try:
             node.as_const()
-        except (
-            Exception
-        ):  # nodes.Impossible, or whatever a constant raises, which it raises again when it runs
+        except Exception:  # nodes.Impossible, or whatever a constant raises, and raises again when it runs
             return self._call(node, "sized", node)
         return node
 

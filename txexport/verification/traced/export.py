@@ -22,11 +22,10 @@ from txexport.support.progress import naming
 from txexport.verification import environment
 from txexport.verification.attempt import CaseProgress
 from txexport.verification.process_state import undisturbed
-from txexport.verification.traced.finding import Found, found
 from txexport.verification.traced.originals import Original, original
-from txexport.verification.traced.tracing import dims
+from txexport.verification.traced.settling import Settled, settled
+from txexport.verification.traced.tracing import GRAPH, dims, save
 
-GRAPH = "onnx/model.onnx"
 OPSETS = range(18, 24)
 DEFAULT_OPSET = 18
 
@@ -71,7 +70,7 @@ def export_traced(arguments: TracedArguments) -> TracedManifest:
         raise UnsupportedError(f"{checkpoint.folder} is a GGUF file, of which no class can be traced")
     with placed(out.resolve(), checkpoint.folder, arguments.force) as folder:
         judge = original(checkpoint.folder, arguments.architecture)
-        result = found(judge, arguments.opset, tell)
+        result = settled(judge, arguments.opset, tell)
         place = place_of(checkpoint, out, arguments.absolute_source)
         source = Source(place.path, checkpoint.hashes(), checkpoint.repository, checkpoint.revision)
         manifest = write(folder, judge, result, arguments.opset, source, copied(checkpoint, folder))
@@ -91,7 +90,7 @@ def copied(checkpoint: Checkpoint, folder: Path) -> dict[str, str]:
 
 
 def write(
-    folder: Path, judge: Original, result: Found, opset: int, source: Source, companions: dict[str, str]
+    folder: Path, judge: Original, result: Settled, opset: int, source: Source, companions: dict[str, str]
 ) -> TracedManifest:
     """Write the graph, its weights and txexport.json into a bundle's folder."""
     path = folder / GRAPH
@@ -114,14 +113,6 @@ def write(
     )
     manifest.write(folder / bundle.MANIFEST)
     return manifest
-
-
-def save(model: ir.Model, path: Path) -> Path:
-    """Write a graph and its weights beside it; return the path of the weights, which few graphs lack."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = path.with_name(f"{path.name}{roles.DATA}")
-    ir.save(model, path, external_data=data.name)
-    return data
 
 
 def _port(value: ir.Value) -> Port:

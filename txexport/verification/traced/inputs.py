@@ -128,6 +128,8 @@ def _types(shape: tuple[int, ...], facts: Facts, chance: np.random.Generator) ->
 
 
 def _boxes(shape: tuple[int, ...], facts: Facts, chance: np.random.Generator) -> np.ndarray:
+    if shape[-1] != 4:  # the corners of a quadrilateral
+        return chance.integers(0, facts.coordinates, shape)
     corners = np.sort(chance.integers(0, facts.coordinates, (*shape[:-1], 2, 2)), axis=-2)
     return corners.reshape(shape)  # left, top, right, bottom
 

@@ -12,7 +12,7 @@ from txexport.verification.traced.originals import Original
 
 
 class Runs(Protocol):
-    """What runs a graph, such as a TracedModel."""
+    """A graph in a session, such as a TracedModel."""
 
     def __call__(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Every output by name."""
@@ -21,23 +21,23 @@ class Runs(Protocol):
 def judged(original: Original, graph: Runs, values: Mapping[str, np.ndarray]) -> list[TensorCheck]:
     """One check of each output; whole numbers must be equal. Raises AssertionError for other outputs."""
     expected = original.run(values)
-    found = {name.removeprefix("output."): array for name, array in graph(**values).items()}
-    if found.keys() != expected.keys():
-        raise AssertionError(f"outputs are {', '.join(found)}, expected {', '.join(expected)}")
+    answers = {name.removeprefix("output."): array for name, array in graph(**values).items()}
+    if answers.keys() != expected.keys():
+        raise AssertionError(f"outputs are {', '.join(answers)}, expected {', '.join(expected)}")
     checks: dict[str, TensorCheck] = {}
     for name, array in expected.items():
         bound = bounds.RELATIVE if np.issubdtype(array.dtype, np.floating) else 0.0
-        checks[name] = check_of(name, [_real(found[name], array, values)], bound)
+        checks[name] = check_of(name, [_real(answers[name], array, values)], bound)
     if all(check.ok for check in checks.values()):
         return list(checks.values())
-    return [_excused(check, original, values, found, expected) for check in checks.values()]
+    return [_excused(check, original, values, answers, expected) for check in checks.values()]
 
 
 def _excused(
     check: TensorCheck,
     original: Original,
     values: Mapping[str, np.ndarray],
-    found: Mapping[str, np.ndarray],
+    answers: Mapping[str, np.ndarray],
     expected: Mapping[str, np.ndarray],
 ) -> TensorCheck:
     """A check whose bound is a few times the rounding of the original in float32, where that is larger."""
@@ -56,15 +56,15 @@ def _excused(
     pairs = (_real(other, exact, values) for other in (expected[name], shaken))
     rounding = max(bounds.largest_error(reference, real) for reference, real in pairs)
     allowed = bounds.bound(bounds.RELATIVE, rounding, bounds.is_scalar(exact))
-    checked = check_of(name, [_real(found[name], expected[name], values)], allowed)
+    checked = check_of(name, [_real(answers[name], expected[name], values)], allowed)
     return TensorCheck(name, checked.elements, checked.error, allowed, rounding)
 
 
 def _real(
-    found: np.ndarray, expected: np.ndarray, values: Mapping[str, np.ndarray]
+    answers: np.ndarray, expected: np.ndarray, values: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The pair without the positions that the attention mask excludes."""
     mask = values.get("attention_mask")
-    if mask is None or expected.shape[:2] != mask.shape or found.shape != expected.shape:
-        return found, expected
-    return found[mask == 1], expected[mask == 1]
+    if mask is None or expected.shape[:2] != mask.shape or answers.shape != expected.shape:
+        return answers, expected
+    return answers[mask == 1], expected[mask == 1]

@@ -1,6 +1,7 @@
 """A graph of a model, traced by transformers' exporter (torch.export and torch.onnx)."""
 
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import torch
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
+from txexport.contracts import roles
 from txexport.errors import UnsupportedError, first_line
 from txexport.verification.traced.inputs import Layout
 from txexport.verification.traced.originals import Original, quiet
 
+GRAPH = roles.hub_path(roles.MODEL)
 CLASHING = "input.", "output."  # prefixes of names that an input and an output share
 
 
@@ -39,6 +42,14 @@ def traced(
     _name_axes(model, layout)
     _forget_sources(model)
     return model
+
+
+def save(model: ir.Model, path: Path) -> Path:
+    """Write a graph and its weights beside it; return the path of the weights, which few graphs lack."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = path.with_name(f"{path.name}{roles.DATA}")
+    ir.save(model, path, external_data=data.name)
+    return data
 
 
 def input_name(value: ir.Value) -> str:

@@ -32,12 +32,11 @@ from txexport.verification.identity import first_difference
 from txexport.verification.result import Report
 from txexport.verification.traced import cases, inputs
 from txexport.verification.traced.cases import TracedCase
-from txexport.verification.traced.export import save
-from txexport.verification.traced.finding import accepts, values_of
 from txexport.verification.traced.inputs import Layout
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.originals import Original, original
-from txexport.verification.traced.tracing import traced
+from txexport.verification.traced.settling import accepts, values_of
+from txexport.verification.traced.tracing import save, traced
 from txexport.verification.verify_arguments import VerifyArguments
 
 WRITERS = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript")  # other versions write other graphs
@@ -90,15 +89,15 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
 
 def _check_arguments(arguments: VerifyArguments) -> None:
     """Raise InputError for arguments that a traced bundle has no use for."""
-    given = [name for name in NOT_TAKEN if getattr(arguments, name)]
+    refused = [name for name in NOT_TAKEN if getattr(arguments, name)]
     if arguments.reference not in (None, REFERENCE):
-        given.append("reference")
+        refused.append("reference")
     if arguments.runtime not in (RUNTIME, [RUNTIME], (RUNTIME,)):
-        given.append("runtime")
-    if given:
+        refused.append("runtime")
+    if refused:
         raise InputError(
-            f"{', '.join(given)} cannot be given for a traced bundle, which is compared with transformers in "
-            "ONNX Runtime"
+            f"{', '.join(refused)} cannot be given for a traced bundle, which is compared with transformers "
+            "in ONNX Runtime"
         )
 
 

@@ -21,14 +21,16 @@ from txexport.verification.traced.cases import TracedCase
 from txexport.verification.traced.inputs import Layout, Sizes
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.originals import Original
-from txexport.verification.traced.tracing import dims, input_name, traced
+from txexport.verification.traced.tracing import GRAPH, dims, input_name, save, traced
 
 Tell = Callable[[str], None]
+ONE_SIZE = "the model takes no other size"
+IMAGE = {inputs.HEIGHT, inputs.WIDTH}
 HEAVIEST = (inputs.HEIGHT, inputs.WIDTH, inputs.FRAMES, inputs.SAMPLES, inputs.CONTEXT)  # first to be fixed
 
 
 @dataclass
-class Found:
+class Settled:
     """A traced graph and its axes.
 
     `least` are the smallest sizes of free axes at which smaller ones differ; `limits` says of each axis that
@@ -43,7 +45,7 @@ class Found:
     least: Sizes = field(default_factory=dict)
 
 
-def found(original: Original, opset: int, tell: Tell) -> Found:
+def settled(original: Original, opset: int, tell: Tell) -> Settled:
     """The graph of a model with as many free axes as come out right.
 
     Raises UnsupportedError if the original takes none of the known inputs, answers by chance, or cannot be
@@ -56,7 +58,7 @@ def found(original: Original, opset: int, tell: Tell) -> Found:
         case for case in cases.trials(original, layout, sizes) if accepts(original, layout, sizes, case)
     ]
     varied = [axis for axis in inputs.axes_of(layout) if any(case.axis == axis for case in accepted)]
-    limits = {axis: "the model takes no other size" for axis in inputs.axes_of(layout) if axis not in varied}
+    limits = {axis: ONE_SIZE for axis in inputs.axes_of(layout) if axis not in varied}
     while True:
         if inputs.BATCH not in varied:
             sizes[inputs.BATCH] = 1
@@ -75,16 +77,13 @@ def found(original: Original, opset: int, tell: Tell) -> Found:
             free = {dim for shape in ports.values() for dim in shape}
             wrong = {axis: "the exporter fixed it" for axis in varied if axis in read and axis not in free}
             if not wrong:
-                result = Found(model, layout, sizes, varied, limits)
+                result = Settled(model, layout, sizes, varied, limits)
                 wrong = _differing(original, result, accepted, tell)
         if not wrong:
             return result
         varied = [axis for axis in varied if axis not in wrong]
         accepted = [case for case in accepted if case.axis in varied]
         limits |= wrong
-
-
-IMAGE = {inputs.HEIGHT, inputs.WIDTH}
 
 
 def accepted_layout(original: Original, sizes: Sizes) -> Layout:
@@ -127,15 +126,15 @@ def _refuse_chance(original: Original, layout: Layout, sizes: Sizes) -> None:
             )
 
 
-def _differing(original: Original, tried: Found, accepted: list[TracedCase], tell: Tell) -> dict[str, str]:
+def _differing(original: Original, tried: Settled, accepted: list[TracedCase], tell: Tell) -> dict[str, str]:
     """The axes at whose cases the graph differs, with the first difference; smallest sizes become `least`.
 
     Raises UnsupportedError for a difference at the sizes of the trace.
     """
     differences: dict[str, str] = {}
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        ir.save(tried.model, path, external_data="model.onnx_data")
+        path = Path(folder) / GRAPH
+        save(tried.model, path)
         session = open_session(path, "cpu", None, {})
         read = session.inputs.keys()
 
@@ -155,7 +154,7 @@ def _differing(original: Original, tried: Found, accepted: list[TracedCase], tel
     return _wrong(tried, accepted, differences)
 
 
-def _wrong(tried: Found, accepted: list[TracedCase], differences: dict[str, str]) -> dict[str, str]:
+def _wrong(tried: Settled, accepted: list[TracedCase], differences: dict[str, str]) -> dict[str, str]:
     """The axes that must be fixed, with the reason; those that are right from some size on are given it."""
     wrong: dict[str, str] = {}
     for axis in tried.varied:
