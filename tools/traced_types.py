@@ -112,8 +112,8 @@ def page(outcomes: dict[str, dict]) -> str:
     lines = [
         "# Traced types",
         "",
-        "Every model type of transformers without a family here, as [`export --traced`](../guides/traced.md) takes its",
-        "base class: made by `tools/traced_types.py`, with seeded weights and small numbers, of",
+        "Every model type of transformers without a family here, as [`export --traced`](../guides/traced.md)",
+        "takes its base class: made by `tools/traced_types.py`, with seeded weights and small numbers, of",
         f"{versions}.",
         "",
         f"{counts[RIGHT]} are right at every batch and size that was tried, {counts[LIMITED]} with limits, "

@@ -15,11 +15,13 @@ from txexport.bundle.folder import (
     older_files,
     present,
     read,
+    read_any,
     read_json,
     read_manifest,
     read_traced,
     reads_tokens,
     record,
+    spec_of,
 )
 from txexport.bundle.manifest import MANIFEST, Manifest
 from txexport.bundle.traced_manifest import TracedManifest
@@ -42,9 +44,11 @@ __all__ = [
     "older_files",
     "present",
     "read",
+    "read_any",
     "read_json",
     "read_manifest",
     "read_traced",
     "reads_tokens",
     "record",
+    "spec_of",
 ]

@@ -73,16 +73,36 @@ def read(folder: str | Path) -> Manifest:
 
 def read_traced(folder: str | Path) -> TracedManifest:
     """The manifest of a traced bundle, as `read`; also raises BundleError if the bundle is not traced."""
-    manifest = _any_manifest(Path(folder))
+    manifest = read_any(folder)
     if not isinstance(manifest, TracedManifest):
-        raise BundleError(f"{folder} is not traced: its graphs are txexport's own; open it with load")
+        raise BundleError(f"{folder} has a task of its own, {manifest.task}; open it with load")
+    return manifest
+
+
+def read_any(folder: str | Path) -> Manifest | TracedManifest:
+    """The manifest of a bundle of any kind, as `read`."""
+    manifest = _any_manifest(Path(folder))
     _check_complete(Path(folder), manifest)
     return manifest
 
 
 def is_traced(folder: Path) -> bool:
     """Tell whether `folder` is a traced bundle. Raises BundleError for a damaged txexport.json."""
-    return is_bundle(folder) and read_json(folder / MANIFEST).get("kind") == TRACED
+    if not is_bundle(folder):
+        return False
+    values = read_json(folder / MANIFEST)
+    return values.get("kind") == TRACED or values.get("traced") is not None
+
+
+def spec_of(folder: Path, manifest: Manifest) -> ModelSpec:
+    """The spec of a bundle's model. Raises BundleError for a traced one, which has none."""
+    if manifest.traced is not None:
+        raise BundleError(
+            f"{folder} is a traced bundle of {manifest.traced}, of whose components txexport knows nothing; "
+            "it can be run, verified and served"
+        )
+    spec: ModelSpec = from_dict(ModelSpec, manifest.spec)
+    return spec
 
 
 def _check_complete(folder: Path, manifest: Manifest | TracedManifest) -> None:
@@ -151,6 +171,8 @@ def check(folder: Path, manifest: Manifest | TracedManifest) -> None:
 
 def check_runs(folder: Path, manifest: Manifest) -> None:
     """Raise BundleError if the bundle has no graphs for our runtime."""
+    if manifest.traced is not None:
+        return
     if manifest.graphs.keys() - {roles.SHARED} != set(roles_of(from_dict(ModelSpec, manifest.spec))):
         raise BundleError(f"{folder} has only graphs for other clients; to run it, export without --only hub")
 

@@ -23,6 +23,7 @@ UNROUNDED = DTYPES[DEFAULT].session_options
 AGAINST_SATURATION = "session.x64quantprecision"  # of 8-bit products; the engine sets it where they may
 FOLDED = "session.disable_quant_qdq"  # integers of any width become float32 numbers at load
 FORMAT, OLDEST = 8, 6  # the format that export writes, and the oldest that is read: see CONTRIBUTING.md
+OF_TRACED = 9  # the format of a bundle of traced graphs, which earlier releases refuse as too new
 STAGED = 8  # the first format with stages; for older ones they are derived from the architecture
 
 
@@ -140,8 +141,9 @@ class Manifest:
     encoder and the decoder, or of the text encoder; None is no limit. `companions` are the files copied or
     derived from the checkpoint, with their SHA-256. `promised` is the longest sequence that config.json
     promises by its kind of rotary scaling, if it is longer than the limit. `stages` are the "native" and the
-    "hub" graphs in running order, each as a Stage. `proof` is the result of the last verification, None
-    before one.
+    "hub" graphs in running order, each as a Stage. `traced` is the class of transformers whose graphs the
+    library's exporter made, None for those of a family; `spec` is then empty but for its type. `proof` is the
+    result of the last verification, None before one.
     """
 
     model_type: str
@@ -157,6 +159,7 @@ class Manifest:
     format: int = FORMAT
     promised: dict[str, int] = field(default_factory=dict)
     stages: dict[str, list[Stage]] = field(default_factory=dict)
+    traced: str | None = None
     proof: Proof | None = None
 
     @property
@@ -290,7 +293,7 @@ class Manifest:
         """The JSON values to write, without unused options, as in bundles of earlier releases."""
         values = dataclasses.asdict(self)
         optional = [(values["form"], name) for name in ("outputs", "rope_factors", "image_size", "language")]
-        for place, name in (*optional, (values, "promised")):
+        for place, name in (*optional, (values, "promised"), (values, "traced")):
             if not place[name]:
                 del place[name]
         if self.format < STAGED:

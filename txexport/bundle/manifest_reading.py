@@ -1,12 +1,13 @@
 """Reading and validation of txexport.json."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from txexport.bundle.limits import BEYOND
 from txexport.bundle.manifest import (
     FORMAT,
+    OF_TRACED,
     OLDEST,
     STAGED,
     Calibration,
@@ -32,9 +33,10 @@ from txexport.support.paths import stays_inside
 def parsed(path: Path, values: dict) -> Manifest:
     """The manifest in the JSON file `path`. Raises BundleError if it is invalid or not ours."""
     try:
-        if values["format"] > FORMAT:
+        newest = FORMAT if values.get("traced") is None else OF_TRACED
+        if values["format"] > newest:
             raise BundleError(
-                f"{path} has format {values['format']}, this txexport reads up to {FORMAT}; update it"
+                f"{path} has format {values['format']}, this txexport reads up to {newest}; update it"
             )
         if values["format"] < OLDEST:
             raise BundleError(f"{path} is of an older txexport; export again")
@@ -64,9 +66,6 @@ def parsed(path: Path, values: dict) -> Manifest:
         entries = (manifest, source, form, *form.calibrated.values(), *graphs, *data.values(), *ports)
         for entry in (*entries, *([proof] if proof is not None else [])):
             check_fields(entry)
-        spec = from_dict(ModelSpec, manifest.spec)
-        native_roles = () if form.only == "hub" else roles_of(spec)
-        others = () if form.only == "native" else for_others(spec, form.client)
         _check_dtypes(form)
         _check_options(formats)
         if len(set(form.outputs)) != len(form.outputs) or not set(form.outputs) <= set(OUTPUTS):
@@ -75,23 +74,31 @@ def parsed(path: Path, values: dict) -> Manifest:
             manifest.promised and None in manifest.limits.values()
         ):
             raise ValueError(f"promised is {manifest.promised}, of limits {manifest.limits}")
-        listed: list[tuple[str, Iterable[str], Iterable[str]]] = [
-            ("dtypes", formats, form.dtypes),
-            ("limits", manifest.limits, limits(spec)),
-        ]
-        for one in formats.values():
-            listed += [("native graphs", one.native, native_roles), ("hub graphs", one.hub, others)]
+        listed: list[tuple[str, Iterable[str], Iterable[str]]] = [("dtypes", formats, form.dtypes)]
+        listed += _of_spec(manifest) if manifest.traced is None else []
         for key, names, expected in listed:
             if set(names) != set(expected):
                 listed_roles = ", ".join(names) or "none"
                 raise ValueError(
                     f"{key} are {listed_roles}, expected {', '.join(sorted(expected)) or 'none'}"
                 )
-        manifest = replace(manifest, stages=stages_of(spec, form) if stages is None else stages)
+        if stages is None:
+            stages = stages_of(from_dict(ModelSpec, manifest.spec), form)
+        manifest = replace(manifest, stages=stages)
         check_stages(manifest)
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
         raise BundleError(f"{path} is damaged: {error!r}; export again") from None
+
+
+def _of_spec(manifest: Manifest) -> Iterator[tuple[str, Iterable[str], Iterable[str]]]:
+    """The limits and the roles of graphs, and those that the spec has."""
+    spec, form = from_dict(ModelSpec, manifest.spec), manifest.form
+    native_roles = () if form.only == "hub" else roles_of(spec)
+    others = () if form.only == "native" else for_others(spec, form.client)
+    yield "limits", manifest.limits, limits(spec)
+    for one in manifest.formats.values():
+        yield from (("native graphs", one.native, native_roles), ("hub graphs", one.hub, others))
 
 
 def _form(values: dict) -> ExportOptions:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from txexport.bundle.manifest import MANIFEST, DataFile, GraphFile, Source
+from txexport.bundle.manifest import MANIFEST, OF_TRACED, DataFile, GraphFile, Source
 from txexport.bundle.proof import Proof
 from txexport.contracts import Port
 from txexport.errors import BundleError
@@ -15,7 +15,6 @@ from txexport.support.arguments import check_fields
 from txexport.support.paths import stays_inside
 
 TRACED = "traced"  # the value of `kind`; a bundle with graphs of ours has none
-FORMAT = 9  # which earlier releases refuse as too new
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,13 @@ class TracedManifest:
     companions: dict[str, str]
     versions: dict[str, str]
     kind: str = TRACED
-    format: int = FORMAT
+    format: int = OF_TRACED
     proof: Proof | None = field(default=None)
+
+    @property
+    def traced(self) -> str:
+        """The class of transformers, by the name that a manifest of a decoder has for it."""
+        return self.architecture
 
     @property
     def limited(self) -> list[str]:
@@ -86,9 +90,9 @@ class TracedManifest:
 def parsed(path: Path, values: dict) -> TracedManifest:
     """The manifest in the JSON file `path`. Raises BundleError if it is invalid, or of a newer txexport."""
     try:
-        if values["format"] > FORMAT:
+        if values["format"] > OF_TRACED:
             raise BundleError(
-                f"{path} has format {values['format']}, this txexport reads up to {FORMAT}; update it"
+                f"{path} has format {values['format']}, this txexport reads up to {OF_TRACED}; update it"
             )
         graph = values["graph"]
         ports = {kind: [Port(**port) for port in graph[kind]] for kind in ("inputs", "outputs")}

@@ -39,6 +39,7 @@ def quantize(
     does.
     """
     manifest = bundle.read(out)
+    bundle.spec_of(Path(out), manifest)  # a traced one has none, and no other dtype
     if dtype in manifest.formats:
         raise InputError(f"{out} has {dtype} already")
     checkpoint = source_of(Path(out), manifest, source, adapter)

@@ -29,7 +29,7 @@ from txexport.inspection.summary import outline
 from txexport.parts import architecture_of, limits
 from txexport.parts.inputs import reads_tokens
 from txexport.spec import ModelSpec
-from txexport.spec.serialization import from_dict, to_dict
+from txexport.spec.serialization import to_dict
 from txexport.support.arguments import checked
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _of_bundle(
     folder: Path, length: int | None, batch: int, kernels: bool, provider: str | None
 ) -> Inspection:
     manifest = bundle.read(folder)
-    spec = from_dict(ModelSpec, manifest.spec)
+    spec = bundle.spec_of(folder, manifest)
     stored = {dtype: _stored(folder, manifest.of_dtype(dtype)) for dtype in manifest.formats}
     tensors = stored[manifest.dtype]
     facts = BundleFacts(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from txexport import bundle
 from txexport.bundle import files_sha256
 from txexport.bundle.manifest import MANIFEST
 from txexport.contracts import cache_names, roles
@@ -17,8 +18,6 @@ from txexport.contracts.names import LOGITS
 from txexport.errors import InputError, needed_for
 from txexport.parts import parameters
 from txexport.runtime.loaded_bundle import LoadedBundle, open_bundle
-from txexport.spec import ModelSpec
-from txexport.spec.serialization import from_dict
 from txexport.verification import environment
 from txexport.verification.attempt import CaseProgress, attempt
 from txexport.verification.bounds import tolerance
@@ -106,7 +105,7 @@ class _Pair:
 
     def __init__(self, loaded: LoadedBundle, reference: "Bundled | Exported", options: CompareOptions):
         self.loaded, self.reference = loaded, reference
-        self.spec = from_dict(ModelSpec, loaded.manifest.spec)
+        self.spec = bundle.spec_of(loaded.folder, loaded.manifest)
         size = sum(math.prod(shape) for shape in parameters(self.spec).values())
         self.bound = tolerance(size) if options.tolerance is None else options.tolerance
         self.ours, theirs = output_names(loaded.manifest), reference.outputs

@@ -21,6 +21,7 @@ from txexport.errors import CheckpointError, UnsupportedError, first_line
 from txexport.verification.traced import inputs
 from txexport.verification.traced.inputs import Facts
 
+UNLIMITED = 1 << 20  # tokens of a model that names no limit
 PLAIN = 224  # the side of an image where neither config nor processor names one
 FLAGS = {"use_cache": False, "output_attentions": False, "output_hidden_states": False}
 
@@ -111,7 +112,7 @@ class Original:
     @property
     def longest(self) -> int:
         """The longest sequence of tokens that the config names; large where it names none."""
-        return _number(self.config.get_text_config(), ("max_position_embeddings", "n_positions"), 1 << 20)
+        return _number(self.config.get_text_config(), ("max_position_embeddings", "n_positions"), UNLIMITED)
 
     @property
     def patch(self) -> int:
@@ -123,20 +124,28 @@ class Original:
         """The number of parameters."""
         return sum(one.numel() for one in self.model.parameters())
 
+    @cached_property
+    def parameters_of_forward(self) -> set[str]:
+        """The names of the arguments of its forward."""
+        return set(inspect.signature(self.model.forward).parameters)
+
+    def forward(self, arguments: Mapping[str, Any]) -> Any:
+        """The answer of the model, without gradients. Raises what the model raises."""
+        with torch.no_grad(), quiet():
+            return self.model(**arguments)
+
     def run(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs by name, in the model's precision. Raises what the model raises."""
         dtype = next((one.dtype for one in self.model.parameters() if one.is_floating_point()), torch.float32)
         feeds = {name: torch.from_numpy(np.array(value)) for name, value in values.items()}
         feeds = {name: one.to(dtype) if one.is_floating_point() else one for name, one in feeds.items()}
-        with torch.no_grad(), quiet():
-            outputs = get_leaf_tensors(self.model(**feeds, **self.flags))
+        outputs = get_leaf_tensors(self.forward(feeds | self.flags))
         return {name: tensor.numpy() for name, tensor in outputs.items()}
 
     @cached_property
     def flags(self) -> dict[str, bool]:
         """Arguments of the forward that keep caches and inner values out of its outputs."""
-        parameters = inspect.signature(self.model.forward).parameters
-        return {name: value for name, value in FLAGS.items() if name in parameters}
+        return {name: value for name, value in FLAGS.items() if name in self.parameters_of_forward}
 
 
 PROCESSORS = {

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import torch
+from onnx import TensorProto
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
-from txexport.contracts import roles
+from txexport.contracts import Port, roles
 from txexport.errors import UnsupportedError, first_line
 from txexport.verification.traced.inputs import Layout
 from txexport.verification.traced.originals import Original, quiet
@@ -32,16 +33,33 @@ def traced(
         name: {place: torch.export.Dim.AUTO for place, axis in enumerate(axes) if axis in varied}
         for name, axes in layout.items()
     }
+    model = exported(original, feeds | original.flags, shapes, opset)
+    _drop_caches(model, original.run(values).keys())
+    _name_axes(model, layout)
+    return model
+
+
+def exported(
+    original: Original, feeds: Mapping[str, Any], shapes: dict[str, Any] | None, opset: int
+) -> ir.Model:
+    """The graph of a model's forward, free in `shapes`, or in all dimensions. Raises UnsupportedError."""
     settings = OnnxConfig(dynamic=True, dynamic_shapes=shapes, opset_version=opset)
     try:
         with quiet():
-            model = OnnxExporter().export(original.model, feeds | original.flags, settings).program
+            model = OnnxExporter().export(original.model, dict(feeds), settings).program
     except Exception as error:
         raise UnsupportedError(f"{original.architecture} cannot be traced: {_cause(error)}") from None
-    _drop_caches(model, original.run(values).keys())
-    _name_axes(model, layout)
     _forget_sources(model)
     return model
+
+
+def ports(model: ir.Model) -> tuple[list[Port], list[Port]]:
+    """The inputs and outputs of a graph, as a manifest lists them."""
+    inputs, outputs = (
+        [Port(str(one.name), TensorProto.DataType.Name(one.dtype or 0).lower(), dims(one)) for one in values]
+        for values in (model.graph.inputs, model.graph.outputs)
+    )
+    return inputs, outputs
 
 
 def save(model: ir.Model, path: Path) -> Path:

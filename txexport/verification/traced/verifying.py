@@ -1,18 +1,20 @@
 """`verify` of a traced bundle: its files, its graph traced again, and cases beside the library's class."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import onnx
 
 from txexport import bundle
-from txexport.bundle import TracedManifest
+from txexport.bundle import Manifest, TracedManifest
 from txexport.bundle.source import changed, name_of, recorded_at
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, InputError
+from txexport.runtime.model import load
 from txexport.runtime.traced_model import TracedModel, load_traced
 from txexport.support.paths import sha256
 from txexport.support.progress import Naming
@@ -31,11 +33,11 @@ from txexport.verification.checks import (
 from txexport.verification.identity import first_difference
 from txexport.verification.result import Report
 from txexport.verification.traced import cases, inputs
-from txexport.verification.traced.cases import TracedCase
-from txexport.verification.traced.inputs import Layout
+from txexport.verification.traced.decoders import traced_decoder
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.originals import Original, original
 from txexport.verification.traced.settling import accepts, values_of
+from txexport.verification.traced.steps import QUICK, decoder_checks
 from txexport.verification.traced.tracing import save, traced
 from txexport.verification.verify_arguments import VerifyArguments
 
@@ -56,13 +58,14 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
     """
     _check_arguments(arguments)
     folder = Path(arguments.out)
-    manifest = bundle.read_traced(folder)
+    manifest = bundle.read_any(folder)
     digests = bundle.files_sha256(folder)
     checkpoint = _checkpoint(folder, manifest, arguments.source)
-    judge = original(checkpoint.folder, manifest.architecture)
-    model = load_traced(folder, device=arguments.device, check=False)
+    judge = original(checkpoint.folder, manifest.traced)
+    task, notes, device, checks = _opened(folder, manifest, judge, arguments.device)
     selection = arguments.cases if isinstance(arguments.cases, str) else list(arguments.cases)
-    reports = list(_reports(folder, manifest, checkpoint, judge, model, selection, tell))
+    contents = _contents(folder, manifest, checkpoint, judge)
+    reports = list(_reports(contents, checks, selection, tell))
     if not reports:
         raise InputError(f"no case is named {', '.join(selection)}")
     if bundle.files_sha256(folder) != digests:
@@ -70,8 +73,8 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
     return Report(
         bundle=str(folder),
         model_type=manifest.model_type,
-        task=manifest.architecture,
-        runtime=f"{RUNTIME} {model.device}",
+        task=task,
+        runtime=f"{RUNTIME} {device}",
         versions=environment.versions(),
         cases=reports,
         environment=environment.environment(),
@@ -79,11 +82,11 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
         bundle_sha256=digests,
         selection=selection,
         source=None if arguments.source is None else str(arguments.source),
-        device=model.device,
+        device=device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        notes=manifest.limited,
+        notes=notes,
         checkpoint=f"{name_of(checkpoint)} ({manifest.source.digest})",
-        graphs={manifest.graph.file: NATIVE},
+        graphs={graph.file: NATIVE for graph in manifest.every_graph},
     )
 
 
@@ -101,7 +104,7 @@ def _check_arguments(arguments: VerifyArguments) -> None:
         )
 
 
-def _checkpoint(folder: Path, manifest: TracedManifest, source: str | Path | None) -> Checkpoint:
+def _checkpoint(folder: Path, manifest: Manifest | TracedManifest, source: str | Path | None) -> Checkpoint:
     """The checkpoint, with the files that were exported. Raises CheckpointError."""
     checkpoint = recorded_at(folder, manifest.source, source)
     if different := changed(checkpoint, manifest.source):
@@ -112,44 +115,79 @@ def _checkpoint(folder: Path, manifest: TracedManifest, source: str | Path | Non
     return checkpoint
 
 
+class Opened(NamedTuple):
+    """A bundle's graph in a session: what it is for, its limits in words, its device, and its cases."""
+
+    task: str
+    notes: list[str]
+    device: str
+    checks: "dict[str, NamedCheck]"
+
+
+def _opened(folder: Path, manifest: Manifest | TracedManifest, judge: Original, device: str | None) -> Opened:
+    """The cases of a bundle of either kind, and their names by what runs them."""
+    if isinstance(manifest, TracedManifest):
+        traced_model = load_traced(folder, device=device, check=False)
+        checks = _one_pass(manifest, judge, traced_model)
+        return Opened(manifest.architecture, manifest.limited, traced_model.device, checks)
+    model = load(folder, device=device, check=False)
+    checks = {name: NamedCheck(run, name in QUICK) for name, run in decoder_checks(judge, model).items()}
+    return Opened(manifest.task, [], model.device, checks)
+
+
+class NamedCheck(NamedTuple):
+    """A case to call, and whether it is one of the quick ones."""
+
+    run: Callable[[], list[TensorCheck]]
+    quick: bool = True
+
+
+def _contents(
+    folder: Path, manifest: Manifest | TracedManifest, checkpoint: Checkpoint, judge: Original
+) -> dict[str, NamedCheck]:
+    """The checks of a bundle's files and graph."""
+    return {
+        COPIED_FILES: NamedCheck(partial(_check_files, folder, manifest, checkpoint)),
+        IDENTITY: NamedCheck(partial(_check_graph, folder, manifest, judge)),
+    }
+
+
+def _one_pass(manifest: TracedManifest, judge: Original, model: TracedModel) -> dict[str, NamedCheck]:
+    """The cases of one pass, over the axes that are free, at sizes that the class accepts."""
+    layout = {name: tuple(axes) for name, axes in manifest.layout.items()}
+    sizes = manifest.sizes
+    tried = cases.trials(judge, layout, sizes)
+    free = [case for case in tried if case.axis in manifest.varied and manifest.takes(case.changed)]
+    accepted = [case for case in free if accepts(judge, layout, sizes, case)]
+    return {
+        case.name: NamedCheck(
+            partial(_judged, judge, model, partial(values_of, judge, layout, sizes, case)), case.axis is None
+        )
+        for case in cases.plan(judge, layout, sizes, accepted)
+    }
+
+
+def _judged(judge: Original, model: TracedModel, values: Callable[[], dict]) -> list[TensorCheck]:
+    return judged(judge, model, values())
+
+
 def _reports(
-    folder: Path,
-    manifest: TracedManifest,
-    checkpoint: Checkpoint,
-    judge: Original,
-    model: TracedModel,
+    contents: dict[str, NamedCheck],
+    checks: dict[str, NamedCheck],
     selection: str | list[str],
     tell: Naming,
 ) -> Iterator[CaseReport]:
-    """The reports of the bundle's contents, then of every case."""
-    chosen = None if isinstance(selection, str) else set(selection)
-    contents = {
-        COPIED_FILES: partial(_check_files, folder, manifest, checkpoint),
-        IDENTITY: partial(_check_graph, folder, manifest, judge),
-    }
-    for name, check in contents.items():
-        if chosen is None or name in chosen:
+    """The reports of the bundle's contents, then of every case that is selected."""
+    for name, check in (contents | checks).items():
+        if selection == "full" or (selection == "quick" and check.quick) or name in selection:
             tell(name)
-            yield attempt(name, CHECKPOINT, check)
-    layout = {name: tuple(axes) for name, axes in manifest.layout.items()}
-    for case in _planned(judge, layout, manifest):
-        if (chosen is None and (selection == "full" or case.axis is None)) or (
-            chosen and case.name in chosen
-        ):
-            tell(case.name)
-            run = partial(judged, judge, model, values_of(judge, layout, manifest.sizes, case))
-            yield attempt(case.name, REFERENCE, run, RUNTIME)
+            reference, runtime = (CHECKPOINT, None) if name in contents else (REFERENCE, RUNTIME)
+            yield attempt(name, reference, check.run, runtime)
 
 
-def _planned(judge: Original, layout: Layout, manifest: TracedManifest) -> list[TracedCase]:
-    """The cases over the axes that are free, at sizes that the class accepts."""
-    tried = cases.trials(judge, layout, manifest.sizes)
-    free = [case for case in tried if case.axis in manifest.varied and manifest.takes(case.changed)]
-    accepted = [case for case in free if accepts(judge, layout, manifest.sizes, case)]
-    return cases.plan(judge, layout, manifest.sizes, accepted)
-
-
-def _check_files(folder: Path, manifest: TracedManifest, checkpoint: Checkpoint) -> list[TensorCheck]:
+def _check_files(
+    folder: Path, manifest: Manifest | TracedManifest, checkpoint: Checkpoint
+) -> list[TensorCheck]:
     """Every listed file is the exported one, each copy is the checkpoint's, and no other would be read."""
     bundle.check(folder, manifest)
     for name, data in manifest.data.items():
@@ -164,24 +202,26 @@ def _check_files(folder: Path, manifest: TracedManifest, checkpoint: Checkpoint)
     return [TensorCheck(name, 1, 0.0, 0.0) for name in manifest.files]
 
 
-def _check_graph(folder: Path, manifest: TracedManifest, judge: Original) -> list[TensorCheck]:
+def _check_graph(folder: Path, manifest: Manifest | TracedManifest, judge: Original) -> list[TensorCheck]:
     """The graph and its weights are those of another trace. Raises SkipError for other versions."""
     here = environment.of(WRITERS)
     if other := [name for name in WRITERS if manifest.versions.get(name) != here.get(name)]:
         raise SkipError(f"traced with another {' and '.join(other)}: compared by cases alone")
-    layout = {name: tuple(axes) for name, axes in manifest.layout.items()}
-    values = inputs.fill(layout, manifest.sizes, judge.facts, 0, False)
+    if isinstance(manifest, TracedManifest):
+        layout = {name: tuple(axes) for name, axes in manifest.layout.items()}
+        values = inputs.fill(layout, manifest.sizes, judge.facts, 0, False)
+        remade = traced(judge, layout, values, manifest.varied, manifest.opset)
+    else:
+        remade = traced_decoder(judge, manifest.form.opset)
+    [graph] = manifest.every_graph
     with TemporaryDirectory() as aside:
-        path = Path(aside) / manifest.graph.file
-        data = save(traced(judge, layout, values, manifest.varied, manifest.opset), path)
-        file = folder / manifest.graph.file
+        path, file = Path(aside) / graph.file, folder / graph.file
+        data = save(remade, path)
         if sha256(path) != sha256(file):
             load = partial(onnx.load, load_external_data=False)
             difference = first_difference(load(file), load(path))
-            raise AssertionError(
-                f"{manifest.graph.file} is not the traced graph: first difference {difference}"
-            )
+            raise AssertionError(f"{graph.file} is not the traced graph: first difference {difference}")
         for name in manifest.data:
             if sha256(data) != sha256(folder / name):
                 raise AssertionError(f"{name} has other weights than the checkpoint")
-    return [TensorCheck(name, 1, 0.0, 0.0) for name in (manifest.graph.file, *manifest.data)]
+    return [TensorCheck(name, 1, 0.0, 0.0) for name in (graph.file, *manifest.data)]

@@ -1,0 +1,107 @@
+"""Decoders: a graph of one step over a growing cache, in the contract of the graphs for other clients."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+import torch
+import transformers
+from transformers.exporters.utils import get_leaf_tensors
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from txexport.contracts import cache_names, names
+from txexport.contracts.stage import STEP, GraphFacts, Stage, sources_of
+from txexport.errors import UnsupportedError
+from txexport.verification.traced.inputs import Facts, Layout, fill
+from txexport.verification.traced.originals import Original
+from txexport.verification.traced.tracing import dims, exported, input_name, output_name, ports
+
+ROWS, PAST, NEW = 2, 7, 5  # sizes of the trace
+LIMIT = "decoder"  # the name of a decoder's limit in the manifest
+CACHED = "past_key_values"  # an argument of the class, newer ones call it cache and take this name too
+TOKENS: Layout = {names.INPUT_IDS: ("rows", "tokens"), names.ATTENTION_MASK: ("rows", "tokens")}
+
+
+def is_decoder(original: Original) -> bool:
+    """Tell whether the class generates from tokens alone, and takes positions and a cache."""
+    causal = {
+        one
+        for classes in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+        for one in ([classes] if isinstance(classes, str) else classes)
+    }
+    wanted, here = {names.INPUT_IDS, names.ATTENTION_MASK, names.POSITION_IDS}, original.parameters_of_forward
+    return original.architecture in causal and wanted <= here and bool({CACHED, "cache"} & here)
+
+
+def prompt(facts: Facts, rows: int, tokens: int, seed: int, padded: str | None) -> dict[str, np.ndarray]:
+    """Seeded ids, mask and positions (rows, tokens); rows but the first are padded at the side `padded`."""
+    values = fill(TOKENS, {"rows": rows, "tokens": tokens}, facts, seed, padded is not None)
+    if padded == "left":
+        values = {name: array[:, ::-1].copy() for name, array in values.items()}
+    mask = values[names.ATTENTION_MASK]
+    return values | {names.POSITION_IDS: np.maximum(mask.cumsum(1) - 1, 0)}
+
+
+def answered(original: Original, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Logits, keys and values of all tokens in one pass of the class, by the contract's names."""
+    feeds = {name: torch.from_numpy(array) for name, array in values.items()}
+    cache = transformers.DynamicCache()
+    outputs = original.forward(feeds | {CACHED: cache, "use_cache": True})
+    return {names.LOGITS: outputs["logits"].numpy()} | {
+        _renamed(name, cache_names.PRESENT): tensor.numpy()
+        for name, tensor in get_leaf_tensors(cache).items()
+    }
+
+
+def traced_decoder(original: Original, opset: int) -> ir.Model:
+    """The graph of a decoder's step. Raises UnsupportedError if it fails, or for states of other kinds."""
+    values = prompt(original.facts, ROWS, PAST + NEW, 0, None)
+    first = {name: torch.from_numpy(array[:, :PAST].copy()) for name, array in values.items()}
+    cache = transformers.DynamicCache()
+    original.forward(first | {CACHED: cache, "use_cache": True})
+    if strange := [name for name in get_leaf_tensors(cache) if not name.endswith((".keys", ".values"))]:
+        raise UnsupportedError(
+            f"{original.architecture} keeps '{strange[0]}', which a traced decoder does not"
+        )
+    last = {name: torch.from_numpy(array[:, PAST:].copy()) for name, array in values.items()}
+    last[names.ATTENTION_MASK] = torch.from_numpy(values[names.ATTENTION_MASK])
+    model = exported(original, last | {CACHED: cache, "use_cache": True}, None, opset)
+    _rename(model)
+    return model
+
+
+def _rename(model: ir.Model) -> None:
+    """Give inputs, outputs and their dimensions the contract's names."""
+    sizes = {
+        names.INPUT_IDS: (names.BATCH_SIZE, names.SEQUENCE_LENGTH),
+        names.POSITION_IDS: (names.BATCH_SIZE, names.SEQUENCE_LENGTH),
+        names.ATTENTION_MASK: (names.BATCH_SIZE, names.TOTAL_SEQUENCE_LENGTH),
+    }
+    lengths = {cache_names.PAST: names.PAST_SEQUENCE_LENGTH, cache_names.PRESENT: names.TOTAL_SEQUENCE_LENGTH}
+    for values, kind, name_of in (
+        (model.graph.inputs, cache_names.PAST, input_name),
+        (model.graph.outputs, cache_names.PRESENT, output_name),
+    ):
+        for value in values:
+            name = name_of(value)
+            if name in sizes:
+                value.name, value.shape = name, ir.Shape(sizes[name])
+            elif name == names.LOGITS:
+                value.name, value.shape = name, ir.Shape([*sizes[names.INPUT_IDS], dims(value)[-1]])
+            else:
+                _, heads, _, width = dims(value)
+                value.name = _renamed(name, kind)
+                value.shape = ir.Shape([names.BATCH_SIZE, heads, lengths[kind], width])
+
+
+def _renamed(name: str, kind: str) -> str:
+    """The contract's name of the keys or values that the library calls, such as cache.layers.0.keys."""
+    *_, layer, what = name.split(".")
+    return cache_names.pair(kind, layer, None)[what == "values"]
+
+
+def stage_of(original: Original, graph: ir.Model, role: str) -> Stage:
+    """The graph as a stage that runs at every step."""
+    inputs, _ = ports(graph)
+    facts = GraphFacts(vocab_size=original.facts.vocabulary, limit=LIMIT)
+    return Stage(role, STEP, sources_of(inputs), facts)
