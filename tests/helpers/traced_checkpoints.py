@@ -53,3 +53,20 @@ def masked_autoencoder(folder: Path) -> Path:
         decoder_intermediate_size=48,
     )
     return save(transformers.ViTMAEModel(config), folder)
+
+
+def persimmon(folder: Path) -> Path:
+    """A decoder with rotary positions over a part of each head."""
+    torch.manual_seed(0)
+    config = transformers.PersimmonConfig(
+        vocab_size=99,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
+    return save(transformers.PersimmonForCausalLM(config), folder)

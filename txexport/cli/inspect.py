@@ -45,13 +45,13 @@ def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> Non
     Architecture, parameters, operations and memory; for a bundle also graphs, operators, functions, files,
     and the last result of verify.
     """
-    from txexport.bundle import check_report, is_traced, read_traced
+    from txexport.bundle import check_report, is_traced, read_any
     from txexport.inspection import inspect as run
 
     if is_traced(path):
         if html is not None or options["kernels"] or options["provider"]:
             raise click.UsageError("--html, --kernels and --provider are not for traced bundles")
-        manifest = read_traced(path)
+        manifest = read_any(path)
         click.echo(json.dumps(asdict(manifest)) if as_json else traced_details(path, manifest))
         return
     if html is not None:

@@ -7,9 +7,10 @@ from typing import Any
 
 def traced_summary(out: Path, manifest: Any) -> str:
     """The class, the inputs and outputs with their dimensions, and why some of these are fixed."""
-    lines = [f"{out}: {manifest.model_type}, {manifest.architecture}, traced: {manifest.graph.file}"]
-    lines += [f"  inputs   {_ports(manifest.graph.inputs)}", f"  outputs  {_ports(manifest.graph.outputs)}"]
-    lines += [f"  {limit}" for limit in manifest.limited]
+    [graph] = manifest.every_graph
+    lines = [f"{out}: {manifest.model_type}, {manifest.traced}, traced: {graph.file}"]
+    lines += [f"  inputs   {_ports(graph.inputs)}", f"  outputs  {_ports(graph.outputs)}"]
+    lines += [f"  {limit}" for limit in manifest.limited or []]
     return "\n".join(lines)
 
 
@@ -22,7 +23,7 @@ def traced_details(out: Path, manifest: Any) -> str:
     proof = "never verified; txexport verify compares it with its class of transformers"
     if manifest.proof is not None:
         proof = f"{manifest.proof.verdict} {manifest.proof.scope}, {manifest.proof.created}"
-    lines = [f"  opset    {manifest.opset}", f"  from     {manifest.source.path}", f"  by       {versions}"]
+    lines = [f"  from     {manifest.source.path}", f"  by       {versions}"]
     return "\n".join(
         [traced_summary(out, manifest), *lines, f"  files    {', '.join(sizes)}", f"  proof    {proof}"]
     )

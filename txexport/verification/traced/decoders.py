@@ -34,11 +34,17 @@ def is_decoder(original: Original) -> bool:
 
 
 def prompt(facts: Facts, rows: int, tokens: int, seed: int, padded: str | None) -> dict[str, np.ndarray]:
-    """Seeded ids, mask and positions (rows, tokens); rows but the first are padded at the side `padded`."""
-    values = fill(TOKENS, {"rows": rows, "tokens": tokens}, facts, seed, padded is not None)
+    """Seeded ids, mask and positions (rows, tokens); rows but the first have padding where `padded` says.
+
+    That is at the left, or in the middle, as of prompts that were padded at the right and continued.
+    """
+    values = fill(TOKENS, {"rows": rows, "tokens": tokens}, facts, seed, padded == "left")
     if padded == "left":
         values = {name: array[:, ::-1].copy() for name, array in values.items()}
     mask = values[names.ATTENTION_MASK]
+    if padded == "middle":
+        for row in range(1, rows):
+            mask[row, tokens // 2 - row : tokens // 2] = 0
     return values | {names.POSITION_IDS: np.maximum(mask.cumsum(1) - 1, 0)}
 
 

@@ -42,7 +42,7 @@ def plan(original: Original) -> list[StepCase]:
         StepCase("steps", 1, 9, (4, 1)),
         StepCase("pieces", 3, 13, (5, 3), seed=2),
         StepCase("padded at the left, in steps", 3, 12, (7, 1), "left", seed=3),
-        StepCase("padded at the right, in pieces", 3, 12, (12, 12), "right", seed=4),
+        StepCase("padded in the middle, in pieces", 3, 12, (6, 6), "middle", seed=4),
         StepCase("nine rows", 9, 17, (16, 1), "left", seed=5),
         StepCase(f"{longest} tokens", 2, longest, (longest // 2, longest), "left", seed=6),
     ]

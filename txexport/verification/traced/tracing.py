@@ -83,7 +83,8 @@ def output_name(value: ir.Value) -> str:
 def dims(value: ir.Value) -> list[int | str]:
     """The dimensions of an input or output; "" is one without a name."""
     shape: Any = value.shape or ()
-    return [size if isinstance(size, int) else str(size.value or "") for size in shape]
+    names = [size if isinstance(size, int) else str(size.value or "") for size in shape]
+    return [int(name) if isinstance(name, str) and name.isdigit() else name for name in names]
 
 
 def _cause(error: BaseException) -> str:

@@ -1,0 +1,158 @@
+"""Traced decoders: they generate as transformers, in our runtime, and wrong ones are told."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+import torch
+import transformers
+from click.testing import CliRunner
+from helpers import traced_checkpoints
+from onnx import helper, numpy_helper
+
+import txexport
+from txexport import bundle
+from txexport.cli.main import main
+from txexport.contracts import cache_names
+from txexport.errors import BundleError, UnsupportedError
+from txexport.verification.checks import IDENTITY
+from txexport.verification.traced import decoders, originals, steps
+
+pytestmark = pytest.mark.xdist_group("traced")
+PROMPTS = [[5, 6, 7, 8, 9, 10], [11], [12, 13, 14]]
+
+
+@pytest.fixture(scope="session")
+def decoder(tmp_path_factory):
+    """A decoder's checkpoint, and its traced bundle."""
+    folder = tmp_path_factory.mktemp("traced")
+    source = traced_checkpoints.persimmon(folder / "model")
+    manifest = txexport.export_traced(source, folder / "out")
+    assert manifest.traced == "PersimmonForCausalLM"
+    return source, folder / "out"
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"repetition_penalty": 1.3}])
+def test_generates_as_transformers(decoder, options):
+    """A ragged batch, with a cache that joins and leaves as in any bundle."""
+    source, out = decoder
+    original = transformers.AutoModelForCausalLM.from_pretrained(source)
+    model = txexport.load(out, device="cpu")
+    answers = model.generate_ids(PROMPTS, max_new_tokens=9, **options)
+    for row, answer in zip(PROMPTS, answers, strict=True):
+        ids = torch.tensor([row])
+        expected = original.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=9, do_sample=False, **options
+        )
+        assert answer == expected[0, len(row) :].tolist()
+
+
+def test_is_verified(decoder):
+    _, out = decoder
+    report = txexport.verify(out)
+    assert report.verdict == "equal"
+    names = {case.name for case in report.cases}
+    assert set(steps.QUICK) | {"nine rows", "64 tokens", "tokens of three beams"} < names
+    assert {check.output for case in report.cases for check in case.checks} > {"logits", "present.1.value"}
+    assert bundle.read_manifest(out).proof.verdict == "equal"
+    quick = {case.name for case in txexport.verify(out, cases="quick").cases}
+    assert quick == {*steps.QUICK, IDENTITY, "manifest and copied files"}
+
+
+def copy_of(out, folder):
+    for name in bundle.listed_files(out):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((out / name).read_bytes())
+    return folder
+
+
+def ignore_mask(model):
+    """Attend to padding, too."""
+    nodes = [helper.make_node("Greater", ["attention_mask", "below"], ["all"])]
+    nodes.append(helper.make_node("Cast", ["all"], ["ones"], to=onnx.TensorProto.INT64))
+    for node in model.graph.node:
+        node.input[:] = ["ones" if name == "attention_mask" else name for name in node.input]
+    for place, node in enumerate(nodes):
+        model.graph.node.insert(place, node)
+    model.graph.initializer.append(numpy_helper.from_array(np.array(-1), "below"))
+
+
+def drop_a_layer_of_keys(model):
+    """Give the first layer's keys of the second one."""
+    for node in model.graph.node:
+        node.output[:] = ["lost" if name == "present.0.key" else name for name in node.output]
+        node.input[:] = ["lost" if name == "present.0.key" else name for name in node.input]
+    model.graph.node.append(helper.make_node("Identity", ["present.1.key"], ["present.0.key"]))
+
+
+@pytest.mark.parametrize(
+    ("edit", "right"),
+    [(ignore_mask, {"one pass", "one token", "steps", "pieces"}), (drop_a_layer_of_keys, set())],
+)
+def test_a_wrong_graph_is_not_equal(decoder, edit, right, tmp_path):
+    source, out = decoder
+    folder = copy_of(out, tmp_path / "wrong")
+    path = folder / "onnx/model.onnx"
+    model = onnx.load(path, load_external_data=False)
+    edit(model)
+    onnx.save(model, path)
+    manifest = bundle.read_manifest(folder)
+    graphs = manifest.formats["float32"]
+    file = replace(graphs.hub["model"], sha256=bundle.files_sha256(folder)["onnx/model.onnx"])
+    replace(manifest, formats={"float32": replace(graphs, hub={"model": file})}).write(
+        folder / "txexport.json"
+    )
+    report = txexport.verify(folder, source=source)
+    assert report.verdict == "NOT EQUAL"
+    passed = {case.name for case in report.cases if case.ok and case.runtime and "tokens of" not in case.name}
+    assert passed == right
+    assert IDENTITY in {case.name for case in report.failed}
+
+
+def test_a_cache_that_is_not_carried_is_told(decoder):
+    """The cases themselves: a step that forgets, and one whose positions start anew."""
+    source, out = decoder
+    judge, model = originals.original(source), txexport.load(out, device="cpu")
+    [session] = model.sessions.values()
+    empty = steps.empty_cache({name: port.shape for name, port in session.inputs.items()})
+
+    def forgets(**values):
+        return session.run({n: np.zeros_like(a) if cache_names.is_past(n) else a for n, a in values.items()})
+
+    def restarts(**values):
+        ids = values["input_ids"]
+        return session.run(values | {"position_ids": np.arange(ids.shape[1])[None].repeat(len(ids), 0)})
+
+    for wrong in (forgets, restarts):
+        verdicts = {
+            case.name: all(check.ok for check in steps.judged(judge, wrong, case, empty))
+            for case in steps.plan(judge)[:3]
+        }
+        assert verdicts == {"one pass": True, "one token": True, "steps": False}
+
+
+def test_other_commands_tell_what_it_lacks(decoder):
+    _, out = decoder
+    for run in (lambda: txexport.quantize(out, "int8"), lambda: txexport.inspect(out)):
+        with pytest.raises(
+            BundleError, match="is a traced bundle of PersimmonForCausalLM, of whose components"
+        ):
+            run()
+    with pytest.raises(BundleError, match="has a task of its own, text-generation; open it with load"):
+        txexport.load_traced(out)
+    shown = CliRunner().invoke(main, ["inspect", str(out), "--json"])
+    assert json.loads(shown.output)["traced"] == "PersimmonForCausalLM"
+    assert (
+        "past_key_values.0.key float[batch_size, 4" in CliRunner().invoke(main, ["inspect", str(out)]).output
+    )
+
+
+def test_states_of_other_kinds_are_refused(monkeypatch, decoder):
+    judge = originals.original(decoder[0])
+    monkeypatch.setattr(decoders, "get_leaf_tensors", lambda cache: {"layers.0.conv_states": None})
+    with pytest.raises(
+        UnsupportedError, match=r"keeps 'layers\.0\.conv_states', which a traced decoder does not"
+    ):
+        decoders.traced_decoder(judge, 18)
