@@ -51,6 +51,8 @@ def test_nothing_is_left_as_it_was_written(site):
     for path in site.rglob("*.html"):
         text = re.sub(r"<(pre|code|script)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         assert not re.search(r"\{\{ \w+|\$\$|\$\\|&amp;lt;", text), path
+        cells = re.findall(r"<td>.*?</td>", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert [cell for cell in cells if "\\|" in cell] == [], path
     assert (site / "transformer/attention.html").read_text(encoding="utf-8").count("<math") > 5
 
 
@@ -73,7 +75,7 @@ def copied(folder: Path, monkeypatch) -> Path:
             "{{ twin attention NoSuch }}",
             r"docs/quickstart.md: models/txmodels/attention.py has no NoSuch; it has",
         ),
-        ("{{ sing }}", "no directive 'sing'; there are api"),
+        ("{{ sing }}", "no directive 'sing'; there are aliases, api"),
         ("{{ figure none }}", "no figure 'none'"),
         ("{{ api Model._secret }}", "Model._secret is not public"),
         ("{{ file no/such.txt }}", "there is no no/such.txt"),
@@ -100,7 +102,7 @@ def test_api_is_shown_whole_each_name_once():
 def test_signatures_and_errors_are_those_of_the_code():
     text = api.entry("load")
     assert "txexport.load(" in text
-    assert "| `device` | `str \\| None` | `None` |" in text
+    assert "| `device` | `str | None` | `None` |" in text
     assert "[`BundleError`](errors.md#BundleError), [`InputError`](errors.md#InputError)" in text
 
 

@@ -118,8 +118,8 @@ def _function(name: str, function: Callable[..., Any], text: str) -> list[str]:
 
 
 def _code(text: str) -> str:
-    """Code in a table cell; empty for an empty text."""
-    return text and f"`{text}`".replace("|", "\\|")
+    """Code in a table cell, where a | does not end it; empty for an empty text."""
+    return text and f"`{text}`"
 
 
 def _prose(doc: str) -> str:

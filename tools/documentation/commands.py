@@ -8,20 +8,21 @@ from txexport.cli.main import main
 
 
 def reference() -> str:
-    """A section per command: its help, its usage, its options."""
+    """The sections of `txexport --help`, and in them for each command its help, its usage, its options."""
     context = click.Context(main, info_name="txexport")
     lines: list[str] = []
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
-        assert command is not None
-        lines += _section(command, click.Context(command, info_name=name, parent=context))
+    for title, names in main.sections.items():
+        lines += [f"## {title}", ""]
+        for name in names:
+            command = main.commands[name]
+            lines += _section(command, click.Context(command, info_name=name, parent=context))
     return "\n".join(lines)
 
 
 def _section(command: click.Command, context: click.Context) -> list[str]:
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [
-        f"## `{context.info_name}` {{ #{context.info_name} }}",
+        f"### `{context.info_name}` {{ #{context.info_name} }}",
         "",
         inspect.cleandoc(command.help or ""),
         "",
@@ -36,5 +37,5 @@ def _section(command: click.Command, context: click.Context) -> list[str]:
 def _row(option: click.Option, context: click.Context) -> str:
     record = option.get_help_record(context)
     assert record is not None
-    names, text = (part.replace("|", "\\|") for part in record)
-    return f"| `{names}` | {text} |"
+    names, text = record  # a | within code does not end a cell
+    return f"| `{names}` | {text.replace('|', '&#124;')} |"

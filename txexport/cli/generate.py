@@ -75,7 +75,7 @@ set_option = click.option(
     "--temperature",
     type=float,
     show_default="1, or the checkpoint's",
-    help="Divisor of the logits in sampling.",
+    help="Divisor of the logits in sampling; 0 for no sampling.",
 )
 @click.option(
     "--top-k",
