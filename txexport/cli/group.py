@@ -21,7 +21,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Make": ("export", "quantize"),
     "Prove": ("verify", "compare", "compare-dtypes"),
     "Look and measure": ("families", "inspect", "attention", "bench"),
-    TEXTS: (),
+    TEXTS: ("chat",),
     **dict.fromkeys(RUNS.values(), ()),
     "Serve": ("serve",),
 }

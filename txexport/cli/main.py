@@ -20,6 +20,7 @@ from txexport.cli import (
 )
 from txexport.cli.attention import attention
 from txexport.cli.bench import bench
+from txexport.cli.chat import chat
 from txexport.cli.compare import compare
 from txexport.cli.compare_dtypes import compare_dtypes
 from txexport.cli.export import export, quantize
@@ -252,7 +253,7 @@ TASK_COMMANDS = {
     for command in vars(module).values()
     if isinstance(command, click.Command)
 }
-for command in (export, quantize, compare, compare_dtypes, bench, serve, attention):
+for command in (export, quantize, compare, compare_dtypes, bench, serve, attention, chat):
     main.add_command(command)
 for method in METHODS.values():
     main.add_command(TASK_COMMANDS[method.command])
