@@ -93,10 +93,10 @@ def test_families_of_one_task():
     ],
 )
 def test_a_shell_completes_values(typed, values):
-    words = {
+    environment = {
         "COMP_WORDS": f"txexport {typed}",
         "COMP_CWORD": str(len(typed.split(" "))),
         "_TXEXPORT_COMPLETE": "bash_complete",
     }
-    lines = CliRunner().invoke(main, [], prog_name="txexport", env=words).stdout.splitlines()
+    lines = CliRunner().invoke(main, [], prog_name="txexport", env=environment).stdout.splitlines()
     assert [line.partition(",")[2] for line in lines] == values
