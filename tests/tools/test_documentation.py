@@ -11,6 +11,7 @@ import pytest
 from documentation import api, figures, layout, pages
 from documentation.__main__ import build
 from documentation.mathematics import Mathematics
+from documentation.meanings import meaning, of_command
 from documentation.sources import DocumentError, source
 from helpers.chromium import MISSING, chromium
 from helpers.project import ROOT
@@ -102,7 +103,10 @@ def test_api_is_shown_whole_each_name_once():
 def test_signatures_and_errors_are_those_of_the_code():
     text = api.entry("load")
     assert "txexport.load(" in text
-    assert "| `device` | `str | None` | `None` |" in text
+    assert '| `device` | `str | None` | `None` | `device` is "cpu", ' in text
+    generates = api.entry("Model.ask_image")
+    assert "| `images` | `Source | Sequence[Source]` | required | An image file, " in generates
+    assert "| `batch_tokens` | `int` | `8192` | `batch_tokens` is the most tokens of a batch" in generates
     assert "[`BundleError`](errors.md#BundleError), [`InputError`](errors.md#InputError)" in text
 
 
@@ -115,6 +119,20 @@ def test_every_command_has_its_section(site):
     text = (site / "reference/commands.html").read_text(encoding="utf-8")
     for name in main.commands:
         assert f'id="{name}"' in text
+    for section in main.sections:
+        assert f">{section}<" in text
+    assert "<td><code>BUNDLE</code></td>" in text
+    assert "<td>The folder that <code>export</code> wrote.</td>" in text
+
+
+def test_an_argument_without_a_meaning_stops_the_build():
+    def secret(page):
+        """Read something. Raises nothing."""
+
+    with pytest.raises(DocumentError, match=r"no docstring explains `page` of .*secret"):
+        meaning("page", secret)
+    with pytest.raises(DocumentError, match=r"does not tell what the argument PAGES\.\.\. is"):
+        of_command("PAGES...")
 
 
 def test_literature_shows_both_halves_of_every_component():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import txexport
+from documentation.meanings import meaning
 from documentation.sources import ROOT, DocumentError, source
 from txexport import errors
 from txexport.runtime.generation.options import RULES
@@ -55,10 +56,11 @@ class _Signature:
             self._types.setdefault(one.name, inspect.formatannotation(one.annotation))
         self.returns = _type(node.returns) or "None"
 
-    def rows(self) -> list[str]:
-        """A table row for each argument."""
+    def rows(self, function: Callable[..., Any]) -> list[str]:
+        """A table row for each argument of the function."""
         return [
-            f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'required'} |"
+            f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'required'} | "
+            f"{_prose(meaning(of.name, function)).replace('|', '&#124;')} |"
             for of in self.parameters
             if of.kind != of.VAR_KEYWORD
         ]
@@ -107,9 +109,11 @@ def _default(parameter: inspect.Parameter) -> str:
 def _function(name: str, function: Callable[..., Any], text: str) -> list[str]:
     signature = _Signature(function)
     called = f"txexport.{name}" if "." not in name else name.replace("Model.", "model.")
-    lines = ["```python", signature.text(called), "```", "", text, ""]
-    if rows := signature.rows():
-        lines += ["| argument | type | default |", "|---|---|---|", *rows, ""]
+    summary, _, details = text.partition("\n\n")
+    lines = ["```python", signature.text(called), "```", "", summary, ""]
+    if rows := signature.rows(function):
+        lines += ["| argument | type | default | meaning |", "|---|---|---|---|", *rows, ""]
+    lines += [details, ""]
     lines += [f"Returns `{signature.returns}`.", ""]
     raised = [error for error in ERRORS if error in (inspect.getdoc(function) or "")]
     if raised:

@@ -4,6 +4,7 @@ import inspect
 
 import click
 
+from documentation.meanings import of_command
 from txexport.cli.main import main
 
 
@@ -27,10 +28,18 @@ def _section(command: click.Command, context: click.Context) -> list[str]:
         inspect.cleandoc(command.help or ""),
         "",
     ]
+    rows: list[str] = []
     lines += ["```text", f"txexport {context.info_name} {usage}", "```", ""]
+    for argument in command.params:
+        if isinstance(argument, click.Argument):
+            metavar = argument.make_metavar(context)
+            rows.append(
+                f"| `{metavar.strip('[]').removesuffix('...').strip('[]')}` | {of_command(metavar)} |"
+            )
     options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
-    if options:
-        lines += ["| option | |", "|---|---|", *(_row(option, context) for option in options), ""]
+    rows += [_row(option, context) for option in options]
+    if rows:
+        lines += ["| argument or option | meaning |", "|---|---|", *rows, ""]
     return lines
 
 
