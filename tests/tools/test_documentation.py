@@ -4,6 +4,7 @@ import functools
 import re
 import shutil
 import threading
+from dataclasses import fields
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from helpers.project import ROOT
 from markdown import Markdown
 
 from txexport.cli.main import main
+from txexport.contracts.stage import GraphFacts
 
 DOCS = ROOT / "docs"
 pytestmark = pytest.mark.xdist_group("documentation")
@@ -133,6 +135,11 @@ def test_an_argument_without_a_meaning_stops_the_build():
         meaning("page", secret)
     with pytest.raises(DocumentError, match=r"does not tell what the argument PAGES\.\.\. is"):
         of_command("PAGES...")
+
+
+def test_every_fact_of_a_graph_is_explained():
+    text = (DOCS / "reference/bundle.md").read_text(encoding="utf-8")
+    assert [one.name for one in fields(GraphFacts) if f"`{one.name}`" not in text] == []
 
 
 def test_literature_shows_both_halves_of_every_component():

@@ -108,7 +108,7 @@ samples = click.option(
 def export(
     source: Path, out: Path, dtypes: str | None, outputs: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Write the checkpoint SOURCE, a folder or a GGUF file, as the bundle folder OUT."""
+    """Export the checkpoint SOURCE to ONNX, as the bundle folder OUT."""
     from txexport.bundle import reads_tokens
     from txexport.exporter import export as run
 
