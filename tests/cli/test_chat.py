@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from helpers.stand_ins import MESSAGES, assistant
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from txexport import export, load
-from txexport.cli.chat import Chat
+from txexport.cli.chat import PROMPT, Chat
 from txexport.cli.main import main
 
 TURNS = [MESSAGES[0]["content"], "And forty-two?", "Thank you."]
@@ -174,15 +175,25 @@ def test_answers_end_where_the_model_has_no_more_room(chatter):
     assert json.loads(result.stdout)["answer"]
 
 
-def test_at_a_terminal_lines_are_edited_errors_go_on_and_ctrl_d_ends(checkpoint, chatter):
+def test_at_a_terminal_errors_go_on_ctrl_c_stops_an_answer_and_ctrl_d_ends(checkpoint, chatter, tmp_path):
     terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "txexport", "chat", str(chatter), "--max-new-tokens", str(LENGTH)]
-    process = subprocess.Popen(command, stdin=end, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "txexport", "chat", str(chatter), "--max-new-tokens", "900"]
+    command += ["--set", "suppress_tokens=[0,1,2]"]  # so that no answer ends by itself
+    process = subprocess.Popen(command, stdin=end, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     os.close(end)
-    os.write(terminal, f"/sing\n{TURNS[0]}\n\x04".encode())
-    output, noise = process.communicate(timeout=120)
+    os.write(terminal, f"/sing\n{TURNS[0]}\n".encode())
+    begun = b""
+    while len(begun) < 2 * len(PROMPT) + 12:
+        begun += os.read(process.stdout.fileno(), 100)
+    process.send_signal(signal.SIGINT)
+    os.write(terminal, f"/save {tmp_path / 'talk.json'}\n\x04".encode())
+    rest, noise = process.communicate(timeout=120)
     os.close(terminal)
     assert process.returncode == 0
-    assert originals(checkpoint, TURNS[:1])[0] in output
-    assert "error: there is no command /sing; /help lists them\n" in noise
-    assert "Ctrl-D ends." in noise
+    assert b"error: there is no command /sing; /help lists them\n" in noise
+    assert b"Ctrl-D ends." in noise
+    question, answer = json.loads((tmp_path / "talk.json").read_text())["messages"]
+    assert (question["content"], answer["role"]) == (TURNS[0], "assistant")
+    assert answer["content"].encode() in begun + rest
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    assert 0 < len(tokenizer(answer["content"]).input_ids) < 800

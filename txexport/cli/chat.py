@@ -67,9 +67,9 @@ class Chat:
         pieces: list[str] = []
         try:
             for piece in self.answers(messages, **self.options):
-                pieces.append(piece)
                 if not self.as_json:
                     click.echo(piece, nl=False)
+                pieces.append(piece)  # after it is shown: an interruption keeps nothing that was not
         except KeyboardInterrupt:
             if not self.interactive:
                 raise
