@@ -208,7 +208,8 @@ def address(site):
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_pages_fit_a_telephone_and_a_desk(address):
     """Nothing is wider than the window, and no script fails."""
-    names = "index", "transformer/attention", "reference/families", "reference/python", "architecture"
+    names = ("index", "transformer/attention", "reference/families", "reference/python", "architecture")
+    names += ("reference/commands", "reference/bundle")
     with chromium() as page:
         for width in (390, 1280):
             for name in names:
