@@ -127,6 +127,16 @@ def test_every_command_has_its_section(site):
     assert "<td>The folder that <code>export</code> wrote.</td>" in text
 
 
+def test_what_looks_like_a_tag_or_emphasis_is_shown(site):
+    commands, python = (
+        (site / f"reference/{name}.html").read_text(encoding="utf-8") for name in ("commands", "python")
+    )
+    assert "such as &lt;image&gt;; repeatable." in commands
+    assert "such as '*.layers.0.*'; repeatable." in commands
+    assert "such as &lt;image&gt;: one or a list" in " ".join(python.split())
+    assert 'for example "*.layers.0.*", stay float32' in " ".join(python.split()).replace("&quot;", '"')
+
+
 def test_an_argument_without_a_meaning_stops_the_build():
     def secret(page):
         """Read something. Raises nothing."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import txexport
+from documentation.escaping import escaped
 from documentation.meanings import meaning
 from documentation.sources import ROOT, DocumentError, source
 from txexport import errors
@@ -60,7 +61,7 @@ class _Signature:
         """A table row for each argument of the function."""
         return [
             f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'required'} | "
-            f"{_prose(meaning(of.name, function)).replace('|', '&#124;')} |"
+            f"{escaped(meaning(of.name, function))} |"
             for of in self.parameters
             if of.kind != of.VAR_KEYWORD
         ]
@@ -127,8 +128,8 @@ def _code(text: str) -> str:
 
 
 def _prose(doc: str) -> str:
-    """A docstring as Markdown: `ticks` are code there too; a star is escaped."""
-    return doc.replace("*.", "\\*.").replace("**", "\\*\\*")
+    """A docstring as Markdown: `ticks` and indented blocks are code there too."""
+    return "\n\n".join(part if part.startswith("    ") else escaped(part) for part in doc.split("\n\n"))
 
 
 def error_list() -> str:

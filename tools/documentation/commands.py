@@ -4,6 +4,7 @@ import inspect
 
 import click
 
+from documentation.escaping import escaped
 from documentation.meanings import of_command
 from txexport.cli.main import main
 
@@ -25,7 +26,7 @@ def _section(command: click.Command, context: click.Context) -> list[str]:
     lines = [
         f"### `{context.info_name}` {{ #{context.info_name} }}",
         "",
-        inspect.cleandoc(command.help or ""),
+        escaped(inspect.cleandoc(command.help or "")),
         "",
     ]
     rows: list[str] = []
@@ -47,4 +48,4 @@ def _row(option: click.Option, context: click.Context) -> str:
     record = option.get_help_record(context)
     assert record is not None
     names, text = record  # a | within code does not end a cell
-    return f"| `{names}` | {text.replace('|', '&#124;')} |"
+    return f"| `{names}` | {escaped(text)} |"
