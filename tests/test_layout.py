@@ -48,7 +48,7 @@ IMPORTED = {
     "txexport/contracts": "spec",
     "txexport/parts": "numpy contracts spec",
     "txexport/checkpoints": "numpy tokenizers transformers formats spec support",
-    "txexport/families": "numpy checkpoints parts spec tasks",
+    "txexport/families": "numpy checkpoints parts spec support tasks",
     "models/txmodels": "torch contracts parts spec",
     "models/txmodels/training": "numpy torch transformers checkpoints families spec",
     "graphs/txgraphs": "numpy onnx onnx_ir onnxscript contracts formats parts spec",
@@ -72,8 +72,8 @@ IMPORTED = {
     "txexport/server": "numpy runtime support tasks",
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
-        "click numpy rich batch benchmark bundle dtype_comparison exporter families inspection runtime "
-        "server support tasks verification"
+        "click numpy rich batch benchmark bundle dtype_comparison exporter families formats inspection "
+        "runtime server support tasks verification"
     ),
 }
 

@@ -48,6 +48,25 @@ def test_what_is_called_wrongly_is_told_in_one_line(arguments, message):
     assert result.stderr.count("\n") == 1
 
 
+def test_help_lists_every_command_once_with_its_whole_first_sentence():
+    text = CliRunner().invoke(main, ["--help"]).stdout
+    sections = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert sections == [
+        "Options:",
+        "Make:",
+        "Prove:",
+        "Look and measure:",
+        "Run on texts:",
+        "Run on images:",
+        "Run on sound:",
+        "Serve:",
+    ]
+    listed = main.list_commands(click.Context(main))
+    assert sorted(listed) == sorted(name for name, command in main.commands.items() if not command.hidden)
+    assert "..." not in text.partition("Make:")[2]
+    assert text.index("  detect ") > text.index("Run on images:") > text.index("  generate ")
+
+
 def test_completion_is_described_and_works():
     assert "_TXEXPORT_COMPLETE=bash_source txexport" in CliRunner().invoke(main, ["--help"]).stdout
     script = (

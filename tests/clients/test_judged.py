@@ -54,8 +54,10 @@ def test_an_output_that_a_client_does_not_give_is_said(bundle_of, monkeypatch):
     monkeypatch.setattr(judged, "started", lambda name, stack: None)
     monkeypatch.setattr(judged, "forward_of", opened)
     monkeypatch.setattr(judged, "check", lambda *given: None)
-    report = verify(folder, reference="twin", cases="quick", client="optimum")
+    lines: list[str] = []
+    report = verify(folder, reference="twin", cases="quick", client="optimum", progress=lines.append)
     assert report.ok, facts_line(report)
+    assert f": {len(lines)} of {len(lines)}, " in lines[-1]
     own = [case for case in report.cases if case.runtime == "client optimum"]
     assert {check.output for case in own for check in case.checks} == {"last_hidden_state"}
     assert [case.skipped for case in own if case.skipped] == ["optimum returns no pooler_output"]

@@ -114,6 +114,7 @@ class Reader:
             if out is not None:
                 self.exported[typed] = out.resolve()
         elif out is not None:
+            out.parent.mkdir(exist_ok=True)
             out.symlink_to(self.exported[typed])
         return self.answers[typed]
 

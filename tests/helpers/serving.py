@@ -15,7 +15,7 @@ LIMITS = Limits(cache_tokens=2048, max_new_tokens=200, max_waiting=32, max_body=
 
 
 @contextlib.contextmanager
-def running(folders, limits=LIMITS, keys=(), send_buffer=None, most=512):
+def running(folders, limits=LIMITS, keys=(), send_buffer=None, most=512, origins=()):
     """Run a bundle server on a free port; return its address and the server.
 
     `most` is the maximum number of connections; `send_buffer` is the number of bytes of a response that the
@@ -27,7 +27,9 @@ def running(folders, limits=LIMITS, keys=(), send_buffer=None, most=512):
         if send_buffer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         sock.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(config_of(application(served, limits, keys), most, log_level="error"))
+        server = uvicorn.Server(
+            config_of(application(served, limits, keys, origins), most, log_level="error")
+        )
         thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
         thread.start()
         try:

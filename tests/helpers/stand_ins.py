@@ -70,12 +70,14 @@ def _encoder(folder: Path, model_type: str, architecture: str, **config) -> None
     tokenizer.save_pretrained(folder)
 
 
-def assistant(folder: Path) -> None:
-    """A chat model that has memorised MESSAGES."""
-    tokenizer = _chat_tokenizer()
+def assistant(
+    folder: Path, messages: list[dict] = MESSAGES, template: str = TEMPLATE, marks: tuple[str, ...] = ()
+) -> None:
+    """A chat model that has memorised `messages`; `marks` are more special tokens of its `template`."""
+    tokenizer = _chat_tokenizer(template, marks)
     told = {"tools": [TOOL], "return_tensors": "pt"}
-    prompt = tokenizer.apply_chat_template(MESSAGES[:1], add_generation_prompt=True, **told).input_ids
-    ids = tokenizer.apply_chat_template(MESSAGES, **told).input_ids
+    prompt = tokenizer.apply_chat_template(messages[:1], add_generation_prompt=True, **told).input_ids
+    ids = tokenizer.apply_chat_template(messages, **told).input_ids
     marks = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     sizes = tiny_checkpoint.LLAMA | marks | {"bos_token_id": None, "vocab_size": len(tokenizer)}
     torch.manual_seed(0)
@@ -100,7 +102,7 @@ def _learn(model: Qwen2ForCausalLM, ids: torch.Tensor, first: int) -> None:
     raise AssertionError(f"not learned: a loss of {loss:.3f}")
 
 
-def _chat_tokenizer() -> PreTrainedTokenizerFast:
+def _chat_tokenizer(template: str, marks: tuple[str, ...]) -> PreTrainedTokenizerFast:
     """A byte-level tokenizer as Qwen2's, with special tokens for turns and ordinary ones for tool calls."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -111,8 +113,9 @@ def _chat_tokenizer() -> PreTrainedTokenizerFast:
     )
     tokenizer.train_from_iterator([json.dumps(TOOL), *(one["content"] for one in MESSAGES)], trainer)
     tokenizer.add_tokens([AddedToken(tag, special=False) for tag in ("<tool_call>", "</tool_call>")])
+    tokenizer.add_special_tokens(list(marks))
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=MARKS[2], pad_token=MARKS[0])
-    fast.chat_template = TEMPLATE
+    fast.chat_template = template
     return fast
 
 

@@ -3,9 +3,9 @@
 import pytest
 from helpers.rows import CHOOSE, ROWS, TAG
 
-from txexport import load
+from txexport import load, verify
 from txexport.errors import InputError
-from txexport.support.progress import counting, naming
+from txexport.support.progress import Numbered, counting, naming
 
 
 def bert_for(task):
@@ -23,6 +23,27 @@ def test_true_shows_it_on_standard_error(bundle_of, capsys):
     counting(False)(1, 2)
     naming(None)("batch 1")
     assert capsys.readouterr() == ("", "")
+
+
+def test_steps_have_numbers_and_the_time_left():
+    lines, now = [], 100.0
+    steps = Numbered(lines.append, 5, clock=lambda: now)
+    steps("a")
+    now += 30
+    steps("b")
+    now += 70
+    steps("c")
+    assert lines == ["a: 1 of 5", "b: 2 of 5, 2:00 left", "c: 3 of 5, 2:30 left"]
+
+
+def test_verify_counts_its_cases(bundle_of):
+    lines: list[str] = []
+    report = verify(bundle_of("gpt2"), cases="quick", progress=lines.append)
+    assert len(lines) > 5
+    ends = [line.rpartition(": ")[2].partition(",")[0] for line in lines]
+    assert ends == [f"{n} of {len(lines)}" for n in range(1, len(lines) + 1)]
+    names = {line.partition(" (")[0] for line in lines}
+    assert names == {case.name for case in report.cases if case.checks and case.runtime}
 
 
 def test_what_cannot_be_told_is_refused(bundle_of):

@@ -4,6 +4,7 @@ import functools
 import re
 import shutil
 import threading
+from dataclasses import fields
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import pytest
 from documentation import api, figures, layout, pages
 from documentation.__main__ import build
 from documentation.mathematics import Mathematics
+from documentation.meanings import meaning, of_command
 from documentation.sources import DocumentError, source
 from helpers.chromium import MISSING, chromium
 from helpers.project import ROOT
 from markdown import Markdown
 
 from txexport.cli.main import main
+from txexport.contracts.stage import GraphFacts
 
 DOCS = ROOT / "docs"
 pytestmark = pytest.mark.xdist_group("documentation")
@@ -51,6 +54,8 @@ def test_nothing_is_left_as_it_was_written(site):
     for path in site.rglob("*.html"):
         text = re.sub(r"<(pre|code|script)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         assert not re.search(r"\{\{ \w+|\$\$|\$\\|&amp;lt;", text), path
+        cells = re.findall(r"<td>.*?</td>", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert [cell for cell in cells if "\\|" in cell] == [], path
     assert (site / "transformer/attention.html").read_text(encoding="utf-8").count("<math") > 5
 
 
@@ -73,7 +78,7 @@ def copied(folder: Path, monkeypatch) -> Path:
             "{{ twin attention NoSuch }}",
             r"docs/quickstart.md: models/txmodels/attention.py has no NoSuch; it has",
         ),
-        ("{{ sing }}", "no directive 'sing'; there are api"),
+        ("{{ sing }}", "no directive 'sing'; there are aliases, api"),
         ("{{ figure none }}", "no figure 'none'"),
         ("{{ api Model._secret }}", "Model._secret is not public"),
         ("{{ file no/such.txt }}", "there is no no/such.txt"),
@@ -100,7 +105,10 @@ def test_api_is_shown_whole_each_name_once():
 def test_signatures_and_errors_are_those_of_the_code():
     text = api.entry("load")
     assert "txexport.load(" in text
-    assert "| `device` | `str \\| None` | `None` |" in text
+    assert '| `device` | `str | None` | `None` | `device` is "cpu", ' in text
+    generates = api.entry("Model.ask_image")
+    assert "| `images` | `Source | Sequence[Source]` | required | An image file, " in generates
+    assert "| `batch_tokens` | `int` | `8192` | `batch_tokens` is the most tokens of a batch" in generates
     assert "[`BundleError`](errors.md#BundleError), [`InputError`](errors.md#InputError)" in text
 
 
@@ -113,6 +121,35 @@ def test_every_command_has_its_section(site):
     text = (site / "reference/commands.html").read_text(encoding="utf-8")
     for name in main.commands:
         assert f'id="{name}"' in text
+    for section in main.sections:
+        assert f">{section}<" in text
+    assert "<td><code>BUNDLE</code></td>" in text
+    assert "<td>The folder that <code>export</code> wrote.</td>" in text
+
+
+def test_what_looks_like_a_tag_or_emphasis_is_shown(site):
+    commands, python = (
+        (site / f"reference/{name}.html").read_text(encoding="utf-8") for name in ("commands", "python")
+    )
+    assert "such as &lt;image&gt;; repeatable." in commands
+    assert "such as '*.layers.0.*'; repeatable." in commands
+    assert "such as &lt;image&gt;: one or a list" in " ".join(python.split())
+    assert 'for example "*.layers.0.*", stay float32' in " ".join(python.split()).replace("&quot;", '"')
+
+
+def test_an_argument_without_a_meaning_stops_the_build():
+    def secret(page):
+        """Read something. Raises nothing."""
+
+    with pytest.raises(DocumentError, match=r"no docstring explains `page` of .*secret"):
+        meaning("page", secret)
+    with pytest.raises(DocumentError, match=r"does not tell what the argument PAGES\.\.\. is"):
+        of_command("PAGES...")
+
+
+def test_every_fact_of_a_graph_is_explained():
+    text = (DOCS / "reference/bundle.md").read_text(encoding="utf-8")
+    assert [one.name for one in fields(GraphFacts) if f"`{one.name}`" not in text] == []
 
 
 def test_literature_shows_both_halves_of_every_component():
@@ -181,7 +218,8 @@ def address(site):
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_pages_fit_a_telephone_and_a_desk(address):
     """Nothing is wider than the window, and no script fails."""
-    names = "index", "transformer/attention", "reference/families", "reference/python", "architecture"
+    names = ("index", "transformer/attention", "reference/families", "reference/python", "architecture")
+    names += ("reference/commands", "reference/bundle")
     with chromium() as page:
         for width in (390, 1280):
             for name in names:

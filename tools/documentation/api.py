@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import txexport
+from documentation.escaping import escaped
+from documentation.meanings import meaning
 from documentation.sources import ROOT, DocumentError, source
 from txexport import errors
 from txexport.runtime.generation.options import RULES
@@ -55,10 +57,11 @@ class _Signature:
             self._types.setdefault(one.name, inspect.formatannotation(one.annotation))
         self.returns = _type(node.returns) or "None"
 
-    def rows(self) -> list[str]:
-        """A table row for each argument."""
+    def rows(self, function: Callable[..., Any]) -> list[str]:
+        """A table row for each argument of the function."""
         return [
-            f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'required'} |"
+            f"| `{of.name}` | {_code(self._types[of.name])} | {_code(_default(of)) or 'required'} | "
+            f"{escaped(meaning(of.name, function))} |"
             for of in self.parameters
             if of.kind != of.VAR_KEYWORD
         ]
@@ -107,9 +110,11 @@ def _default(parameter: inspect.Parameter) -> str:
 def _function(name: str, function: Callable[..., Any], text: str) -> list[str]:
     signature = _Signature(function)
     called = f"txexport.{name}" if "." not in name else name.replace("Model.", "model.")
-    lines = ["```python", signature.text(called), "```", "", text, ""]
-    if rows := signature.rows():
-        lines += ["| argument | type | default |", "|---|---|---|", *rows, ""]
+    summary, _, details = text.partition("\n\n")
+    lines = ["```python", signature.text(called), "```", "", summary, ""]
+    if rows := signature.rows(function):
+        lines += ["| argument | type | default | meaning |", "|---|---|---|---|", *rows, ""]
+    lines += [details, ""]
     lines += [f"Returns `{signature.returns}`.", ""]
     raised = [error for error in ERRORS if error in (inspect.getdoc(function) or "")]
     if raised:
@@ -118,13 +123,13 @@ def _function(name: str, function: Callable[..., Any], text: str) -> list[str]:
 
 
 def _code(text: str) -> str:
-    """Code in a table cell; empty for an empty text."""
-    return text and f"`{text}`".replace("|", "\\|")
+    """Code in a table cell, where a | does not end it; empty for an empty text."""
+    return text and f"`{text}`"
 
 
 def _prose(doc: str) -> str:
-    """A docstring as Markdown: `ticks` are code there too; a star is escaped."""
-    return doc.replace("*.", "\\*.").replace("**", "\\*\\*")
+    """A docstring as Markdown: `ticks` and indented blocks are code there too."""
+    return "\n\n".join(part if part.startswith("    ") else escaped(part) for part in doc.split("\n\n"))
 
 
 def error_list() -> str:

@@ -4,37 +4,48 @@ import inspect
 
 import click
 
+from documentation.escaping import escaped
+from documentation.meanings import of_command
 from txexport.cli.main import main
 
 
 def reference() -> str:
-    """A section per command: its help, its usage, its options."""
+    """The sections of `txexport --help`, and in them for each command its help, its usage, its options."""
     context = click.Context(main, info_name="txexport")
     lines: list[str] = []
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
-        assert command is not None
-        lines += _section(command, click.Context(command, info_name=name, parent=context))
+    for title, names in main.sections.items():
+        lines += [f"## {title}", ""]
+        for name in names:
+            command = main.commands[name]
+            lines += _section(command, click.Context(command, info_name=name, parent=context))
     return "\n".join(lines)
 
 
 def _section(command: click.Command, context: click.Context) -> list[str]:
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [
-        f"## `{context.info_name}` {{ #{context.info_name} }}",
+        f"### `{context.info_name}` {{ #{context.info_name} }}",
         "",
-        inspect.cleandoc(command.help or ""),
+        escaped(inspect.cleandoc(command.help or "")),
         "",
     ]
+    rows: list[str] = []
     lines += ["```text", f"txexport {context.info_name} {usage}", "```", ""]
+    for argument in command.params:
+        if isinstance(argument, click.Argument):
+            metavar = argument.make_metavar(context)
+            rows.append(
+                f"| `{metavar.strip('[]').removesuffix('...').strip('[]')}` | {of_command(metavar)} |"
+            )
     options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
-    if options:
-        lines += ["| option | |", "|---|---|", *(_row(option, context) for option in options), ""]
+    rows += [_row(option, context) for option in options]
+    if rows:
+        lines += ["| argument or option | meaning |", "|---|---|", *rows, ""]
     return lines
 
 
 def _row(option: click.Option, context: click.Context) -> str:
     record = option.get_help_record(context)
     assert record is not None
-    names, text = (part.replace("|", "\\|") for part in record)
-    return f"| `{names}` | {text} |"
+    names, text = record  # a | within code does not end a cell
+    return f"| `{names}` | {escaped(text)} |"

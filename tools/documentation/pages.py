@@ -66,6 +66,7 @@ def _read(path: str) -> str:
 
 
 DIRECTIVES: dict[str, Callable[..., str]] = {
+    "aliases": task_table.other_names,
     "api": api.entry,
     "commands": commands.reference,
     "errors": api.error_list,

@@ -14,6 +14,7 @@ from txexport.contracts import Port, roles
 from txexport.contracts.stage import TOKENS, Stage
 from txexport.errors import InputError
 from txexport.formats import ACCURACY_LEVEL, DEFAULT, DTYPES, INT8_ACTIVATIONS, STORED, STORED_FAST
+from txexport.support.aliases import dtype_named
 
 MANIFEST = "txexport.json"
 # The opset of the static cache, and the first ONNX Runtime that computes several tokens over it correctly:
@@ -258,7 +259,7 @@ class Manifest:
 
         Raises InputError for a dtype that the bundle does not have.
         """
-        name = self.dtype if dtype is None else dtype
+        name = self.dtype if dtype is None else dtype_named(dtype)
         if name not in self.formats:
             raise InputError(f"the bundle has no {name}, only {', '.join(self.formats)}; export with --dtype")
         form = dataclasses.replace(self.form, dtypes=[name])
@@ -282,8 +283,7 @@ class Manifest:
     @property
     def files(self) -> list[str]:
         """Every file of the bundle, as paths below its folder."""
-        graphs = [graph.file for graph in self.every_graph]
-        return [MANIFEST, *self.data, *graphs, *self.companions]
+        return [MANIFEST, *self.data, *(graph.file for graph in self.every_graph), *self.companions]
 
     def write(self, path: Path) -> None:
         """Write this as txexport.json at `path`."""

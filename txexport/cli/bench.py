@@ -46,7 +46,7 @@ from txexport.support.printable import line
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def bench(out: Path, plot: Path | None, as_json: bool, **options: Any) -> None:
-    """Find the engine, dtype, precision and threads that run BUNDLE fastest and accurately on this machine.
+    """Find the engine, dtype, precision and threads that run BUNDLE fastest, with accurate answers.
 
     All installed engines and all dtypes of the bundle answer the same texts, and are timed in turn: the first
     text alone, all of them, and a batch; or a prompt and each token after it. Answers are compared with those

@@ -26,10 +26,9 @@ samples = click.option(
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @options.adapter("PEFT LoRA adapter to merge: a folder, or org/name on a model hub.")
-@click.option(
-    "--task",
+@options.task(
+    "Task of the model, also by the names of pipelines, such as ner; `txexport families` lists them.",
     show_default="from `architectures` in config.json",
-    help="Task of the model; `txexport families` lists them.",
 )
 @options.model_type
 @click.option(
@@ -64,9 +63,11 @@ samples = click.option(
     "--dtype",
     "dtypes",
     help="Number formats: float32, float16, bfloat16, int8, int8-fast, int4, int4-fast, int4-128, "
-    "int4-128-fast; stored and stored-fast keep the integers of a quantised checkpoint. Separate several by "
-    "commas; the first is loaded unless --dtype names another.",
+    "int4-128-fast; stored and stored-fast keep the integers of a quantised checkpoint. Other names, such as "
+    "fp16 and q4, are accepted too. Separate several by commas; the first is loaded unless --dtype names "
+    "another.",
     show_default="float32, or stored for a quantised checkpoint",
+    shell_complete=options.complete_dtypes,
 )
 @click.option(
     "--keep",
@@ -130,7 +131,7 @@ def export(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write the checkpoint SOURCE, a folder or a GGUF file, as the bundle folder OUT."""
+    """Export the checkpoint SOURCE to ONNX, as the bundle folder OUT."""
     from txexport.bundle import reads_tokens
     from txexport.exporter import export as run
 
@@ -186,7 +187,12 @@ def _export_traced(context: click.Context, source: Path, out: Path, as_json: boo
 
 @click.command()
 @options.bundle
-@click.option("--dtype", required=True, help="Number format to add, as in export.")
+@click.option(
+    "--dtype",
+    required=True,
+    help="Number format to add, as in export.",
+    shell_complete=options.complete_dtypes,
+)
 @click.option(
     "--source", type=click.Path(path_type=Path), show_default="where it came from", help="Checkpoint."
 )

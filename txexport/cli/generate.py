@@ -1,8 +1,9 @@
 """Commands that generate text from prompts or images."""
 
+import functools
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,49 @@ set_option = click.option(
 )
 
 
+SEARCH = (
+    num_beams,
+    click.option(
+        "--do-sample/--no-sample",
+        default=None,
+        show_default="the checkpoint's, or else --no-sample",
+        help="Sample tokens instead of taking the most probable.",
+    ),
+    click.option(
+        "--temperature",
+        type=float,
+        show_default="1, or the checkpoint's",
+        help="Divisor of the logits in sampling; 0 for no sampling.",
+    ),
+    click.option(
+        "--top-k",
+        type=int,
+        show_default="50, or the checkpoint's",
+        help="Sample from this number of the most probable tokens.",
+    ),
+    click.option(
+        "--top-p",
+        type=float,
+        show_default="1, or the checkpoint's",
+        help="Sample from the smallest set of tokens with this total probability.",
+    ),
+    click.option(
+        "--json-schema",
+        type=click.File(encoding="utf-8"),
+        callback=lambda context, parameter, file: file and file.read(),
+        help="Generate JSON that satisfies the schema in this file; - for standard input.",
+    ),
+    click.option("--regex", help="Generate text that this regular expression matches."),
+    click.option("--seed", type=int, show_default="random", help="Seed of sampling."),
+    set_option,
+)
+
+
+def search_options(command: Callable) -> Callable:
+    """The options of `generate` but for --max-new-tokens: search, sampling, constraints and --set."""
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(SEARCH), command)
+
+
 @click.command()
 @options.bundle
 @options.texts("PROMPTS")
@@ -64,40 +108,7 @@ set_option = click.option(
 )
 @click.option("--tgt-lang", help="Language of the translation.")
 @max_new_tokens
-@num_beams
-@click.option(
-    "--do-sample/--no-sample",
-    default=None,
-    show_default="the checkpoint's, or else --no-sample",
-    help="Sample tokens instead of taking the most probable.",
-)
-@click.option(
-    "--temperature",
-    type=float,
-    show_default="1, or the checkpoint's",
-    help="Divisor of the logits in sampling.",
-)
-@click.option(
-    "--top-k",
-    type=int,
-    show_default="50, or the checkpoint's",
-    help="Sample from this number of the most probable tokens.",
-)
-@click.option(
-    "--top-p",
-    type=float,
-    show_default="1, or the checkpoint's",
-    help="Sample from the smallest set of tokens with this total probability.",
-)
-@click.option(
-    "--json-schema",
-    type=click.File(encoding="utf-8"),
-    callback=lambda context, parameter, file: file and file.read(),
-    help="Generate JSON that satisfies the schema in this file; - for standard input.",
-)
-@click.option("--regex", help="Generate text that this regular expression matches.")
-@click.option("--seed", type=int, show_default="random", help="Seed of sampling.")
-@set_option
+@search_options
 @options.batch_tokens(8192)
 @options.answers(options.GENERATED)
 def generate(

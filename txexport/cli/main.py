@@ -1,13 +1,10 @@
 """The command line: a thin layer over `export`, `verify`, `load` and the Model's methods."""
 
-import contextlib
 import json
 import signal
 import sys
-import traceback
-import warnings
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -21,78 +18,20 @@ from txexport.cli import (
     tasks,
     transcribe,
 )
-from txexport.cli.answers import SKIPPED
 from txexport.cli.attention import attention
 from txexport.cli.bench import bench
+from txexport.cli.chat import chat
 from txexport.cli.compare import compare
 from txexport.cli.compare_dtypes import compare_dtypes
 from txexport.cli.export import export, quantize
+from txexport.cli.group import Commands
 from txexport.cli.inspect import inspect
 from txexport.cli.options import bundle
 from txexport.cli.reported import reported
 from txexport.cli.serve import serve
-from txexport.errors import TxexportError, crashes, reason
+from txexport.support.aliases import task_named
 from txexport.support.printable import line
 from txexport.tasks import METHODS
-
-
-class Commands(click.Group):
-    """A group that prints an error of txexport or the system in one line, and exits with code 2."""
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """The command `name`; underscores may replace hyphens, as in the method's name."""
-        return super().get_command(context, name.replace("_", "-"))
-
-    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        """The context of the options before a command."""
-        try:
-            return super().make_context(*arguments, **options)
-        except click.exceptions.NoArgsIsHelpError:
-            raise
-        except click.ClickException as error:
-            _refuse(error)
-
-    def invoke(self, context: click.Context) -> Any:
-        """Run the command."""
-        warnings.showwarning = _show_warning
-        try:
-            with crashes():
-                result = super().invoke(context)
-            if context.meta.get(SKIPPED):
-                sys.exit(1)
-            return result
-        except click.exceptions.Exit:
-            raise
-        except click.ClickException as error:
-            _refuse(error)
-        except TxexportError as error:
-            click.echo(f"error: {error}", err=True)
-        except BrokenPipeError:  # the reader has closed the pipe: not an error
-            from txexport.cli.console import discard_output
-
-            discard_output()
-            sys.exit(0)
-        except OSError as error:
-            click.echo(line(f"error: {error.filename or 'output'}: {reason(error)}"), err=True)
-        except KeyboardInterrupt:
-            sys.exit(128 + signal.SIGINT)
-        except Exception:  # a defect of txexport; 1 would mean "not equal"
-            traceback.print_exc()
-        sys.exit(2)
-
-
-def _refuse(error: click.ClickException) -> NoReturn:
-    """Print the usage error with a reference to --help, and exit with code 2."""
-    context = getattr(error, "ctx", None)
-    advice = f"; see {context.command_path} --help" if context is not None else ""
-    click.echo(line(f"error: {error.format_message().rstrip('.')}{advice}"), err=True)
-    sys.exit(2)
-
-
-def _show_warning(message: Warning | str, *_args: Any, **_more: Any) -> None:
-    with contextlib.suppress(BrokenPipeError):  # a warning that cannot be printed must not stop the command
-        click.echo(line(f"warning: {message}"), err=True)
-
 
 EPILOG = """Exit codes: 0 success, or equal; 1 not equal, or inputs were skipped; 2 an error, or not proved;
 3 exact, but a number format loses more than its budget.
@@ -225,12 +164,17 @@ def verify(
 
 
 @main.command()
+@options.task("Only the families of this task.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: families by task.")
-def families(as_json: bool) -> None:
+def families(task: str | None, as_json: bool) -> None:
     """List the supported tasks, and the families of each."""
     from txexport.families import by_task, names, without_library
 
     result = by_task()
+    if task is not None:
+        if task_named(task) not in result:
+            raise click.BadParameter(f"{task!r}, expected one of {', '.join(result)}", param_hint="'--task'")
+        result = {task_named(task): result[task_named(task)]}
     if as_json:
         click.echo(json.dumps(result))
         return
@@ -238,10 +182,12 @@ def families(as_json: bool) -> None:
     from txexport.support.terminal import FittedTable
 
     table = FittedTable("task", "families")
-    for task, able in result.items():
-        table.add_row(task, ", ".join(able))
+    for name, able in result.items():
+        table.add_row(name, ", ".join(able))
     console = Console(highlight=False)
     console.print(table)
+    if task is not None:
+        return
     console.print(
         f"{len(names())} are model types of transformers, and are verified against its classes. "
         f"{' and '.join(without_library())} are in no library, and are verified against txexport's PyTorch "
@@ -255,7 +201,7 @@ TASK_COMMANDS = {
     for command in vars(module).values()
     if isinstance(command, click.Command)
 }
-for command in (inspect, export, quantize, compare, compare_dtypes, bench, serve, attention):
+for command in (inspect, export, quantize, compare, compare_dtypes, bench, serve, attention, chat):
     main.add_command(command)
 for method in METHODS.values():
     main.add_command(TASK_COMMANDS[method.command])

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from txexport.cli.answers import Answers
+from txexport.tasks import TASKS
 
 TEXTS, IMAGES, GENERATED = 1024, 128, 128  # inputs in a window; more would hardly fill batches better
 TOP_K = click.IntRange(min=1)
@@ -23,6 +24,23 @@ def model_type(command: Callable) -> Callable:
     """--model-type of a checkpoint."""
     text = "Family, if config.json has no model_type; `txexport families` lists them."
     return click.option("--model-type", metavar="NAME", help=text)(command)
+
+
+def complete_dtypes(_context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
+    """Shell completion of a dtype, or of the last of several."""
+    from txexport.formats import DTYPES
+
+    before, comma, last = typed.rpartition(",")
+    return [f"{before}{comma}{name}" for name in DTYPES if name.startswith(last)]
+
+
+def task(text: str, **options: Any) -> Callable[[Callable], Callable]:
+    """--task, with completion of the canonical names."""
+
+    def complete(_context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
+        return [name for name in TASKS if name.startswith(typed)]
+
+    return click.option("--task", help=text, shell_complete=complete, **options)
 
 
 def adapter(text: str, **options: Any) -> Callable[[Callable], Callable]:
@@ -90,7 +108,10 @@ def device(command: Callable) -> Callable:
 def dtype(command: Callable) -> Callable:
     """--dtype of a bundle."""
     return click.option(
-        "--dtype", show_default="the first exported", help="Number format of the bundle to load."
+        "--dtype",
+        show_default="the first exported",
+        help="Number format of the bundle to load.",
+        shell_complete=complete_dtypes,
     )(command)
 
 

@@ -27,6 +27,13 @@ KEY = "TXEXPORT_API_KEY"
     help="Key that requests must have; repeatable, or in TXEXPORT_API_KEY, separated by spaces.",
 )
 @click.option(
+    "--cors",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Origin whose pages may send requests from a browser, such as https://example.com, or * for all; "
+    "repeatable.",
+)
+@click.option(
     "--cache-tokens",
     type=click.IntRange(min=1),
     default=8192,

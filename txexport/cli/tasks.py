@@ -198,7 +198,7 @@ def fill_mask(answers: Answers, texts: tuple[str, ...], file: Path | None, **cho
 @options.long_texts
 @options.answers(options.TEXTS)
 def next_sentence(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """Probability that the second text of each pair follows the first.
+    """Score whether the second text of each pair follows the first: a probability.
 
     Pairs are consecutive arguments, or lines with a tab between the texts.
     """
@@ -213,7 +213,7 @@ def next_sentence(answers: Answers, texts: tuple[str, ...], file: Path | None, *
 @options.long_texts
 @options.answers(options.TEXTS)
 def choose(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:
-    """Probability of each of the CHOICES for QUESTION.
+    """Score each of the CHOICES for QUESTION: their probabilities.
 
     A line has a question and its choices, separated by tabs.
     """

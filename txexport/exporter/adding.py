@@ -14,6 +14,7 @@ from txexport.exporter.bundle_writing import Item, write_bundle
 from txexport.exporter.exporter import samples
 from txexport.exporter.options import check_dtypes, check_stored
 from txexport.formats import Integers
+from txexport.support.aliases import dtype_named
 from txexport.support.arguments import checked
 from txexport.support.paths import sha256
 from txexport.support.progress import Progress, counting
@@ -38,7 +39,7 @@ def quantize(
     complete, and must be verified again. Raises InputError for a dtype that it has, and otherwise as `export`
     does.
     """
-    manifest = bundle.read(out)
+    manifest, dtype = bundle.read(out), dtype_named(dtype)
     bundle.spec_of(Path(out), manifest)  # a traced one has none, and no other dtype
     if dtype in manifest.formats:
         raise InputError(f"{out} has {dtype} already")

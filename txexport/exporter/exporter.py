@@ -22,6 +22,7 @@ from txexport.exporter.options import check_options, resolved_options
 from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.parts import check_outputs, for_others
 from txexport.spec import CrossVisionLanguageSpec
+from txexport.support.aliases import dtype_named
 from txexport.support.arguments import arguments_from
 from txexport.support.progress import Progress, counting
 from txexport.tasks import row_of
@@ -71,7 +72,7 @@ class ExportArguments:
             only=self.only,
             single_file=self.single_file,
             client=self.client,
-            dtypes=_split(default_dtype if self.dtype is None else self.dtype),
+            dtypes=list(map(dtype_named, _split(default_dtype if self.dtype is None else self.dtype))),
             keep=[self.keep] if isinstance(self.keep, str) else list(self.keep),
             outputs=_split(self.outputs),
             centred=True,

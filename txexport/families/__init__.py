@@ -38,6 +38,7 @@ from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
 from txexport.parts import parameters
 from txexport.spec import AttentionSpec, BlockSpec, HeadKind, ModelSpec
+from txexport.support.aliases import task_named
 from txexport.tasks import TASKS, tasks_of_method
 
 
@@ -158,7 +159,7 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     Raises UnsupportedError for what txexport has not proved, CheckpointError for what does not fit,
     InputError for a `model_type` that contradicts config.json.
     """
-    room, task = Room.of(checkpoint), task or checkpoint.task
+    room, task = Room.of(checkpoint), task_named(task) if task else checkpoint.task
     config = Config(checkpoint.config, checkpoint.config_file, room)
     model_type, translated = _model_type(config, checkpoint, model_type), None
     family = module(model_type)

@@ -89,8 +89,8 @@ class Model:
     names what to export. One input gives one result, several give a list in the same order, as in
     transformers' pipelines. The methods share four arguments. `truncate` cuts texts that are longer than the
     model allows, which otherwise raise InputError. `batch_tokens` is the most tokens of a batch, padding
-    included; a longer text runs alone. `batch_size` is the most images of a batch. `progress` is called with
-    the numbers of finished and of all inputs; True shows them on standard error.
+    included; a longer text runs alone. `batch_size` is the most images or sounds of a batch. `progress` is
+    called with the numbers of finished and of all inputs; True shows them on standard error.
     """
 
     def __init__(self, bundle: LoadedBundle):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -30,11 +31,17 @@ from txexport.support.printable import line
 
 LOG = logging.getLogger("txexport.serve")
 UNANSWERED = 499  # in logs, for a client that disconnected
-OPEN = ("/health", "/docs", "/openapi.json")  # paths without a key: they reveal nothing private
+# Paths without a key: they reveal nothing private.
+OPEN = ("/health", "/healthz", "/readyz", "/docs", "/openapi.json")
 
 
-def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] = ()) -> Starlette:
-    """The application over bundles by name; a request must carry one of `keys`, if there are any."""
+def application(
+    served: dict[str, Served], limits: Limits, keys: Sequence[str] = (), origins: Sequence[str] = ()
+) -> Starlette:
+    """The application over bundles by name; a request must carry one of `keys`, if there are any.
+
+    Pages of the `origins` may send requests from a browser.
+    """
     routes = [
         Route("/v1/models", models),
         Route("/v1/models/{model:path}", model),
@@ -49,6 +56,8 @@ def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] =
         Route("/openapi.json", openapi),
         Route("/docs", docs),
         Route("/health", health),
+        Route("/healthz", health),
+        Route("/readyz", ready),
     ]
     handlers = {
         RefusedError: refuse,
@@ -62,6 +71,15 @@ def application(served: dict[str, Served], limits: Limits, keys: Sequence[str] =
     app.state.paths = folders
     app.state.room, app.state.large = Room(AT_ONCE * limits.max_body), asyncio.Semaphore()
     app.add_middleware(Keys, keys=keys)
+    if origins:  # outside the keys, which a browser does not send with its preflight request
+        methods = ("GET", "POST")
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=methods,
+            allow_headers=["*"],
+            expose_headers=["Retry-After"],
+        )
     app.add_middleware(Log, metrics=app.state.metrics, room=app.state.room, paths=folders)
     return app
 
@@ -90,8 +108,22 @@ def card(served: Served) -> dict:
 
 
 async def health(request: Request) -> Response:
-    """GET /health."""
-    return JSONResponse({"status": "ok"})
+    """GET /health and /healthz: 503 if a bundle can no longer answer, so that the server must start again."""
+    return _status({one.name: "stopped" for one in request.app.state.served.values() if not one.alive})
+
+
+async def ready(request: Request) -> Response:
+    """GET /readyz: 503 also while a bundle refuses requests, because too many wait."""
+    every = request.app.state.served.values()
+    full = {one.name: "full" for one in every if one.full}
+    return _status(full | {one.name: "stopped" for one in every if not one.alive})
+
+
+def _status(unable: Mapping[str, str]) -> Response:
+    """The answer to a probe; `unable` are bundles with their state."""
+    if not unable:
+        return JSONResponse({"status": "ok"})
+    return JSONResponse({"status": "unavailable", "models": unable}, 503)
 
 
 async def refuse(request: Request, error: Exception) -> Response:

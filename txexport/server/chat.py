@@ -20,7 +20,9 @@ from txexport.server.fields import FLAG, GENERATION, MODEL
 from txexport.server.generating import Answer, GenerationJob, Shape, Steps, job_of, respond, written
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
+from txexport.server.tool_calls import Call, CallReader
 
+CALLED = "tool_calls"  # the reason why an answer with calls has finished
 LONGEST_SCHEMA = 2**17  # characters: compiling takes time and memory that grow with them
 OBJECTS: Schema = {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": 4096}
 FIELDS: dict[str, Schema] = {
@@ -31,7 +33,7 @@ FIELDS: dict[str, Schema] = {
     "logprobs": FLAG,
     "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
     "chat_template_kwargs": {"type": "object", "description": "Values for the chat template."},
-    "tools": OBJECTS | {"description": "Functions for the chat template; calls are returned as text."},
+    "tools": OBJECTS | {"description": "Functions for the chat template; calls are returned as tool_calls."},
     "tool_choice": {"enum": ["auto", "none"]},
     "parallel_tool_calls": FLAG,
     "response_format": {"type": "object", "description": "text, json_object or json_schema, as OpenAI's."},
@@ -72,7 +74,15 @@ def _job_of(served: Served, body: Mapping[str, Any], limits: Limits, images: boo
     alternatives = body.get("top_logprobs", 0) if body.get("logprobs") else None
     new_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
     job = job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
-    return replace(job, request=replace(job.request, media=media))
+    calls = served.call_format if tools else None
+    return replace(job, request=replace(job.request, media=media), calls=calls, functions=_names(tools or ()))
+
+
+def _names(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The names of functions."""
+    functions = (tool.get("function") for tool in tools)
+    names = (one.get("name") for one in functions if isinstance(one, Mapping))
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def _check_texts(body: Mapping[str, Any], limits: Limits) -> None:
@@ -166,16 +176,35 @@ def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[
     choices = []
     for number, (text, grown) in enumerate(zip(texts, answer.texts, strict=True)):
         logs = log_probs(served, grown.row, 0) if answer.job.alternatives is not None else None
-        message = {"role": "assistant", "content": text, "refusal": None}
-        choices.append(
-            {"index": number, "message": message, "logprobs": logs, "finish_reason": grown.finish_reason}
-        )
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        reason = grown.finish_reason
+        if (reader := _reader(answer)) is not None:
+            parts = [*reader.add(text), *reader.end()]
+            calls = [part.entry() for part in parts if isinstance(part, Call)]
+            content = "".join(part for part in parts if isinstance(part, str))
+            message["content"] = content or (None if calls else "")
+            if calls:
+                message["tool_calls"] = calls
+                reason = _reason(grown.finish_reason, len(calls))
+        choices.append({"index": number, "message": message, "logprobs": logs, "finish_reason": reason})
     return choices
 
 
+def _reason(reason: str | None, calls: int) -> str | None:
+    """The reason why an answer has finished, in which there are that number of calls."""
+    return CALLED if calls and reason == "stop" else reason
+
+
+def _reader(answer: Answer) -> CallReader | None:
+    """The reader of calls in a text of the answer, if there are functions that it may call."""
+    job = answer.job
+    return None if job.calls is None else CallReader(job.calls, job.functions)
+
+
 async def _pieces(served: Served, answer: Answer, steps: Steps) -> AsyncIterator[dict[str, Any]]:
-    """The chunks of a streamed answer: role, pieces of text, and finish reason."""
-    sent = [0] * len(answer.texts)
+    """The chunks of a streamed answer: role, pieces of text, calls of functions, and finish reason."""
+    sent, called = [0] * len(answer.texts), [0] * len(answer.texts)
+    readers = [_reader(answer) for _ in answer.texts]
     for number in range(len(answer.texts)):
         yield _delta(number, {"role": "assistant", "content": ""})
     async for step in steps:
@@ -185,10 +214,18 @@ async def _pieces(served: Served, answer: Answer, steps: Steps) -> AsyncIterator
             if answer.job.alternatives is not None and grown.read > sent[number]:
                 logs = log_probs(served, grown.row, sent[number], grown.read)
                 sent[number] = grown.read
-            if piece or logs:
-                yield _delta(number, {"content": piece}, logs=logs)
+            parts: list[str | Call] = [piece] if piece else []
+            if (reader := readers[number]) is not None:
+                parts = [*reader.add(piece), *(reader.end() if grown.finish_reason else ())]
+            for part in parts or [""] * bool(logs):
+                delta: dict[str, Any] = {"content": part}
+                if isinstance(part, Call):
+                    delta = {"tool_calls": [{"index": called[number], **part.entry()}]}
+                    called[number] += 1
+                yield _delta(number, delta, logs=logs)
+                logs = None
             if grown.finish_reason:
-                yield _delta(number, {}, grown.finish_reason)
+                yield _delta(number, {}, _reason(grown.finish_reason, called[number]))
 
 
 def _delta(

@@ -20,6 +20,7 @@ from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served
 from txexport.server.streams import Deadline, Events, answered, while_there
 from txexport.server.texts import RowText
+from txexport.server.tool_calls import CallFormat
 from txexport.server.workers import Generation
 
 NEW_TOKENS = 16  # the default of completions, as OpenAI's
@@ -34,6 +35,8 @@ class GenerationJob:
     copies: int
     alternatives: int | None  # None without log-probabilities
     stops: Sequence[str]
+    calls: CallFormat | None = None  # of functions that the request has
+    functions: frozenset[str] = frozenset()  # their names
 
     @property
     def prompt_tokens(self) -> int:
@@ -87,7 +90,8 @@ class Answer:
     def __init__(self, served: Served, job: GenerationJob, generation: Generation):
         self.job, self.generation = job, generation
         text = served.model.bundle.files.text
-        self.texts = [RowText(text, row, job.stops) for row in generation.rows]
+        marks = None if job.calls is None else job.calls.marks
+        self.texts = [RowText(text, row, job.stops, marks) for row in generation.rows]
 
     async def steps(self) -> Steps:
         """Yield the new pieces, each with its row's index. Raises the error of a row that failed."""

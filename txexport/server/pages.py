@@ -20,7 +20,8 @@ AUDIO = "/v1/audio/"  # endpoints that read a form with a file
 READ = {
     "/v1/models": "The bundles that are served.",
     "/v1/models/{model}": "One of them.",
-    "/health": "Answers while the server runs.",
+    "/health": "Status 200 while every bundle can answer, and else 503. Also /healthz.",
+    "/readyz": "As /health, and 503 while a bundle refuses requests because too many wait.",
     "/metrics": "Counters in Prometheus' text.",
 }
 

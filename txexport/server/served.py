@@ -2,12 +2,14 @@
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from txexport.errors import InputError, shown
 from txexport.runtime import Model, load
 from txexport.server.refusals import unknown_model
+from txexport.server.tool_calls import CallFormat, call_format
 from txexport.server.workers import CallThread, GenerationThread
 
 
@@ -42,6 +44,24 @@ class Served:
     def methods(self) -> tuple[str, ...]:
         """The methods of Model for the bundle's task."""
         return self.model.bundle.methods
+
+    @property
+    def alive(self) -> bool:
+        """True while all threads run."""
+        workers = (self.calls, self.generation)
+        return all(worker.thread.is_alive() for worker in workers if worker is not None)
+
+    @property
+    def full(self) -> bool:
+        """Tell whether a new request would be refused, because too many wait."""
+        workers = (self.calls, self.generation)
+        return any(worker.waiting >= worker.most_waiting for worker in workers if worker is not None)
+
+    @cached_property
+    def call_format(self) -> CallFormat | None:
+        """The format in which the chat template writes calls of functions, if it is known."""
+        files = self.model.bundle.files
+        return call_format(files.folder, files.text)
 
     @property
     def paths(self) -> set[Path]:

@@ -1,6 +1,7 @@
 """`serve`: load the bundles and answer requests until SIGTERM or SIGINT."""
 
 import logging
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import uvicorn
 
-from txexport.errors import InputError
+from txexport.errors import InputError, shown
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
 from txexport.server.app import application
 from txexport.server.connections import BURST, config_of, listening, refused_place
@@ -16,6 +17,7 @@ from txexport.server.served import Limits, Served, open_all
 from txexport.support.arguments import arguments_from
 
 STOP = 60  # seconds for requests to finish when the server stops
+ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^\s/?#*]+")  # as browsers send it: no path, no final slash
 IDLE = 75  # seconds that an idle connection stays: longer than clients keep theirs, or they lose a request
 
 
@@ -28,6 +30,7 @@ class ServeArguments:
     host: str = "127.0.0.1"
     port: int = 8000
     api_keys: Sequence[str] = ()
+    cors: Sequence[str] = ()
     engine: str = "onnxruntime"
     precision: str = "float32"
     device: str | None = None
@@ -72,17 +75,23 @@ def serve(arguments: ServeArguments) -> None:
     """Serve bundles over HTTP with OpenAI-compatible endpoints, until SIGTERM or SIGINT.
 
     A bundle is a folder, served under its name, or "NAME=FOLDER". With `api_keys`, a request must carry one
-    of them. `engine`, `precision`, `device`, `threads` and `dtype` are as in `load`. Of each bundle,
+    of them. Pages of the origins in `cors`, such as "https://example.com", or "*" for all, may send requests
+    from a browser. `engine`, `precision`, `device`, `threads` and `dtype` are as in `load`. Of each bundle,
     `cache_tokens` is the most tokens of all texts in a running batch, and `max_waiting` the most requests in
     the queue; more are refused. Of each request, `max_new_tokens` is the most tokens to generate, `max_body`
     the most bytes, `max_text` the most bytes without images and audio, and `timeout` the seconds until it
     must be answered. `max_connections` is the most open connections. Running requests are completed before
     the server stops. Raises the errors of `load`; InputError for two bundles of one name, for a key that is
-    blank or not valid in a header, and for a port in use.
+    blank or not valid in a header, for an origin in another form, and for a port in use.
     """
     for key in arguments.api_keys:
         if not key.strip() or key != key.strip() or not (key.isascii() and key.isprintable()):
             raise InputError("a key of api_keys is blank or has characters that are not allowed in a header")
+    for origin in arguments.cors:
+        if ORIGIN.fullmatch(origin) is None:
+            raise InputError(
+                f"cors has {shown(origin)}, expected an origin such as https://example.com, or *"
+            )
     with listening(arguments.host, arguments.port) as sockets:  # before bundles load, which may take minutes
         served = arguments.open_all()
         try:
@@ -108,7 +117,7 @@ def _run(arguments: ServeArguments, served: dict[str, Served], sockets: Sequence
         log.setLevel(logging.INFO)
     log.info("serving %s on http://%s:%d", ", ".join(served), f"[{host}]" if ":" in host else host, port)
     config = config_of(
-        application(served, arguments.limits, arguments.api_keys),
+        application(served, arguments.limits, arguments.api_keys, arguments.cors),
         arguments.max_connections,
         log_level="warning",
         timeout_graceful_shutdown=STOP,

@@ -1,7 +1,7 @@
 """Limits on the texts of requests, and the text of a row up to a stop string."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from txexport.runtime.generation.running_batch import RunningRow
@@ -58,10 +58,16 @@ def check_together(*values: Any, most: int, crossed: bool = True) -> None:
 
 
 class RowText:
-    """The text of a row as it grows. Text that may be the start of a stop string is held back."""
+    """The text of a row as it grows. Text that may be the start of a stop string is held back.
 
-    def __init__(self, text: Text, row: RunningRow, stops: Sequence[str]):
-        self.row, self.stops, self.pieces = row, stops, Pieces(text)
+    `marks` are special tokens that stay in the text, by their ids.
+    """
+
+    def __init__(
+        self, text: Text, row: RunningRow, stops: Sequence[str], marks: Mapping[int, str] | None = None
+    ):
+        self.row, self.stops, self.text, self.pieces = row, stops, text, Pieces(text)
+        self.marks = marks or {}
         self.read, self.held, self.cut, self.ended = 0, "", False, False
 
     def more(self) -> str:
@@ -69,7 +75,12 @@ class RowText:
         tokens = self.row.result.tokens
         ends = self.row.done  # before the tokens are counted: none comes after it
         while self.read < len(tokens):
-            self.held += self.pieces.add(tokens[self.read])
+            token = tokens[self.read]
+            if token in self.marks:
+                self.held += self.pieces.rest() + self.marks[token]
+                self.pieces = Pieces(self.text)
+            else:
+                self.held += self.pieces.add(token)
             self.read += 1
         if ends and not self.ended:
             self.held += self.pieces.rest()
@@ -83,8 +94,8 @@ class RowText:
         if positions:
             self.cut, out, self.held = True, self.held[: min(positions)], ""
             return out
-        overlap = 0 if self.ended else max((_overlap(self.held, stop) for stop in self.stops), default=0)
-        out, self.held = self.held[: len(self.held) - overlap], self.held[len(self.held) - overlap :]
+        begun = 0 if self.ended else max((overlap(self.held, stop) for stop in self.stops), default=0)
+        out, self.held = self.held[: len(self.held) - begun], self.held[len(self.held) - begun :]
         return out
 
     @property
@@ -95,6 +106,6 @@ class RowText:
         return "stop" if self.row.closed or self.cut else "length"
 
 
-def _overlap(text: str, stop: str) -> int:
+def overlap(text: str, stop: str) -> int:
     """The number of characters at the end of a text with which a stop string begins."""
     return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)

@@ -49,6 +49,25 @@ class _Counter:
         print(f"\r{done:,} of {total:,}", end="\n" if end else "", file=sys.stderr, flush=True)
 
 
+class Numbered:
+    """Names each of `total` steps with its number, and the time left if all steps take equally long.
+
+    A line is "NAME: 3 of 40", and "NAME: 3 of 40, 1:20 left" once a step has ended.
+    """
+
+    def __init__(self, tell: Naming, total: int = 0, clock: Callable[[], float] = time.monotonic):
+        self.tell, self.total, self.clock = tell, total, clock
+        self.begun, self.start = 0, 0.0
+
+    def __call__(self, name: str) -> None:
+        done, self.begun = self.begun, self.begun + 1
+        self.start = self.start if done else self.clock()
+        total = max(self.total, self.begun)
+        left = round((self.clock() - self.start) / done * (total - done)) if done else None
+        remaining = "" if left is None else f", {left // 60}:{left % 60:02} left"
+        self.tell(f"{name}: {self.begun:,} of {total:,}{remaining}")
+
+
 class ByInput:
     """Counts inputs whose parts run separately: windows of a text, or its pairs with each label.
 

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from txexport import bundle
 from txexport.bundle.source import is_listed_whole, name_of
 from txexport.errors import BundleError, crashes
 from txexport.support.arguments import arguments_from
-from txexport.support.progress import Naming, naming
+from txexport.support.progress import Naming, Numbered, naming
 from txexport.verification import calibrated, environment, runtimes
 from txexport.verification.attempt import attempt
 from txexport.verification.checks import ALL_CASES, CHECKPOINT, RUNTIME, CaseReport, Reach
@@ -21,6 +22,9 @@ from txexport.verification.traced import verify_traced
 from txexport.verification.verify_arguments import VerifyArguments
 from txexport.verification.verify_plan import VerifyPlan, checkpoint_of, independent, plan_of
 from txexport.verification.verify_run import VerifyRun
+
+if TYPE_CHECKING:
+    from txexport.verification.clients.judged import ClientRequest
 
 
 @arguments_from(VerifyArguments, renamed={"third": "torch_onnx"})
@@ -56,8 +60,8 @@ def verify(arguments: VerifyArguments) -> Report:
     name in `losses.BUDGETS`.
 
     With `allow_edited` a graph that is not the exported one is judged by cases alone, which the report's
-    scope says; otherwise it is a failure. `progress` is called with each case's name before it runs; True
-    prints it on standard error.
+    scope says; otherwise it is a failure. `progress` is called before each case with a line such as
+    "NAME: 3 of 40, 1:20 left", where the time is an estimate; True prints it on standard error.
 
     A traced bundle is compared with its class of transformers in ONNX Runtime alone; its graph must be the
     one that another trace makes.
@@ -67,17 +71,31 @@ def verify(arguments: VerifyArguments) -> Report:
     library that crashed. The result of full or quick cases is recorded in the bundle; if the folder cannot be
     written, a warning says so.
     """
-    progress = naming(arguments.progress)
+    tell = naming(arguments.progress)
     if bundle.is_traced(Path(arguments.out)):
-        report = verify_traced(arguments, progress)
+        report = verify_traced(arguments, tell)
         record(Path(arguments.out), report)
         return report
+    progress = Numbered(tell)
     plan = plan_of(arguments)
     runs = [VerifyRun(plan, variant, progress) for variant in plan.variants]
+    progress.total = sum(run.steps for run in runs) + _client_steps(plan)
     report = _report(plan, runs, list(_cases(plan, runs, progress)))
     _check_unchanged(plan)
     record(plan.folder, report)
     return report
+
+
+def _client_request(plan: VerifyPlan) -> "ClientRequest":
+    """The cases that a client computes."""
+    from txexport.verification.clients import judged  # which needs PyTorch
+
+    return judged.ClientRequest(plan.folder, plan.manifest, plan.spec, independent(plan.present), plan.names)
+
+
+def _client_steps(plan: VerifyPlan) -> int:
+    """The number of cases that the chosen client computes; 0 without one."""
+    return 0 if plan.arguments.client is None else _client_request(plan).steps
 
 
 def _cases(plan: VerifyPlan, runs: list[VerifyRun], progress: Naming) -> Iterator[CaseReport]:
@@ -93,9 +111,7 @@ def _cases(plan: VerifyPlan, runs: list[VerifyRun], progress: Naming) -> Iterato
     if plan.arguments.client is not None:
         from txexport.verification.clients import judged  # which needs PyTorch
 
-        references = independent(plan.present)
-        request = judged.ClientRequest(plan.folder, plan.manifest, plan.spec, references, plan.names)
-        yield from judged.reports(plan.arguments.client, request, progress)
+        yield from judged.reports(plan.arguments.client, _client_request(plan), progress)
     for name, reason in plan.missing.items():
         yield CaseReport(ALL_CASES, name, skipped=reason)
 

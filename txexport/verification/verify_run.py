@@ -42,7 +42,7 @@ class VerifyRun:
 
     plan: VerifyPlan
     variant: VariantPlan
-    progress: Naming  # called with each case's name
+    progress: Naming  # called with each case's name before it runs
     devices: dict[str, str] = field(default_factory=dict)  # of each runtime that started
     refused: dict[str, BundleError] = field(default_factory=dict)  # by each runtime that cannot load a graph
     probe: "Probe | None" = None
@@ -59,6 +59,25 @@ class VerifyRun:
     def files(self) -> dict[str, Path]:
         """The graphs by role."""
         return {role: self.plan.folder / graph.file for role, graph in self.variant.manifest.graphs.items()}
+
+    @property
+    def steps(self) -> int:
+        """The number of calls of `progress` if every runtime can load the graphs."""
+        steps = 0
+        for runtime in (runtime for runtime, reason in self.variant.runtimes.items() if reason is None):
+            cases = sum(
+                case.run is not None and self._skipped(case, runtime) is None for case in self.variant.cases
+            )
+            steps += cases * len(self.variant.references) + self._reads_texts(runtime)
+        return steps
+
+    def _skipped(self, case: "PlannedCase", runtime: Runtime) -> str | None:
+        """The reason why a case does not run on a runtime."""
+        return case.skipped if case.case is None else runtime.skips(self.plan.spec, case.case)
+
+    def _reads_texts(self, runtime: Runtime) -> bool:
+        """Tell whether the losses on the user's texts are measured on a runtime."""
+        return bool(self.variant.budgets) and self.variant.texts is not None and runtime.name == RUNTIME
 
     def reports(self) -> Iterator[CaseReport]:
         """The reports of all cases on each runtime, or the reason why one cannot run."""
@@ -121,7 +140,7 @@ class VerifyRun:
     def _losses_on_texts(self, runtime: Runtime) -> Iterator[CaseReport]:
         """The losses of the unchanged graphs relative to float32's answers to the user's texts."""
         texts = self.variant.texts
-        if texts is None or runtime.name != RUNTIME:
+        if texts is None or not self._reads_texts(runtime):
             return
         self.progress(f"{FORMAT_LOSS_ON_TEXTS} ({self.variant.name})")
         with self._opened(runtime) as loaded:
@@ -164,7 +183,7 @@ class VerifyRun:
 
         runner = runner_of(loaded)
         for name, reference, case in self._observed(runtime, loaded, files):
-            skipped = case.skipped if case.case is None else runtime.skips(self.plan.spec, case.case)
+            skipped = self._skipped(case, runtime)
             if case.run is None or skipped is not None:
                 yield self._report(case.name, name, runtime, skipped=skipped)
                 continue

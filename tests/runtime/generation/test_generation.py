@@ -268,6 +268,16 @@ def test_checkpoints_own_settings_are_honoured(model_of):
     assert model.generate_ids(PROMPTS, num_beams=1) != expected
 
 
+def test_a_temperature_of_0_is_greedy_whatever_the_checkpoint_says(model_of):
+    """Of this call alone, and without a warning."""
+    model = model_of("gpt2")
+    expected = model.generate_ids(PROMPTS, do_sample=False, max_new_tokens=9)
+    config = dataclasses.replace(model.generation_config, do_sample=True, temperature=1.5)
+    model.bundle.files.generation_config = config
+    assert model.generate_ids(PROMPTS, temperature=0, max_new_tokens=9) == expected
+    assert model.generate_ids(PROMPTS, seed=3, max_new_tokens=9) != expected
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -31,7 +31,10 @@ BAD = [
     ({"top": 1}, "no option 'top'; did you mean top_p or top_k or top_h?"),
     ({"zzz": 1}, "no option 'zzz'"),
     ({"ignored": ()}, "no option 'ignored'"),
-    ({"temperature": 0}, "temperature is 0.0, expected a number above 0; greedy search is do_sample=False"),
+    (
+        {"temperature": 0, "do_sample": True},
+        "temperature is 0.0, expected a number above 0; greedy search is do_sample=False",
+    ),
     (
         {"temperature": math.nan},
         "temperature is nan, expected a number above 0; greedy search is do_sample=False",

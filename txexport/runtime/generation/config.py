@@ -91,13 +91,16 @@ class GenerationConfig:
     def updated(self, **options: Any) -> "GenerationConfig":
         """A copy with the `options` replaced; None turns an option off.
 
-        Warns of options that have no effect without another. Raises InputError for unknown names, and for
-        values that are out of range or in conflict.
+        A `temperature` of 0 means greedy search, as in most other programs; transformers refuses it. Warns of
+        options that have no effect without another. Raises InputError for unknown names, and for values that
+        are out of range or in conflict.
         """
         for name in options:
             if name not in DEFAULTS:
                 raise InputError(_unknown(name))
         values = {k: OFF[k] if value is None else read_option(k, value) for k, value in options.items()}
+        if values.get("temperature") == 0 and not values.get("do_sample"):
+            values |= {"temperature": OFF["temperature"], "do_sample": False}
         config = replace(self, **values)
         _check(config, options)
         for names, needed, there in (

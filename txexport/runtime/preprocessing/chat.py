@@ -70,6 +70,13 @@ def prompt(folder: Path, conversation: Conversation) -> str:
     return text if going_on is None else going_on.cut(text)
 
 
+def check_template(folder: Path) -> None:
+    """Raise BundleError for a bundle without a chat template, MissingLibraryError without Jinja2."""
+    with needed_for("a chat template"):
+        from txexport.runtime.preprocessing import sandbox  # noqa: F401
+    template_of(folder, read_json(folder / "tokenizer_config.json", missing={}), None, "default")
+
+
 def _rendered(template: str, values: Mapping[str, Any], wanted: Sequence[str]) -> str:
     """Render a template. Raises InputError if it fails or does not read one of the `wanted` names."""
     from jinja2 import TemplateError

@@ -26,7 +26,7 @@ from txexport.verification.attempt import attempt
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.pictures import of_sizes, pictured_inputs
-from txexport.verification.cases.plan import QUICK, plan
+from txexport.verification.cases.plan import QUICK, PlannedCase, plan
 from txexport.verification.cases.prompts import run_client
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.cases.sources import source_of
@@ -53,6 +53,26 @@ class ClientRequest:
     spec: ModelSpec
     references: Mapping[str, Reference]
     names: AbstractSet[str]
+
+    @property
+    def cases(self) -> list[PlannedCase]:
+        """The quick ones of the chosen cases that clients can compute."""
+        return [planned for planned in plan(self.spec, static=False) if self._computes(planned)]
+
+    @property
+    def steps(self) -> int:
+        """The number of cases, counted for each reference."""
+        return len(self.cases) * len(self.references)
+
+    def _computes(self, planned: PlannedCase) -> bool:
+        case = planned.case
+        if planned.run is None or planned.name not in QUICK & self.names or isinstance(case, GreedyCase):
+            return False
+        if not isinstance(case, PromptCase):
+            return True
+        ports = self.manifest.for_others.graphs[roles.MASK_DECODER].inputs
+        takes_boxes = INPUT_BOXES in [port.name for port in ports]
+        return case.input_masks is None and (case.input_boxes is None or takes_boxes)
 
 
 @dataclass(frozen=True)
@@ -97,18 +117,12 @@ def reports_of_started(
     """As `reports`, for a client that has started."""
     view = request.manifest.for_others
     lacking: dict[str, None] = {}
-    for planned in plan(request.spec, static=False):
-        case = planned.case
-        run = planned.run
-        if run is None or planned.name not in QUICK & request.names or isinstance(case, GreedyCase):
-            continue
+    for planned in request.cases:
+        case, run = planned.case, planned.run
+        assert run is not None
         if isinstance(case, DecoderCase):
             run = partial(_decoded, forward, alone=name == GENAI)
         if isinstance(case, PromptCase):
-            decoder = view.graphs[roles.MASK_DECODER]
-            boxes = INPUT_BOXES in [port.name for port in decoder.inputs]
-            if case.input_masks is not None or (case.input_boxes is not None and not boxes):
-                continue
             run = partial(run_client, forward)
         for reference, original in request.references.items():
             progress(f"{case.name} ({reference}, {name})")

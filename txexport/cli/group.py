@@ -1,0 +1,105 @@
+"""The group of all commands: its help in sections, and errors in one line."""
+
+import contextlib
+import signal
+import sys
+import traceback
+import warnings
+from typing import Any, NoReturn
+
+import click
+
+from txexport.cli.answers import SKIPPED
+from txexport.errors import TxexportError, crashes, reason
+from txexport.support.printable import line
+from txexport.tasks import METHODS
+
+SENTENCE = 200  # characters of a first sentence, which is not cut
+TEXTS = "Run on texts"
+RUNS = {"image": "Run on images", "sound": "Run on sound"}  # sections by the first input of a method
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Make": ("export", "quantize"),
+    "Prove": ("verify", "compare", "compare-dtypes"),
+    "Look and measure": ("families", "inspect", "attention", "bench"),
+    TEXTS: ("chat",),
+    **dict.fromkeys(RUNS.values(), ()),
+    "Serve": ("serve",),
+}
+
+
+class Commands(click.Group):
+    """A group that prints an error of txexport or the system in one line, and exits with code 2."""
+
+    @property
+    def sections(self) -> dict[str, list[str]]:
+        """The commands of each section of the help, in order."""
+        result = {name: list(commands) for name, commands in SECTIONS.items()}
+        for method in METHODS.values():
+            result[RUNS.get(method.inputs[0], TEXTS)].append(method.command)
+        return result
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """The names of all commands, section by section."""
+        return [name for names in self.sections.values() for name in names]
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections, each with its commands and their first sentences."""
+        width = max(map(len, self.commands))
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                rows = [(name, self.commands[name].get_short_help_str(SENTENCE)) for name in names]
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows])
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command `name`; underscores may replace hyphens, as in the method's name."""
+        return super().get_command(context, name.replace("_", "-"))
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """The context of the options before a command."""
+        try:
+            return super().make_context(*arguments, **options)
+        except click.exceptions.NoArgsIsHelpError:
+            raise
+        except click.ClickException as error:
+            _refuse(error)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command."""
+        warnings.showwarning = _show_warning
+        try:
+            with crashes():
+                result = super().invoke(context)
+            if context.meta.get(SKIPPED):
+                sys.exit(1)
+            return result
+        except click.exceptions.Exit:
+            raise
+        except click.ClickException as error:
+            _refuse(error)
+        except TxexportError as error:
+            click.echo(f"error: {error}", err=True)
+        except BrokenPipeError:  # the reader has closed the pipe: not an error
+            from txexport.cli.console import discard_output
+
+            discard_output()
+            sys.exit(0)
+        except OSError as error:
+            click.echo(line(f"error: {error.filename or 'output'}: {reason(error)}"), err=True)
+        except KeyboardInterrupt:
+            sys.exit(128 + signal.SIGINT)
+        except Exception:  # a defect of txexport; 1 would mean "not equal"
+            traceback.print_exc()
+        sys.exit(2)
+
+
+def _refuse(error: click.ClickException) -> NoReturn:
+    """Print the usage error with a reference to --help, and exit with code 2."""
+    context = getattr(error, "ctx", None)
+    advice = f"; see {context.command_path} --help" if context is not None else ""
+    click.echo(line(f"error: {error.format_message().rstrip('.')}{advice}"), err=True)
+    sys.exit(2)
+
+
+def _show_warning(message: Warning | str, *_args: Any, **_more: Any) -> None:
+    with contextlib.suppress(BrokenPipeError):  # a warning that cannot be printed must not stop the command
+        click.echo(line(f"warning: {message}"), err=True)
