@@ -20,7 +20,8 @@ from safetensors.numpy import save_file
 from tiny_pickled import pickled
 
 from txexport import bundle, families
-from txexport.bundle.manifest import OLDEST, ExportOptions
+from txexport.bundle.form import ExportOptions
+from txexport.bundle.manifest import OLDEST
 from txexport.bundle.source import way_to
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import BundleError, CheckpointError, GraphError, InputError, UnsupportedError

@@ -23,7 +23,8 @@ from txmodels.model import Transformer
 from txmodels.model import model as transformer
 
 from txexport import parts
-from txexport.bundle.manifest import ExportOptions, Graphs, Manifest, Source
+from txexport.bundle.form import ExportOptions
+from txexport.bundle.manifest import Graphs, Manifest, Source
 from txexport.contracts import ONE_PASS
 from txexport.errors import CheckpointError, InputError, SpecError
 from txexport.exporter.bundle_plan import to_proto

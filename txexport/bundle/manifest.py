@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from txexport.bundle.form import ExportOptions
 from txexport.bundle.limits import LONG, limited
 from txexport.bundle.proof import Proof
 from txexport.contracts import Port, roles
@@ -24,7 +25,7 @@ UNROUNDED = DTYPES[DEFAULT].session_options
 AGAINST_SATURATION = "session.x64quantprecision"  # of 8-bit products; the engine sets it where they may
 FOLDED = "session.disable_quant_qdq"  # integers of any width become float32 numbers at load
 FORMAT, OLDEST = 8, 6  # the format that export writes, and the oldest that is read: see CONTRIBUTING.md
-OF_TRACED = 9  # the format of a bundle of traced graphs, which earlier releases refuse as too new
+OF_TRACED = 9  # of traced graphs
 STAGED = 8  # the first format with stages; for older ones they are derived from the architecture
 
 
@@ -40,54 +41,6 @@ class GraphFile:
     outputs: list[Port]
     sha256: str
     onnxruntime: str = ""
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """The texts of a calibration: their number, their tokens, and their SHA-256 as JSON.
-
-    `searched` are matrices that fell back to the scale search, by the first name of each.
-    """
-
-    texts: int
-    tokens: int
-    sha256: str
-    searched: list[str]
-
-
-@dataclass(frozen=True)
-class ExportOptions:
-    """The options that a bundle was exported with; the field `form` of txexport.json.
-
-    - `cache`, `opset`: of our own graphs; others have HUB_OPSET of export at most, but over a shared buffer.
-    - `inline`: our graphs have no functions. `single_file`: weights are inside the graph.
-    - `only`: "native" if only our graphs were written, "hub" if only those for other clients, None for both.
-    - `client`: the client that the hub graphs are laid out for; None is the common layout.
-    - `dtypes`: the dtypes of the bundle by name; the first is the default.
-    - `keep`: patterns of names of parameters that stay float32 in all dtypes.
-    - `calibrated`: the texts of a calibration, by dtype.
-    - `outputs`: outputs of every layer that graphs also give.
-    - `centred`: int8 activations are quantised around the row's mid-range; False in bundles of format 6.
-    - `widened`: a checkpoint's own 8-bit integers become float32 at load; False in early bundles.
-    - `rope_factors`: the LongRoPE factors, "short" or "long"; `image_size`: height and width of images;
-      `language`: that whose adapter the graphs have; each None if export was called without.
-    """
-
-    cache: str | None
-    opset: int
-    inline: bool = False
-    only: str | None = None
-    single_file: bool = False
-    client: str | None = None
-    dtypes: list[str] = field(default_factory=lambda: [DEFAULT])
-    keep: list[str] = field(default_factory=list)
-    calibrated: dict[str, Calibration] = field(default_factory=dict)
-    outputs: list[str] = field(default_factory=list)
-    centred: bool = False
-    widened: bool = False
-    rope_factors: str | None = None
-    image_size: list[int] | None = None
-    language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -142,9 +95,8 @@ class Manifest:
     encoder and the decoder, or of the text encoder; None is no limit. `companions` are the files copied or
     derived from the checkpoint, with their SHA-256. `promised` is the longest sequence that config.json
     promises by its kind of rotary scaling, if it is longer than the limit. `stages` are the "native" and the
-    "hub" graphs in running order, each as a Stage. `traced` is the class of transformers whose graphs the
-    library's exporter made, None for those of a family; `spec` is then empty but for its type. `proof` is the
-    result of the last verification, None before one.
+    "hub" graphs in running order, each as a Stage. `traced` is the class of transformers of a traced graph,
+    None for a family's; `spec` is then its type alone. `proof` is the result of the last verification.
     """
 
     model_type: str
@@ -299,9 +251,8 @@ class Manifest:
         if self.format < STAGED:
             del values["stages"]
         else:
-            values["stages"] = {
-                kind: [one.to_dict() for one in stages] for kind, stages in self.stages.items()
-            }
+            listed = self.stages.items()
+            values["stages"] = {kind: [one.to_dict() for one in stages] for kind, stages in listed}
         if not values["form"]["widened"]:
             del values["form"]["widened"]
         for graphs in values["formats"].values():

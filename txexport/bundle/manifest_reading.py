@@ -4,15 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from txexport.bundle.form import Calibration, ExportOptions
 from txexport.bundle.limits import BEYOND
 from txexport.bundle.manifest import (
     FORMAT,
     OF_TRACED,
     OLDEST,
     STAGED,
-    Calibration,
     DataFile,
-    ExportOptions,
     GraphFile,
     Graphs,
     Manifest,

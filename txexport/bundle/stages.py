@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from txexport.bundle.manifest import ExportOptions, GraphFile, Manifest
+from txexport.bundle.form import ExportOptions
+from txexport.bundle.manifest import GraphFile, Manifest
 from txexport.contracts import ECOSYSTEM, SHARED, of_cache, roles
 from txexport.contracts.stage import SOURCES, STEP, GraphFacts, Stage
 from txexport.parts import for_others, stages

@@ -14,7 +14,8 @@ from txgraphs._parameters import check_balance, with_shared
 from txgraphs._turns import spell_turns
 from txgraphs.model import models
 
-from txexport.bundle.manifest import ATTENDS_IN_PLACE, ExportOptions
+from txexport.bundle.form import ExportOptions
+from txexport.bundle.manifest import ATTENDS_IN_PLACE
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_resolution import stored_names
 from txexport.contracts import (

@@ -17,7 +17,8 @@ import onnx_ir as ir
 from txgraphs import OPSET
 
 from txexport import bundle, families
-from txexport.bundle.manifest import DataFile, ExportOptions, GraphFile, Graphs, Manifest, Source
+from txexport.bundle.form import ExportOptions
+from txexport.bundle.manifest import DataFile, GraphFile, Graphs, Manifest, Source
 from txexport.bundle.source import Place, place_of
 from txexport.bundle.stages import stages_of
 from txexport.checkpoints.checkpoint import Checkpoint, chunks

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
-from txexport.bundle.manifest import Calibration
+from txexport.bundle.form import Calibration
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.calibration import Moments, Reading, Tell, sha256_of

@@ -8,7 +8,8 @@ from pathlib import Path
 from txgraphs import OPSET
 
 from txexport import families
-from txexport.bundle.manifest import ExportOptions, Manifest
+from txexport.bundle.form import ExportOptions
+from txexport.bundle.manifest import Manifest
 from txexport.bundle.source import as_asked, merged
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.hub import opened

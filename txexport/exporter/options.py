@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from txgraphs._lowering import IR_VERSIONS
 
-from txexport.bundle.manifest import ExportOptions
+from txexport.bundle.form import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import OUTPUTS, Contract, roles
 from txexport.errors import InputError, UnsupportedError, shown

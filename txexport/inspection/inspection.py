@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import onnx
 
 from txexport import bundle, families
+from txexport.bundle.form import Calibration
 from txexport.bundle.limits import limited
-from txexport.bundle.manifest import Calibration
 from txexport.bundle.proof import Proof
 from txexport.checkpoints.checkpoint import Checkpoint, read_header
 from txexport.checkpoints.stored import Stored

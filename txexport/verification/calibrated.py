@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from txexport.bundle.manifest import ExportOptions, Manifest
+from txexport.bundle.form import ExportOptions
+from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.bundle_writing import write_float32

@@ -10,7 +10,7 @@ from helpers.rows import ANSWER, CHOOSE, CLASSIFY, FILL, GENERATE, Row
 from txmodels.linear import Linear
 
 from txexport import families
-from txexport.bundle.manifest import ExportOptions
+from txexport.bundle.form import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.contracts.names import ENCODER_ATTENTION_MASK, INPUT_IDS

@@ -1,4 +1,4 @@
-"""Traced decoders: they generate as transformers, in our runtime, and wrong ones are told."""
+"""Traced decoders: they generate as transformers, in our runtime, and wrong ones are found."""
 
 import json
 from dataclasses import replace

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from txexport.bundle.manifest import ExportOptions
+from txexport.bundle.form import ExportOptions
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_resolution import Weight
 from txexport.exporter.bundle_plan import DtypePlan

@@ -7,7 +7,8 @@ import onnx_ir as ir
 
 from txexport import bundle
 from txexport.bundle import Manifest, TracedManifest
-from txexport.bundle.manifest import OF_TRACED, DataFile, ExportOptions, GraphFile, Graphs, Source
+from txexport.bundle.form import ExportOptions
+from txexport.bundle.manifest import OF_TRACED, DataFile, GraphFile, Graphs, Source
 from txexport.bundle.source import place_of
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
 from txexport.checkpoints.hub import opened

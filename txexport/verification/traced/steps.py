@@ -57,12 +57,12 @@ def judged(
     """
     values = prompt(original.facts, case.rows, case.tokens, case.seed, case.padded)
     expected = answered(original, values)
-    found = _in_pieces(step, case, values, empty)
-    if found.keys() != expected.keys():
-        raise AssertionError(f"outputs are {', '.join(found)}, expected {', '.join(expected)}")
+    answers = _in_pieces(step, case, values, empty)
+    if answers.keys() != expected.keys():
+        raise AssertionError(f"outputs are {', '.join(answers)}, expected {', '.join(expected)}")
     mask = values[names.ATTENTION_MASK] == 1
     checks = [
-        check_of(name, [_real(found[name], expected[name], mask)], bounds.RELATIVE) for name in expected
+        check_of(name, [_real(answers[name], expected[name], mask)], bounds.RELATIVE) for name in expected
     ]
     if all(check.ok for check in checks):
         return checks
@@ -70,12 +70,12 @@ def judged(
         exact = answered(original, values)
     with perturbed(original.model, 0, centred=False):
         shaken = answered(original, values)
-    return [_excused(check, found, expected, exact, shaken, mask) for check in checks]
+    return [_excused(check, answers, expected, exact, shaken, mask) for check in checks]
 
 
 def _excused(
     check: TensorCheck,
-    found: Mapping[str, np.ndarray],
+    answers: Mapping[str, np.ndarray],
     expected: Mapping[str, np.ndarray],
     exact: Mapping[str, np.ndarray],
     shaken: Mapping[str, np.ndarray],
@@ -86,17 +86,17 @@ def _excused(
     pairs = [_real(one[name], exact[name], mask) for one in (expected, shaken)]
     rounding = max(bounds.largest_error(one, real) for one, real in pairs)
     allowed = bounds.bound(bounds.RELATIVE, rounding)
-    again = check_of(name, [_real(found[name], expected[name], mask)], allowed)
+    again = check_of(name, [_real(answers[name], expected[name], mask)], allowed)
     return TensorCheck(name, again.elements, again.error, allowed, rounding)
 
 
-def _real(found: np.ndarray, expected: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _real(answers: np.ndarray, expected: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The pair without padding: logits (rows, tokens, V), or keys or values (rows, heads, tokens, D)."""
-    if found.shape != expected.shape:
-        return found, expected
+    if answers.shape != expected.shape:
+        return answers, expected
     if expected.ndim == 4:
-        found, expected = found.transpose(0, 2, 1, 3), expected.transpose(0, 2, 1, 3)
-    return found[mask], expected[mask]
+        answers, expected = answers.transpose(0, 2, 1, 3), expected.transpose(0, 2, 1, 3)
+    return answers[mask], expected[mask]
 
 
 def _in_pieces(
