@@ -88,6 +88,8 @@ def _small(values: dict[str, Any]) -> dict[str, Any]:
     if layers is not None and "out_features" in result and result["out_features"] == [f"stage{count}"]:
         result.pop("stage_names", None)
         result["out_indices"] = [count]
+    if "kv_lora_rank" in result and "num_key_value_heads" in result:
+        result["num_key_value_heads"] = result["num_attention_heads"]
     return result
 
 

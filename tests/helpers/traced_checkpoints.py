@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import tiny_tokenizers
 import torch
 import transformers
 
@@ -58,15 +59,18 @@ def masked_autoencoder(folder: Path) -> Path:
 def persimmon(folder: Path) -> Path:
     """A decoder with rotary positions over a part of each head."""
     torch.manual_seed(0)
+    tokenizer = tiny_tokenizers.byte_level()
     config = transformers.PersimmonConfig(
-        vocab_size=99,
+        vocab_size=len(tokenizer),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
         intermediate_size=48,
         max_position_embeddings=64,
-        bos_token_id=1,
+        bos_token_id=0,
         eos_token_id=2,
-        pad_token_id=0,
+        pad_token_id=1,
     )
-    return save(transformers.PersimmonForCausalLM(config), folder)
+    save(transformers.PersimmonForCausalLM(config), folder)
+    tokenizer.save_pretrained(folder)
+    return folder

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
+import openai
 import pytest
 import torch
 import transformers
 from click.testing import CliRunner
 from helpers import traced_checkpoints
+from helpers.serving import running
 from onnx import helper, numpy_helper
 
 import txexport
@@ -47,6 +49,18 @@ def test_generates_as_transformers(decoder, options):
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=9, do_sample=False, **options
         )
         assert answer == expected[0, len(row) :].tolist()
+
+
+def test_a_server_answers_as_transformers(decoder):
+    source, out = decoder
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    original = transformers.AutoModelForCausalLM.from_pretrained(source)
+    encoded = tokenizer("the cat sat", return_tensors="pt", return_token_type_ids=False)
+    ids = original.generate(**encoded, max_new_tokens=8, do_sample=False)[0, encoded.input_ids.shape[1] :]
+    with running({"model": out}) as (address, _):
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
+        answer = client.completions.create(model="model", prompt="the cat sat", max_tokens=8, temperature=0)
+    assert answer.choices[0].text == tokenizer.decode(ids, skip_special_tokens=True)
 
 
 def test_is_verified(decoder):

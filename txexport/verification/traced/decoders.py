@@ -11,7 +11,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from txexport.contracts import cache_names, names
 from txexport.contracts.stage import STEP, GraphFacts, Stage, sources_of
-from txexport.errors import UnsupportedError
+from txexport.errors import UnsupportedError, first_line
 from txexport.verification.traced.inputs import Facts, Layout, fill
 from txexport.verification.traced.originals import Original
 from txexport.verification.traced.tracing import dims, exported, input_name, output_name, ports
@@ -64,7 +64,10 @@ def traced_decoder(original: Original, opset: int) -> ir.Model:
     values = prompt(original.facts, ROWS, PAST + NEW, 0, None)
     first = {name: torch.from_numpy(array[:, :PAST].copy()) for name, array in values.items()}
     cache = transformers.DynamicCache()
-    original.forward(first | {CACHED: cache, "use_cache": True})
+    try:
+        original.forward(first | {CACHED: cache, "use_cache": True})
+    except Exception as error:
+        raise UnsupportedError(f"{original.architecture} does not run: {first_line(error)}") from None
     if strange := [name for name in get_leaf_tensors(cache) if not name.endswith((".keys", ".values"))]:
         raise UnsupportedError(
             f"{original.architecture} keeps '{strange[0]}', which a traced decoder does not"

@@ -72,10 +72,13 @@ def settled(original: Original, opset: int, tell: Tell) -> Settled:
                 raise
             wrong = {axis: first_line(error) for axis in varied if axis == held or {axis, held} <= IMAGE}
         else:
-            ports = {input_name(value): dims(value) for value in model.graph.inputs}
-            read = {axis for name in ports for axis in layout[name]}
-            free = {dim for shape in ports.values() for dim in shape}
-            wrong = {axis: "the exporter fixed it" for axis in varied if axis in read and axis not in free}
+            fixed = {
+                axis
+                for value in model.graph.inputs
+                for axis, size in zip(layout[input_name(value)], dims(value), strict=True)
+                if isinstance(size, int)
+            }
+            wrong = {axis: "the exporter fixed it" for axis in varied if axis in fixed}
             if not wrong:
                 result = Settled(model, layout, sizes, varied, limits)
                 wrong = _differing(original, result, accepted, tell)
@@ -88,7 +91,7 @@ def settled(original: Original, opset: int, tell: Tell) -> Settled:
 
 def accepted_layout(original: Original, sizes: Sizes) -> Layout:
     """The first layout of the inputs with which the original runs. Raises UnsupportedError."""
-    reasons = []
+    reasons = ["these have no layout"]
     for layout in inputs.layouts(original.inputs):
         try:
             original.run(inputs.fill(layout, sizes, original.facts, 0, False))
@@ -97,7 +100,7 @@ def accepted_layout(original: Original, sizes: Sizes) -> Layout:
             continue
         return layout
     names = ", ".join(original.inputs)
-    raise UnsupportedError(f"{original.architecture} does not run on {names} alone: {reasons[0]}")
+    raise UnsupportedError(f"{original.architecture} does not run on {names} alone: {reasons[:2][-1]}")
 
 
 def accepts(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) -> bool:
