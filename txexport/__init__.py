@@ -1,10 +1,10 @@
 """Transformer checkpoints to ONNX, proved equal to their PyTorch originals.
 
-`export` writes a bundle, `quantize` adds a number format to one, `verify` proves it, `load` gives it as a
-Model that runs, `inspect` counts what a checkpoint or a bundle holds and costs, `compare` holds any two
-models against each other, `compare_dtypes` the number formats of one bundle, `bench` tells how to run one
-fastest, `serve` answers over HTTP. None of them is imported before it is used, so that `import txexport`
-brings in neither PyTorch nor onnxscript nor ONNX Runtime.
+`export` writes a bundle, `quantize` adds a number format to one, `verify` proves it, and `verify_here` does
+so again where it runs. `load` gives it as a Model that runs, `inspect` counts what a checkpoint or a bundle
+holds and costs, `compare` holds any two models against each other, `compare_dtypes` the number formats of one
+bundle, `bench` tells how to run one fastest, `serve` answers over HTTP. None of them is imported before it is
+used, so that `import txexport` brings in neither PyTorch nor onnxscript nor ONNX Runtime.
 """
 
 from importlib import import_module
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from txexport.inspection import inspect
     from txexport.runtime import Model, PrefixStore, load
     from txexport.server import serve
-    from txexport.verification import compare, verify
+    from txexport.verification import compare, verify, verify_here
 
 __all__ = [
     "Model",
@@ -36,6 +36,7 @@ __all__ = [
     "quantize",
     "serve",
     "verify",
+    "verify_here",
 ]
 
 _HOMES = {
@@ -50,6 +51,7 @@ _HOMES = {
     "quantize": "txexport.exporter",
     "serve": "txexport.server",
     "verify": "txexport.verification",
+    "verify_here": "txexport.verification",
 }
 
 

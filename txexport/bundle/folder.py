@@ -1,6 +1,7 @@
 """The folder that export writes: graphs, weights, tokenizer, configs, and their manifest txexport.json."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from txexport.bundle.manifest import MANIFEST, OLDEST, GraphFile, Manifest
 from txexport.bundle.manifest_reading import parsed
-from txexport.bundle.proof import Proof
+from txexport.bundle.proof import ANSWERS, Proof
 from txexport.bundle.swap import recover
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
@@ -181,11 +182,22 @@ def files_sha256(folder: Path) -> dict[str, str]:
     return result
 
 
-def record(folder: Path, proof: Proof) -> None:
-    """Write a proof into txexport.json atomically. Raises OSError if the folder cannot be written."""
-    manifest = dataclasses.replace(read_manifest(folder), proof=proof)
+def record(folder: Path, proof: Proof, answers: bytes | None = None) -> None:
+    """Write a proof into txexport.json atomically, and the content of ANSWERS, which without any is removed.
+
+    Raises OSError if the folder cannot be written.
+    """
+    digests = {name: digest for name, digest in proof.sha256.items() if name != ANSWERS}
+    if answers is not None:
+        digests[ANSWERS] = hashlib.sha256(answers).hexdigest()
+    manifest = dataclasses.replace(read_manifest(folder), proof=dataclasses.replace(proof, sha256=digests))
     draft = folder / f"{MANIFEST}.{os.getpid()}"
     try:
+        if answers is None:
+            (folder / ANSWERS).unlink(missing_ok=True)
+        else:
+            draft.write_bytes(answers)
+            draft.replace(folder / ANSWERS)
         manifest.write(draft)
         draft.replace(folder / MANIFEST)
     finally:

@@ -68,7 +68,7 @@ def verify(arguments: VerifyArguments) -> Report:
     runs = [VerifyRun(plan, variant, progress) for variant in plan.variants]
     report = _report(plan, runs, list(_cases(plan, runs, progress)))
     _check_unchanged(plan)
-    record(plan.folder, report)
+    record(plan.folder, report, {run.variant.name: run.recording.answers for run in runs if run.recording})
     return report
 
 
