@@ -191,17 +191,19 @@ def record(folder: Path, proof: Proof, answers: bytes | None = None) -> None:
     if answers is not None:
         digests[ANSWERS] = hashlib.sha256(answers).hexdigest()
     manifest = dataclasses.replace(read_manifest(folder), proof=dataclasses.replace(proof, sha256=digests))
-    draft = folder / f"{MANIFEST}.{os.getpid()}"
+    drafts = {folder / MANIFEST: folder / f"{MANIFEST}.{os.getpid()}"}
     try:
+        manifest.write(drafts[folder / MANIFEST])
+        if answers is not None:
+            drafts[folder / ANSWERS] = folder / f"{MANIFEST}.{os.getpid()}0"
+            drafts[folder / ANSWERS].write_bytes(answers)
+        for path, draft in drafts.items():
+            draft.replace(path)
         if answers is None:
             (folder / ANSWERS).unlink(missing_ok=True)
-        else:
-            draft.write_bytes(answers)
-            draft.replace(folder / ANSWERS)
-        manifest.write(draft)
-        draft.replace(folder / MANIFEST)
     finally:
-        draft.unlink(missing_ok=True)
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
 
 
 def check_report(path: Path) -> None:

@@ -153,8 +153,8 @@ def _here(out: Path, runtimes: tuple[str, ...], dtype: str | None) -> Any:
     apply = {"out", "here", "device", "runtimes", "dtype"}
     for parameter in context.command.params:
         name = str(parameter.name)
-        given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if given and name not in apply | REPORTED:
+        is_set = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if is_set and name not in apply | REPORTED:
             raise click.UsageError(f"{parameter.opts[0]} does not apply with --here")
     if len(runtimes) > 1:
         raise click.UsageError("give one --runtime with --here")

@@ -118,27 +118,27 @@ def compared(
     planned = plan(spec, static=manifest.cache == "static", outputs=manifest.form.outputs, hub=hub)
     cases = {case.name: case for case in planned if case.run is not None}
     reference = f"{STORED} of {answers.reference}"
-    for kept in answers.cases:
-        case = cases.get(kept.name)
-        if case is None or digest(case.case) != kept.inputs:
+    for recorded in answers.cases:
+        case = cases.get(recorded.name)
+        if case is None or digest(case.case) != recorded.inputs:
             raise BundleError(
-                f"this txexport or numpy makes other inputs of case '{kept.name}' than those that were "
+                f"this txexport or numpy makes other inputs of case '{recorded.name}' than those that were "
                 f"answered; run txexport verify {opened.folder} again"
             )
         if progress is not None:
-            progress(kept.name)
-        run = partial(_checks, opened, answers, kept, case)
-        yield attempt(kept.name, reference, run, engine, graphs)
+            progress(recorded.name)
+        run = partial(_checks, opened, answers, recorded, case)
+        yield attempt(recorded.name, reference, run, engine, graphs)
 
 
 def _checks(
-    opened: LoadedBundle, answers: Answers, kept: CaseAnswers, case: PlannedCase
+    opened: LoadedBundle, answers: Answers, recorded: CaseAnswers, case: PlannedCase
 ) -> list[TensorCheck]:
     """The checks of a case, which runs with arrays of the expected shapes in place of numbers."""
     assert case.run is not None
-    outcomes = case.run(_runner(opened), Recalled(answers, kept), case.case)
-    found = {(one.output, one.graph): [array for array, _ in one.pairs] for one in outcomes}
-    return [check(case.name, one, found.get((one.output, one.graph), [])) for one in kept.answers]
+    outcomes = case.run(_runner(opened), Recalled(answers, recorded), case.case)
+    arrays = {(one.output, one.graph): [ours for ours, _ in one.pairs] for one in outcomes}
+    return [check(case.name, one, arrays.get((one.output, one.graph), [])) for one in recorded.answers]
 
 
 def _runner(opened: LoadedBundle) -> GraphRunner:
@@ -158,10 +158,10 @@ def _runner(opened: LoadedBundle) -> GraphRunner:
 class Recalled:
     """A reference whose calls give arrays of the recorded shapes, without numbers; see Reference."""
 
-    def __init__(self, answers: Answers, kept: CaseAnswers):
+    def __init__(self, answers: Answers, recorded: CaseAnswers):
         self.name = answers.reference
         self.lacks = dict.fromkeys(answers.lacks, "")
-        self._calls = iter(kept.calls)
+        self._calls = iter(recorded.calls)
 
     def encode(self, inputs: Arrays) -> Arrays:
         """See Reference."""

@@ -85,11 +85,11 @@ class Recording:
         allowed: Mapping[tuple[str, str | None], float] = {
             (one.output, one.graph): one.tolerance for one in report.checks
         }
-        kept = []
+        answers = []
         for one in outcomes:
             if any(expected.size for _, expected in one.pairs):
                 bound = max(self.least, allowed.get((one.output, one.graph), 0.0))
-                kept.append(answer(case.name, one.output, one.graph, bound, one.pairs))
-                if not check(case.name, kept[-1], [found for found, _ in one.pairs]).ok:
+                answers.append(answer(case.name, one.output, one.graph, bound, one.pairs))
+                if not check(case.name, answers[-1], [ours for ours, _ in one.pairs]).ok:
                     return  # as after a tie of a router
-        self.cases.append(CaseAnswers(case.name, digest(case.case), self.calls, kept))
+        self.cases.append(CaseAnswers(case.name, digest(case.case), self.calls, answers))

@@ -75,7 +75,7 @@ def answer(
         _flat(expected),
         _flat([np.broadcast_to(bounds.size(one), one.shape) for one in expected]),
     )
-    places, real = sampled(case, output, len(numbers)), np.isfinite(numbers)
+    indices, real = sampled(case, output, len(numbers)), np.isfinite(numbers)
     return Answer(
         output,
         graph,
@@ -84,28 +84,28 @@ def answer(
         int(real.sum()),
         float(np.linalg.norm(numbers[real])),
         float(np.linalg.norm(sizes[real])),
-        [float(f"{number:.9g}") for number in numbers[places].tolist()],
-        [float(f"{number:.4g}") for number in sizes[places].tolist()],
+        [float(f"{number:.9g}") for number in numbers[indices].tolist()],
+        [float(f"{number:.4g}") for number in sizes[indices].tolist()],
     )
 
 
-def check(case: str, kept: Answer, found: Sequence[np.ndarray]) -> TensorCheck:
+def check(case: str, stored: Answer, outputs: Sequence[np.ndarray]) -> TensorCheck:
     """The check of an output against its answer: the larger of the errors of samples and of the norm.
 
     The norm of a difference is at least the difference of norms, so an output within its bound passes.
     """
-    numbers = _flat([np.asarray(one, np.float64) for one in found])
+    numbers = _flat([np.asarray(one, np.float64) for one in outputs])
     error = math.inf
     real = np.isfinite(numbers)
-    if len(numbers) == kept.elements and int(real.sum()) == kept.finite:
-        places = sampled(case, kept.output, kept.elements)
-        off = abs(float(np.linalg.norm(numbers[real])) - kept.norm)
-        ours = np.append(numbers[places], off)
-        theirs, sizes = np.append(kept.values, 0.0), np.append(kept.sizes, kept.size)
+    if len(numbers) == stored.elements and int(real.sum()) == stored.finite:
+        indices = sampled(case, stored.output, stored.elements)
+        off = abs(float(np.linalg.norm(numbers[real])) - stored.norm)
+        ours = np.append(numbers[indices], off)
+        theirs, sizes = np.append(stored.values, 0.0), np.append(stored.sizes, stored.size)
         with np.errstate(invalid="ignore", divide="ignore"):
             errors = np.where(ours == theirs, 0.0, np.abs(ours - theirs) / sizes)
         error = float(np.nan_to_num(errors, nan=np.inf, posinf=np.inf).max())
-    return TensorCheck(kept.output, len(kept.values), error, kept.bound, graph=kept.graph)
+    return TensorCheck(stored.output, len(stored.values), error, stored.bound, graph=stored.graph)
 
 
 def sampled(case: str, output: str, elements: int) -> np.ndarray:
@@ -183,16 +183,16 @@ def _parsed(content: bytes) -> dict[str, Answers]:
 def _answers(values: dict) -> Answers:
     cases = []
     for case in values["cases"]:
-        kept = [Answer(**one) for one in case["answers"]]
-        for one in kept:
+        samples = [Answer(**one) for one in case["answers"]]
+        for one in samples:
             check_fields(one)
-            places = sampled(case["name"], one.output, one.elements) if one.elements <= LARGEST else ()
-            if not len(one.values) == len(one.sizes) == len(places):
+            indices = sampled(case["name"], one.output, one.elements) if one.elements <= LARGEST else ()
+            if not len(one.values) == len(one.sizes) == len(indices):
                 raise ValueError(f"{len(one.values)} samples of {one.output}")
         shapes = [shape for call in case["calls"] for shape in call.values()]
         if any(min(shape, default=0) < 0 or math.prod(shape) > LARGEST for shape in shapes):
             raise ValueError(f"shapes of {case['name']}")
-        cases.append(CaseAnswers(**case | {"answers": kept}))
+        cases.append(CaseAnswers(**case | {"answers": samples}))
     result = Answers(**values | {"cases": cases})
     for entry in (result, *cases):
         check_fields(entry)
