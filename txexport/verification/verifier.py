@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from txexport import bundle
+from txexport.bundle.proof import ANSWERS
 from txexport.bundle.source import is_listed_whole, name_of
 from txexport.errors import BundleError, crashes
 from txexport.support.arguments import arguments_from
@@ -124,7 +125,7 @@ def _report(plan: VerifyPlan, runs: list[VerifyRun], cases: list[CaseReport]) ->
         graphs={graph.file: one.name for one in plan.variants for graph in one.manifest.graphs.values()},
         environment=environment.environment(),
         checkpoint_sha256=manifest.source.sha256,
-        bundle_sha256=plan.digests,
+        bundle_sha256={name: digest for name, digest in plan.digests.items() if name != ANSWERS},
         selection=arguments.cases if isinstance(arguments.cases, str) else list(arguments.cases),
         source=_text(arguments.source),
         adapter=_text(arguments.adapter),
