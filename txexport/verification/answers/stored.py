@@ -32,19 +32,24 @@ class Answer:
     """One output over one case: samples of its numbers, in the order of the case's pairs.
 
     `values` are the reference's numbers at the places of `sampled`, and `sizes` are those that errors are
-    relative to, as in `bounds`. `norm` is the Euclidean norm of all `finite` numbers among `elements`, and
-    `size` that of their sizes. `graph` is as in TensorCheck.
+    relative to, as in `bounds`. `norm` is the Euclidean norm of all numbers, of which `finite` are finite and
+    count, and `size` that of their sizes. `shapes` are those of the pairs. `graph` is as in TensorCheck.
     """
 
     output: str
     graph: str | None
     bound: float
-    elements: int
+    shapes: list[list[int]]
     finite: int
     norm: float
     size: float
     values: list[float]
     sizes: list[float]
+
+    @property
+    def elements(self) -> int:
+        """The count of all numbers."""
+        return sum(math.prod(shape) for shape in self.shapes)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def answer(
         output,
         graph,
         bound,
-        len(numbers),
+        [list(one.shape) for one in expected],
         int(real.sum()),
         float(np.linalg.norm(numbers[real])),
         float(np.linalg.norm(sizes[real])),
@@ -97,7 +102,7 @@ def check(case: str, stored: Answer, outputs: Sequence[np.ndarray]) -> TensorChe
     numbers = _flat([np.asarray(one, np.float64) for one in outputs])
     error = math.inf
     real = np.isfinite(numbers)
-    if len(numbers) == stored.elements and int(real.sum()) == stored.finite:
+    if [list(one.shape) for one in outputs] == stored.shapes and int(real.sum()) == stored.finite:
         indices = sampled(case, stored.output, stored.elements)
         off = abs(float(np.linalg.norm(numbers[real])) - stored.norm)
         ours = np.append(numbers[indices], off)
