@@ -33,6 +33,11 @@ import txexport
 report = txexport.verify_here(sys.argv[1])
 checks = [check for case in report.cases for check in case.checks]
 print(report.verdict, len(report.cases), sum(check.elements for check in checks))
+from click.testing import CliRunner
+from txexport.cli.main import main
+for file in sys.argv[2:]:
+    result = CliRunner().invoke(main, ["verify", sys.argv[1], "--here", "--report", file])
+    print(result.exit_code)
 print(sorted(name for name in sys.modules if name.split(".")[0] in ("txmodels", "txgraphs", "safetensors")))
 """
 
@@ -103,10 +108,13 @@ def test_a_proved_bundle_is_equal_where_it_runs(model_type, proved_once):
     assert sorted(manifest.files) == bundle.present(folder)
 
 
-def test_neither_pytorch_nor_transformers_nor_onnx_is_needed(proved_once):
-    command = [sys.executable, "-c", WITHOUT, str(proved_once("gpt2"))]
+def test_neither_pytorch_nor_transformers_nor_onnx_is_needed(proved_once, tmp_path):
+    files = [str(tmp_path / name) for name in ("report.json", "report.html")]
+    command = [sys.executable, "-c", WITHOUT, str(proved_once("gpt2")), *files]
     lines = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
-    assert lines == ["equal 3 191", "[]"]
+    assert lines == ["equal 3 191", "0", "0", "[]"]
+    assert json.loads(Path(files[0]).read_text())["verdict"] == "equal"
+    assert "stored answers of transformers" in Path(files[1]).read_text()
 
 
 def test_a_dropped_weight_is_found_and_its_outputs_are_named(proved):

@@ -113,17 +113,17 @@ def verify(
     Exit code 0: equal. 1: not equal. 2: could not be verified, or calibrated integers were not proved without
     their texts. 3: exact, but a number format loses more than its budget.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that browsers are closed
+    if here:
+        return _here(out, runtimes, dtype)
     from rich.text import Text
 
     from txexport.cli.console import Console
     from txexport.verification import verify as run
     from txexport.verification.checks import RUNTIME
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that browsers are closed
     if names and cases:
         raise click.UsageError("give --case or --cases, not both")
-    if here:
-        return _here(out, runtimes, dtype)
     if dtype is not None:
         raise click.UsageError("--dtype is for --here; otherwise every number format is verified")
     with Console(stderr=True).status("verifying") as status:
