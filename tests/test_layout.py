@@ -69,7 +69,7 @@ IMPORTED = {
         "numpy onnx onnx_ir onnxruntime rich torch transformers PIL txmodels bundle checkpoints contracts "
         "dtype_comparison exporter families formats inspection parts runtime spec support tasks"
     ),
-    "txexport/server": "numpy runtime support tasks",
+    "txexport/server": "numpy runtime support tasks verification",
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
         "click numpy rich batch benchmark bundle dtype_comparison exporter families formats inspection "
@@ -210,6 +210,7 @@ def test_public_names():
         "quantize",
         "serve",
         "verify",
+        "verify_here",
     ]
     assert all(callable(getattr(txexport, name)) for name in txexport.__all__)
 

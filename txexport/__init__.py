@@ -1,11 +1,11 @@
 """Transformer checkpoints to ONNX, proved equal to their PyTorch originals.
 
 `export` writes a bundle, `export_traced` one of a class without a family, `quantize` adds a number format to
-one, `verify` proves it, `load` gives it as a Model that runs (`load_traced` as a TracedModel), `inspect`
-counts what a checkpoint or a bundle holds and costs, `compare` holds any two models against each other,
-`compare_dtypes` the number formats of one bundle, `bench` tells how to run one fastest, `serve` answers over
-HTTP. None of them is imported before it is used, so that `import txexport`
-brings in neither PyTorch nor onnxscript nor ONNX Runtime.
+one, `verify` proves it, and `verify_here` does so again where it runs. `load` gives it as a Model that runs
+(`load_traced` as a TracedModel), `inspect` counts what a checkpoint or a bundle holds and costs, `compare`
+holds any two models against each other, `compare_dtypes` the number formats of one bundle, `bench` tells how
+to run one fastest, `serve` answers over HTTP. None of them is imported before it is used, so that
+`import txexport` brings in neither PyTorch nor onnxscript nor ONNX Runtime.
 """
 
 from importlib import import_module
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from txexport.inspection import inspect
     from txexport.runtime import Model, PrefixStore, TracedModel, load, load_traced
     from txexport.server import serve
-    from txexport.verification import compare, verify
+    from txexport.verification import compare, verify, verify_here
     from txexport.verification.traced.export import export_traced
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "quantize",
     "serve",
     "verify",
+    "verify_here",
 ]
 
 _HOMES = {
@@ -58,6 +59,7 @@ _HOMES = {
     "quantize": "txexport.exporter",
     "serve": "txexport.server",
     "verify": "txexport.verification",
+    "verify_here": "txexport.verification",
 }
 
 

@@ -47,10 +47,12 @@ def install(extra: str) -> str:
 
 
 class TxexportError(Exception):
-    """Base of every error that txexport raises on purpose. The command line prints it and exits with 2.
+    """Base of every error that txexport raises on purpose. The command line prints it and exits.
 
     The message is always one line of printable characters.
     """
+
+    exit_code = 2  # of the command line
 
     def __init__(self, message: object = ""):
         text = str(message)
@@ -167,6 +169,12 @@ def needed_for(purpose: str, extra: str | None = None) -> Iterator[None]:
         missing = isinstance(error, ModuleNotFoundError)
         state = "which is not installed" if missing else f"of another version ({first_line(error)})"
         raise MissingLibraryError(f"{purpose} needs {library}, {state}; {advice}") from None
+
+
+class NotEqualError(TxexportError):
+    """A bundle that is not served, since it does not compute what its original computes."""
+
+    exit_code = 1
 
 
 class LibraryError(TxexportError):

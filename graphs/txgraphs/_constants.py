@@ -4,7 +4,14 @@ from collections.abc import Iterable
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
+import onnx
 import onnx_ir as ir
+
+
+def float32(numbers: npt.ArrayLike) -> onnx.TensorProto:
+    """Numbers as a float32 tensor, for a constant that keeps this type in every graph."""
+    return onnx.numpy_helper.from_array(np.array(numbers, np.float32))
 
 
 def make_tensors(nodes: Iterable[ir.Node], dtype: ir.DataType) -> None:
@@ -26,6 +33,8 @@ def make_tensors(nodes: Iterable[ir.Node], dtype: ir.DataType) -> None:
             numbers = numbers.clip(float(limits.min), float(limits.max)).astype(dtype.numpy())
         node.attributes.clear()
         node.attributes["value"] = ir.AttrTensor("value", ir.tensor(numbers))
+        if node.outputs[0].type is not None:
+            node.outputs[0].type = ir.TensorType(ir.DataType.from_numpy(numbers.dtype))
 
 
 def _narrow(node: ir.Node, dtype: ir.DataType) -> None:

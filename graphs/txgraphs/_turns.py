@@ -6,27 +6,20 @@ off by 2e-4, and by 3e-3 after 40,000 tokens.
 
 import math
 
-import numpy as np
-import onnx
 import onnx_ir as ir
-from onnx import numpy_helper
 from onnxscript import script
 
 from txgraphs import domain
+from txgraphs._constants import float32
 from txgraphs._lowering import old
-
-
-def _numbers(values: object) -> onnx.TensorProto:
-    return numpy_helper.from_array(np.array(values, np.float32))
-
 
 # Pi in parts. All but the last have 5 bits, so that their products with up to 2**19 half turns are exact.
 PARTS = (25 / 2**3, 16 / 2**10, 31 / 2**15, 22 / 2**20)
-PI = [_numbers(part) for part in (*PARTS, math.pi - sum(PARTS))]
-TURNS = _numbers(1 / math.pi)
+PI = [float32(part) for part in (*PARTS, math.pi - sum(PARTS))]
+TURNS = float32(1 / math.pi)
 # Coefficients of sin(x)/x and cos(x) as polynomials in x**2 for up to a quarter turn, the last first.
 SERIES = [
-    _numbers(pair)
+    float32(pair)
     for pair in (
         (-2.3888929945314885e-08, -2.6050341261907306e-07),
         (2.752525460891775e-06, 2.476009467500262e-05),

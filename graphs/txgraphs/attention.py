@@ -239,7 +239,7 @@ def _clipped(spec: AttentionSpec, g: Body, y: ir.Value) -> ir.Value:
     if spec.clip is None:
         return y
     low, high = (g.op.Constant(value_float=bound) for bound in (-spec.clip, spec.clip))
-    return g.op.Clip(y, low, high)
+    return g.op.Min(g.op.Max(y, low), high)  # Clip has no bfloat16 on CUDA
 
 
 def _side_by_side(spec: AttentionSpec, g: Body, name: str, x: ir.Value) -> ir.Value:

@@ -1,4 +1,7 @@
-"""Sequences cut into M blocks of C tokens, so that a query is not compared with every key."""
+"""Sequences cut into M blocks of C tokens, so that a query is not compared with every key.
+
+Zeros are joined to them rather than padded: CUDA has no Pad of bfloat16 or int64.
+"""
 
 from onnxscript import script
 
@@ -9,8 +12,9 @@ from txgraphs import domain, op
 def blocks(x, size):
     """x (B,S,W), size = [C] -> (B,M,C,W); zeros fill up the last block."""
     missing = op.Mod(op.Neg(op.Shape(x, start=1, end=2)), size)
-    pads = op.Concat(op.Constant(value_ints=[0, 0, 0, 0]), missing, op.Constant(value_ints=[0]), axis=0)
-    padded = op.Pad(x, pads)  # (B, M*C, W)
+    sizes = op.Concat(op.Shape(x, end=1), missing, op.Shape(x, start=2), axis=0)
+    zeros = op.Expand(op.CastLike(op.Constant(value_int=0), x), sizes)
+    padded = op.Concat(x, zeros, axis=1)  # (B, M*C, W)
     shape = op.Concat(op.Constant(value_ints=[0, -1]), size, op.Shape(x, start=2), axis=0)
     y = op.Reshape(padded, shape)  # (B, M, C, W)
     return y
@@ -31,9 +35,19 @@ def columns(x):
 
 
 @script(domain, default_opset=op)
+def no_block(x):
+    """x (B,M,C,W) -> zeros (B,1,C,W)."""
+    one = op.Constant(value_ints=[1])
+    shape = op.Concat(op.Shape(x, end=1), one, op.Shape(x, start=2), axis=0)
+    y = op.Expand(op.CastLike(op.Constant(value_int=0), x), shape)
+    return y
+
+
+@script(domain, default_opset=op)
 def preceded(x):
     """x (B,M,C,W) -> (B*M,2C,W): every block after the one before it, or after zeros."""
-    before = op.Pad(x, op.Constant(value_ints=[0, 1, 0, 0, 0, -1, 0, 0]))  # (B, M, C, W)
+    first, one, last = op.Constant(value_ints=[0]), op.Constant(value_ints=[1]), op.Constant(value_ints=[-1])
+    before = op.Concat(no_block(x), op.Slice(x, first, last, one), axis=1)  # (B, M, C, W)
     y = rows(op.Concat(before, x, axis=2))
     return y
 
@@ -41,8 +55,9 @@ def preceded(x):
 @script(domain, default_opset=op)
 def surrounded(x):
     """x (B,M,C,W) -> (B*M,3C,W): every block between its neighbours, or zeros."""
-    before = op.Pad(x, op.Constant(value_ints=[0, 1, 0, 0, 0, -1, 0, 0]))  # (B, M, C, W)
-    after = op.Pad(x, op.Constant(value_ints=[0, -1, 0, 0, 0, 1, 0, 0]))
+    first, one, last = op.Constant(value_ints=[0]), op.Constant(value_ints=[1]), op.Constant(value_ints=[-1])
+    before = op.Concat(no_block(x), op.Slice(x, first, last, one), axis=1)  # (B, M, C, W)
+    after = op.Concat(op.Slice(x, one, op.Shape(x, start=1, end=2), one), no_block(x), axis=1)
     y = rows(op.Concat(before, x, after, axis=2))
     return y
 

@@ -1,15 +1,15 @@
 """Chunks of tokens, and the decay from each token to later ones in its chunk."""
 
 import numpy as np
-import onnx
 from onnxscript import script
 
 from txgraphs import domain, op
+from txgraphs._constants import float32
 
 MOST = 64  # tokens of a chunk
 FAINT = 1e-26  # smaller factors become 0: products with denormal numbers take a hundred times as long
-UPPER = onnx.numpy_helper.from_array(np.triu(np.ones((MOST, MOST), np.float32)))
-LATER = onnx.numpy_helper.from_array(np.triu(np.ones((MOST, MOST), np.float32), 1))
+UPPER = float32(np.triu(np.ones((MOST, MOST))))
+LATER = float32(np.triu(np.ones((MOST, MOST)), 1))
 
 
 @script(domain, default_opset=op)

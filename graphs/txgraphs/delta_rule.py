@@ -1,12 +1,12 @@
 """The gated delta rule over chunks of tokens: matrices that tokens decay, correct and read."""
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 from onnxscript import graph, script
 
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.chunks import chunked, decayed, decays, transposed
 
 CHUNK = 32  # tokens
@@ -70,8 +70,8 @@ def levels(size: int) -> np.ndarray:
     return np.stack(masks)
 
 
-LEVELS = onnx.numpy_helper.from_array(levels(CHUNK).astype(np.float32))
-EYE = onnx.numpy_helper.from_array(np.eye(CHUNK, dtype=np.float32))
+LEVELS = float32(levels(CHUNK))
+EYE = float32(np.eye(CHUNK))
 
 
 @script(domain, default_opset=op)

@@ -2,14 +2,13 @@
 
 from functools import cache
 
-import numpy as np
-import onnx
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.spec import FeedForwardSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.activation import activation
 from txgraphs.linear import linear
 
@@ -21,7 +20,7 @@ def feed_forward(spec: FeedForwardSpec, g: Body, x: ir.Value) -> ir.Value:
     if spec.clip is not None:
         high, low, one = (g.op.Constant(value_float=number) for number in (spec.clip, -spec.clip, 1.0))
         gate = g.op.Min(linear(spec.bias, g / "gate", x), high)
-        up = g.op.Clip(linear(spec.bias, g / "up", x), low, high)
+        up = g.op.Min(g.op.Max(linear(spec.bias, g / "up", x), low), high)  # Clip has no bfloat16 on CUDA
         wide = g.op.Mul(g.call(act, gate), g.op.Add(up, one), name="wide")  # (B, S, F)
     elif spec.gated:
         gate = linear(spec.bias, g / "gate", x)
@@ -40,7 +39,7 @@ def _beyond(cutoff: float, dtype: ir.DataType) -> OnnxFunction:
 
     Squares need float32 whatever the graph computes with.
     """
-    number = onnx.numpy_helper.from_array(np.array(cutoff, np.float32))
+    number = float32(cutoff)
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)

@@ -1,12 +1,11 @@
 """Maps of several sizes that tell one another what they see (Zhao et al. 2024, 4.2)."""
 
 import onnx_ir as ir
-from onnxscript import script
 
 from txexport.spec import FusionPyramidSpec
-from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs.activation import activation
+from txgraphs.doubled import doubled
 from txgraphs.inputs.resnet import convolution_norm
 
 
@@ -59,17 +58,3 @@ def fusion_pyramid(spec: FusionPyramidSpec, g: Body, maps: dict[str, ir.Value]) 
         stride = convolution_norm(spec.size, 3, 2, spec.eps, g / f"strides.{number}", results[-1])
         results.append(fusion(spec, g / f"upward.{number}", g.call(act, stride), x))
     return tuple(results)
-
-
-@script(domain, default_opset=op)
-def doubled(x):
-    """x (B,F,R,C) -> y (B,F,2*R,2*C): each place four times."""
-    y = op.Resize(
-        x,
-        None,
-        op.Constant(value_floats=[1.0, 1.0, 2.0, 2.0]),
-        mode="nearest",
-        coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )
-    return y

@@ -8,6 +8,7 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import GridAttentionSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.attention import merge, split
 from txgraphs.linear import linear
 from txgraphs.scaled_dot_product_attention import plain_mix
@@ -82,12 +83,12 @@ def with_distances(spec: GridAttentionSpec) -> OnnxFunction:
         row = op.OneHot(
             order / op.Constant(value_int=columns),
             op.Constant(value_int=rows),
-            op.Constant(value_floats=[0.0, 1.0]),
+            op.Constant(value=float32([0.0, 1.0])),
         )
         column = op.OneHot(
             op.Mod(order, op.Constant(value_int=columns)),
             op.Constant(value_int=columns),
-            op.Constant(value_floats=[0.0, 1.0]),
+            op.Constant(value=float32([0.0, 1.0])),
         )
         indicators = op.CastLike(op.Concat(row, column, axis=1), k)  # (T, R + C)
         shape = op.Concat(op.Shape(k, end=2), op.Shape(indicators), axis=0)

@@ -10,6 +10,7 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import GroundedSpec, GroupNormSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.group_norm import group_norm
 from txgraphs.heads.boxes import perceptron
 from txgraphs.linear import linear
@@ -44,7 +45,7 @@ def place_points(real, like):
     Columns are first. The numbers are of the type of `like`.
     """
     zero, one, last = op.Constant(value_int=0), op.Constant(value_int=1), op.Constant(value_ints=[-1])
-    middle, half = op.Constant(value_ints=[1]), op.Constant(value_float=0.5)
+    middle, half = op.Constant(value_ints=[1]), op.Constant(value=float32(0.5))
     numbers = op.CastLike(real, half)
     width = op.ReduceSum(op.Gather(numbers, zero, axis=1), middle, keepdims=1)  # (B, 1)
     height = op.ReduceSum(op.Gather(numbers, zero, axis=2), middle, keepdims=1)

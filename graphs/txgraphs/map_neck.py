@@ -1,11 +1,10 @@
 """Maps of several stages of an image encoder, each projected to one width."""
 
 import onnx_ir as ir
-from onnxscript import script
 
 from txexport.spec import MapNeckSpec
-from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs.doubled import doubled
 
 
 @component("finest", "finer", "third")
@@ -29,13 +28,3 @@ def map_neck(spec: MapNeckSpec, g: Body, **x: ir.Value) -> tuple[ir.Value, ir.Va
     shape = op.Constant(value_ints=[1, -1, 1, 1])
     third = op.Add(features[-3], op.Reshape(g.weight("no_memory.weight"), shape))
     return finest, finer, third
-
-
-@script(domain, default_opset=op)
-def doubled(x):
-    """x (B,W,R,C) -> (B,W,2R,2C), every number four times."""
-    scales = op.Constant(value_floats=[1.0, 1.0, 2.0, 2.0])
-    y = op.Resize(
-        x, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
-    )
-    return y

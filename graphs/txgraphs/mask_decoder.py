@@ -8,6 +8,7 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import Activation, MaskDecoderSpec, StabilitySpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.activation import activation
 from txgraphs.heads.boxes import perceptron
 from txgraphs.norm import norm
@@ -99,9 +100,9 @@ def stable_first(spec: StabilitySpec) -> OnnxFunction:
         below = op.Cast(op.Greater(first, op.CastLike(op.Constant(value_float=low), first)), to=1)
         inner = op.ReduceSum(above, sides, keepdims=0)  # (B, P, 1)
         outer = op.ReduceSum(below, sides, keepdims=0)
-        unit = op.Constant(value_float=1.0)
-        share = op.Where(op.Greater(outer, op.Constant(value_float=0.0)), inner / op.Max(outer, unit), unit)
-        stable = op.GreaterOrEqual(share, op.Constant(value_float=least))
+        unit, some = op.Constant(value=float32(1.0)), op.Greater(outer, op.Constant(value=float32(0.0)))
+        share = op.Where(some, inner / op.Max(outer, unit), unit)
+        stable = op.GreaterOrEqual(share, op.Constant(value=float32(least)))
         best = op.ArgMax(other_scores, axis=2)  # (B, P, 1)
         likeliest = op.Unsqueeze(op.GatherND(others, best, batch_dims=2), axis)  # (B, P, 1, R, C)
         score = op.Where(stable, first_score, op.GatherElements(other_scores, best, axis=2))

@@ -5,6 +5,7 @@ from functools import cache
 from onnxscript import OnnxFunction, script
 
 from txgraphs import domain, op
+from txgraphs._constants import float32
 
 
 @cache
@@ -82,7 +83,7 @@ def grid_positions(side: int) -> OnnxFunction:
         where = op.Cast(coordinates * last, to=1) / span  # (2, 1, N)
         low = op.Floor(where)
         share = where - low
-        rest = op.Constant(value_float=1.0) - share
+        rest = op.Constant(value=float32(1.0)) - share
         index = op.Cast(low, to=7)
         both = op.Concat(index, op.Min(index + one, last), axis=1)  # (2, 2, N)
         shares = op.Concat(rest, share, axis=1)  # (2, 2, N)

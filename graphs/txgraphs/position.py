@@ -1,12 +1,9 @@
 """Positions of tokens, RoPE and position biases."""
 
 import math
-from collections.abc import Sequence
 from functools import cache
 from typing import TypeVar
 
-import numpy as np
-import onnx
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
@@ -20,14 +17,10 @@ from txexport.spec import (
 )
 from txgraphs import domain, op
 from txgraphs._component import Body
+from txgraphs._constants import float32
 from txgraphs._nodes import Nodes
 
 Present = TypeVar("Present", ir.Value, ir.Value | None)
-
-
-def _float32(numbers: float | Sequence[float] | Sequence[Sequence[float]]) -> onnx.TensorProto:
-    """float32 numbers as a tensor."""
-    return onnx.numpy_helper.from_array(np.array(numbers, np.float32))
 
 
 @script(domain, default_opset=op)
@@ -80,10 +73,10 @@ def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
     With axes, positions (A,B,S) (Wang et al. 2024, 2.1).
     Angles need float32 whatever the graph computes with: float16 has no odd positions beyond 2,048.
     """
-    numbers, scale, scaled = _float32(spec.frequencies), _float32(spec.scale), spec.scale != 1
+    numbers, scale, scaled = float32(spec.frequencies), float32(spec.scale), spec.scale != 1
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
     switched, last = bool(spec.long_frequencies), spec.short_length - 1
-    stretched, axes, several = _float32(spec.long_frequencies), spec.axes, bool(spec.axes)
+    stretched, axes, several = float32(spec.long_frequencies), spec.axes, bool(spec.axes)
 
     @script(domain, default_opset=op)
     def rotation(positions):
@@ -113,7 +106,7 @@ def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
 @cache
 def query_growth(spec: QueryGrowthSpec, dtype: ir.DataType) -> OnnxFunction:
     """positions (B,S) -> the factors of queries (B,S,1), 1 at the first spec.length positions."""
-    rate, one, length = _float32(spec.rate), _float32(1.0), spec.length
+    rate, one, length = float32(spec.rate), float32(1.0), spec.length
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)
@@ -136,12 +129,12 @@ def patch_rotation(patches: PatchSpec, spec: RotarySpec, dtype: ir.DataType) -> 
     Half of the R frequencies turn by a patch's row, half by its column, from -2 pi to 2 pi over an image of
     any size; prefix tokens before the patches are not rotated. As angles of tokens, these need float32.
     """
-    numbers, side, before = _float32(spec.frequencies), patches.patch_size, patches.tokens + patches.registers
-    around, kind, narrow = _float32(2 * math.pi), int(dtype), dtype != ir.DataType.FLOAT
+    numbers, side, before = float32(spec.frequencies), patches.patch_size, patches.tokens + patches.registers
+    around, kind, narrow = float32(2 * math.pi), int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)
     def patch_rotation(pixel_values):
-        zero, one, half = op.Constant(value_int=0), op.Constant(value_int=1), op.Constant(value_float=0.5)
+        zero, one, half = op.Constant(value_int=0), op.Constant(value_int=1), op.Constant(value=float32(0.5))
         sides = op.Shape(pixel_values, start=2) / op.Constant(value_ints=[side])  # (2)
         rows, columns = op.Gather(sides, zero), op.Gather(sides, one)
         down = (op.Cast(op.Range(zero, rows, one), to=1) + half) / op.Cast(rows, to=1) * 2.0 - 1.0
@@ -192,7 +185,7 @@ def alibi(spec: AlibiSpec, dtype: ir.DataType) -> OnnxFunction:
 
     Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T). As angles, distances need float32.
     """
-    numbers = _float32([-slope for slope in spec.slopes])
+    numbers = float32([-slope for slope in spec.slopes])
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)
@@ -214,7 +207,7 @@ def rounded_alibi(spec: RoundedAlibiSpec, dtype: ir.DataType) -> OnnxFunction:
 
     Positions of queries (B,S) and keys (B,T) or (1,T) -> bias (B,N,S,T).
     """
-    numbers, last = _float32(spec.bias_of_position()), spec.length - 1
+    numbers, last = float32(spec.bias_of_position()), spec.length - 1
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)

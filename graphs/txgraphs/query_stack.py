@@ -10,6 +10,7 @@ from txexport.contracts import names
 from txexport.spec import FeedForwardSpec, QueryBlockSpec, QueryLayersSpec, QueryStackSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs._graph import Graph
 from txgraphs.feedforward import feed_forward
 from txgraphs.inputs import signal_embedding
@@ -154,21 +155,23 @@ def sine_positions(
     """Which places are of the image (B,R,C) -> sines and cosines of rows and columns (B,S,size).
 
     Rows and columns are counted from `start` within the image, as shares of 2 pi (Carion et al. 2020, A.4).
+    As angles of tokens, these need float32.
     """
     periods, shifted = [temperature ** (2 * step / size) for step in range(0, size // 2, 2)], start != 1
+    kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)
     def sine_positions(real):
-        count = op.CastLike(real, op.Constant(value_float=1.0))
-        turn, eps = op.Constant(value_float=2 * math.pi), op.Constant(value_float=EPS)
+        count = op.CastLike(real, op.Constant(value=float32(1.0)))
+        turn, eps = op.Constant(value=float32(2 * math.pi)), op.Constant(value=float32(EPS))
         one, two, last = op.Constant(value_int=1), op.Constant(value_int=2), op.Constant(value_ints=[-1])
         rows, columns = op.CumSum(count, one), op.CumSum(count, two)
         last_row, last_column = op.Gather(rows, last, axis=1), op.Gather(columns, last, axis=2)
         if shifted:
-            less = count * op.Constant(value_float=1 - start)  # of places of the image, not of padding
+            less = count * op.Constant(value=float32(1 - start))  # of places of the image, not of padding
             rows, columns = rows - less, columns - less
         down, across = rows / (last_row + eps) * turn, columns / (last_column + eps) * turn
-        every = op.Constant(value_floats=periods)
+        every = op.Constant(value=float32(periods))
         turns_down, turns_across = op.Unsqueeze(down, last) / every, op.Unsqueeze(across, last) / every
         pairs_down = op.Concat(
             op.Unsqueeze(op.Sin(turns_down), last), op.Unsqueeze(op.Cos(turns_down), last), axis=-1
@@ -179,6 +182,8 @@ def sine_positions(
         both = op.Concat(pairs_down, pairs_across, axis=3)  # (B, R, C, size / 2, 2)
         shape = op.Concat(op.Shape(real, end=1), op.Constant(value_ints=[-1, size]), axis=0)
         positions = op.Reshape(both, shape)
+        if narrow:
+            positions = op.Cast(positions, to=kind)
         return positions
 
     return sine_positions

@@ -22,7 +22,7 @@ def squares(merged: int) -> OnnxFunction:
         every, single = op.Constant(value_ints=[-1]), op.Constant(value_ints=[1])
         flat = op.Reshape(x, op.Concat(every, op.Shape(x, start=2, end=3), axis=0))  # (I*P, W)
         unpadded = op.Cast(op.Reshape(mask, every), to=9)
-        real = op.Compress(flat, unpadded, axis=0)  # (N, W)
+        real = op.Gather(flat, op.Reshape(op.NonZero(unpadded), every))  # (N, W)
         ones = op.Expand(single, op.Concat(op.Shape(spatial_shapes, start=0, end=1), single, axis=0))
         grids = op.Concat(ones, spatial_shapes, axis=1)  # (I, 3)
         coordinates, sides, first = patch_places(grids, real)

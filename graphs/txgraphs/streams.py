@@ -2,14 +2,13 @@
 
 from functools import cache
 
-import numpy as np
-import onnx
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.spec import StreamsSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.linear import linear
 from txgraphs.norm import norm
 
@@ -48,7 +47,7 @@ def as_long_as(dtype: ir.DataType) -> OnnxFunction:
     Squares need float32 whatever the graph computes with.
     """
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
-    least = onnx.numpy_helper.from_array(np.array(1e-5, np.float32))
+    least = float32(1e-5)
 
     @script(domain, default_opset=op)
     def as_long_as(x, like):

@@ -2,14 +2,13 @@
 
 from functools import cache
 
-import numpy as np
-import onnx
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
 from txexport.spec import SinusoidVectorsSpec, TransformerXLAttentionSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.attention import split
 from txgraphs.disentangled_attention import at_places, mixed_with_bias
 from txgraphs.linear import linear
@@ -24,7 +23,7 @@ def sinusoid_vectors(spec: SinusoidVectorsSpec, dtype: ir.DataType) -> OnnxFunct
     of_query is the place of query s and the distance from it to key t, among S rows of P numbers. As angles
     of tokens, these need float32.
     """
-    numbers = onnx.numpy_helper.from_array(np.array(spec.frequencies, np.float32))
+    numbers = float32(spec.frequencies)
     clamped, most, least = spec.clamp is not None, spec.clamp or 0, -(spec.clamp or 0)
     interleaved, shape = spec.interleaved, [1, -1, 2 * len(spec.frequencies)]
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT

@@ -24,17 +24,23 @@ def columns(x: Tensor) -> Tensor:
     return y
 
 
+def no_block(x: Tensor) -> Tensor:
+    """x (B,M,C,W) -> zeros (B,1,C,W)."""
+    y = torch.zeros_like(x[:, :1])
+    return y
+
+
 def preceded(x: Tensor) -> Tensor:
     """x (B,M,C,W) -> (B*M,2C,W): every block after the one before it, or after zeros."""
-    before = F.pad(x, (0, 0, 0, 0, 1, -1))  # (B, M, C, W)
+    before = torch.cat([no_block(x), x[:, :-1]], dim=1)  # (B, M, C, W)
     y = rows(torch.cat([before, x], dim=2))
     return y
 
 
 def surrounded(x: Tensor) -> Tensor:
     """x (B,M,C,W) -> (B*M,3C,W): every block between its neighbours, or zeros."""
-    before = F.pad(x, (0, 0, 0, 0, 1, -1))  # (B, M, C, W)
-    after = F.pad(x, (0, 0, 0, 0, -1, 1))
+    before = torch.cat([no_block(x), x[:, :-1]], dim=1)  # (B, M, C, W)
+    after = torch.cat([x[:, 1:], no_block(x)], dim=1)
     y = rows(torch.cat([before, x, after], dim=2))
     return y
 

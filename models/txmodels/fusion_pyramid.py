@@ -2,10 +2,10 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
 
 from txexport.spec import FusionPyramidSpec
 from txmodels.activation import activation
+from txmodels.doubled import doubled
 from txmodels.inputs.resnet import ConvolutionNorm
 
 
@@ -70,9 +70,3 @@ class FusionPyramid(nn.Module):
         for x, stride, fusion in zip(fine, self.strides, self.upward, strict=True):
             results.append(fusion(self.activation(stride(results[-1])), x))
         return tuple(results)
-
-
-def doubled(x: Tensor) -> Tensor:
-    """x (B,F,R,C) -> y (B,F,2*R,2*C): each place four times."""
-    y = interpolate(x, scale_factor=2.0, mode="nearest")
-    return y

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from txexport.spec import MapNeckSpec
+from txmodels.doubled import doubled
 
 
 class MapNeck(nn.Module):
@@ -26,9 +27,3 @@ class MapNeck(nn.Module):
         finest, finer = (project(part) for project, part in zip(self.narrow, features[:-3:-1], strict=True))
         third = features[-3] + self.no_memory.weight[..., None, None]
         return finest, finer, third
-
-
-def doubled(x: Tensor) -> Tensor:
-    """x (B,W,R,C) -> (B,W,2R,2C), every number four times."""
-    y = x.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)
-    return y

@@ -7,6 +7,7 @@ import numpy as np
 from safetensors import safe_open
 
 from txexport import bundle
+from txexport.bundle.proof import ANSWERS
 from txexport.checkpoints.checkpoint import read_header, sha256
 from txexport.contracts import roles
 
@@ -14,7 +15,7 @@ from txexport.contracts import roles
 def relist(folder: Path) -> Path:
     """Update the hashes in txexport.json so that the changed companion files are accepted."""
     manifest = bundle.read_manifest(folder)
-    own = {bundle.MANIFEST, *manifest.data, *(graph.file for graph in manifest.every_graph)}
+    own = {bundle.MANIFEST, ANSWERS, *manifest.data, *(graph.file for graph in manifest.every_graph)}
     names = [name for name in bundle.present(folder) if name not in own]
     companions = {name: sha256(folder / name) for name in names}
     dataclasses.replace(manifest, companions=companions).write(folder / bundle.MANIFEST)

@@ -77,7 +77,7 @@ def squares_of_one_shape(model):
 def squares_of_other_vectors(model):
     """The vectors of patches in reverse, those of the last image first."""
     body = function(model, "squares")
-    through(body, node(body, "Compress").output[0], "Slice", [-1], [-(2**31)], [0], [-1])
+    through(body, node(body, "Gather").output[0], "Slice", [-1], [-(2**31)], [0], [-1])
 
 
 def columns_for_rows_of_pixels(model):

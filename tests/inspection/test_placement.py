@@ -4,17 +4,25 @@ import json
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 import tiny_checkpoint
 from click.testing import CliRunner
 from helpers.project import ROOT
 from onnx import helper, numpy_helper
+from txgraphs._flat import flatten, tidied
+from txgraphs._nodes import Parameter
+from txgraphs.model import models
 
 import txexport
+from txexport import families
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.cli.main import main
+from txexport.contracts import ONE_PASS, STATIC
 from txexport.errors import BundleError, InputError
 from txexport.exporter import export
-from txexport.inspection.placement import TABLES, placement
+from txexport.formats import FLOAT32
+from txexport.inspection.placement import TABLES, placement, placement_of
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 # What our graphs have that CUDA has no kernel for: types, and operators whose version of opset 22 it lacks.
@@ -27,11 +35,11 @@ VERSIONS = {
     "rt_detr_v2",
     "Elu": "owlvit owlv2",
 }
-TYPES = {"Pad": "longformer", "ReduceProd": "mask2former grounding-dino deformable_detr rt_detr rt_detr_v2"}
+TYPES = {"ReduceProd": "mask2former grounding-dino deformable_detr rt_detr rt_detr_v2"}
 LACKING: dict[str, set[str]] = {}
 for table, reason in ((VERSIONS, "no kernel of version 22"), (TYPES, "none of int64")):
-    for operator, families in table.items():
-        for family in families.split():
+    for operator, model_types in table.items():
+        for family in model_types.split():
             LACKING.setdefault(family, set()).add(f"{operator}: {reason}")
 SOME = ["bert", "gpt2", "llama", "t5", "whisper", "vit", "mixtral", "longformer", "mamba", "rt_detr"]
 
@@ -135,6 +143,20 @@ def lacking(folder) -> set[str]:
 def test_our_graphs_have_kernels(model_type, checkpoint_of, tmp_path):
     export(checkpoint_of(model_type), tmp_path / "out", only="native")
     assert lacking(tmp_path / "out") == LACKING.get(model_type, set())
+
+
+@pytest.mark.parametrize("model_type", ["bert", "llama", "mixtral", "gpt_oss", "longformer", "t5"])
+def test_graphs_that_compute_in_bfloat16_have_kernels(model_type, checkpoint_of):
+    """ONNX Runtime computes no bfloat16 on the processor: a graph with a node there does not load."""
+    resolved = families.resolve(Checkpoint(checkpoint_of(model_type)), None)
+    dtype, contract = ir.DataType.BFLOAT16, STATIC if resolved.spec.generates else ONE_PASS
+    stored = {
+        name: Parameter(FLOAT32, {"": ir.tensor(np.zeros(weight.shape, dtype.numpy()), name=name)})
+        for name, weight in resolved.weights.items()
+    }
+    for graph in models(resolved.spec, contract, lambda role: stored, dtype).values():
+        model = ir.to_proto(tidied(flatten(graph.model("test"), dtype)))
+        assert placement_of(onnx.shape_inference.infer_shapes(model), "cuda").missing == {}
 
 
 def test_graphs_of_opset_21_have_kernels_of_every_operator(checkpoint_of, tmp_path):

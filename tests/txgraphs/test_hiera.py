@@ -14,7 +14,7 @@ from helpers.twins import check, random, seeded
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from txmodels.inputs.patch_grid import PatchGridEmbedding
-from txmodels.map_neck import MapNeck, doubled
+from txmodels.map_neck import MapNeck
 from txmodels.mask_decoder import MaskDecoder, of_image, stable_first
 from txmodels.query_pooling import PooledAttention, QueryPooling, largest
 
@@ -125,10 +125,6 @@ def test_map_neck(top_down):
 
     finest, finer, third = check(MapNeck(spec), function, *maps)
     assert (finest.shape, finer.shape, third.shape) == ((B, 2, 16, 8), (B, 4, 8, 4), (B, W, 4, 2))
-
-
-def test_doubled():
-    check(doubled, txgraphs.map_neck.doubled, random(B, 3, 4, 5))
 
 
 @pytest.mark.parametrize("stability", [None, DECODER.stability])

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import torch
 import txgraphs.deformable_attention
+import txgraphs.doubled
 import txgraphs.fusion_pyramid
 import txgraphs.heads.boxes
 import txgraphs.inputs.resnet_levels
@@ -15,7 +16,8 @@ from helpers.twins import check, random, seeded
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from txmodels.deformable_attention import DeformableAttention
-from txmodels.fusion_pyramid import ConvolutionPair, Fusion, FusionPyramid, doubled
+from txmodels.doubled import doubled
+from txmodels.fusion_pyramid import ConvolutionPair, Fusion, FusionPyramid
 from txmodels.heads.boxes import RefinedBoxesHead, refined
 from txmodels.proposal_stack import (
     BoxChange,
@@ -96,7 +98,7 @@ def test_parts_of_the_pyramid():
     spec, x = STACK.pyramid, random(B, E, 3, 5)
     check(ConvolutionPair(spec), partial(txgraphs.fusion_pyramid.convolution_pair, spec), random(B, 6, 3, 5))
     check(Fusion(spec), partial(txgraphs.fusion_pyramid.fusion, spec), x, random(B, E, 3, 5))
-    check(doubled, txgraphs.fusion_pyramid.doubled, x)
+    check(doubled, txgraphs.doubled.doubled, x)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.25])

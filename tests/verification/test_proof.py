@@ -15,6 +15,7 @@ from helpers.bundle_edits import tamper, weights_path
 
 import txexport
 from txexport import bundle
+from txexport.bundle.proof import ANSWERS
 from txexport.cli.main import main
 from txexport.contracts import roles
 from txexport.verification import CaseReport, Report, TensorCheck
@@ -43,7 +44,7 @@ def test_inspect_shows_what_verify_found(fresh):
     report = txexport.verify(fresh, cases="quick")
     after = bundle.read(fresh)
     assert dataclasses.replace(after, proof=None) == before
-    assert bundle.present(fresh) == sorted(before.files)
+    assert bundle.present(fresh) == sorted([*before.files, ANSWERS])
     assert after.proof.numbers == sum(check.elements for case in report.cases for check in case.checks)
     assert 0 < after.proof.worst_error <= after.proof.bound == 1e-5
     tried = [case for case in report.cases if case.skipped is None]

@@ -4,6 +4,7 @@ A function makes one mutant of a seed, from the case's random source alone, and 
 through `case.attempt`, which accepts only a result or a TxexportError with a message of one line.
 """
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from fuzzing import (
 )
 from fuzzing.case import TEXTS, Case, ask
 from fuzzing.seeds import EXPERTS, GGUF, IMAGE_FORMATS, PICKLED, PYTHON, SOUND_FORMATS
+from txexport.bundle.proof import ANSWERS
 from txexport.checkpoints.checkpoint import sha256
 from txexport.runtime.preprocessing.extractors import read_extractor
 
@@ -337,6 +339,21 @@ def verified(case: Case) -> None:
     case.attempt(lambda: txexport.verify(bundle, source=source, **OF_VERIFY, **options) and None)
 
 
+def answers(case: Case) -> None:
+    """The answers that a bundle keeps, with their hash in the manifest updated, as read by verify_here."""
+    folder = case.copy(f"proved/{case.random.choice(('classifier', 'decoder'))}")
+    before = sha256(folder / ANSWERS)
+
+    def packed(random: Random, data: bytes) -> tuple[bytes, str]:
+        content, note = json_values.change(random, gzip.decompress(data))
+        return gzip.compress(content), note
+
+    file = case.change(folder / ANSWERS, case.random.choice((packed, packed, raw_bytes.change)))
+    manifest = folder / "txexport.json"
+    manifest.write_text(manifest.read_text().replace(before, sha256(file)))
+    case.attempt(lambda: txexport.verify_here(folder, device="cpu") and None)
+
+
 OF_VERIFY = {"cases": "quick", "reference": "twin"}
 HOWS = {
     ".json": json_values.change,
@@ -375,6 +392,7 @@ TARGETS = {
     "onnx": Target(onnx_file, 2),
     "onnx-bundle": Target(onnx_bundle),
     "verify": Target(verified),
+    "answers": Target(answers),
     "http": Target(http.body, 2),
     "form": Target(forms.form),
     "arguments": Target(arguments.of_models, 6),

@@ -1,6 +1,7 @@
 """The folder that export writes: graphs, weights, tokenizer, configs, and their manifest txexport.json."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from txexport.bundle.manifest import MANIFEST, OLDEST, GraphFile, Manifest
 from txexport.bundle.manifest_reading import parsed
-from txexport.bundle.proof import Proof
+from txexport.bundle.proof import ANSWERS, Proof
 from txexport.bundle.swap import recover
 from txexport.bundle.traced_manifest import TRACED, TracedManifest
 from txexport.bundle.traced_manifest import parsed as parsed_traced
@@ -240,15 +241,28 @@ def files_sha256(folder: Path) -> dict[str, str]:
     return result
 
 
-def record(folder: Path, proof: Proof) -> None:
-    """Write a proof into txexport.json atomically. Raises OSError if the folder cannot be written."""
-    manifest = dataclasses.replace(_any_manifest(folder), proof=proof)
-    draft = folder / f"{MANIFEST}.{os.getpid()}"
+def record(folder: Path, proof: Proof, answers: bytes | None = None) -> None:
+    """Write a proof into txexport.json atomically, and the content of ANSWERS, which without any is removed.
+
+    Raises OSError if the folder cannot be written.
+    """
+    digests = {name: digest for name, digest in proof.sha256.items() if name != ANSWERS}
+    if answers is not None:
+        digests[ANSWERS] = hashlib.sha256(answers).hexdigest()
+    manifest = dataclasses.replace(_any_manifest(folder), proof=dataclasses.replace(proof, sha256=digests))
+    drafts = {folder / MANIFEST: folder / f"{MANIFEST}.{os.getpid()}"}
     try:
-        manifest.write(draft)
-        draft.replace(folder / MANIFEST)
+        manifest.write(drafts[folder / MANIFEST])
+        if answers is not None:
+            drafts[folder / ANSWERS] = folder / f"{MANIFEST}.{os.getpid()}0"
+            drafts[folder / ANSWERS].write_bytes(answers)
+        for path, draft in drafts.items():
+            draft.replace(path)
+        if answers is None:
+            (folder / ANSWERS).unlink(missing_ok=True)
     finally:
-        draft.unlink(missing_ok=True)
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
 
 
 def check_report(path: Path) -> None:

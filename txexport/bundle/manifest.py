@@ -235,7 +235,8 @@ class Manifest:
     @property
     def files(self) -> list[str]:
         """Every file of the bundle, as paths below its folder."""
-        return [MANIFEST, *self.data, *(graph.file for graph in self.every_graph), *self.companions]
+        graphs = [graph.file for graph in self.every_graph]
+        return [MANIFEST, *self.data, *graphs, *self.companions, *(self.proof.files if self.proof else ())]
 
     def write(self, path: Path) -> None:
         """Write this as txexport.json at `path`."""

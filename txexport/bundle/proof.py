@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+ANSWERS = "txexport_answers.json.gz"  # what the references answered to a few cases; beside txexport.json
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -11,6 +13,8 @@ class Proof:
     `worst_error` is that of the output closest to its bound, None if it was not finite or nothing was
     compared. `session_options` are those of the sessions, by dtype. `processors` are the tested processors:
     tokenizer, chat template, image and sound processor. Both are empty in older proofs.
+
+    `sha256` has ANSWERS where the run wrote it: one that found the bundle equal.
     """
 
     created: str
@@ -28,3 +32,8 @@ class Proof:
     sha256: dict[str, str]
     session_options: dict[str, dict[str, str]] = field(default_factory=dict)
     processors: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> list[str]:
+        """The files that the run wrote into the bundle."""
+        return [name for name in self.sha256 if name == ANSWERS]

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+REPORTED = {"quiet", "files", "json_file"}  # the options that `reported` adds
+
 
 def quiet_references() -> None:
     """Turn off the messages of transformers about checkpoints."""

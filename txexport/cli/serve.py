@@ -78,6 +78,12 @@ KEY = "TXEXPORT_API_KEY"
 @click.option(
     "--timeout", type=float, default=600.0, show_default=True, help="Maximum number of seconds of an answer."
 )
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Before serving, compare every bundle with the answers that txexport verify recorded in it; exit "
+    "with code 1 if one is not equal.",
+)
 @device
 @dtype
 def serve(bundles: tuple[str, ...], **options: Any) -> None:

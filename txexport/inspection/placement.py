@@ -73,7 +73,11 @@ def placement(path: Path, provider: str) -> Placement:
     """The placement of a file's graph by `provider`, such as "cuda". Raises InputError, BundleError."""
     if provider not in providers():
         raise InputError(f"there is no table of {provider}'s kernels; expected {', '.join(providers())}")
-    model = _folded(path)
+    return placement_of(_folded(path), provider)
+
+
+def placement_of(model: onnx.ModelProto, provider: str) -> Placement:
+    """The placement of a graph without functions and with the types of its values."""
     opset = next(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
     walk = _Walk(_kernels(provider), opset)
     walk.graph(model.graph, {}, set(), set(), outermost=True)

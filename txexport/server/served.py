@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from txexport.errors import InputError, shown
+from txexport.errors import InputError, NotEqualError, shown
 from txexport.runtime import Model, load
 from txexport.server.refusals import unknown_model
 from txexport.server.tool_calls import CallFormat, call_format
@@ -85,15 +85,35 @@ def named(bundle: str | Path) -> tuple[str, Path]:
     return Path(bundle).resolve().name, Path(bundle)
 
 
-def open_all(bundles: list[str | Path], limits: Limits, **options: Any) -> dict[str, Served]:
-    """The bundles by name, loaded. Raises InputError for two of one name, and as `load`."""
+def open_all(
+    bundles: list[str | Path], limits: Limits, verify: bool = False, **options: Any
+) -> dict[str, Served]:
+    """The bundles by name, loaded, and with `verify` compared with the answers that they keep.
+
+    Raises InputError for two of one name, NotEqualError for one whose outputs are not those answers, and as
+    `load` and `verify_here`.
+    """
     folders: dict[str, Path] = {}
     for name, folder in map(named, bundles):
         if name in folders:
             raise InputError(f"two bundles are called {shown(name)}; name one of them, as other={folder}")
         folders[name] = folder
     models = {name: load(folder, **options) for name, folder in folders.items()}
+    for name, model in models.items() if verify else ():
+        _check_equal(name, model, options["engine"])
     return {name: Served(name, model, limits) for name, model in models.items()}
+
+
+def _check_equal(name: str, model: Model, engine: str) -> None:
+    """Raise NotEqualError if a bundle's outputs are not the answers that it keeps."""
+    from txexport.verification.answers.here import report_of
+
+    report = report_of(model.bundle, engine)
+    for case in report.failed:
+        raise NotEqualError(
+            f"{name} is not served: on {report.runtime} it is not equal to {case.reference}: {case.summary} "
+            f"in case '{case.name}'; txexport verify --here shows all"
+        )
 
 
 def find(served: dict[str, Served], name: object) -> Served:

@@ -43,6 +43,7 @@ class ServeArguments:
     max_text: int = 2**22
     max_connections: int = 512
     timeout: float = 600.0
+    verify: bool = False
 
     @property
     def limits(self) -> Limits:
@@ -62,6 +63,7 @@ class ServeArguments:
         return open_all(
             bundles,
             self.limits,
+            self.verify,
             engine=self.engine,
             precision=self.precision,
             device=self.device,
@@ -81,8 +83,13 @@ def serve(arguments: ServeArguments) -> None:
     the queue; more are refused. Of each request, `max_new_tokens` is the most tokens to generate, `max_body`
     the most bytes, `max_text` the most bytes without images and audio, and `timeout` the seconds until it
     must be answered. `max_connections` is the most open connections. Running requests are completed before
-    the server stops. Raises the errors of `load`; InputError for two bundles of one name, for a key that is
-    blank or not valid in a header, for an origin in another form, and for a port in use.
+    the server stops.
+
+    With `verify`, every bundle is first compared with the answers that it keeps, as by `verify_here`.
+
+    Raises the errors of `load`, and with `verify` NotEqualError for a bundle that differs and the errors of
+    `verify_here`; InputError for two bundles of one name, for a key that is blank or not valid in a header,
+    for an origin in another form, and for a port in use.
     """
     for key in arguments.api_keys:
         if not key.strip() or key != key.strip() or not (key.isascii() and key.isprintable()):

@@ -12,12 +12,17 @@ from txexport.verification.checks import CaseReport, TensorCheck
 from txexport.verification.result import Report
 
 if TYPE_CHECKING:
+    from txexport.verification.answers.here import verify_here
     from txexport.verification.comparison.compare import compare
     from txexport.verification.verifier import verify
 
-__all__ = ["CaseReport", "Report", "TensorCheck", "compare", "verify"]
+__all__ = ["CaseReport", "Report", "TensorCheck", "compare", "verify", "verify_here"]
 
-_HOMES = {"compare": "txexport.verification.comparison.compare", "verify": "txexport.verification.verifier"}
+_HOMES = {
+    "compare": "txexport.verification.comparison.compare",
+    "verify": "txexport.verification.verifier",
+    "verify_here": "txexport.verification.answers.here",
+}
 
 
 def __getattr__(name: str):

@@ -14,7 +14,8 @@ from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.counts import kind
-from txexport.verification.references.originals import Float64Twin, Reference
+from txexport.verification.references.originals import Float64Twin
+from txexport.verification.references.reference import Reference
 from txexport.verification.router_ties import judged_by_choices
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]

@@ -18,7 +18,7 @@ from txexport.verification.checks import DIRECTION, PROBABILITY, TensorCheck
 if TYPE_CHECKING:
     from txexport.verification.cases.graph_runner import GraphRunner
     from txexport.verification.cases.plan import PlannedCase
-    from txexport.verification.references.originals import Reference
+    from txexport.verification.references.reference import Reference
 
 CHOICE = "choice"  # the share of rows with another best score
 RANKS = "ranks"  # the share of the ten best scores that differ

@@ -2,24 +2,28 @@
 
 import math
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 from txexport import bundle
 from txexport.bundle.proof import Proof
 from txexport.errors import reason
+from txexport.verification.answers.stored import Answers, packed
 from txexport.verification.checks import CHECKPOINT, TensorCheck
 from txexport.verification.result import Report
 
 
-def record(folder: Path, report: Report) -> None:
+def record(folder: Path, report: Report, answers: Mapping[str, Answers]) -> None:
     """Write the result of full or quick cases into the bundle; named cases prove too little.
 
-    Warns if the folder cannot be written.
+    If it is equal, the answers of the references are written too, by the graphs that they are for. Warns if
+    the folder cannot be written.
     """
     if not isinstance(report.selection, str):
         return
     try:
-        bundle.record(folder, proof(report, _session_options(folder)))
+        written = packed(answers) if report.exact and answers else None
+        bundle.record(folder, proof(report, _session_options(folder)), written)
     except OSError as error:
         warnings.warn(f"the proof was not recorded in {folder}: {reason(error)}", stacklevel=3)
 

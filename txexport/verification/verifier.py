@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txexport import bundle
+from txexport.bundle.proof import ANSWERS
 from txexport.bundle.source import is_listed_whole, name_of
 from txexport.errors import BundleError, crashes
 from txexport.support.arguments import arguments_from
@@ -74,7 +75,7 @@ def verify(arguments: VerifyArguments) -> Report:
     tell = naming(arguments.progress)
     if bundle.is_traced(Path(arguments.out)):
         report = verify_traced(arguments, tell)
-        record(Path(arguments.out), report)
+        record(Path(arguments.out), report, {})
         return report
     progress = Numbered(tell)
     plan = plan_of(arguments)
@@ -82,7 +83,7 @@ def verify(arguments: VerifyArguments) -> Report:
     progress.total = sum(run.steps for run in runs) + _client_steps(plan)
     report = _report(plan, runs, list(_cases(plan, runs, progress)))
     _check_unchanged(plan)
-    record(plan.folder, report)
+    record(plan.folder, report, {run.variant.name: run.recording.answers for run in runs if run.recording})
     return report
 
 
@@ -148,7 +149,7 @@ def _report(plan: VerifyPlan, runs: list[VerifyRun], cases: list[CaseReport]) ->
         graphs={graph.file: one.name for one in plan.variants for graph in one.manifest.graphs.values()},
         environment=environment.environment(),
         checkpoint_sha256=manifest.source.sha256,
-        bundle_sha256=plan.digests,
+        bundle_sha256={name: digest for name, digest in plan.digests.items() if name != ANSWERS},
         selection=arguments.cases if isinstance(arguments.cases, str) else list(arguments.cases),
         source=_text(arguments.source),
         adapter=_text(arguments.adapter),

@@ -26,7 +26,7 @@ from txexport.verification.verify_arguments import VerifyArguments
 
 if TYPE_CHECKING:
     from txexport.verification.cases.plan import PlannedCase
-    from txexport.verification.references.originals import Reference
+    from txexport.verification.references.reference import Reference
     from txexport.verification.text_losses import TextLosses
 
 Contents = dict[str, Callable[..., list[TensorCheck]]]  # checks of files, by the names of their cases

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txexport.bundle.manifest import UNROUNDED
+from txexport.bundle.manifest import UNROUNDED, rounds_activations
 from txexport.errors import BundleError
 from txexport.formats import DEFAULT
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -23,13 +23,14 @@ from txexport.verification.counts import kind
 from txexport.verification.graph_validity import invalid_graph
 from txexport.verification.losses import lost
 from txexport.verification.runtimes.runtime import Options, Runtime
-from txexport.verification.verify_plan import VariantPlan, VerifyPlan
+from txexport.verification.verify_plan import VariantPlan, VerifyPlan, independent
 
 if TYPE_CHECKING:
+    from txexport.verification.answers.recording import Recording
     from txexport.verification.cases.experts import ExpertsTaken
     from txexport.verification.cases.plan import PlannedCase
     from txexport.verification.layers.probe import Probe
-    from txexport.verification.references.originals import Reference
+    from txexport.verification.references.reference import Reference
 
 
 @dataclass
@@ -47,6 +48,7 @@ class VerifyRun:
     refused: dict[str, BundleError] = field(default_factory=dict)  # by each runtime that cannot load a graph
     probe: "Probe | None" = None
     experts_taken: "ExpertsTaken | None" = None
+    recording: "Recording | None" = None  # of what a reference answers
 
     @property
     def experts(self) -> dict[str, tuple[int, int | None]]:
@@ -188,9 +190,29 @@ class VerifyRun:
                 yield self._report(case.name, name, runtime, skipped=skipped)
                 continue
             self.progress(f"{case.name} ({name}, {runtime.name})")
-            run = partial(judge, case.run, runner, reference, case.case, RELATIVE)
-            yield attempt(case.name, name, run, runtime.name, self.variant.name)
+            recording = self._recording(runtime, reference)
+            run = case.run if recording is None else recording.through(case)
+            check = partial(judge, run, runner, reference, case.case, RELATIVE)
+            yield (report := attempt(case.name, name, check, runtime.name, self.variant.name))
+            if recording is not None:
+                recording.keep(case, report)
         yield from self._lacking(runtime)
+
+    def _recording(self, runtime: Runtime, reference: "Reference") -> "Recording | None":
+        """The recording of what a reference answers, if it is the most independent one.
+
+        Graphs that round activations have none, since they are judged without.
+        """
+        from txexport.verification.answers.recording import Recording
+
+        first = next(iter(independent(self.variant.references).values()))
+        options = self.variant.manifest.session_options
+        rounds = rounds_activations(options) or quantises_activations(self.files.values())
+        if runtime.name != RUNTIME or reference is not first or (self.variant.budgets and rounds):
+            return None
+        if self.recording is None:
+            self.recording = Recording(reference, self.plan.bound)
+        return self.recording
 
     def _lacking(self, runtime: Runtime) -> Iterator[CaseReport]:
         """Skipped reports for the kinds of outputs that a reference lacks, so that no case compared them."""

@@ -100,7 +100,7 @@ def without_padding(features, mask):
     rows = op.Reshape(op.Cast(mask, to=7), op.Concat(op.Shape(features, end=1), count, axis=0))
     pixels = op.ReduceSum(rows, op.Constant(value_ints=[1]), keepdims=0)  # (B*I)
     real = op.Greater(pixels, op.Constant(value_int=0))
-    y = op.Compress(features, real, axis=0)
+    y = op.Gather(features, op.Reshape(op.NonZero(real), count))
     return y
 
 

@@ -7,6 +7,7 @@ from txexport.spec import ConvNextSpec
 from txexport.spec.convnext import KERNEL, MERGED, RESPONSE_EPS
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.activation import activation
 from txgraphs.linear import linear
 from txgraphs.norm import norm
@@ -22,7 +23,7 @@ def response_norm(x, weight, bias):
     responses = op.Sqrt(op.ReduceSum(wide * wide, op.Constant(value_ints=[1, 2])))  # (B, 1, 1, F)
     channels = op.Cast(op.Shape(x, start=3), to=1)
     mean = op.ReduceSum(responses, op.Constant(value_ints=[-1])) / channels
-    shares = responses / (mean + op.Constant(value_float=RESPONSE_EPS))
+    shares = responses / (mean + op.Constant(value=float32(RESPONSE_EPS)))
     y = weight * (x * op.CastLike(shares, x)) + bias + x
     return y
 

@@ -8,6 +8,7 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import NaflexSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.linear import linear
 
 
@@ -47,7 +48,7 @@ def position_shares(side: int) -> OnnxFunction:
             op.Constant(value_ints=[1]),
             op.Constant(value_ints=[2]),
         )
-        half, unit = op.Constant(value_float=0.5), op.Constant(value_float=1.0)
+        half, unit = op.Constant(value=float32(0.5)), op.Constant(value=float32(1.0))
         rows = op.Slice(spatial_shapes, zero, one, one)  # (B, 1)
         columns = op.Slice(spatial_shapes, one, two, one)  # (B, 1)
         number = op.Range(op.Constant(value_int=0), op.Squeeze(count), op.Constant(value_int=1))  # (P)

@@ -8,6 +8,7 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import PatchSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.norm import norm
 
 
@@ -86,16 +87,16 @@ def _antialiased(dtype: ir.DataType) -> OnnxFunction:
 
     @script(domain, default_opset=op)
     def antialiased(old, new):
-        zero, one, half = op.Constant(value_int=0), op.Constant(value_int=1), op.Constant(value_float=0.5)
+        zero, one, half = op.Constant(value_int=0), op.Constant(value_int=1), op.Constant(value=float32(0.5))
         size = op.Cast(old, to=1) / op.Cast(new, to=1)  # (1), of a new value in old ones
         centers = (op.Cast(op.Range(zero, op.Squeeze(new), one), to=1) + half) * size  # (new)
         places = op.Cast(op.Range(zero, old, one), to=1) + half  # (old)
         away = op.Abs(places - op.Unsqueeze(centers, op.Constant(value_ints=[1])))  # (new, old)
-        x = away / op.Max(size, op.Constant(value_floats=[1.0]))
+        x = away / op.Max(size, op.Constant(value=float32([1.0])))
         near = (x * 1.5 - 2.5) * x * x + 1.0
         far = ((x * -0.5 + 2.5) * x - 4.0) * x + 2.0
-        share = op.Where(op.Less(x, op.Constant(value_float=1.0)), near, far)
-        share = op.Where(op.Less(x, op.Constant(value_float=2.0)), share, op.Constant(value_float=0.0))
+        share = op.Where(op.Less(x, op.Constant(value=float32(1.0))), near, far)
+        share = op.Where(op.Less(x, op.Constant(value=float32(2.0))), share, op.Constant(value=float32(0.0)))
         total = op.ReduceSum(share, op.Constant(value_ints=[1]), keepdims=1)
         matrix = op.Cast(share / total, to=kind)
         return matrix

@@ -15,7 +15,7 @@ from txexport.contracts.names import (
 )
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.references.originals import Arrays
+from txexport.verification.references.reference import Arrays
 
 APART = (ALIGNMENT_WEIGHTS, INPUTS_EMBEDS, ENCODER_ATTENTION_MASK)
 

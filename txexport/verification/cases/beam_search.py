@@ -12,7 +12,7 @@ from txexport.verification.agreement import Behaviour, best_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.pictures import media, pictures_of
 from txexport.verification.cases.runs import Outcome, Pairs, plain_config
-from txexport.verification.references.originals import Reference, Source
+from txexport.verification.references.reference import Reference, Source
 
 ROUNDING = 1e-7  # of a mean of log-probabilities in float32, at least
 

@@ -13,7 +13,7 @@ from txexport.runtime.generation.media import Media, Medium
 from txexport.runtime.image_keys import ImageKeys
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import RolePairs
-from txexport.verification.references.originals import Arrays, joined
+from txexport.verification.references.reference import Arrays, joined
 
 
 def crosses_images(runner: GraphRunner) -> bool:

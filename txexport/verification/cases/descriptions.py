@@ -20,7 +20,7 @@ from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.ranks import in_ranks
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.cases.sources import RolePairs
-from txexport.verification.references.originals import Arrays, Reference
+from txexport.verification.references.reference import Arrays, Reference
 
 
 def run_described(runner: GraphRunner, reference: Reference, case: DescribedCase) -> list[Outcome]:

@@ -23,7 +23,7 @@ from txexport.runtime.generation.media import Media, Medium, positions_of
 from txexport.runtime.generation.pictures import grid_of, length_of, media_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import RolePairs
-from txexport.verification.references.originals import Arrays, Pictures, joined
+from txexport.verification.references.reference import Arrays, Pictures, joined
 
 
 def run_pictures(

@@ -21,12 +21,11 @@ from txexport.parts.cases import (
 from txexport.parts.grounded import GroundedCase
 from txexport.parts.part import SignalCase, Skipped, View
 from txexport.spec import ModelSpec, StackSpec
-from txexport.verification.bundle_contents import CHECKS
 from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
 from txexport.verification.cases.descriptions import run_described, run_grounded
 from txexport.verification.cases.prompts import run_prompts
-from txexport.verification.checks import PROCESSORS, Reach
+from txexport.verification.checks import CONTENTS, PROCESSORS, Reach
 
 # The limit of one pass of the longest case; two cores take half a minute for it.
 OPERATIONS = 5e12
@@ -37,7 +36,7 @@ KEPT = 4  # copies of every layer's weights: the bundle's, the reference's, and 
 # cached steps, and so every output. The full run includes the longest sequences.
 QUICK = frozenset(
     {
-        *CHECKS,
+        *CONTENTS,
         *PROCESSORS,
         "one token",
         "one token, then steps",
@@ -179,7 +178,7 @@ def _sizes(case: Any) -> dict[str, int]:
 
 
 def select(
-    planned: Sequence[PlannedCase], wanted: str | Sequence[str], contents: Iterable[str] = CHECKS
+    planned: Sequence[PlannedCase], wanted: str | Sequence[str], contents: Iterable[str] = CONTENTS
 ) -> set[str]:
     """The names of the cases that `wanted` selects: "full", "quick", or names; `contents` are other checks.
 

@@ -21,7 +21,7 @@ from txexport.contracts.names import (
 from txexport.parts.cases import PromptCase
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.runs import Outcome
-from txexport.verification.references.originals import Arrays, Reference
+from txexport.verification.references.reference import Arrays, Reference
 
 
 def run_prompts(runner: GraphRunner, reference: Reference, case: PromptCase) -> list[Outcome]:

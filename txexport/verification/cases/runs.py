@@ -44,7 +44,7 @@ from txexport.verification.cases.pictures import media, pictures_of, run_picture
 from txexport.verification.cases.ranks import in_ranks
 from txexport.verification.cases.sources import Pairs, RolePairs, prompt_of, run_sources, source_of
 from txexport.verification.counts import CACHES
-from txexport.verification.references.originals import Arrays, Reference, Source
+from txexport.verification.references.reference import Arrays, Reference, Source
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from txexport.runtime.generation.running_cache import joined
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases import layers
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.references.originals import Arrays, PaddedRow, Pictures, Source
+from txexport.verification.references.reference import Arrays, PaddedRow, Pictures, Source
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 RolePairs = dict[tuple[str, str], Pairs]  # by the role of a graph, and its output

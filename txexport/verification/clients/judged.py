@@ -34,7 +34,7 @@ from txexport.verification.checks import CLIENT, HUB, CaseReport, TensorCheck
 from txexport.verification.clients import transformers_js
 from txexport.verification.clients.process import CLIENTS, Call, Process
 from txexport.verification.judgement import Run, judge
-from txexport.verification.references.originals import SIGNALS, Arrays, Reference
+from txexport.verification.references.reference import SIGNALS, Arrays, Reference
 
 JS, GENAI = "js", "genai"
 NAMES = ("optimum", JS, GENAI, "openvino")

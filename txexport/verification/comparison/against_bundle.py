@@ -34,7 +34,7 @@ with needed_for("comparing with a bundle"):
     from txexport.verification.cases.graph_runner import runner_of
     from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
-    from txexport.verification.references.originals import Source
+    from txexport.verification.references.reference import Source
 
 CHOSEN = {"tokens", "beam scores", "beam tokens"}  # outputs of generation, which follow from the logits
 

@@ -35,7 +35,7 @@ from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps
 from txexport.verification.cases.graph_runner import runner_of
 from txexport.verification.cases.pictures import image_vectors, media_among
 from txexport.verification.comparison.models import Graph, declared, dtype_of
-from txexport.verification.references.originals import Arrays, PaddedRow, Pictures, Source
+from txexport.verification.references.reference import Arrays, PaddedRow, Pictures, Source
 
 ALONE, ENCODER, DECODER = map(roles.file, (roles.MODEL, roles.ENCODER, roles.DECODER))
 GRAPHS = f"*{roles.SUFFIX}"

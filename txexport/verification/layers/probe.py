@@ -21,7 +21,8 @@ from txexport.verification.layers.result import ComponentCheck, LayerReport, mer
 from txexport.verification.layers.rounding import RoundedModules
 from txexport.verification.layers.sessions import Components, expected
 from txexport.verification.layers.trace import Trace, Traced
-from txexport.verification.references.originals import Arrays, Reference, Twin
+from txexport.verification.references.originals import Twin
+from txexport.verification.references.reference import Arrays, Reference
 
 
 class Probe:

@@ -23,7 +23,8 @@ from txexport.contracts import cache_names, roles
 from txexport.contracts.compared import BY_STACK
 from txexport.contracts.names import INPUT_IDS, LOGITS, LOGITS_PER_TEXT, TEXT_EMBEDS
 from txexport.spec import Cache
-from txexport.verification.references.originals import Arrays, Twin
+from txexport.verification.references.originals import Twin
+from txexport.verification.references.reference import Arrays
 
 Values = list[np.ndarray | None]
 

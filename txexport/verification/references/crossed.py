@@ -9,7 +9,7 @@ from torch import Tensor
 from txexport.contracts import cache_names
 from txexport.contracts.names import ASPECT_RATIO_MASK, IMAGE_FEATURES
 from txexport.spec import CrossVisionLanguageSpec, ModelSpec
-from txexport.verification.references.originals import Arrays
+from txexport.verification.references.reference import Arrays
 
 MASK = "cross_attention_mask"
 

@@ -1,9 +1,8 @@
 """References in PyTorch: their protocol, and the twin in float32 and float64."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,83 +24,24 @@ from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
     IMAGE_FEATURES,
-    IMAGE_SIZES,
-    INPUT_FEATURES,
     INPUT_IDS,
-    INPUT_VALUES,
     INPUTS_EMBEDS,
-    LAST_HIDDEN_STATE,
     LOGITS,
     PIXEL_VALUES,
     PREFIX_LENGTHS,
-    TILE_GRID,
 )
 from txexport.families import Resolved
-from txexport.parts.part import PixelInputs, SignalCase
 from txexport.spec import Mutual
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.precision import in_float64, perturbed
-
-Arrays = dict[str, np.ndarray]
-SIGNALS = (INPUT_VALUES, INPUT_FEATURES, PIXEL_VALUES)  # (samples), (bands,frames), (channels,height,width)
-
-
-@dataclass(frozen=True, eq=False)
-class PaddedRow:
-    """A row of a padded batch of sounds, which an encoder reads at once; `count` of its vectors are real."""
-
-    batch: SignalCase
-    row: int
-
-    @property
-    def count(self) -> int:
-        """The number of the row's vectors."""
-        assert self.batch.real is not None
-        return int(self.batch.real[self.row].sum())
-
-    def part(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The row's part of an output with a batch axis, without the vectors of padding."""
-        if cache_names.is_present(name) and cache_names.is_cross(name):
-            return array[self.row][:, : self.count]
-        return array[self.row][: self.count] if name == LAST_HIDDEN_STATE else array[self.row]
-
-
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """The images among the tokens of a row, or those that these attend to."""
-
-    images: Sequence[PixelInputs]
-
-    def part(self, name: str, array: np.ndarray) -> np.ndarray:
-        """An output without the batch axis of the row; what is made of images has an axis of images."""
-        of_images = name == IMAGE_FEATURES or (cache_names.is_present(name) and cache_names.is_cross(name))
-        return array if of_images else array[0]
-
-
-Source = list[int] | np.ndarray | PaddedRow | Pictures | None  # tokens, or a signal of one of SIGNALS
-
-
-class Reference(Protocol):
-    """A model in float32 that is independent of the bundle.
-
-    A reference that has `in_float64()` computes in float64 within it, which measures the rounding of its
-    float32; and one that has `perturbed(seed)` in float64 with random errors of a last bit of float32.
-    """
-
-    name: str
-    lacks: Mapping[str, str]  # kinds of outputs (see `counts`) that it does not give, and why
-
-    def encode(self, inputs: Arrays) -> Arrays:
-        """A padded batch -> outputs by the names of an encoder graph."""
-        ...
-
-    def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
-        """One row in one pass, without padding or past -> outputs by the names of a dynamic decoder graph.
-
-        No batch axis. With a source, the encoder's outputs too: last_hidden_state and cross caches. The first
-        `prompt` tokens, None for all, are the row's prompt, in case its tokens attend to each other.
-        """
-        ...
+from txexport.verification.references.reference import (
+    SIGNALS,
+    Arrays,
+    PaddedRow,
+    Pictures,
+    Source,
+    joined,
+)
 
 
 class Twin:
@@ -148,21 +88,6 @@ class Float64Twin(Twin):
     """
 
     name = "float64"
-
-
-def joined(images: Iterable[PixelInputs]) -> Arrays:
-    """The inputs of a graph of images for several, padded to one size if theirs are said; empty for none."""
-    every = [*images]
-    if every and IMAGE_SIZES in every[0] and TILE_GRID not in every[0]:
-        most = np.max([one[PIXEL_VALUES].shape[2:] for one in every], axis=0)
-        every = [one | {PIXEL_VALUES: _padded(one[PIXEL_VALUES], *most)} for one in every]
-    return {name: np.concatenate([one[name] for one in every]) for name in (every[0] if every else ())}
-
-
-def _padded(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Pixels with zeros below and on the right, up to a height and a width."""
-    more = height - pixels.shape[2], width - pixels.shape[3]
-    return np.pad(pixels, ((0, 0), (0, 0), (0, more[0]), (0, more[1])))
 
 
 def tensors(arrays: Arrays) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from txexport.contracts.names import (
     TOKEN_TYPE_IDS,
 )
 from txexport.spec import ModelSpec, Mutual, VisionLanguageSpec
-from txexport.verification.references.originals import Arrays
+from txexport.verification.references.reference import Arrays
 
 
 def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from txexport.contracts.names import (
     PIXEL_VALUES,
     PRED_MASKS,
 )
-from txexport.verification.references.originals import Arrays
+from txexport.verification.references.reference import Arrays
 
 
 def prompted(model: Any, inputs: Mapping[str, Tensor]) -> Arrays:

@@ -25,7 +25,8 @@ from txexport.parts.inputs import reads_tokens
 from txexport.parts.stacks import TOKENS as ROWS
 from txexport.runtime.engines.onnxruntime import FATAL_ONLY
 from txexport.spec import StackSpec, TextStackSpec
-from txexport.verification.references.originals import Arrays, Source, Twin, encoded, one_pass, source_tensors
+from txexport.verification.references.originals import Twin, encoded, one_pass, source_tensors
+from txexport.verification.references.reference import Arrays, Source
 
 BATCH, TOKENS = 2, 7  # of the traced example; both are dynamic in the graph
 Examples = dict[str, tuple[Tensor, dict]]  # inputs by name, and their dynamic axes

@@ -44,9 +44,6 @@ from txexport.verification.references.captioned import captioned
 from txexport.verification.references.crossed import attended, with_image_mask
 from txexport.verification.references.dequantised import DequantisedCheckpoint
 from txexport.verification.references.originals import (
-    Arrays,
-    Pictures,
-    Source,
     ids_of,
     in_order,
     kept_windows,
@@ -57,6 +54,7 @@ from txexport.verification.references.originals import (
 from txexport.verification.references.pictured import by_prompt, kinds, pictured
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
+from txexport.verification.references.reference import Arrays, Pictures, Source
 
 SHUFFLING = ("mask", "ids_restore")  # what an original that shuffles patches tells of their order
 
