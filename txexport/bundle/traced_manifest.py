@@ -23,9 +23,9 @@ class TracedManifest:
 
     `architecture` is the class of transformers. `graph` is the one graph, `data` its weights by path.
     `layout` has the axes of each input by name, `sizes` the size of each axis in the trace, `varied` the axes
-    that may have other sizes, `least` the smallest sizes of those that have one. `limits` says of each axis
-    that is fixed, or has a least size, why. `companions` are the files copied from the checkpoint, with their
-    SHA-256.
+    that may have other sizes, `least` and `most` the smallest and largest sizes of those that have one.
+    `limits` says of each axis that is fixed, or has a least size, why. `companions` are the files copied from
+    the checkpoint, with their SHA-256.
     """
 
     model_type: str
@@ -37,6 +37,7 @@ class TracedManifest:
     sizes: dict[str, int]
     varied: list[str]
     least: dict[str, int]
+    most: dict[str, int]
     limits: dict[str, str]
     source: Source
     companions: dict[str, str]
@@ -55,6 +56,12 @@ class TracedManifest:
         """The limits in words."""
         return [f"{axis} is {self._bound(axis)}: {why}" for axis, why in self.limits.items()]
 
+    def reason(self, axis: str, size: int) -> str:
+        """The reason why an axis cannot have a size that `takes` refuses."""
+        if axis in self.varied and size > self.most.get(axis, size):
+            return f"the model has {self.most[axis]} positions"
+        return f"{axis} is {self._bound(axis)}: {self.limits.get(axis, 'the graph is fixed')}"
+
     def _bound(self, axis: str) -> str:
         least = self.least.get(axis)
         return f"{self.sizes[axis]} always" if least is None else f"{least} or more"
@@ -62,7 +69,8 @@ class TracedManifest:
     def takes(self, sizes: Mapping[str, int]) -> bool:
         """Tell whether axes may have these sizes."""
         return all(
-            size == self.sizes[axis] or (axis in self.varied and size >= self.least.get(axis, 0))
+            size == self.sizes[axis]
+            or (axis in self.varied and self.least.get(axis, 0) <= size <= self.most.get(axis, size))
             for axis, size in sizes.items()
         )
 
@@ -113,7 +121,7 @@ def parsed(path: Path, values: dict) -> TracedManifest:
         axes = {axis for one in manifest.layout.values() for axis in one}
         if (
             not axes <= manifest.sizes.keys()
-            or not {*manifest.varied, *manifest.least, *manifest.limits} <= axes
+            or not {*manifest.varied, *manifest.least, *manifest.most, *manifest.limits} <= axes
         ):
             raise ValueError(f"axes are {', '.join(sorted(axes))}, and others have sizes or limits")
         if not {port.name for port in ports["inputs"]} <= manifest.layout.keys():

@@ -156,7 +156,7 @@ def export(
         click.echo(stored)
 
 
-OF_TRACED = ("source", "out", "traced", "architecture", "opset", "absolute_source", "force", "as_json")
+TRACED_TAKES = ("source", "out", "traced", "architecture", "opset", "absolute_source", "force", "as_json")
 
 
 def _export_traced(context: click.Context, source: Path, out: Path, as_json: bool) -> None:
@@ -170,7 +170,7 @@ def _export_traced(context: click.Context, source: Path, out: Path, as_json: boo
         name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
     for parameter in context.command.params:
-        if parameter.name in options_here and parameter.name not in OF_TRACED:
+        if parameter.name in options_here and parameter.name not in TRACED_TAKES:
             raise click.UsageError(f"{parameter.opts[0]} cannot be given with --traced")
     names = [name for name in ("architecture", "opset", "absolute_source", "force") if name in options_here]
     with Console(stderr=True).status("tracing") as status:

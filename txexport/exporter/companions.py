@@ -35,7 +35,7 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     if isinstance(tokenizer := copied.get(TOKENIZER), Path):
         _check_ids(tokenizer)
         model_type = checkpoint.config.get("model_type") or plan.model_type
-        copied |= _tokenizer_as_read(tokenizer, copied, checkpoint.config | {"model_type": model_type})
+        copied |= tokenizer_as_read(tokenizer, copied, checkpoint.config | {"model_type": model_type})
     yield from (copied | derived).items()
     if isinstance(modules := copied.get("modules.json"), Path):
         _check_modules(modules)
@@ -62,7 +62,7 @@ def _generation_settings(
     return {GENERATION: json.dumps(settings | family.generation_settings(checkpoint.config)).encode()}
 
 
-def _tokenizer_as_read(
+def tokenizer_as_read(
     path: Path, own: Mapping[str, Path | bytes], config: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """The self-contained tokenizer.json, by name; nothing if the checkpoint's own is.

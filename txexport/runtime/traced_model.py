@@ -65,6 +65,7 @@ class TracedModel:
         """Raise InputError for an axis that cannot have its size, with the reason."""
         for name, value in inputs.items():
             for axis, size in zip(self.manifest.layout.get(name, []), np.shape(value), strict=False):
-                if axis in self.manifest.limits and not self.manifest.takes({axis: size}):
-                    limit = next(one for one in self.manifest.limited if one.startswith(f"{axis} "))
-                    raise InputError(f"input '{name}' has {axis} {size}, but {limit}")
+                bounded = axis in self.manifest.limits or axis in self.manifest.most
+                if bounded and not self.manifest.takes({axis: size}):
+                    reason = self.manifest.reason(axis, size)
+                    raise InputError(f"input '{name}' has {axis} {size}, but {reason}")

@@ -1,5 +1,6 @@
 """Traced decoders: they generate as transformers, in our runtime, and wrong ones are found."""
 
+import contextlib
 import json
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from txexport import bundle
 from txexport.cli.main import main
 from txexport.contracts import cache_names
 from txexport.errors import BundleError, UnsupportedError
-from txexport.verification.checks import IDENTITY
+from txexport.verification.checks import COPIED_FILES, IDENTITY, SkipError
 from txexport.verification.traced import decoders, originals, steps
 
 pytestmark = pytest.mark.xdist_group("traced")
@@ -161,6 +162,65 @@ def test_other_commands_tell_what_it_lacks(decoder):
     assert (
         "past_key_values.0.key float[batch_size, 4" in CliRunner().invoke(main, ["inspect", str(out)]).output
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("model_type", lambda one: replace(one, model_type="llama")),
+        ("limits", lambda one: replace(one, limits={"decoder": 4096})),
+        ("limits", lambda one: replace(one, limits={"decoder": None})),
+        ("spec", lambda one: replace(one, spec={"type": "encoder_decoder"})),
+        ("form", lambda one: replace(one, form=replace(one.form, inline=True))),
+        (
+            "stages",
+            lambda one: replace(one, stages={"native": [], "hub": [fewer_words(one.stages["hub"][0])]}),
+        ),
+    ],
+)
+def test_an_edited_manifest_is_not_equal(decoder, name, edit, tmp_path):
+    folder = copy_of(decoder[1], tmp_path / "edited")
+    edit(bundle.read_manifest(folder)).write(folder / "txexport.json")
+    report = txexport.verify(folder, source=decoder[0], cases=[COPIED_FILES])
+    assert [case.exception for case in report.failed] == [
+        f"AssertionError: txexport.json: {name} is not as export writes it"
+    ]
+
+
+def fewer_words(stage):
+    return replace(stage, facts=replace(stage.facts, vocab_size=50))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_sample": True, "num_return_sequences": 2},
+        {"stop_strings": ["x"]},
+        {"return_dict_in_generate": True},
+    ],
+)
+def test_settings_of_the_checkpoint_raise_nothing(decoder, settings):
+    judge, model = originals.original(decoder[0]), txexport.load(decoder[1], device="cpu")
+    judge.model.generation_config = transformers.GenerationConfig(eos_token_id=2, pad_token_id=1, **settings)
+    with contextlib.suppress(SkipError):
+        assert all(check.ok for check in steps.tokens_checked(judge, model, 1))
+
+
+def test_ties_are_no_difference_and_others_are(decoder):
+    judge = originals.original(decoder[0])
+    row, expected = [5, 6, 7], [8, 9]
+    assert not steps._ties(judge, row, [8, 10], expected)
+    judge.model.lm_head.weight.data[10] = judge.model.lm_head.weight.data[9]
+    assert steps._ties(judge, row, [8, 10], expected)
+
+
+def test_cases_fit_a_short_model(decoder, monkeypatch):
+    judge = originals.original(decoder[0])
+    monkeypatch.setattr(judge.model.config, "max_position_embeddings", 12)
+    assert {case.tokens for case in steps.plan(judge)} == {11, 1, 9, 12}
+    monkeypatch.setattr(judge.model.config, "max_position_embeddings", 64)
+    monkeypatch.setattr(judge.model.config, "sliding_window", 20, raising=False)
+    assert "29 tokens, beyond sliding_window" in {case.name for case in steps.plan(judge)}
 
 
 def test_states_of_other_kinds_are_refused(monkeypatch, decoder):

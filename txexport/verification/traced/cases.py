@@ -10,8 +10,9 @@ from txexport.verification.traced.originals import Original
 BASE: Sizes = {inputs.BATCH: 2, inputs.SEQUENCE: 11, inputs.TARGETS: 7, inputs.SAMPLES: 4000}
 BATCHES = (1, 3, 9)
 LENGTHS = (1, 2, 23, 64)
+TARGET_LENGTHS = (1, 3, 19, 61)  # others, so that a swap of the two shows
 LONGEST = 512  # tokens of a case, where the model's limit is not below
-RAGGED = "ragged rows"
+RAGGED, LEFT = "ragged rows", "padded at the left"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class TracedCase:
     ragged: bool
     seed: int
     axis: str | None = None
+    at_left: bool = False
 
 
 def base_sizes(original: Original) -> Sizes:
@@ -47,6 +49,8 @@ def plan(
     result = [TracedCase("sizes of the trace", {}, False, 0)]
     if any(name in inputs.MASKS for name in layout):
         result.append(TracedCase(RAGGED, {}, True, 0))
+    if layout.get("attention_mask") == inputs.TOKENS:
+        result.append(TracedCase(LEFT, {}, True, 0, at_left=True))
     largest: Sizes = {}
     for case in accepted:
         for axis, size in case.changed.items():
@@ -63,7 +67,8 @@ def _tried(axis: str, size: int, original: Original) -> list[int]:
         return list(BATCHES)
     if axis in (inputs.SEQUENCE, inputs.TARGETS):
         limit = min(LONGEST, original.longest)
-        return sorted({length for length in (*LENGTHS, limit, limit - 2) if length <= limit})
+        lengths = LENGTHS if axis == inputs.SEQUENCE else TARGET_LENGTHS
+        return sorted({length for length in (*lengths, limit, limit - 2) if length <= limit})
     if axis in (inputs.HEIGHT, inputs.WIDTH):
         patch = original.patch
         return [size + 5, size + patch, size + 64, size - patch, size - 32]

@@ -9,12 +9,12 @@ import transformers
 from transformers.exporters.utils import get_leaf_tensors
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from txexport.contracts import cache_names, names
+from txexport.contracts import Port, cache_names, names
 from txexport.contracts.stage import STEP, GraphFacts, Stage, sources_of
 from txexport.errors import UnsupportedError, first_line
 from txexport.verification.traced.inputs import Facts, Layout, fill
 from txexport.verification.traced.originals import Original
-from txexport.verification.traced.tracing import dims, exported, input_name, output_name, ports
+from txexport.verification.traced.tracing import dims, exported, input_name, output_name
 
 ROWS, PAST, NEW = 2, 7, 5  # sizes of the trace
 LIMIT = "decoder"  # the name of a decoder's limit in the manifest
@@ -109,8 +109,7 @@ def _renamed(name: str, kind: str) -> str:
     return cache_names.pair(kind, layer, None)[what == "values"]
 
 
-def stage_of(original: Original, graph: ir.Model, role: str) -> Stage:
-    """The graph as a stage that runs at every step."""
-    inputs, _ = ports(graph)
+def stage_of(original: Original, inputs: list[Port], role: str) -> Stage:
+    """A graph of these inputs as a stage that runs at every step."""
     facts = GraphFacts(vocab_size=original.facts.vocabulary, limit=LIMIT)
     return Stage(role, STEP, sources_of(inputs), facts)

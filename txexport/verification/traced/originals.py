@@ -3,7 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
@@ -17,10 +17,11 @@ import transformers
 from transformers.exporters.utils import get_leaf_tensors
 from transformers.utils import logging
 
-from txexport.errors import CheckpointError, UnsupportedError, first_line
+from txexport.errors import CheckpointError, UnsupportedError, first_line, shown
 from txexport.verification.traced import inputs
 from txexport.verification.traced.inputs import Facts
 
+RANGES = ("sliding_window", "attention_chunk_size", "attention_window", "window_size")
 UNLIMITED = 1 << 20  # tokens of a model that names no limit
 PLAIN = 224  # the side of an image where neither config nor processor names one
 FLAGS = {"use_cache": False, "output_attentions": False, "output_hidden_states": False}
@@ -49,10 +50,12 @@ class Original:
         result = []
         for kind, file in PROCESSORS.items():
             if any((self.folder / name).is_file() for name in file):
-                try:
-                    result.append(getattr(transformers, kind).from_pretrained(self.folder))
-                except Exception:  # some need packages; the model can be traced without
-                    continue
+                with quiet(), suppress(Exception):  # some need packages; the model can be traced without
+                    result.append(
+                        getattr(transformers, kind).from_pretrained(
+                            self.folder, trust_remote_code=False, local_files_only=True
+                        )
+                    )
         return result
 
     @cached_property
@@ -64,10 +67,10 @@ class Original:
         """
         parameters = inspect.signature(self.model.forward).parameters
         main = self.model.main_input_name
+        if not isinstance(main, str) or main not in inputs.AXES:
+            raise UnsupportedError(f"{self.architecture} reads {shown(main)}, which cannot be traced")
         named = {name for one in self.processors for name in getattr(one, "model_input_names", ())}
         chosen = named | {main} | self._belonging(main, parameters)
-        if main not in inputs.AXES:
-            raise UnsupportedError(f"{self.architecture} reads '{main}', which cannot be traced")
         return [name for name in parameters if name in chosen and name in inputs.AXES]
 
     def _belonging(self, main: str, parameters: Mapping[str, Any]) -> set[str]:
@@ -115,6 +118,15 @@ class Original:
         return _number(self.config.get_text_config(), ("max_position_embeddings", "n_positions"), UNLIMITED)
 
     @property
+    def ranges(self) -> dict[str, int]:
+        """The numbers of tokens at which the config names another computation: windows, chunks, positions."""
+        text = self.config.get_text_config()
+        sizes: dict[str, Any] = {name: getattr(text, name, None) for name in RANGES}
+        rope = getattr(text, "rope_parameters", None) or {}
+        sizes["original_max_position_embeddings"] = rope.get("original_max_position_embeddings")
+        return {name: size for name, size in sizes.items() if isinstance(size, int) and size > 0}
+
+    @property
     def patch(self) -> int:
         """The side of an image's patches, 16 where the config names none."""
         return _number(self.config, ("patch_size",), 16)
@@ -130,9 +142,26 @@ class Original:
         return set(inspect.signature(self.model.forward).parameters)
 
     def forward(self, arguments: Mapping[str, Any]) -> Any:
-        """The answer of the model, without gradients. Raises what the model raises."""
+        """The answer of the model, without gradients. Raises what the model raises.
+
+        Raises UnsupportedError for a model that changes its own settings while it runs, as one that leaves
+        sparse attention for good after a short input: no graph has the same answers, and it is no judge.
+        """
+        before = self._settings()
         with torch.no_grad(), quiet():
-            return self.model(**arguments)
+            answer = self.model(**arguments)
+        if changed := [name for name, value in self._settings().items() if before.get(name, value) != value]:
+            raise UnsupportedError(f"{self.architecture} changes its own {changed[0]} while it runs")
+        return answer
+
+    def _settings(self) -> dict[str, str | bool]:
+        """The words and switches that its modules hold, by name."""
+        return {
+            f"{place}.{name}".lstrip("."): value
+            for place, module in self.model.named_modules()
+            for name, value in vars(module).items()
+            if isinstance(value, str | bool)
+        }
 
     def run(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs by name, in the model's precision. Raises what the model raises."""
@@ -173,8 +202,11 @@ def original(folder: Path, architecture: str | None = None) -> Original:
                 f"{folder}: config.json names no class in architectures; give --architecture"
             )
         kind = getattr(transformers, named, None)
-        if kind is None or not hasattr(kind, "from_pretrained"):
-            raise UnsupportedError(f"{folder}: transformers {transformers.__version__} has no class {named}")
+        is_model = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
+        if not (is_model or named.startswith("AutoModel")) or kind is None:
+            raise UnsupportedError(
+                f"{folder}: transformers {transformers.__version__} has no model class {named}"
+            )
         try:
             model, info = kind.from_pretrained(
                 folder, dtype=torch.float32, output_loading_info=True, local_files_only=True

@@ -9,18 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
-from txexport.errors import EngineError, InputError, UnsupportedError, first_line
+from txexport.errors import BundleError, EngineError, InputError, UnsupportedError, first_line
 from txexport.runtime.engines.onnxruntime import open_session
 from txexport.verification.checks import TensorCheck
 from txexport.verification.traced import cases, inputs
 from txexport.verification.traced.cases import TracedCase
 from txexport.verification.traced.inputs import Layout, Sizes
 from txexport.verification.traced.judging import judged
-from txexport.verification.traced.originals import Original
+from txexport.verification.traced.originals import UNLIMITED, Original
 from txexport.verification.traced.tracing import GRAPH, dims, input_name, save, traced
 
 Tell = Callable[[str], None]
@@ -33,19 +33,20 @@ HEAVIEST = (inputs.HEIGHT, inputs.WIDTH, inputs.FRAMES, inputs.SAMPLES, inputs.C
 class Settled:
     """A traced graph and its axes.
 
-    `least` are the smallest sizes of free axes at which smaller ones differ; `limits` says of each axis that
-    is fixed, or has a least size, why.
+    `least` are the smallest sizes of free axes at which smaller ones differ, `most` the most tokens of those
+    of tokens. `limits` says of each axis that is fixed, or has a least size, why.
     """
 
-    model: ir.Model
+    model: Any
     layout: Layout
     sizes: Sizes
     varied: list[str]
     limits: dict[str, str] = field(default_factory=dict)
     least: Sizes = field(default_factory=dict)
+    most: Sizes = field(default_factory=dict)
 
 
-def settled(original: Original, opset: int, tell: Tell) -> Settled:
+def settle(original: Original, opset: int, tell: Tell) -> Settled:
     """The graph of a model with as many free axes as come out right.
 
     Raises UnsupportedError if the original takes none of the known inputs, answers by chance, or cannot be
@@ -80,7 +81,7 @@ def settled(original: Original, opset: int, tell: Tell) -> Settled:
             }
             wrong = {axis: "the exporter fixed it" for axis in varied if axis in fixed}
             if not wrong:
-                result = Settled(model, layout, sizes, varied, limits)
+                result = Settled(model, layout, sizes, varied, limits, {}, longest_of(original, varied))
                 wrong = _differing(original, result, accepted, tell)
         if not wrong:
             return result
@@ -89,12 +90,20 @@ def settled(original: Original, opset: int, tell: Tell) -> Settled:
         limits |= wrong
 
 
+def longest_of(original: Original, varied: list[str]) -> Sizes:
+    """The most tokens of the axes of tokens, where the config names a number."""
+    of_tokens = [axis for axis in varied if axis in (inputs.SEQUENCE, inputs.TARGETS)]
+    return {} if original.longest == UNLIMITED else dict.fromkeys(of_tokens, original.longest)
+
+
 def accepted_layout(original: Original, sizes: Sizes) -> Layout:
     """The first layout of the inputs with which the original runs. Raises UnsupportedError."""
     reasons = ["these have no layout"]
     for layout in inputs.layouts(original.inputs):
         try:
             original.run(inputs.fill(layout, sizes, original.facts, 0, False))
+        except UnsupportedError:
+            raise
         except Exception as error:
             reasons.append(first_line(error))
             continue
@@ -107,14 +116,20 @@ def accepts(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) 
     """Tell whether the original itself takes the sizes of a case."""
     try:
         original.run(values_of(original, layout, sizes, case))
+    except UnsupportedError:
+        raise
     except Exception:  # whatever its modules raise for a wrong size
         return False
     return True
 
 
 def values_of(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) -> dict[str, np.ndarray]:
-    """The inputs of a case."""
-    return inputs.fill(layout, sizes | case.changed, original.facts, case.seed, case.ragged)
+    """The inputs of a case; at the left, padding comes before the tokens."""
+    values = inputs.fill(layout, sizes | case.changed, original.facts, case.seed, case.ragged)
+    if case.at_left:
+        of_tokens = [name for name, axes in layout.items() if axes[:2] == inputs.TOKENS]
+        values |= {name: values[name][:, ::-1].copy() for name in of_tokens}
+    return values
 
 
 def _refuse_chance(original: Original, layout: Layout, sizes: Sizes) -> None:
@@ -138,7 +153,11 @@ def _differing(original: Original, tried: Settled, accepted: list[TracedCase], t
     with TemporaryDirectory() as folder:
         path = Path(folder) / GRAPH
         save(tried.model, path)
-        session = open_session(path, "cpu", None, {})
+        try:
+            session = open_session(path, "cpu", None, {})
+        except BundleError as error:
+            reason = str(error).replace(str(path), "the graph")
+            raise UnsupportedError(f"{original.architecture}, traced: {reason}") from None
         read = session.inputs.keys()
 
         def run(**values: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,6 +1,8 @@
 """`verify` of a traced bundle: its files, its graph traced again, and cases beside the library's class."""
 
+import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -8,12 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import onnx
+import onnx_ir as ir
 
 from txexport import bundle
 from txexport.bundle import Manifest, TracedManifest
 from txexport.bundle.source import changed, name_of, recorded_at
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import BundleError, CheckpointError, InputError
+from txexport.errors import BundleError, CheckpointError, EngineError, InputError
 from txexport.runtime.model import load
 from txexport.runtime.traced_model import TracedModel, load_traced
 from txexport.support.paths import sha256
@@ -33,12 +36,15 @@ from txexport.verification.checks import (
 from txexport.verification.identity import first_difference
 from txexport.verification.result import Report
 from txexport.verification.traced import cases, inputs
+from txexport.verification.traced.cases import TracedCase
 from txexport.verification.traced.decoders import traced_decoder
+from txexport.verification.traced.export import companion_files
 from txexport.verification.traced.judging import judged
+from txexport.verification.traced.manifests import contradictions
 from txexport.verification.traced.originals import Original, original
 from txexport.verification.traced.settling import accepts, values_of
 from txexport.verification.traced.steps import QUICK, decoder_checks
-from txexport.verification.traced.tracing import save, traced
+from txexport.verification.traced.tracing import ports, save, traced
 from txexport.verification.verify_arguments import VerifyArguments
 
 WRITERS = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript")  # other versions write other graphs
@@ -147,7 +153,7 @@ def _contents(
 ) -> dict[str, NamedCheck]:
     """The checks of a bundle's files and graph."""
     return {
-        COPIED_FILES: NamedCheck(partial(_check_files, folder, manifest, checkpoint)),
+        COPIED_FILES: NamedCheck(partial(_check_files, folder, manifest, checkpoint, judge)),
         IDENTITY: NamedCheck(partial(_check_graph, folder, manifest, judge)),
     }
 
@@ -159,16 +165,35 @@ def _one_pass(manifest: TracedManifest, judge: Original, model: TracedModel) -> 
     tried = cases.trials(judge, layout, sizes)
     free = [case for case in tried if case.axis in manifest.varied and manifest.takes(case.changed)]
     accepted = [case for case in free if accepts(judge, layout, sizes, case)]
-    return {
-        case.name: NamedCheck(
-            partial(_judged, judge, model, partial(values_of, judge, layout, sizes, case)), case.axis is None
-        )
+    checks = {
+        case.name: NamedCheck(partial(_judged, judge, model, manifest, case), case.axis is None)
         for case in cases.plan(judge, layout, sizes, accepted)
     }
+    for case in tried:
+        if case.axis in manifest.varied and case.changed[case.axis] < manifest.least.get(case.axis, 0):
+            checks[f"{case.name} differs"] = NamedCheck(partial(_differs, judge, model, manifest, case))
+    return checks
 
 
-def _judged(judge: Original, model: TracedModel, values: Callable[[], dict]) -> list[TensorCheck]:
-    return judged(judge, model, values())
+def _judged(
+    judge: Original, model: TracedModel, manifest: TracedManifest, case: TracedCase
+) -> list[TensorCheck]:
+    layout = {name: tuple(axes) for name, axes in manifest.layout.items()}
+    return judged(judge, model, values_of(judge, layout, manifest.sizes, case))
+
+
+def _differs(
+    judge: Original, model: TracedModel, manifest: TracedManifest, case: TracedCase
+) -> list[TensorCheck]:
+    """A size below the least one is excluded for a reason: the graph differs there, or does not run."""
+    free = TracedModel(model.folder, replace(manifest, least={}, limits={}), model.device, model.session)
+    try:
+        is_right = all(check.ok for check in _judged(judge, free, manifest, case))
+    except (AssertionError, EngineError, InputError):
+        is_right = False
+    if is_right:
+        raise AssertionError("the graph is right at a size that the bundle refuses")
+    return [TensorCheck("least size", 1, 0.0, 0.0)]
 
 
 def _reports(
@@ -186,19 +211,24 @@ def _reports(
 
 
 def _check_files(
-    folder: Path, manifest: Manifest | TracedManifest, checkpoint: Checkpoint
+    folder: Path, manifest: Manifest | TracedManifest, checkpoint: Checkpoint, judge: Original
 ) -> list[TensorCheck]:
-    """Every listed file is the exported one, each copy is the checkpoint's, and no other would be read."""
+    """Every file is the exported one, each copy is the checkpoint's, and the manifest says what is true."""
     bundle.check(folder, manifest)
     for name, data in manifest.data.items():
         if sha256(folder / name) != data.sha256:
             raise AssertionError(f"{name} is not the file that was exported")
-    copies = {name: path for name, path in checkpoint.companions().items() if isinstance(path, Path)}
-    if copies.keys() != manifest.companions.keys():
-        raise AssertionError(f"files are {', '.join(manifest.companions)}, expected {', '.join(copies)}")
-    for name, path in copies.items():
-        if sha256(path) != manifest.companions[name]:
+    files = companion_files(checkpoint, judge.config.model_type)
+    if files.keys() != manifest.companions.keys():
+        raise AssertionError(f"files are {', '.join(manifest.companions)}, expected {', '.join(files)}")
+    for name, content in files.items():
+        digest = sha256(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()
+        if digest != manifest.companions[name]:
             raise AssertionError(f"{name} is not the checkpoint's")
+    [graph] = manifest.every_graph
+    wrong = next(contradictions(manifest, judge, ports(ir.load(folder / graph.file))), None)
+    if wrong is not None:
+        raise AssertionError(wrong)
     return [TensorCheck(name, 1, 0.0, 0.0) for name in manifest.files]
 
 
