@@ -49,8 +49,8 @@ def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> Non
     from txexport.inspection import inspect as run
 
     if is_traced(path):
-        if html is not None or options["kernels"] or options["provider"]:
-            raise click.UsageError("--html, --kernels and --provider are not for traced bundles")
+        if html is not None or any(value not in (None, False, 1) for value in options.values()):
+            raise click.UsageError("a traced bundle takes no option but --json")
         manifest = read_any(path)
         click.echo(json.dumps(asdict(manifest)) if as_json else traced_details(path, manifest))
         return

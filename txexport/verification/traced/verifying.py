@@ -30,14 +30,15 @@ from txexport.verification.checks import (
     NATIVE,
     RUNTIME,
     CaseReport,
+    Reach,
     SkipError,
     TensorCheck,
 )
 from txexport.verification.identity import first_difference
 from txexport.verification.result import Report
-from txexport.verification.traced import cases, inputs
+from txexport.verification.traced import cases, inputs, steps
 from txexport.verification.traced.cases import TracedCase
-from txexport.verification.traced.decoders import traced_decoder
+from txexport.verification.traced.decoders import LIMIT, traced_decoder
 from txexport.verification.traced.export import companion_files
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.manifests import contradictions
@@ -68,7 +69,7 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
     digests = bundle.files_sha256(folder)
     checkpoint = _checkpoint(folder, manifest, arguments.source)
     judge = original(checkpoint.folder, manifest.traced)
-    task, notes, device, checks = _opened(folder, manifest, judge, arguments.device)
+    task, notes, device, checks, reach = _opened(folder, manifest, judge, arguments.device)
     selection = arguments.cases if isinstance(arguments.cases, str) else list(arguments.cases)
     contents = _contents(folder, manifest, checkpoint, judge)
     reports = list(_reports(contents, checks, selection, tell))
@@ -76,6 +77,7 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
         raise InputError(f"no case is named {', '.join(selection)}")
     if bundle.files_sha256(folder) != digests:
         raise BundleError(f"{folder} was changed while it was verified; verify it again")
+    _checkpoint(folder, manifest, arguments.source)  # it may have been changed, too
     return Report(
         bundle=str(folder),
         model_type=manifest.model_type,
@@ -93,6 +95,7 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
         notes=notes,
         checkpoint=f"{name_of(checkpoint)} ({manifest.source.digest})",
         graphs={graph.file: NATIVE for graph in manifest.every_graph},
+        reach=reach,
     )
 
 
@@ -122,23 +125,27 @@ def _checkpoint(folder: Path, manifest: Manifest | TracedManifest, source: str |
 
 
 class Opened(NamedTuple):
-    """A bundle's graph in a session: what it is for, its limits in words, its device, and its cases."""
+    """A bundle's graph in a session: its task, limits in words, device, cases, and their largest sizes."""
 
     task: str
     notes: list[str]
     device: str
     checks: "dict[str, NamedCheck]"
+    reach: Reach
 
 
 def _opened(folder: Path, manifest: Manifest | TracedManifest, judge: Original, device: str | None) -> Opened:
     """The cases of a bundle of either kind, and their names by what runs them."""
     if isinstance(manifest, TracedManifest):
         traced_model = load_traced(folder, device=device, check=False)
-        checks = _one_pass(manifest, judge, traced_model)
-        return Opened(manifest.architecture, manifest.limited, traced_model.device, checks)
+        checks, reach = _one_pass(manifest, judge, traced_model)
+        return Opened(manifest.architecture, manifest.limited, traced_model.device, checks, reach)
     model = load(folder, device=device, check=False)
     checks = {name: NamedCheck(run, name in QUICK) for name, run in decoder_checks(judge, model).items()}
-    return Opened(manifest.task, [], model.device, checks)
+    every = steps.plan(judge)
+    tokens = max(case.tokens for case in every), manifest.limits[LIMIT]
+    reach = {"rows": (max(case.rows for case in every), None), "tokens": tokens}
+    return Opened(manifest.task, [], model.device, checks, reach)
 
 
 class NamedCheck(NamedTuple):
@@ -158,21 +165,30 @@ def _contents(
     }
 
 
-def _one_pass(manifest: TracedManifest, judge: Original, model: TracedModel) -> dict[str, NamedCheck]:
-    """The cases of one pass, over the axes that are free, at sizes that the class accepts."""
+def _one_pass(
+    manifest: TracedManifest, judge: Original, model: TracedModel
+) -> tuple[dict[str, NamedCheck], Reach]:
+    """The cases of one pass, over the free axes, at sizes that the class accepts; and their largest sizes."""
     layout = {name: tuple(axes) for name, axes in manifest.layout.items()}
     sizes = manifest.sizes
     tried = cases.trials(judge, layout, sizes)
     free = [case for case in tried if case.axis in manifest.varied and manifest.takes(case.changed)]
     accepted = [case for case in free if accepts(judge, layout, sizes, case)]
+    planned = cases.plan(judge, layout, sizes, accepted)
     checks = {
         case.name: NamedCheck(partial(_judged, judge, model, manifest, case), case.axis is None)
-        for case in cases.plan(judge, layout, sizes, accepted)
+        for case in planned
+    }
+    of_reach = {"rows": inputs.BATCH, "tokens": inputs.SEQUENCE}
+    reach = {
+        name: (max(case.changed.get(axis, sizes[axis]) for case in planned), manifest.most.get(axis))
+        for name, axis in of_reach.items()
+        if axis in sizes
     }
     for case in tried:
         if case.axis in manifest.varied and case.changed[case.axis] < manifest.least.get(case.axis, 0):
             checks[f"{case.name} differs"] = NamedCheck(partial(_differs, judge, model, manifest, case))
-    return checks
+    return checks, reach
 
 
 def _judged(
