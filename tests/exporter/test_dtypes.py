@@ -107,7 +107,7 @@ def test_load_takes_the_dtype_asked_for(bert, integers_of):
     assert (first == found["int8"]).all()
 
 
-@pytest.mark.parametrize("dtype", ["int2", "q8", "", "float16"])
+@pytest.mark.parametrize("dtype", ["int2", "q9", "", "float16"])
 def test_a_dtype_that_a_bundle_has_not_is_named(dtype, integers_of):
     with pytest.raises(InputError) as error:
         txexport.load(integers_of("bert"), dtype=dtype)

@@ -365,6 +365,17 @@ def test_code_of_a_checkpoint_is_not_run(labeller, tmp_path):
     assert not originals.original(source).processors
 
 
+def test_weights_of_pytorch_are_read_without_running_them(labeller, tmp_path):
+    source = tmp_path / "model"
+    model = transformers.AutoModelForTokenClassification.from_pretrained(labeller[0])
+    model.config.save_pretrained(source)
+    torch.save(model.state_dict(), source / "pytorch_model.bin")
+    judge = originals.original(source)
+    values = inputs(2, 5)
+    for name, array in originals.original(labeller[0]).run(values).items():
+        np.testing.assert_array_equal(judge.run(values)[name], array)
+
+
 @pytest.mark.parametrize("name", ["PersimmonConfig", "NoSuchModel", "logging"])
 def test_a_class_that_is_no_model_is_refused(labeller, name):
     with pytest.raises(UnsupportedError, match=f"has no model class {name}"):

@@ -17,6 +17,8 @@ import transformers
 from transformers.exporters.utils import get_leaf_tensors
 from transformers.utils import logging
 
+from txexport.checkpoints import transformers_loading
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError, first_line, shown
 from txexport.verification.traced import inputs
 from txexport.verification.traced.inputs import Facts
@@ -51,11 +53,7 @@ class Original:
         for kind, file in PROCESSORS.items():
             if any((self.folder / name).is_file() for name in file):
                 with quiet(), suppress(Exception):  # some need packages; the model can be traced without
-                    result.append(
-                        getattr(transformers, kind).from_pretrained(
-                            self.folder, trust_remote_code=False, local_files_only=True
-                        )
-                    )
+                    result.append(transformers_loading.from_pretrained(kind, self.folder))
         return result
 
     @cached_property
@@ -191,11 +189,10 @@ def original(folder: Path, architecture: str | None = None) -> Original:
     """
     with quiet():
         try:
-            config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            config = transformers_loading.from_pretrained("AutoConfig", folder)
         except Exception as error:
-            raise CheckpointError(
-                f"{folder}: transformers cannot read the config: {first_line(error)}"
-            ) from None
+            reason = first_line(error)
+            raise CheckpointError(f"{folder}: transformers cannot read the config: {reason}") from None
         named = architecture or next(iter(config.architectures or []), None)
         if named is None:
             raise CheckpointError(
@@ -203,14 +200,17 @@ def original(folder: Path, architecture: str | None = None) -> Original:
             )
         kind = getattr(transformers, named, None)
         is_model = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
-        if not (is_model or named.startswith("AutoModel")) or kind is None:
-            raise UnsupportedError(
-                f"{folder}: transformers {transformers.__version__} has no model class {named}"
-            )
+        if not (is_model or (kind is not None and named.startswith("AutoModel"))):
+            version = transformers.__version__
+            raise UnsupportedError(f"{folder}: transformers {version} has no model class {named}")
+        options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+        place: Path | None = folder
+        if not any(folder.glob("*.safetensors")):  # older weights are read here, where nothing in them runs
+            checkpoint, place = Checkpoint(folder), None
+            numbers = {name: torch.from_numpy(checkpoint.read(name)) for name in checkpoint.tensors}
+            options |= {"config": config, "state_dict": numbers}
         try:
-            model, info = kind.from_pretrained(
-                folder, dtype=torch.float32, output_loading_info=True, local_files_only=True
-            )
+            model, info = transformers_loading.model_from_pretrained(named, place, **options)
         except Exception as error:
             raise CheckpointError(f"{folder}: transformers cannot load it: {first_line(error)}") from None
     if absent := sorted(info["missing_keys"]):
