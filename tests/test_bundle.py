@@ -18,6 +18,7 @@ from helpers.project import ROOT
 import txexport
 from txexport import bundle, export, inspect, verify
 from txexport.bundle.manifest import FORMAT
+from txexport.bundle.proof import ANSWERS
 from txexport.checkpoints.checkpoint import sha256
 from txexport.cli.main import main
 from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
@@ -156,6 +157,7 @@ def test_force_replaces_a_bundle_of_an_older_txexport(copy, checkpoint_of):
     shutil.move(graph_path(copy), copy / "model.onnx")
     shutil.move(weights_path(copy), copy / "weights.safetensors")
     shutil.rmtree(copy / "onnx")
+    (copy / ANSWERS).unlink(missing_ok=True)  # which another test's verification has written
     edited(copy, format=4, graphs={"model": {"file": "model.onnx"}})
     with pytest.raises(BundleError, match=r"is of an older txexport; export again$"):
         txexport.load(copy)

@@ -7,6 +7,7 @@ import onnxruntime as ort
 import pytest
 from onnx import helper
 from txgraphs import _turns
+from txgraphs._constants import float32
 from txgraphs._flat import flatten
 
 from txexport import bundle
@@ -78,7 +79,7 @@ def test_graphs_for_browsers_have_no_others_and_equal_their_twins(model_type, ch
 
 def test_wrong_numbers_are_caught(checkpoint_of, tmp_path, monkeypatch):
     """One coefficient that is a little off, where a small model's angles are."""
-    series = [_turns.SECOND, _turns._numbers((-0.16666, -0.5))]
+    series = [_turns.SECOND, float32((-0.16666, -0.5))]
     text = _turns.cosine_and_sine.to_function_proto()
     for node in text.node:
         for attribute in node.attribute:
