@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 
 FORK = multiprocessing.get_context("fork")
-SECONDS = 240  # of one type
+SECONDS = 150  # of one type
 RIGHT, LIMITED, REFUSED, UNTRIED = "right", "limited", "refused", "untried"
 LIBRARIES = ("transformers", "torch", "onnxscript", "onnxruntime")
 PAGE = Path(__file__).parents[1] / "docs/reference/traced.md"

@@ -78,6 +78,7 @@ class Commands(click.Group):
             _refuse(error)
         except TxexportError as error:
             click.echo(f"error: {error}", err=True)
+            sys.exit(error.exit_code)
         except BrokenPipeError:  # the reader has closed the pipe: not an error
             from txexport.cli.console import discard_output
 
