@@ -30,6 +30,7 @@ def fresh(bundle_of, tmp_path) -> Path:
     shutil.copytree(bundle_of("bert"), tmp_path / "out")
     manifest = bundle.read(tmp_path / "out")
     dataclasses.replace(manifest, proof=None).write(tmp_path / "out" / bundle.MANIFEST)
+    (tmp_path / "out" / ANSWERS).unlink(missing_ok=True)
     return tmp_path / "out"
 
 
