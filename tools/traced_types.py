@@ -55,8 +55,8 @@ def tried(kind: str, architecture: str) -> dict:
     import txexport
     from txexport.bundle import Manifest
     from txexport.errors import TxexportError, first_line
+    from txexport.verification.traced.free_axes import ONE_SIZE
     from txexport.verification.traced.originals import quiet
-    from txexport.verification.traced.settling import ONE_SIZE
 
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -115,7 +115,7 @@ def forked(kind: str, architecture: str) -> dict:
 
 def page(outcomes: dict[str, dict]) -> str:
     """The page of all outcomes: counts, and a row for each type."""
-    from txexport.verification.traced.settling import ONE_SIZE
+    from txexport.verification.traced.free_axes import ONE_SIZE
 
     versions = ", ".join(f"{name} {version(name).partition('+')[0]}" for name in LIBRARIES)
     counts = Counter(one["outcome"] for one in outcomes.values())

@@ -1,10 +1,14 @@
-"""Tiny checkpoints of classes without a family, saved by transformers."""
+"""Tiny checkpoints of classes without a family, saved by transformers, and copies of their bundles."""
 
 from pathlib import Path
 
 import tiny_tokenizers
 import torch
 import transformers
+
+import txexport
+from txexport import bundle
+from txexport.verification.checks import COPIED_FILES
 
 
 def save(model: torch.nn.Module, folder: Path) -> Path:
@@ -14,6 +18,21 @@ def save(model: torch.nn.Module, folder: Path) -> Path:
             one.add_(torch.randn_like(one) * 0.05)
     model.eval().save_pretrained(folder)
     return folder
+
+
+def copy_of(bundle_folder: Path, folder: Path) -> Path:
+    """A bundle's copy, which may be damaged."""
+    for name in bundle.listed_files(bundle_folder):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((bundle_folder / name).read_bytes())
+    return folder
+
+
+def contradiction(folder: Path, source: Path) -> str:
+    """The only failure of verify's comparison of a bundle's files and manifest with its checkpoint."""
+    report = txexport.verify(folder, source=source, cases=[COPIED_FILES])
+    [case] = report.failed
+    return str(case.exception)
 
 
 def layoutlm(folder: Path) -> Path:

@@ -24,8 +24,8 @@ class TracedManifest:
     `architecture` is the class of transformers. `graph` is the one graph, `data` its weights by path.
     `layout` has the axes of each input by name, `sizes` the size of each axis in the trace, `varied` the axes
     that may have other sizes, `least` and `most` the smallest and largest sizes of those that have one.
-    `limits` says of each axis that is fixed, or has a least size, why. `companions` are the files copied from
-    the checkpoint, with their SHA-256.
+    `limits` has the reason for each axis that is fixed or has a least size. `companions` are the files copied
+    from the checkpoint, with their SHA-256.
     """
 
     model_type: str
@@ -50,6 +50,11 @@ class TracedManifest:
     def traced(self) -> str:
         """The class of transformers, by the name that a manifest of a decoder has for it."""
         return self.architecture
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """The axes of each input by name."""
+        return {name: tuple(axes) for name, axes in self.layout.items()}
 
     @property
     def limited(self) -> list[str]:

@@ -12,14 +12,15 @@ import torch
 import transformers
 from click.testing import CliRunner
 from helpers import traced_checkpoints
+from helpers.traced_checkpoints import contradiction, copy_of
 from onnx import helper, numpy_helper
 
 import txexport
 from txexport import bundle
 from txexport.cli.main import main
 from txexport.errors import BundleError, CheckpointError, InputError, UnsupportedError
-from txexport.verification.checks import COPIED_FILES, IDENTITY
-from txexport.verification.traced import cases, judging, originals, settling
+from txexport.verification.checks import IDENTITY
+from txexport.verification.traced import cases, free_axes, judging, originals, verifying
 
 pytestmark = pytest.mark.xdist_group("traced")
 QUICK = {"sizes of the trace", cases.RAGGED, cases.LEFT, "all axes larger"}
@@ -41,14 +42,6 @@ def mobilenet(tmp_path_factory):
     folder = tmp_path_factory.mktemp("traced")
     source = traced_checkpoints.mobilenet(folder / "model")
     return source, txexport.export_traced(source, folder / "out"), folder / "out"
-
-
-def copy_of(out, folder):
-    """A bundle's copy, which may be damaged."""
-    for name in bundle.listed_files(out):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes((out / name).read_bytes())
-    return folder
 
 
 def inputs(rows, tokens, seed=0):
@@ -177,14 +170,14 @@ def test_a_mask_that_is_ignored_fails_with_padding_alone(labeller):
     judge = originals.original(source)
     model = txexport.load_traced(out, device="cpu")
     sizes = cases.base_sizes(judge)
-    layout = settling.accepted_layout(judge, sizes)
+    layout = free_axes.accepted_layout(judge, sizes)
 
     def unmasked(**values):
         return model(**values | {"attention_mask": np.ones_like(values["attention_mask"])})
 
     verdicts = {}
     for case in cases.plan(judge, layout, sizes, []):
-        values = settling.values_of(judge, layout, sizes, case)
+        values = free_axes.values_of(judge, layout, sizes, case)
         assert all(check.ok for check in judging.judged(judge, model, values))
         verdicts[case.name] = all(check.ok for check in judging.judged(judge, unmasked, values))
     assert verdicts == {"sizes of the trace": True, cases.RAGGED: False, cases.LEFT: False}
@@ -215,9 +208,9 @@ def test_a_size_at_which_the_graph_differs_is_fixed(mobilenet):
     assert any("height is 32 always" in note for note in report.notes)
 
 
-def test_answers_by_chance_are_refused(tmp_path):
+def test_random_answers_are_refused(tmp_path):
     source = traced_checkpoints.masked_autoencoder(tmp_path / "model")
-    with pytest.raises(UnsupportedError, match="ViTMAEModel answers by chance"):
+    with pytest.raises(UnsupportedError, match="ViTMAEModel gives random answers"):
         txexport.export_traced(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -287,12 +280,12 @@ def test_a_least_size_is_found_and_enforced(labeller, tmp_path):
     """The axis stays free where only its smallest sizes differ; sizes on both sides of a right one fix it."""
     judge = originals.original(labeller[0])
     sizes = cases.base_sizes(judge)
-    layout = settling.accepted_layout(judge, sizes)
+    layout = free_axes.accepted_layout(judge, sizes)
     accepted = [case for case in cases.trials(judge, layout, sizes) if case.axis == "sequence_length"]
-    tried = settling.Settled(None, layout, sizes, ["batch_size", "sequence_length"])
-    assert not settling._wrong(tried, accepted, {"sequence_length 1": "crash"})
+    tried = free_axes.TracedGraph(None, layout, sizes, ["batch_size", "sequence_length"])
+    assert not free_axes._wrong(tried, accepted, {"sequence_length 1": "crash"})
     assert tried.least == {"sequence_length": 2}
-    assert settling._wrong(tried, accepted, {"sequence_length 64": "crash"}).keys() == {"sequence_length"}
+    assert free_axes._wrong(tried, accepted, {"sequence_length 64": "crash"}).keys() == {"sequence_length"}
     folder = copy_of(labeller[1], tmp_path / "out")
     manifest = replace(
         bundle.read_traced(folder), least={"sequence_length": 3}, limits={"sequence_length": "x"}
@@ -305,6 +298,21 @@ def test_a_least_size_is_found_and_enforced(labeller, tmp_path):
     assert names["sequence_length 23"]
     assert not names["sequence_length 2 differs"]  # the graph is right there: an export had not refused it
     assert "sequence_length 2" not in names
+
+
+def test_sizes_that_the_class_refuses_need_no_difference(labeller, monkeypatch, tmp_path):
+    """Below a least size, the graph must differ at the sizes that the class itself takes; at no others."""
+    folder = copy_of(labeller[1], tmp_path / "out")
+    manifest = bundle.read_traced(folder)
+    replace(manifest, least={"sequence_length": 2}, limits={"sequence_length": "x"}).write(
+        folder / "txexport.json"
+    )
+    takes = verifying.accepts
+    monkeypatch.setattr(
+        verifying, "accepts", lambda *some: some[-1].name != "sequence_length 1" and takes(*some)
+    )
+    report = txexport.verify(folder, source=labeller[0])
+    assert report.ok, [case.summary for case in report.failed]
 
 
 def test_more_tokens_than_positions_are_refused(labeller):
@@ -330,10 +338,8 @@ def test_more_tokens_than_positions_are_refused(labeller):
 def test_an_edited_manifest_is_not_equal(labeller, name, edit, tmp_path):
     folder = copy_of(labeller[1], tmp_path / "edited")
     edit(bundle.read_traced(folder)).write(folder / "txexport.json")
-    report = txexport.verify(folder, source=labeller[0], cases=[COPIED_FILES])
-    assert [case.exception for case in report.failed] == [
-        f"AssertionError: txexport.json: {name} is not as export writes it"
-    ]
+    expected = f"AssertionError: txexport.json: {name} is not as export writes it"
+    assert contradiction(folder, labeller[0]) == expected
 
 
 def test_a_judge_that_changes_itself_is_refused(tmp_path):

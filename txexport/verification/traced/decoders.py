@@ -9,6 +9,7 @@ import transformers
 from transformers.exporters.utils import get_leaf_tensors
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+from txexport.checkpoints import transformers_loading
 from txexport.contracts import Port, cache_names, names
 from txexport.contracts.stage import STEP, GraphFacts, Stage, sources_of
 from txexport.errors import UnsupportedError, first_line
@@ -29,8 +30,9 @@ def is_decoder(original: Original) -> bool:
         for classes in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
         for one in ([classes] if isinstance(classes, str) else classes)
     }
-    wanted, here = {names.INPUT_IDS, names.ATTENTION_MASK, names.POSITION_IDS}, original.parameters_of_forward
-    return original.architecture in causal and wanted <= here and bool({CACHED, "cache"} & here)
+    wanted = {names.INPUT_IDS, names.ATTENTION_MASK, names.POSITION_IDS}
+    takes_cache = transformers_loading.cache_parameter(original.arguments) is not None
+    return original.architecture in causal and wanted <= {*original.arguments} and takes_cache
 
 
 def prompt(facts: Facts, rows: int, tokens: int, seed: int, padded: str | None) -> dict[str, np.ndarray]:

@@ -27,9 +27,9 @@ from txexport.verification.attempt import CaseProgress
 from txexport.verification.checks import SkipError
 from txexport.verification.process_state import undisturbed
 from txexport.verification.traced.decoders import is_decoder, traced_decoder
-from txexport.verification.traced.manifests import Written, decoder_manifest, one_pass_manifest
+from txexport.verification.traced.free_axes import traced_graph
+from txexport.verification.traced.manifests import BundleFiles, decoder_manifest, one_pass_manifest
 from txexport.verification.traced.originals import Original, original
-from txexport.verification.traced.settling import settle
 from txexport.verification.traced.steps import decoder_checks
 from txexport.verification.traced.tracing import GRAPH, ports, save
 
@@ -62,7 +62,7 @@ def export_traced(arguments: TracedArguments) -> TracedManifest | Manifest:
     other clients: `load` runs it as any bundle. It must equal the class in every case. That of any other
     class is the whole forward, which `load_traced` runs. It is tried at several batches and sizes, with whole
     outputs; a dimension at which it differs is fixed, or has a least size, and the manifest says why. What
-    differs at the sizes of its own trace, answers by chance or does not export is refused.
+    differs at the sizes of its own trace, gives random answers or does not export is refused.
 
     `source` is a folder, or a model on a hub. `architecture` is a class of transformers, by default the one
     in config.json. `opset` is 18 to 23. `absolute_source` and `force` are those of `export`. `progress` is
@@ -82,18 +82,20 @@ def export_traced(arguments: TracedArguments) -> TracedManifest | Manifest:
         place = place_of(checkpoint, out, arguments.absolute_source)
         source = Source(place.path, checkpoint.hashes(), checkpoint.repository, checkpoint.revision)
         files = companion_files(checkpoint, judge.config.model_type)
-        settled = None if is_decoder(judge) else settle(judge, arguments.opset, tell)
-        if settled is None:
+        result = None if is_decoder(judge) else traced_graph(judge, arguments.opset, tell)
+        if result is None:
             tell("trace of a step")
-        model = traced_decoder(judge, arguments.opset) if settled is None else settled.model
-        written = Written(_graph(folder, model), _data(folder), source, _copied(folder, files), _versions())
+        model = traced_decoder(judge, arguments.opset) if result is None else result.model
+        written = BundleFiles(
+            _graph(folder, model), _data(folder), source, _copied(folder, files), _versions()
+        )
         manifest: Manifest | TracedManifest = (
             decoder_manifest(judge, written, arguments.opset)
-            if settled is None
-            else one_pass_manifest(judge, written, arguments.opset, settled)
+            if result is None
+            else one_pass_manifest(judge, written, arguments.opset, result)
         )
         manifest.write(folder / bundle.MANIFEST)
-        if settled is None:
+        if result is None:
             refuse_differences(folder, judge, tell)
     return manifest
 

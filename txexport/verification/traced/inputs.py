@@ -13,7 +13,6 @@ import numpy as np
 
 BATCH, SEQUENCE, TARGETS = "batch_size", "sequence_length", "decoder_sequence_length"
 HEIGHT, WIDTH, FRAMES, SAMPLES, CONTEXT = "height", "width", "num_frames", "num_samples", "context_length"
-TEXTS, IMAGES = "text_batch_size", "image_batch_size"
 CHANNELS, BANDS, COORDINATES, SERIES = "channels", "bands", "coordinates", "series"
 FIXED = (CHANNELS, BANDS, COORDINATES, SERIES)  # a checkpoint's weights have them
 
@@ -40,7 +39,6 @@ AXES: dict[str, list[Axes]] = {
     "past_values": [(BATCH, CONTEXT, SERIES), (BATCH, CONTEXT)],
 }
 MASKS = ("attention_mask", "pixel_mask")
-INTEGERS = ("input_ids", "attention_mask", "token_type_ids", "bbox", "decoder_input_ids", "pixel_mask")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """A traced graph beside the library's model: whole tensors, every output, without padding."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -10,61 +12,66 @@ from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.traced.originals import Original
 
+Arrays = Mapping[str, np.ndarray]
+Pair = tuple[np.ndarray, np.ndarray]
 
-class Runs(Protocol):
+
+class Graph(Protocol):
     """A graph in a session, such as a TracedModel."""
 
     def __call__(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Every output by name."""
 
 
-def judged(original: Original, graph: Runs, values: Mapping[str, np.ndarray]) -> list[TensorCheck]:
-    """One check of each output; whole numbers must be equal. Raises AssertionError for other outputs."""
-    expected = original.run(values)
-    answers = {name.removeprefix("output."): array for name, array in graph(**values).items()}
-    if answers.keys() != expected.keys():
-        raise AssertionError(f"outputs are {', '.join(answers)}, expected {', '.join(expected)}")
-    checks: dict[str, TensorCheck] = {}
-    for name, array in expected.items():
-        bound = bounds.RELATIVE if np.issubdtype(array.dtype, np.floating) else 0.0
-        checks[name] = check_of(name, [_real(answers[name], array, values)], bound)
-    if all(check.ok for check in checks.values()):
-        return list(checks.values())
-    return [_excused(check, original, values, answers, expected) for check in checks.values()]
+def judged(original: Original, graph: Graph, values: Arrays) -> list[TensorCheck]:
+    """One check of each output of a graph for the inputs `values`; errors as `compared`."""
+    outputs = {name.removeprefix("output."): array for name, array in graph(**values).items()}
+    compute = partial(original.run, values)
+    return compared(original, compute, outputs, partial(_unpadded, values.get("attention_mask")))
 
 
-def _excused(
-    check: TensorCheck,
+def compared(
     original: Original,
-    values: Mapping[str, np.ndarray],
-    answers: Mapping[str, np.ndarray],
-    expected: Mapping[str, np.ndarray],
-) -> TensorCheck:
-    """A check whose bound is a few times the rounding of the original in float32, where that is larger."""
-    name = check.output
-    if check.ok or not check.tolerance:
-        return check
+    compute: Callable[[], dict[str, np.ndarray]],
+    outputs: Arrays,
+    unpadded: Callable[[np.ndarray, np.ndarray], Pair],
+) -> list[TensorCheck]:
+    """One check of each of a graph's `outputs` beside those that `compute` gives of the original.
+
+    Integers must be equal. `unpadded` leaves padding out of a pair of arrays. If an error exceeds the bound,
+    the original also computes in float64 and with a perturbation, and the bound follows the rounding of
+    float32, as in `judgement`. Raises AssertionError for other outputs than the original's.
+    """
+    expected = compute()
+    if outputs.keys() != expected.keys():
+        raise AssertionError(f"outputs are {', '.join(outputs)}, expected {', '.join(expected)}")
+
+    def check(name: str, rounding: float | None) -> TensorCheck:
+        array, allowed = expected[name], 0.0
+        if np.issubdtype(array.dtype, np.floating):
+            allowed = bounds.bound(bounds.RELATIVE, rounding, bounds.is_scalar(array))
+        return replace(check_of(name, [unpadded(outputs[name], array)], allowed), rounding=rounding)
+
+    checks = [check(name, None) for name in expected]
+    if all(one.ok for one in checks):
+        return checks
     try:
         with in_float64(original.model):
-            exact = original.run(values)[name]
+            exact = compute()
         with perturbed(original.model, 0, centred=False):
-            shaken = original.run(values)[name]
+            disturbed = compute()
     except Exception:  # some classes do not compute in float64
-        return check
-    if not exact.shape == shaken.shape == expected[name].shape:
-        return check
-    pairs = (_real(other, exact, values) for other in (expected[name], shaken))
-    rounding = max(bounds.largest_error(reference, real) for reference, real in pairs)
-    allowed = bounds.bound(bounds.RELATIVE, rounding, bounds.is_scalar(exact))
-    checked = check_of(name, [_real(answers[name], expected[name], values)], allowed)
-    return TensorCheck(name, checked.elements, checked.error, allowed, rounding)
+        return checks
+
+    def rounding(name: str) -> float:
+        pairs = (unpadded(one[name], exact[name]) for one in (expected, disturbed))
+        return max(bounds.largest_error(*pair) for pair in pairs)
+
+    return [check(name, rounding(name)) for name in expected]
 
 
-def _real(
-    answers: np.ndarray, expected: np.ndarray, values: Mapping[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+def _unpadded(mask: np.ndarray | None, outputs: np.ndarray, expected: np.ndarray) -> Pair:
     """The pair without the positions that the attention mask excludes."""
-    mask = values.get("attention_mask")
-    if mask is None or expected.shape[:2] != mask.shape or answers.shape != expected.shape:
-        return answers, expected
-    return answers[mask == 1], expected[mask == 1]
+    if mask is None or expected.shape[:2] != mask.shape or outputs.shape != expected.shape:
+        return outputs, expected
+    return outputs[mask == 1], expected[mask == 1]

@@ -13,14 +13,14 @@ from txexport.spec import Cache
 from txexport.tasks import tasks_of_method
 from txexport.verification.traced import cases, inputs
 from txexport.verification.traced.decoders import LIMIT, stage_of
+from txexport.verification.traced.free_axes import TracedGraph, accepted_layout, longest_of
 from txexport.verification.traced.originals import UNLIMITED, Original
-from txexport.verification.traced.settling import Settled, accepted_layout, longest_of
 
 BY_FILES = ("source", "companions", "data", "versions", "proof")  # which other checks compare
 
 
 @dataclass(frozen=True)
-class Written:
+class BundleFiles:
     """The files of a bundle as a manifest lists them, and the versions of what made them."""
 
     graph: GraphFile
@@ -30,7 +30,7 @@ class Written:
     versions: dict[str, str]
 
 
-def decoder_manifest(judge: Original, written: Written, opset: int) -> Manifest:
+def decoder_manifest(judge: Original, written: BundleFiles, opset: int) -> Manifest:
     """The manifest of a decoder, as of a family's graph for other clients."""
     longest = judge.longest
     return Manifest(
@@ -50,7 +50,9 @@ def decoder_manifest(judge: Original, written: Written, opset: int) -> Manifest:
     )
 
 
-def one_pass_manifest(judge: Original, written: Written, opset: int, settled: Settled) -> TracedManifest:
+def one_pass_manifest(
+    judge: Original, written: BundleFiles, opset: int, result: TracedGraph
+) -> TracedManifest:
     """The manifest of a graph of the whole forward."""
     return TracedManifest(
         model_type=judge.config.model_type,
@@ -58,12 +60,12 @@ def one_pass_manifest(judge: Original, written: Written, opset: int, settled: Se
         opset=opset,
         graph=written.graph,
         data=written.data,
-        layout={name: list(axes) for name, axes in settled.layout.items()},
-        sizes={axis: settled.sizes[axis] for axes in settled.layout.values() for axis in axes},
-        varied=settled.varied,
-        least=settled.least,
-        most=settled.most,
-        limits=settled.limits,
+        layout={name: list(axes) for name, axes in result.layout.items()},
+        sizes={axis: result.sizes[axis] for axes in result.layout.values() for axis in axes},
+        varied=result.varied,
+        least=result.least,
+        most=result.most,
+        limits=result.limits,
         source=written.source,
         companions=written.companions,
         versions=written.versions,
@@ -78,7 +80,7 @@ def contradictions(
     Reasons of limits are not compared. Least sizes are compared by cases.
     """
     [graph] = manifest.every_graph
-    written = Written(
+    written = BundleFiles(
         replace(graph, inputs=ports[0], outputs=ports[1]),
         manifest.data,
         manifest.source,
@@ -95,8 +97,8 @@ def contradictions(
             sizes[inputs.BATCH] = 1
         fixed = [axis for axis in inputs.axes_of(layout) if axis not in varied]
         limits = {axis: manifest.limits.get(axis, "") for axis in [*fixed, *manifest.least]}
-        settled = Settled(None, layout, sizes, varied, limits, manifest.least, longest_of(judge, varied))
-        expected = one_pass_manifest(judge, written, manifest.opset, settled)
+        result = TracedGraph(None, layout, sizes, varied, limits, manifest.least, longest_of(judge, varied))
+        expected = one_pass_manifest(judge, written, manifest.opset, result)
     for entry in fields(manifest):
         name = entry.name
         if name not in BY_FILES and getattr(manifest, name) != getattr(expected, name):

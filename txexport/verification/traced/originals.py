@@ -63,24 +63,23 @@ class Original:
         They are its main input, and others that the checkpoint's processors give or that belong to it.
         Raises UnsupportedError for a main input that is not known.
         """
-        parameters = inspect.signature(self.model.forward).parameters
         main = self.model.main_input_name
         if not isinstance(main, str) or main not in inputs.AXES:
             raise UnsupportedError(f"{self.architecture} reads {shown(main)}, which cannot be traced")
         named = {name for one in self.processors for name in getattr(one, "model_input_names", ())}
-        chosen = named | {main} | self._belonging(main, parameters)
-        return [name for name in parameters if name in chosen and name in inputs.AXES]
+        chosen = named | {main} | self._belonging(main)
+        return [name for name in self.arguments if name in chosen and name in inputs.AXES]
 
-    def _belonging(self, main: str, parameters: Mapping[str, Any]) -> set[str]:
+    def _belonging(self, main: str) -> set[str]:
         """The inputs that go with the main one, for a checkpoint without processors too."""
         result = set()
         if main == "input_ids":
             result |= {"attention_mask", "bbox", "pixel_values"}
             if getattr(self.config.get_text_config(), "type_vocab_size", 0) > 1:
                 result.add("token_type_ids")
-        if self.config.is_encoder_decoder and "decoder_input_ids" in parameters:
+        if self.config.is_encoder_decoder and "decoder_input_ids" in self.arguments:
             result.add("decoder_input_ids")
-        if main != "input_ids" and "input_ids" in parameters and not self.config.is_encoder_decoder:
+        if main != "input_ids" and "input_ids" in self.arguments and not self.config.is_encoder_decoder:
             result |= {"input_ids", "attention_mask"}
         return result
 
@@ -130,14 +129,9 @@ class Original:
         return _number(self.config, ("patch_size",), 16)
 
     @cached_property
-    def parameters(self) -> int:
-        """The number of parameters."""
-        return sum(one.numel() for one in self.model.parameters())
-
-    @cached_property
-    def parameters_of_forward(self) -> set[str]:
-        """The names of the arguments of its forward."""
-        return set(inspect.signature(self.model.forward).parameters)
+    def arguments(self) -> list[str]:
+        """The names of the arguments of its forward, in their order."""
+        return list(inspect.signature(self.model.forward).parameters)
 
     def forward(self, arguments: Mapping[str, Any]) -> Any:
         """The answer of the model, without gradients. Raises what the model raises.
@@ -172,7 +166,7 @@ class Original:
     @cached_property
     def flags(self) -> dict[str, bool]:
         """Arguments of the forward that keep caches and inner values out of its outputs."""
-        return {name: value for name, value in FLAGS.items() if name in self.parameters_of_forward}
+        return {name: value for name, value in FLAGS.items() if name in self.arguments}
 
 
 PROCESSORS = {

@@ -10,10 +10,9 @@ import torch
 from txexport.contracts import cache_names, names
 from txexport.errors import InputError, first_line
 from txexport.runtime.model import Model
-from txexport.verification import bounds
 from txexport.verification.checks import SkipError, TensorCheck, check_of
-from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.traced.decoders import answered, prompt
+from txexport.verification.traced.judging import Pair, compared
 from txexport.verification.traced.originals import Original, quiet
 
 Step = Callable[..., dict[str, np.ndarray]]
@@ -68,50 +67,18 @@ def judged(
     `empty` are the inputs of keys and values for one row without a past.
     """
     values = prompt(original.facts, case.rows, case.tokens, case.seed, case.padded)
-    expected = answered(original, values)
-    answers = _in_pieces(step, case, values, empty)
-    if answers.keys() != expected.keys():
-        raise AssertionError(f"outputs are {', '.join(answers)}, expected {', '.join(expected)}")
-    mask = values[names.ATTENTION_MASK] == 1
-    checks = [
-        check_of(name, [_real(answers[name], expected[name], mask)], bounds.RELATIVE) for name in expected
-    ]
-    if all(check.ok for check in checks):
-        return checks
-    try:
-        with in_float64(original.model):
-            exact = answered(original, values)
-        with perturbed(original.model, 0, centred=False):
-            shaken = answered(original, values)
-    except Exception:  # some classes do not compute in float64
-        return checks
-    return [_excused(check, answers, expected, exact, shaken, mask) for check in checks]
+    outputs = _in_pieces(step, case, values, empty)
+    unpadded = partial(_unpadded, values[names.ATTENTION_MASK] == 1)
+    return compared(original, partial(answered, original, values), outputs, unpadded)
 
 
-def _excused(
-    check: TensorCheck,
-    answers: Mapping[str, np.ndarray],
-    expected: Mapping[str, np.ndarray],
-    exact: Mapping[str, np.ndarray],
-    shaken: Mapping[str, np.ndarray],
-    mask: np.ndarray,
-) -> TensorCheck:
-    """A check whose bound is a few times the rounding of the class in float32, where that is larger."""
-    name = check.output
-    pairs = [_real(one[name], exact[name], mask) for one in (expected, shaken)]
-    rounding = max(bounds.largest_error(one, real) for one, real in pairs)
-    allowed = bounds.bound(bounds.RELATIVE, rounding)
-    again = check_of(name, [_real(answers[name], expected[name], mask)], allowed)
-    return TensorCheck(name, again.elements, again.error, allowed, rounding)
-
-
-def _real(answers: np.ndarray, expected: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _unpadded(mask: np.ndarray, outputs: np.ndarray, expected: np.ndarray) -> Pair:
     """The pair without padding: logits (rows, tokens, V), or keys or values (rows, heads, tokens, D)."""
-    if answers.shape != expected.shape:
-        return answers, expected
+    if outputs.shape != expected.shape:
+        return outputs, expected
     if expected.ndim == 4:
-        answers, expected = answers.transpose(0, 2, 1, 3), expected.transpose(0, 2, 1, 3)
-    return answers[mask], expected[mask]
+        outputs, expected = outputs.transpose(0, 2, 1, 3), expected.transpose(0, 2, 1, 3)
+    return outputs[mask], expected[mask]
 
 
 def _in_pieces(
@@ -189,9 +156,8 @@ def tokens_checked(original: Original, model: Model, beams: int) -> list[TensorC
 
 def _ties(original: Original, row: list[int], tokens: list[int], expected: list[int]) -> bool:
     """Tell whether the class gives two answers the same score: at their first other token, or in all."""
-    first = next(
-        (place for place, pair in enumerate(zip(tokens, expected, strict=False)) if len({*pair}) > 1), None
-    )
+    pairs = enumerate(zip(tokens, expected, strict=False))
+    first = next((place for place, (one, other) in pairs if one != other), None)
     if first is None:
         return False
     scores = [_log_probabilities(original, row, one) for one in (tokens, expected)]
@@ -203,11 +169,8 @@ def _ties(original: Original, row: list[int], tokens: list[int], expected: list[
 def _log_probabilities(original: Original, row: list[int], tokens: list[int]) -> np.ndarray:
     """The log-probability of each token after a row, as the class has it."""
     ids = np.array([row + tokens])
-    values = {
-        "input_ids": ids,
-        "attention_mask": np.ones_like(ids),
-        "position_ids": np.arange(ids.shape[1])[None],
-    }
+    positions = np.arange(ids.shape[1])[None]
+    values = {names.INPUT_IDS: ids, names.ATTENTION_MASK: np.ones_like(ids), names.POSITION_IDS: positions}
     logits = answered(original, values)[names.LOGITS][0, len(row) - 1 : -1].astype(np.float64)
     shifted = logits - logits.max(axis=-1, keepdims=True)
     logs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

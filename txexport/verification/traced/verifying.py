@@ -40,18 +40,16 @@ from txexport.verification.traced import cases, inputs, steps
 from txexport.verification.traced.cases import TracedCase
 from txexport.verification.traced.decoders import LIMIT, traced_decoder
 from txexport.verification.traced.export import companion_files
+from txexport.verification.traced.free_axes import accepts, values_of
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.manifests import contradictions
 from txexport.verification.traced.originals import Original, original
-from txexport.verification.traced.settling import accepts, values_of
 from txexport.verification.traced.steps import QUICK, decoder_checks
 from txexport.verification.traced.tracing import ports, save, traced
 from txexport.verification.verify_arguments import VerifyArguments
 
 WRITERS = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript")  # other versions write other graphs
 REFERENCE = "transformers"
-
-
 NOT_TAKEN = ("adapter", "layers", "texts", "torch_onnx", "allow_edited", "client", "budget")
 
 
@@ -169,12 +167,10 @@ def _one_pass(
     manifest: TracedManifest, judge: Original, model: TracedModel
 ) -> tuple[dict[str, NamedCheck], Reach]:
     """The cases of one pass, over the free axes, at sizes that the class accepts; and their largest sizes."""
-    layout = {name: tuple(axes) for name, axes in manifest.layout.items()}
-    sizes = manifest.sizes
-    tried = cases.trials(judge, layout, sizes)
-    free = [case for case in tried if case.axis in manifest.varied and manifest.takes(case.changed)]
-    accepted = [case for case in free if accepts(judge, layout, sizes, case)]
-    planned = cases.plan(judge, layout, sizes, accepted)
+    layout, sizes = manifest.axes, manifest.sizes
+    tried = [case for case in cases.trials(judge, layout, sizes) if case.axis in manifest.varied]
+    accepted = [case for case in tried if accepts(judge, layout, sizes, case)]
+    planned = cases.plan(judge, layout, sizes, [case for case in accepted if manifest.takes(case.changed)])
     checks = {
         case.name: NamedCheck(partial(_judged, judge, model, manifest, case), case.axis is None)
         for case in planned
@@ -185,8 +181,8 @@ def _one_pass(
         for name, axis in of_reach.items()
         if axis in sizes
     }
-    for case in tried:
-        if case.axis in manifest.varied and case.changed[case.axis] < manifest.least.get(case.axis, 0):
+    for case in accepted:
+        if not manifest.takes(case.changed):  # below the least size
             checks[f"{case.name} differs"] = NamedCheck(partial(_differs, judge, model, manifest, case))
     return checks, reach
 
@@ -194,8 +190,7 @@ def _one_pass(
 def _judged(
     judge: Original, model: TracedModel, manifest: TracedManifest, case: TracedCase
 ) -> list[TensorCheck]:
-    layout = {name: tuple(axes) for name, axes in manifest.layout.items()}
-    return judged(judge, model, values_of(judge, layout, manifest.sizes, case))
+    return judged(judge, model, values_of(judge, manifest.axes, manifest.sizes, case))
 
 
 def _differs(
@@ -254,9 +249,8 @@ def _check_graph(folder: Path, manifest: Manifest | TracedManifest, judge: Origi
     if other := [name for name in WRITERS if manifest.versions.get(name) != here.get(name)]:
         raise SkipError(f"traced with another {' and '.join(other)}: compared by cases alone")
     if isinstance(manifest, TracedManifest):
-        layout = {name: tuple(axes) for name, axes in manifest.layout.items()}
-        values = inputs.fill(layout, manifest.sizes, judge.facts, 0, False)
-        remade = traced(judge, layout, values, manifest.varied, manifest.opset)
+        values = inputs.fill(manifest.axes, manifest.sizes, judge.facts, 0, False)
+        remade = traced(judge, manifest.axes, values, manifest.varied, manifest.opset)
     else:
         remade = traced_decoder(judge, manifest.form.opset)
     [graph] = manifest.every_graph

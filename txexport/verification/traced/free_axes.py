@@ -1,4 +1,4 @@
-"""A graph that is right at every size it takes: traced, tried at other sizes, and fixed where it is wrong.
+"""A graph that equals its original at every size that it takes, with as many free dimensions as possible.
 
 An axis that the library itself refuses at another size is fixed from the start. One that the exporter fixes,
 or at which the graph differs from the original, is fixed in a second trace. A graph that differs at the sizes
@@ -30,11 +30,12 @@ HEAVIEST = (inputs.HEIGHT, inputs.WIDTH, inputs.FRAMES, inputs.SAMPLES, inputs.C
 
 
 @dataclass
-class Settled:
+class TracedGraph:
     """A traced graph and its axes.
 
-    `least` are the smallest sizes of free axes at which smaller ones differ, `most` the most tokens of those
-    of tokens. `limits` says of each axis that is fixed, or has a least size, why.
+    `sizes` are those of the trace, `varied` the free axes. `least` are the smallest right sizes of axes whose
+    smaller sizes differ, `most` the numbers of positions that the model has. `limits` has the reason for each
+    axis that is fixed or has a least size.
     """
 
     model: Any
@@ -46,15 +47,15 @@ class Settled:
     most: Sizes = field(default_factory=dict)
 
 
-def settle(original: Original, opset: int, tell: Tell) -> Settled:
+def traced_graph(original: Original, opset: int, tell: Tell) -> TracedGraph:
     """The graph of a model with as many free axes as come out right.
 
-    Raises UnsupportedError if the original takes none of the known inputs, answers by chance, or cannot be
+    Raises UnsupportedError if the original takes none of the known inputs, gives random answers, or cannot be
     traced, or if the graph differs from it.
     """
     sizes = cases.base_sizes(original)
     layout = accepted_layout(original, sizes)
-    _refuse_chance(original, layout, sizes)
+    _refuse_random(original, layout, sizes)
     accepted = [
         case for case in cases.trials(original, layout, sizes) if accepts(original, layout, sizes, case)
     ]
@@ -81,7 +82,7 @@ def settle(original: Original, opset: int, tell: Tell) -> Settled:
             }
             wrong = {axis: "the exporter fixed it" for axis in varied if axis in fixed}
             if not wrong:
-                result = Settled(model, layout, sizes, varied, limits, {}, longest_of(original, varied))
+                result = TracedGraph(model, layout, sizes, varied, limits, {}, longest_of(original, varied))
                 wrong = _differing(original, result, accepted, tell)
         if not wrong:
             return result
@@ -132,7 +133,7 @@ def values_of(original: Original, layout: Layout, sizes: Sizes, case: TracedCase
     return values
 
 
-def _refuse_chance(original: Original, layout: Layout, sizes: Sizes) -> None:
+def _refuse_random(original: Original, layout: Layout, sizes: Sizes) -> None:
     values = inputs.fill(layout, sizes, original.facts, 0, False)
     first, second = original.run(values), original.run(values)
     for name, array in first.items():
@@ -140,11 +141,13 @@ def _refuse_chance(original: Original, layout: Layout, sizes: Sizes) -> None:
             array, second[name], rtol=1e-4, equal_nan=True
         ):
             raise UnsupportedError(
-                f"{original.architecture} answers by chance: {name} differs between two runs"
+                f"{original.architecture} gives random answers: {name} differs between two runs"
             )
 
 
-def _differing(original: Original, tried: Settled, accepted: list[TracedCase], tell: Tell) -> dict[str, str]:
+def _differing(
+    original: Original, tried: TracedGraph, accepted: list[TracedCase], tell: Tell
+) -> dict[str, str]:
     """The axes at whose cases the graph differs, with the first difference; smallest sizes become `least`.
 
     Raises UnsupportedError for a difference at the sizes of the trace.
@@ -176,7 +179,7 @@ def _differing(original: Original, tried: Settled, accepted: list[TracedCase], t
     return _wrong(tried, accepted, differences)
 
 
-def _wrong(tried: Settled, accepted: list[TracedCase], differences: dict[str, str]) -> dict[str, str]:
+def _wrong(tried: TracedGraph, accepted: list[TracedCase], differences: dict[str, str]) -> dict[str, str]:
     """The axes that must be fixed, with the reason; those that are right from some size on are given it."""
     wrong: dict[str, str] = {}
     for axis in tried.varied:
