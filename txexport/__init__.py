@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from txexport.runtime import Model, PrefixStore, TracedModel, load, load_traced
     from txexport.server import serve
     from txexport.verification import compare, verify, verify_here
-    from txexport.verification.traced.export import export_traced
+    from txexport.verification.traced import export_traced
 
 __all__ = [
     "Model",

@@ -158,7 +158,7 @@ def test_a_wrong_graph_is_found(proved):
 
 def test_a_device_that_rounds_more_is_found(proved_once, monkeypatch):
     """As a provider that computes float32 products with 10 bits does."""
-    run = txexport.runtime.loaded_bundle.LoadedBundle.run
+    folder, run = proved_once("bert"), txexport.runtime.loaded_bundle.LoadedBundle.run
 
     def rounded(self, *arguments, **inputs):
         outputs = run(self, *arguments, **inputs)
@@ -168,7 +168,7 @@ def test_a_device_that_rounds_more_is_found(proved_once, monkeypatch):
         }
 
     monkeypatch.setattr(txexport.runtime.loaded_bundle.LoadedBundle, "run", rounded)
-    wrong = failures(txexport.verify_here(proved_once("bert")))
+    wrong = failures(txexport.verify_here(folder))
     assert wrong.keys() == {"last_hidden_state", "pooler_output"}
     assert all(1e-5 < error < 1e-2 for error in wrong.values())
 
@@ -243,9 +243,10 @@ def test_a_file_that_holds_no_answers_is_refused(content, proved):
         txexport.verify_here(folder)
 
 
-def test_a_bundle_without_answers_says_which_command_makes_them(bundle_of, proved, tmp_path):
+def test_a_bundle_without_answers_says_which_command_makes_them(checkpoint_of, proved, tmp_path):
     wanted = r"keeps no answers to compare with; txexport verify \S+ records them, where its checkpoint"
-    for folder in (ROOT / "tests/data/bundle-6-gpt2", bundle_of("t5")):
+    txexport.export(checkpoint_of("t5"), tmp_path / "unverified")
+    for folder in (ROOT / "tests/data/bundle-6-gpt2", tmp_path / "unverified"):
         with pytest.raises(BundleError, match=wanted):
             txexport.verify_here(folder)
     folder = proved("bert")
@@ -257,9 +258,10 @@ def test_a_bundle_without_answers_says_which_command_makes_them(bundle_of, prove
 
 
 def test_cases_of_another_version_are_refused(proved, monkeypatch):
+    folder = proved("bert")
     monkeypatch.setattr(txexport.verification.answers.here, "digest", lambda case: "other")
     with pytest.raises(BundleError, match="makes other inputs of case 'one token' than those"):
-        txexport.verify_here(proved("bert"))
+        txexport.verify_here(folder)
 
 
 def test_number_formats_that_round_activations_are_left_to_verify(checkpoint_of, tmp_path):
@@ -298,7 +300,7 @@ def test_options_that_do_not_apply_are_refused(proved_once):
     assert "equal to stored answers of transformers on onnxruntime cpu (quick cases)" in result.output
 
 
-def test_the_server_refuses_a_bundle_that_is_not_equal(proved, bundle_of):
+def test_the_server_refuses_a_bundle_that_is_not_equal(proved, checkpoint_of, tmp_path):
     folder = proved("gpt2")
     served = open_all([folder], LIMITS, verify=True, engine="onnxruntime")
     for one in served.values():
@@ -309,8 +311,9 @@ def test_the_server_refuses_a_bundle_that_is_not_equal(proved, bundle_of):
     result = CliRunner().invoke(main, ["serve", str(folder), "--verify", "--port", "18999"])
     assert result.exit_code == 1
     assert result.output.count("\n") == 1
+    txexport.export(checkpoint_of("t5"), tmp_path / "unverified")
     with pytest.raises(BundleError, match="keeps no answers"):
-        open_all([bundle_of("t5")], LIMITS, verify=True, engine="onnxruntime")
+        open_all([tmp_path / "unverified"], LIMITS, verify=True, engine="onnxruntime")
 
 
 def test_an_answer_says_what_its_errors_are_relative_to():

@@ -1,7 +1,6 @@
-"""`export_traced`: a bundle whose graph transformers' exporter makes, free in each size that is right."""
+"""The bundle that `export_traced` writes: transformers' exporter makes its graph, free in each right size."""
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 import onnx_ir as ir
@@ -19,13 +18,12 @@ from txexport.exporter.bundle_writing import versions
 from txexport.exporter.companions import tokenizer_as_read
 from txexport.exporter.staging import placed
 from txexport.runtime.model import load
-from txexport.support.arguments import arguments_from
 from txexport.support.paths import sha256
 from txexport.support.progress import Naming, naming
 from txexport.verification import environment
-from txexport.verification.attempt import CaseProgress
 from txexport.verification.checks import SkipError
 from txexport.verification.process_state import undisturbed
+from txexport.verification.traced.arguments import OPSETS, TracedArguments
 from txexport.verification.traced.decoders import is_decoder, traced_decoder
 from txexport.verification.traced.free_axes import traced_graph
 from txexport.verification.traced.manifests import BundleFiles, decoder_manifest, one_pass_manifest
@@ -33,42 +31,11 @@ from txexport.verification.traced.originals import Original, original
 from txexport.verification.traced.steps import decoder_checks
 from txexport.verification.traced.tracing import GRAPH, ports, save
 
-OPSETS = range(18, 24)
-DEFAULT_OPSET = 18
 
-
-@dataclass(frozen=True)
-class TracedArguments:
-    """The arguments of `export_traced`, which describes them."""
-
-    source: str | Path
-    out: str | Path
-    _: KW_ONLY
-    architecture: str | None = None
-    opset: int = DEFAULT_OPSET
-    absolute_source: bool = False
-    force: bool = False
-    progress: CaseProgress | bool | None = None
-
-
-@arguments_from(TracedArguments)
 @crashes()
 @undisturbed
-def export_traced(arguments: TracedArguments) -> TracedManifest | Manifest:
-    """Write the checkpoint `source` as a traced bundle to the folder `out`, and return its manifest.
-
-    For classes of transformers without a family here. The library's exporter (torch.export) makes one graph.
-    That of a decoder (`...ForCausalLM`) is a step over a growing cache, in the contract of the graphs for
-    other clients: `load` runs it as any bundle. It must equal the class in every case. That of any other
-    class is the whole forward, which `load_traced` runs. It is tried at several batches and sizes, with whole
-    outputs; a dimension at which it differs is fixed, or has a least size, and the manifest says why. What
-    differs at the sizes of its own trace, gives random answers or does not export is refused.
-
-    `source` is a folder, or a model on a hub. `architecture` is a class of transformers, by default the one
-    in config.json. `opset` is 18 to 23. `absolute_source` and `force` are those of `export`. `progress` is
-    called with what is tried; True prints it. Needs PyTorch and transformers; to run the bundle needs
-    neither. Raises CheckpointError, UnsupportedError, BundleError, InputError.
-    """
+def write(arguments: TracedArguments) -> TracedManifest | Manifest:
+    """Write a traced bundle; return its manifest. `txexport.export_traced` describes it."""
     if arguments.opset not in OPSETS:
         raise InputError(
             f"opset is {arguments.opset}, expected {OPSETS[0]} to {OPSETS[-1]} for a traced graph"
