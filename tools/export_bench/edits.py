@@ -88,7 +88,7 @@ def reads(one: onnx.NodeProto) -> set[str]:
 
 
 def ordered(nodes: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """The nodes in an order in which each value stands before its readers, as near the old one as possible."""
+    """The nodes in an order in which each value stands before its readers, near the old order."""
     waiting = {name: place for place, one in enumerate(nodes) for name in one.output}
     result: list[onnx.NodeProto] = []
     done: set[int] = set()

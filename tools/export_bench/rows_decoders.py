@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from export_bench import faults, weights
+from export_bench import faults, parts, weights
 from export_bench.edits import of
 from export_bench.entry import (
     CACHE,
@@ -16,7 +16,8 @@ from export_bench.entry import (
     WINDOW,
     Entry,
 )
-from export_bench.runs import CHUNKS, LEFT, LEFT_STEPS, LONG, LONG_STEPS, MANY, PLAIN, STEPS
+from export_bench.runs import CHUNKS, LEFT, LEFT_STEPS, LONG, LONGEST, LONGEST_STEPS, MANY, PLAIN, STEPS
+from export_bench.sources import WINDOW as WINDOW_SIZE
 
 QUERY_HEADS, KEY_HEADS = 6, 2  # of the tiny LLaMA
 IN_TURN = (0, 3, 1, 4, 2, 5)  # its query heads, so that key heads are repeated one after another
@@ -100,7 +101,7 @@ ROWS = (
         "New keys and values stand before the past ones; a prompt without past is right.",
         CACHE,
         CHUNKS,
-        graph=of(faults.new_before_past),
+        graph=of(parts.new_before_past),
     ),
     Entry(
         "gpt2-layers-of-cache-exchanged",
@@ -108,7 +109,7 @@ ROWS = (
         "present.0 and present.1 hold each other's keys.",
         CACHE,
         PLAIN,
-        graph=of(faults.exchanged("present.0.key", "present.1.key")),
+        graph=of(parts.exchanged("present.0.key", "present.1.key")),
     ),
     Entry(
         "gpt2-other-layers-past",
@@ -116,7 +117,7 @@ ROWS = (
         "The second layer reads the first one's past values.",
         CACHE,
         STEPS,
-        graph=of(faults.read_for("past_key_values.1.value", "past_key_values.0.value")),
+        graph=of(parts.read_for("past_key_values.1.value", "past_key_values.0.value")),
     ),
     Entry(
         "gpt2-present-turned",
@@ -124,7 +125,7 @@ ROWS = (
         "Behind a past, the first layer's present keys are returned one place off.",
         CACHE,
         STEPS,
-        graph=of(faults.present_of_new_tokens),
+        graph=of(parts.present_of_new_tokens),
     ),
     Entry(
         "gpt2-logits-of-last",
@@ -132,7 +133,7 @@ ROWS = (
         "The logits of every position are those of the last.",
         PARTS,
         PLAIN,
-        graph=of(faults.last_row_of_logits),
+        graph=of(parts.last_row_of_logits),
     ),
     Entry(
         "gpt2-batch-of-1",
@@ -140,7 +141,7 @@ ROWS = (
         "The traced batch of 1 stayed in the split into heads; other batches fail.",
         SHAPES,
         MANY,
-        graph=of(faults.fixed_heads(1)),
+        graph=of(parts.fixed_heads(1)),
     ),
     Entry(
         "gpt2-final-norm-missing",
@@ -148,7 +149,7 @@ ROWS = (
         "The final layer norm is missing.",
         PARTS,
         PLAIN,
-        graph=of(faults.without_final_norm("decoder.final_norm.weight")),
+        graph=of(parts.without_final_norm("decoder.final_norm.weight")),
     ),
     Entry(
         "gpt2-untied",
@@ -280,7 +281,7 @@ ROWS = (
         "The final norm is missing.",
         PARTS,
         PLAIN,
-        graph=of(faults.without_final_norm("decoder.final_norm.weight")),
+        graph=of(parts.without_final_norm("decoder.final_norm.weight")),
     ),
     Entry(
         "llama-one-logit",
@@ -326,9 +327,9 @@ ROWS = (
     Entry(
         "mistral-window-ignored",
         "mistral",
-        "The window of 5 tokens is ignored; texts up to 5 tokens are right.",
+        "The window of 36 tokens is ignored; shorter texts are right.",
         WINDOW,
-        LONG,
+        LONGEST,
         ("https://github.com/labscommunity/cascadia/pull/151", "https://github.com/sonos/tract/issues/2323"),
         config={"sliding_window": None},
     ),
@@ -337,24 +338,24 @@ ROWS = (
         "mistral",
         "The window is one key wider.",
         WINDOW,
-        LONG,
+        LONGEST,
         ("https://github.com/microsoft/onnxruntime/pull/25927",),
-        config={"sliding_window": 6},
+        config={"sliding_window": WINDOW_SIZE + 1},
     ),
     Entry(
         "mistral-window-narrower",
         "mistral",
         "The window is one key narrower.",
         WINDOW,
-        LONG,
-        config={"sliding_window": 4},
+        LONGEST,
+        config={"sliding_window": WINDOW_SIZE - 1},
     ),
     Entry(
         "mistral-window-in-prompts-only",
         "mistral",
         "The window is ignored in steps of one token; prompts are right.",
         WINDOW,
-        LONG_STEPS,
+        LONGEST_STEPS,
         graph=of(faults.window_forgotten_in_steps),
     ),
     Entry(
@@ -362,7 +363,7 @@ ROWS = (
         "gemma2",
         "Every layer has the window, where every other one should see all tokens.",
         WINDOW,
-        LONG,
+        LONGEST,
         config={"layer_types": ["sliding_attention"] * 3},
     ),
     Entry(
@@ -370,7 +371,7 @@ ROWS = (
         "gemma2",
         "No layer has the window.",
         WINDOW,
-        LONG,
+        LONGEST,
         ("https://github.com/onnxruntime/mobius/pull/371",),
         config={"layer_types": ["full_attention"] * 3},
     ),
@@ -412,6 +413,6 @@ ROWS = (
         "Word embeddings are not multiplied by the square root of the hidden size.",
         PARTS,
         PLAIN,
-        graph=of(faults.without("words")),
+        graph=of(parts.without("words")),
     ),
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from export_bench import faults, weights
+from export_bench import faults, parts, weights
 from export_bench.edits import of
 from export_bench.entry import PADDING, PARTS, POSITIONS, ROUNDING, SETTINGS, SHAPES, WEIGHTS, Entry
 from export_bench.runs import LEFT, LONG, MANY, PLAIN, RAGGED, TYPES, Case
@@ -30,7 +30,7 @@ ROWS = (
         "Scores of padding are lowered by 4, not set to minus infinity: padding keeps a small weight.",
         PADDING,
         RAGGED,
-        graph=of(faults.soft_mask(-4.0)),
+        graph=of(parts.soft_mask(-4.0)),
     ),
     Entry(
         "bert-positions-by-mask",
@@ -74,16 +74,16 @@ ROWS = (
             "https://github.com/pytorch/pytorch/issues/99516",
             "https://github.com/deepinsight/insightface/issues/2052",
         ),
-        graph=of(faults.fixed_heads(1)),
+        graph=of(parts.fixed_heads(1)),
     ),
     Entry(
         "bert-batch-of-2",
         "bert",
-        "The traced batch of 2 stayed in the shape of the output; other batches come out in two rows or fail.",
+        "The traced batch of 2 stayed in the output's shape; other batches come out in two rows or fail.",
         SHAPES,
         MANY,
         ("https://github.com/pytorch/pytorch/issues/157621",),
-        graph=of(faults.shaped("last_hidden_state", 2, -1, 48)),
+        graph=of(parts.shaped("last_hidden_state", 2, -1, 48)),
     ),
     Entry(
         "bert-length-of-16",
@@ -91,7 +91,7 @@ ROWS = (
         "The traced length of 16 stayed in the graph; other lengths fail.",
         SHAPES,
         LONG,
-        graph=of(faults.fixed_length(16)),
+        graph=of(parts.fixed_length(16)),
     ),
     Entry(
         "bert-token-types-ignored",
@@ -107,7 +107,7 @@ ROWS = (
         "pooler_output reads the last token, not the first.",
         PARTS,
         PLAIN,
-        graph=of(faults.first_token_instead("first", -1)),
+        graph=of(parts.first_token_instead("first", -1)),
         options={"pooled": True},
     ),
     Entry(
@@ -141,7 +141,7 @@ ROWS = (
         "The second layer's attention has no residual connection.",
         PARTS,
         PLAIN,
-        graph=of(faults.without("attended_2", 1)),
+        graph=of(parts.without("attended_2", 1)),
     ),
     Entry(
         "bert-last-norm-missing",
@@ -149,7 +149,7 @@ ROWS = (
         "The last layer norm is missing.",
         PARTS,
         PLAIN,
-        graph=of(faults.without_last("LayerNormalization")),
+        graph=of(parts.without_last("LayerNormalization")),
     ),
     Entry(
         "bert-softmax-over-queries",
@@ -157,7 +157,7 @@ ROWS = (
         "Attention weights add up to 1 over queries, not over keys.",
         PARTS,
         PLAIN,
-        graph=of(faults.softmax_over(-2)),
+        graph=of(parts.softmax_over(-2)),
     ),
     Entry(
         "bert-bias-dropped",
@@ -221,7 +221,7 @@ ROWS = (
         "The output is cast to float16 and back.",
         ROUNDING,
         PLAIN,
-        graph=of(faults.half_precision("last_hidden_state")),
+        graph=of(parts.half_precision("last_hidden_state")),
     ),
     Entry(
         "bert-labels-order",
@@ -237,7 +237,7 @@ ROWS = (
         "The pooler has no tanh.",
         PARTS,
         PLAIN,
-        graph=of(faults.without_last("Tanh")),
+        graph=of(parts.without_last("Tanh")),
     ),
     Entry(
         "roberta-offset-missing",

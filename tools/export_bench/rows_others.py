@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from export_bench import faults, weights
+from export_bench import faults, parts, weights
 from export_bench.edits import of
 from export_bench.entry import (
     CACHE,
@@ -70,7 +70,7 @@ ROWS = (
         "The tied output matrix is not scaled by d_model ** -0.5.",
         PARTS,
         PLAIN,
-        graph=of(faults.unscaled_logits, FIRST, LATER),
+        graph=of(parts.unscaled_logits, FIRST, LATER),
     ),
     Entry(
         "t5-epsilon",
@@ -134,7 +134,7 @@ ROWS = (
         "Every layer of the decoder with past reads the first layer's encoder keys.",
         CACHE,
         IN_STEPS,
-        graph=of(faults.read_for("past_key_values.1.encoder.key", "past_key_values.0.encoder.key"), LATER),
+        graph=of(parts.read_for("past_key_values.1.encoder.key", "past_key_values.0.encoder.key"), LATER),
     ),
     Entry(
         "bart-new-before-past",
@@ -142,7 +142,7 @@ ROWS = (
         "New keys and values stand before the past ones.",
         CACHE,
         Case((8,), pieces=(2, 3)),
-        graph=of(faults.new_before_past, LATER),
+        graph=of(parts.new_before_past, LATER),
     ),
     Entry(
         "bart-merged-branch",
@@ -207,7 +207,7 @@ ROWS = (
         "The traced batch of 1 stayed in the split into heads; other batches fail.",
         SHAPES,
         PICTURES,
-        graph=of(faults.fixed_heads_of(3, 1)),
+        graph=of(parts.fixed_heads(1, 3)),
     ),
     Entry(
         "vit-pooled-last-patch",
@@ -215,7 +215,7 @@ ROWS = (
         "The classifier reads the last patch, not the class token.",
         PARTS,
         PICTURE,
-        graph=of(faults.last_vector_classified),
+        graph=of(parts.last_vector_classified),
     ),
     Entry(
         "vit-epsilon",
@@ -239,15 +239,7 @@ ROWS = (
         "logit_scale is multiplied as it is, not its exponential.",
         PARTS,
         TEXT_AND_PICTURE,
-        graph=of(faults.without("Exp")),
-    ),
-    Entry(
-        "clip-text-mask-ignored",
-        "clip",
-        "attention_mask counts as ones; the causal mask hides it, unless padding stands on the left.",
-        PADDING,
-        Case((7, 4), "left"),
-        graph=of(faults.ones("attention_mask")),
+        graph=of(parts.without("Exp")),
     ),
     Entry(
         "clip-gelu",
@@ -263,11 +255,11 @@ ROWS = (
         "A text's vector is that of the last place, not of the end of the text.",
         PARTS,
         TEXT_AND_PICTURE,
-        graph=of(faults.last_token_of_text),
+        graph=of(parts.last_token_of_text),
     ),
     Entry(
         "wav2vec2-mask-ignored",
-        "wav2vec2",
+        "wav2vec2-masked",
         "Frames attend to the padding of shorter sounds.",
         PADDING,
         SOUNDS,
@@ -304,7 +296,7 @@ ROWS = (
         CACHE,
         SPEECH_STEPS,
         graph=of(
-            faults.inputs_exchanged("past_key_values.0.encoder.key", "past_key_values.0.encoder.value"), LATER
+            parts.inputs_exchanged("past_key_values.0.encoder.key", "past_key_values.0.encoder.value"), LATER
         ),
     ),
     Entry(
@@ -321,7 +313,7 @@ ROWS = (
         "The first convolution reads one frame later.",
         PARTS,
         SPEECH,
-        graph=of(faults.one_frame_later, ENCODER),
+        graph=of(parts.one_frame_later, ENCODER),
     ),
     Entry(
         "whisper-untied",

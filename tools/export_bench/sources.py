@@ -16,6 +16,9 @@ ENCODER, DECODER, SEQ2SEQ, IMAGES, PAIRS, SOUND, SPEECH = (
     "sound",
     "speech",
 )
+WINDOW = 36  # tokens: short texts are right without it
+LONGER = {"sliding_window": WINDOW, "max_position_embeddings": 80}
+HEADS = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 500000.0,
@@ -28,7 +31,7 @@ LLAMA3 = {
 
 @dataclass(frozen=True)
 class Source:
-    """A checkpoint: its family, class and kind of model, and the settings that differ from tiny_checkpoint's."""
+    """A checkpoint: family, class, kind of model, and the settings that differ from tiny_checkpoint's."""
 
     model_type: str
     architecture: str
@@ -47,15 +50,21 @@ SOURCES = {
     "gpt2": Source("gpt2", "GPT2LMHeadModel", DECODER),
     "llama": Source("llama", "LlamaForCausalLM", DECODER, {"rope_parameters": LLAMA3, "rms_norm_eps": 1e-3}),
     "qwen2": Source("qwen2", "Qwen2ForCausalLM", DECODER),
-    "mistral": Source("mistral", "MistralForCausalLM", DECODER),
-    "gemma2": Source("gemma2", "Gemma2ForCausalLM", DECODER),
+    "mistral": Source("mistral", "MistralForCausalLM", DECODER, LONGER),
+    "gemma2": Source("gemma2", "Gemma2ForCausalLM", DECODER, LONGER),
     "t5": Source("t5", "T5ForConditionalGeneration", SEQ2SEQ, {"relative_attention_max_distance": 20}),
-    "bart": Source("bart", "BartForConditionalGeneration", SEQ2SEQ, {"scale_embedding": True}),
-    "marian": Source("marian", "MarianMTModel", SEQ2SEQ),
+    "bart": Source("bart", "BartForConditionalGeneration", SEQ2SEQ, HEADS | {"scale_embedding": True}),
+    "marian": Source("marian", "MarianMTModel", SEQ2SEQ, HEADS),
     "vit": Source("vit", "ViTForImageClassification", IMAGES, {"num_labels": 5}),
     "clip": Source("clip", "CLIPModel", PAIRS),
-    "wav2vec2": Source("wav2vec2", "Wav2Vec2ForCTC", SOUND, {"feat_extract_norm": "layer"}),
-    "whisper": Source("whisper", "WhisperForConditionalGeneration", SPEECH),
+    "wav2vec2": Source("wav2vec2", "Wav2Vec2ForCTC", SOUND),
+    "wav2vec2-masked": Source("wav2vec2", "Wav2Vec2ForCTC", SOUND, {"feat_extract_norm": "layer"}),
+    "whisper": Source(
+        "whisper",
+        "WhisperForConditionalGeneration",
+        SPEECH,
+        HEADS | {"num_mel_bins": 80, "max_source_positions": 1500},
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""Faults of weights: each changes the tensors of the checkpoint that is exported, not of the one it is judged by."""
+"""Faults of weights: each changes the tensors of the exported copy, not of the checkpoint that judges it."""
 
 import re
 from collections.abc import Callable
