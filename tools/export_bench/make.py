@@ -9,14 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import torch
+from helpers.other_tools import torch_export
 from safetensors.numpy import load_file, save_file
 
-from export_bench import judge, rows_decoders, rows_encoders, rows_healthy, rows_others, runs
+from export_bench import (
+    judge,
+    rows_bert,
+    rows_decoders,
+    rows_encoders,
+    rows_gpt2,
+    rows_healthy,
+    rows_others,
+    rows_translators,
+    runs,
+)
 from export_bench.edits import Graphs
 from export_bench.entry import EQUAL, KINDS, Entry
-from export_bench.sources import SOURCES, SPEECH, save
+from export_bench.sources import ENCODER, SOURCES, SPEECH, save
 
-WRONG_ROWS = (*rows_encoders.ROWS, *rows_decoders.ROWS, *rows_others.ROWS)
+WRONG_FILES = (rows_bert, rows_encoders, rows_gpt2, rows_decoders, rows_translators, rows_others)
+WRONG_ROWS = tuple(row for file in WRONG_FILES for row in file.ROWS)
 ENTRIES = {one.name: one for one in (*rows_healthy.ROWS, *WRONG_ROWS)}
 GRAPHS = ("model.onnx", "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx")
 BOTH = {"rope_theta", "rope_scaling"}  # settings that config.json also has within rope_parameters
@@ -63,6 +76,8 @@ class Maker:
         """The graphs for other clients of the checkpoint, or of its changed copy."""
         import txexport
 
+        if entry.options.get("torch"):
+            return {"model.onnx": self._traced(entry)}
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             source = self._changed(entry, Path(folder, "checkpoint"))
             options = {name: one for name, one in entry.options.items() if name == "opset"}
@@ -77,6 +92,29 @@ class Maker:
             for model in graphs.values():
                 _without_output(model, "pooler_output")
         return graphs
+
+    def _traced(self, entry: Entry) -> onnx.ModelProto:
+        """The graph that PyTorch's own exporter makes of an encoder, without notes of this machine."""
+        model = self._original(entry.source)
+        inputs = {
+            name: torch.from_numpy(one)
+            for name, one in runs.inputs_of(runs.RAGGED, ENCODER, model.config).items()
+        }
+        outputs = ["logits"] if hasattr(model.config, "num_labels") and "For" in type(model).__name__ else []
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            file = torch_export(model, Path(folder, "model.onnx"), inputs, outputs or ["last_hidden_state"])
+            result = onnx.load(file)
+        result.ClearField("metadata_props")
+        for one in result.graph.node:
+            one.ClearField("metadata_props")
+            one.ClearField("doc_string")
+        return result
+
+    def _original(self, source: str) -> Any:
+        """The model of a source's checkpoint, loaded once."""
+        if source not in self.models:
+            self.models[source] = runs.original(self.checkpoint(source))
+        return self.models[source]
 
     def _changed(self, entry: Entry, folder: Path) -> Path:
         """The checkpoint that is exported: the entry's own, or a copy with other settings or weights."""
@@ -99,9 +137,7 @@ class Maker:
     def _judged(self, entry: Entry, export: Path) -> dict[str, Any]:
         """What entry.json says; the verdict is checked with transformers as the judge."""
         kind = SOURCES[entry.source].kind
-        if entry.source not in self.models:
-            self.models[entry.source] = runs.original(self.checkpoint(entry.source))
-        model = self.models[entry.source]
+        model = self._original(entry.source)
         record: dict[str, Any] = {"name": entry.name, "source": entry.source, "model": kind}
         record |= {"verdict": entry.verdict, "what": entry.what}
         if entry.verdict == EQUAL:

@@ -1,189 +1,25 @@
-"""Wrong exports of decoders."""
+"""Wrong exports of decoders with rotary positions."""
 
 import numpy as np
 
 from export_bench import faults, parts, weights
 from export_bench.edits import of
 from export_bench.entry import (
-    CACHE,
     PADDING,
     PARTS,
     POSITIONS,
     ROUNDING,
     SETTINGS,
-    SHAPES,
     WEIGHTS,
     WINDOW,
     Entry,
 )
-from export_bench.runs import CHUNKS, LEFT, LEFT_STEPS, LONG, LONGEST, LONGEST_STEPS, MANY, PLAIN, STEPS
+from export_bench.runs import LEFT, LONG, LONGEST, LONGEST_STEPS, PLAIN, STEPS
 from export_bench.sources import WINDOW as WINDOW_SIZE
 
 QUERY_HEADS, KEY_HEADS = 6, 2  # of the tiny LLaMA
 IN_TURN = (0, 3, 1, 4, 2, 5)  # its query heads, so that key heads are repeated one after another
 ROWS = (
-    Entry(
-        "gpt2-mask-ignored",
-        "gpt2",
-        "attention_mask counts as ones: real tokens attend to padding on the left.",
-        PADDING,
-        LEFT,
-        graph=of(faults.ones("attention_mask")),
-    ),
-    Entry(
-        "gpt2-mask-ignored-with-past",
-        "gpt2",
-        "The mask of past keys counts as ones as soon as there is a past; a prompt alone is right.",
-        PADDING,
-        LEFT_STEPS,
-        graph=of(faults.mask_forgotten_with_past),
-    ),
-    Entry(
-        "gpt2-positions-over-padding",
-        "gpt2",
-        "position_ids is not read: positions count padding on the left.",
-        POSITIONS,
-        LEFT,
-        ("https://github.com/huggingface/optimum/pull/984",),
-        graph=of(faults.positions_of_places),
-    ),
-    Entry(
-        "gpt2-positions-off-by-one",
-        "gpt2",
-        "Every position is one too high.",
-        POSITIONS,
-        PLAIN,
-        graph=of(faults.plus("position_ids", 1)),
-    ),
-    Entry(
-        "gpt2-past-forgotten",
-        "gpt2",
-        "Positions begin at 0 in every pass: a step stands at position 0.",
-        POSITIONS,
-        STEPS,
-        graph=of(faults.positions_without_past),
-    ),
-    Entry(
-        "gpt2-step-off-by-one",
-        "gpt2",
-        "Positions are one too high behind a past; a prompt is right.",
-        POSITIONS,
-        STEPS,
-        graph=of(faults.positions_behind_past),
-    ),
-    Entry(
-        "gpt2-sees-next-token",
-        "gpt2",
-        "A query attends to the key behind it too; the last position is right.",
-        WINDOW,
-        PLAIN,
-        graph=of(faults.later_keys(1)),
-    ),
-    Entry(
-        "gpt2-sees-not-itself",
-        "gpt2",
-        "A query does not attend to its own key.",
-        WINDOW,
-        PLAIN,
-        graph=of(faults.later_keys(-1)),
-    ),
-    Entry(
-        "gpt2-edge-without-past",
-        "gpt2",
-        "The causal mask is that of a prompt without past: behind a past, queries see its first keys only.",
-        CACHE,
-        STEPS,
-        graph=of(faults.edge_without_past),
-    ),
-    Entry(
-        "gpt2-new-before-past",
-        "gpt2",
-        "New keys and values stand before the past ones; a prompt without past is right.",
-        CACHE,
-        CHUNKS,
-        graph=of(parts.new_before_past),
-    ),
-    Entry(
-        "gpt2-layers-of-cache-exchanged",
-        "gpt2",
-        "present.0 and present.1 hold each other's keys.",
-        CACHE,
-        PLAIN,
-        graph=of(parts.exchanged("present.0.key", "present.1.key")),
-    ),
-    Entry(
-        "gpt2-other-layers-past",
-        "gpt2",
-        "The second layer reads the first one's past values.",
-        CACHE,
-        STEPS,
-        graph=of(parts.read_for("past_key_values.1.value", "past_key_values.0.value")),
-    ),
-    Entry(
-        "gpt2-present-turned",
-        "gpt2",
-        "Behind a past, the first layer's present keys are returned one place off.",
-        CACHE,
-        STEPS,
-        graph=of(parts.present_of_new_tokens),
-    ),
-    Entry(
-        "gpt2-logits-of-last",
-        "gpt2",
-        "The logits of every position are those of the last.",
-        PARTS,
-        PLAIN,
-        graph=of(parts.last_row_of_logits),
-    ),
-    Entry(
-        "gpt2-batch-of-1",
-        "gpt2",
-        "The traced batch of 1 stayed in the split into heads; other batches fail.",
-        SHAPES,
-        MANY,
-        graph=of(parts.fixed_heads(1)),
-    ),
-    Entry(
-        "gpt2-final-norm-missing",
-        "gpt2",
-        "The final layer norm is missing.",
-        PARTS,
-        PLAIN,
-        graph=of(parts.without_final_norm("decoder.final_norm.weight")),
-    ),
-    Entry(
-        "gpt2-untied",
-        "gpt2",
-        "The output matrix is an older copy of the tied word embedding, 3 % smaller.",
-        WEIGHTS,
-        PLAIN,
-        config={"tie_word_embeddings": False},
-        weights=weights.untied("transformer.wte.weight", "lm_head.weight"),
-    ),
-    Entry(
-        "gpt2-square-transposed",
-        "gpt2",
-        "One square matrix is transposed: Conv1D stores (in, out), Linear (out, in).",
-        WEIGHTS,
-        PLAIN,
-        weights=weights.each(r"h\.0\.attn\.c_proj\.weight", weights.transposed),
-    ),
-    Entry(
-        "gpt2-gelu-erf",
-        "gpt2",
-        "GELU by erf, where the original uses the tanh approximation.",
-        SETTINGS,
-        PLAIN,
-        config={"activation_function": "gelu"},
-    ),
-    Entry(
-        "gpt2-scores-unscaled",
-        "gpt2",
-        "Scores are not divided by the square root of the head size.",
-        SETTINGS,
-        PLAIN,
-        config={"scale_attn_weights": False},
-    ),
     Entry(
         "llama-mask-ignored",
         "llama",

@@ -57,6 +57,9 @@ REWRITTEN = (
         "The output product is computed in float64.",
         graph=of(rewrites.double_products),
     ),
+    Entry("bert-labels-by-torch", "bert-labels", "Exported by torch.onnx.export.", options={"torch": True}),
+    Entry("roberta-by-torch", "roberta", "Exported by torch.onnx.export.", options={"torch": True}),
+    Entry("distilbert-by-torch", "distilbert", "Exported by torch.onnx.export.", options={"torch": True}),
     Entry("t5-merged", "t5", "With the merged decoder too.", keep=("decoder_model_merged.onnx",)),
     Entry("whisper-merged", "whisper", "With the merged decoder too.", keep=("decoder_model_merged.onnx",)),
     Entry(

@@ -1,4 +1,4 @@
-"""Wrong exports of encoder-decoders, and of models that read images or sound."""
+"""Wrong exports of models that read images or sound."""
 
 import numpy as np
 
@@ -15,168 +15,13 @@ from export_bench.entry import (
     WEIGHTS,
     Entry,
 )
-from export_bench.runs import LONG, PLAIN, RAGGED, Case
+from export_bench.runs import Case
 
-ENCODER, FIRST, LATER = "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"
-MERGED = "decoder_model_merged.onnx"
-IN_STEPS, RAGGED_STEPS = Case((8,), pieces=(2, 1, 1, 1)), Case((7, 4), pieces=(2, 1, 1, 1))
+ENCODER, LATER = "encoder_model.onnx", "decoder_with_past_model.onnx"
 PICTURE, PICTURES, TEXT_AND_PICTURE = Case((1,)), Case((1,) * 3), Case((7, 4))
 SOUND, SOUNDS, SPEECH = Case((400,)), Case((700, 400)), Case((1, 1))
 SPEECH_STEPS = Case((1, 1), pieces=(2, 1, 1, 1))
 ROWS = (
-    Entry(
-        "t5-encoder-mask-ignored",
-        "t5",
-        "The encoder attends to padding.",
-        PADDING,
-        RAGGED,
-        graph=of(faults.ones("attention_mask"), ENCODER),
-    ),
-    Entry(
-        "t5-cross-mask-ignored",
-        "t5",
-        "The decoder attends to the encoder's padding.",
-        PADDING,
-        RAGGED,
-        graph=of(faults.ones("encoder_attention_mask"), FIRST, LATER),
-    ),
-    Entry(
-        "t5-cross-mask-ignored-with-past",
-        "t5",
-        "The decoder with past attends to the encoder's padding; the one without is right.",
-        PADDING,
-        RAGGED_STEPS,
-        graph=of(faults.ones("encoder_attention_mask"), LATER),
-    ),
-    Entry(
-        "t5-largest-distance",
-        "t5",
-        "Distances are grouped up to the default of 128, not up to relative_attention_max_distance.",
-        SETTINGS,
-        LONG,
-        config={"relative_attention_max_distance": 128},
-    ),
-    Entry(
-        "t5-distances-without-past",
-        "t5",
-        "The decoder with past counts distances as if its query stood at position 0.",
-        POSITIONS,
-        IN_STEPS,
-        graph=of(faults.distances_without_past, LATER),
-    ),
-    Entry(
-        "t5-logits-unscaled",
-        "t5",
-        "The tied output matrix is not scaled by d_model ** -0.5.",
-        PARTS,
-        PLAIN,
-        graph=of(parts.unscaled_logits, FIRST, LATER),
-    ),
-    Entry(
-        "t5-epsilon",
-        "t5",
-        "Norms add 1e-2, not the 1e-6 of layer_norm_epsilon.",
-        SETTINGS,
-        PLAIN,
-        config={"layer_norm_epsilon": 1e-2},
-    ),
-    Entry(
-        "t5-encoder-bias-dropped",
-        "t5",
-        "The encoder's bias by relative distance is missing.",
-        POSITIONS,
-        PLAIN,
-        weights=weights.each(r"encoder.*relative_attention_bias", weights.zero),
-    ),
-    Entry(
-        "bart-encoder-mask-ignored",
-        "bart",
-        "The encoder attends to padding.",
-        PADDING,
-        RAGGED,
-        graph=of(faults.ones("attention_mask"), ENCODER),
-    ),
-    Entry(
-        "bart-offset-missing",
-        "bart",
-        "Positions begin at row 1 of the embedding, not at row 2.",
-        POSITIONS,
-        PLAIN,
-        weights=weights.each("embed_positions", weights.rolled(1)),
-    ),
-    Entry(
-        "bart-past-forgotten",
-        "bart",
-        "The decoder with past gives its token position 0.",
-        POSITIONS,
-        IN_STEPS,
-        graph=of(faults.first_position, LATER),
-    ),
-    Entry(
-        "bart-embedding-unscaled",
-        "bart",
-        "Word embeddings are not multiplied by the square root of d_model.",
-        SETTINGS,
-        PLAIN,
-        config={"scale_embedding": False},
-    ),
-    Entry(
-        "bart-logits-bias-dropped",
-        "bart",
-        "final_logits_bias is missing.",
-        WEIGHTS,
-        PLAIN,
-        weights=weights.each("final_logits_bias", weights.zero),
-    ),
-    Entry(
-        "bart-cross-keys-of-first-layer",
-        "bart",
-        "Every layer of the decoder with past reads the first layer's encoder keys.",
-        CACHE,
-        IN_STEPS,
-        graph=of(parts.read_for("past_key_values.1.encoder.key", "past_key_values.0.encoder.key"), LATER),
-    ),
-    Entry(
-        "bart-new-before-past",
-        "bart",
-        "New keys and values stand before the past ones.",
-        CACHE,
-        Case((8,), pieces=(2, 3)),
-        graph=of(parts.new_before_past, LATER),
-    ),
-    Entry(
-        "bart-merged-branch",
-        "bart",
-        "The merged decoder's branch with past ignores the encoder's padding; the other branch is right.",
-        PADDING,
-        RAGGED_STEPS,
-        graph=of(faults.mask_forgotten_in_branch, MERGED),
-        keep=(MERGED,),
-    ),
-    Entry(
-        "marian-embedding-unscaled",
-        "marian",
-        "Word embeddings are not multiplied by the square root of d_model.",
-        SETTINGS,
-        PLAIN,
-        config={"scale_embedding": False},
-    ),
-    Entry(
-        "marian-cross-mask-ignored",
-        "marian",
-        "The decoder attends to the encoder's padding.",
-        PADDING,
-        RAGGED,
-        graph=of(faults.ones("encoder_attention_mask"), FIRST, LATER),
-    ),
-    Entry(
-        "marian-gelu",
-        "marian",
-        "GELU in place of Swish.",
-        SETTINGS,
-        PLAIN,
-        config={"activation_function": "gelu"},
-    ),
     Entry(
         "vit-patches-one-later",
         "vit",

@@ -19,7 +19,7 @@ CRASHED = "the checker's process ended"
 
 @dataclass(frozen=True)
 class Checker:
-    """A checker: its file, the environment that has its software (None: this one), and its rule in a sentence."""
+    """A checker: its file, its rule in words, and the environment that has its software, if not this one."""
 
     name: str
     file: str
@@ -55,10 +55,19 @@ CHECKERS = {
         Checker(
             "optimum-onnx",
             "optimum_validation",
-            "`validate_models_outputs`, as `optimum-cli export onnx` calls it: one random input, within 1e-5 "
-            "of each number, absolutely and relatively, padding included. It reports a difference as a "
-            "warning and exits with 0; that counts as found.",
+            "`validate_models_outputs`, as `optimum-cli export onnx` calls it: one random input, within "
+            "1e-5 of each number, absolutely and relatively, padding included. It reports a difference as a "
+            "warning and exits with 0; that counts as found. The original is loaded as it loads it, with "
+            "SDPA, which leaves out the cap of Gemma 2's scores.",
             "optimum",
+        ),
+        Checker(
+            "Olive",
+            "olive_discrepancy",
+            "The pass `OnnxDiscrepancyCheck` with its defaults. They set no limit, so it fails nothing. It "
+            "reads `ForCausalLM` classes only. Its input is one token behind a past of ones, which the "
+            "original does not receive: with a limit, it would fail the right exports too.",
+            "olive",
         ),
         Checker(
             "txexport verify",
@@ -73,7 +82,10 @@ def python_of(checker: Checker) -> Path:
     """The Python that runs a checker."""
     if checker.environment is None:
         return Path(sys.executable)
-    return ROOT / ".clients" / checker.environment / "bin" / "python"
+    python = ROOT / ".clients" / checker.environment / "bin" / "python"
+    if not python.is_file():
+        raise FileNotFoundError(f"{python} is missing; `tools/exportbench install` makes it")
+    return python
 
 
 def run(checker: Checker, entries: Sequence[Path]) -> dict[str, Any]:

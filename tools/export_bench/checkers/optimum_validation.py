@@ -1,11 +1,13 @@
 """optimum-onnx: validate_models_outputs, called as `optimum-cli export onnx` calls it after an export.
 
 Its dummy inputs are not seeded; here torch, NumPy and random are seeded before each entry, so that a run
-can be repeated. The tool reports a difference as a warning and exits with 0; here it counts as an alarm. Three
-things are adapted in a copy of the files: axes get the names that its configuration knows, outputs that it
-does not list (pooler_output) are left out, and position_ids are counted in the graph where it draws none.
+can be repeated. The tool reports a difference as a warning and exits with 0; here it counts as an alarm.
+Three things are adapted in a copy of the files: axes get the names that its configuration knows, outputs
+that it does not list (pooler_output) are left out, and position_ids are counted in the graph where it draws
+none.
 """
 
+import copy
 import json
 import logging
 import random
@@ -37,6 +39,7 @@ TASKS = {
     "CLIPModel": "zero-shot-image-classification",
     "ForCTC": "automatic-speech-recognition",
 }
+MERGED = "decoder_model_merged.onnx"
 MODELS: dict[str, tuple] = {}
 
 
@@ -44,9 +47,12 @@ def judge(folder: Path) -> str | None:
     """Validate every graph of an export."""
     record = json.loads((folder / "entry.json").read_text(encoding="utf-8"))
     submodels, atol = _original(record["source"], folder / "checkpoint")
-    with tempfile.TemporaryDirectory() as copy:
-        export = Path(shutil.copytree(folder / "export", copy, dirs_exist_ok=True))
+    with tempfile.TemporaryDirectory() as temporary:
+        export = Path(shutil.copytree(folder / "export", temporary, dirs_exist_ok=True))
         files = [f"{name}.onnx" for name in submodels]
+        outputs = [list(config.outputs) for _, config in submodels.values()]
+        if (export / MERGED).is_file():  # it validates the merged decoder in place of the two
+            submodels, files = _merged(submodels), [files[0], MERGED, MERGED]
         missing = [name for name in files if not (export / name).is_file()]
         if missing:
             raise UnjudgedError(f"no {', '.join(missing)}")
@@ -57,7 +63,7 @@ def judge(folder: Path) -> str | None:
         seed()
         validate_models_outputs(
             models_and_onnx_configs=submodels,
-            onnx_named_outputs=[list(config.outputs) for _, config in submodels.values()],
+            onnx_named_outputs=outputs,
             output_dir=export,
             onnx_files_subpaths=files,
             use_subprocess=False,
@@ -114,6 +120,16 @@ def _original(source: str, checkpoint: Path) -> tuple:
             atol = atol[task.replace("-with-past", "")]
         MODELS[source] = submodels, atol
     return MODELS[source]
+
+
+def _merged(submodels: dict) -> dict:
+    """The submodels as after its merging of decoders: both are in one file, by use_cache_branch."""
+    result = {name: (model, copy.deepcopy(config)) for name, (model, config) in submodels.items()}
+    for (_, config), branch in zip(list(result.values())[1:], (False, True), strict=True):
+        config.is_merged, config.use_cache_branch = True, branch
+        if not branch:
+            config.use_past_in_inputs = True
+    return result
 
 
 def _adapt(file: Path, config) -> None:

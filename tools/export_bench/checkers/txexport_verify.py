@@ -1,4 +1,4 @@
-"""txexport: `txexport verify EXPORT --source CHECKPOINT`, by its exit code: 0 equal, 1 not equal, 2 untried."""
+"""txexport: `txexport verify EXPORT --source CHECKPOINT`, by its exit code: 0 equal, 1 not, 2 untried."""
 
 import subprocess
 import sys
