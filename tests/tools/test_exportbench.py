@@ -31,23 +31,23 @@ serve(judge, {"fake": "1"})
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def entries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("entries")
     make(folder, NAMES)
     return folder
 
 
-def test_a_seed_makes_the_same_bytes_twice(made, tmp_path):
+def test_a_seed_makes_the_same_bytes_twice(entries, tmp_path):
     make(tmp_path, NAMES[:2])
     for name in NAMES[:2]:
-        files = [str(one.relative_to(made / name)) for one in (made / name).rglob("*") if one.is_file()]
-        _, different, missing = filecmp.cmpfiles(made / name, tmp_path / name, files, shallow=False)
+        files = [str(one.relative_to(entries / name)) for one in (entries / name).rglob("*") if one.is_file()]
+        _, different, missing = filecmp.cmpfiles(entries / name, tmp_path / name, files, shallow=False)
         assert not different and not missing
         assert {"entry.json", "export/model.onnx", "checkpoint/model.safetensors"} <= set(files)
 
 
-def test_an_entry_states_its_verdict_and_the_input_that_shows_it(made):
-    records = score.entries_of(made)
+def test_an_entry_states_its_verdict_and_the_input_that_shows_it(entries):
+    records = score.entries_of(entries)
     assert [records[name]["verdict"] for name in NAMES] == [EQUAL, WRONG, WRONG]
     wrong = records["gpt2-past-forgotten"]
     assert wrong["shown"] == {"lengths": [8], "pieces": [5, 1, 1, 1]}
@@ -70,14 +70,14 @@ def test_every_source_is_among_the_right_exports():
     assert len(ENTRIES) == len({*ENTRIES}) > 160
 
 
-def test_scores_count_what_a_checker_said(made, tmp_path, monkeypatch):
+def test_scores_count_what_a_checker_said(entries, tmp_path, monkeypatch):
     """An entry at which the checker's process ends counts as an alarm, and the others are still judged."""
     (tmp_path / "fake.py").write_text(FAKE)
     (tmp_path / "worker.py").write_text((score.FOLDER / "worker.py").read_text())
     monkeypatch.setattr(score, "FOLDER", tmp_path)
     monkeypatch.setitem(score.CHECKERS, "fake", score.Checker("fake", "fake", "None."))
     results = tmp_path / "results.json"
-    score.score(made, results, ["fake"])
+    score.score(entries, results, ["fake"])
     counted = json.loads(results.read_text())["checkers"]["fake"]
     assert {key: one for key, one in counted.items() if isinstance(one, int)} == {
         "found": 1,
@@ -92,16 +92,16 @@ def test_scores_count_what_a_checker_said(made, tmp_path, monkeypatch):
     assert counted["versions"] == {"fake": "1"}
 
 
-def test_a_checker_that_does_not_start_is_an_error(made, tmp_path, monkeypatch):
+def test_a_checker_that_does_not_start_is_an_error(entries, tmp_path, monkeypatch):
     (tmp_path / "broken.py").write_text("import no_such_module")
     monkeypatch.setattr(score, "FOLDER", tmp_path)
     with pytest.raises(RuntimeError, match="no_such_module"):
-        score.run(score.Checker("broken", "broken", ""), [made / NAMES[0]])
+        score.run(score.Checker("broken", "broken", ""), [entries / NAMES[0]])
 
 
 @pytest.mark.parametrize("name", ["onnx.checker", "torch.onnx", "transformers"])
-def test_checkers_that_need_no_environment_accept_a_right_export(name, made):
-    outcome = score.run(score.CHECKERS[name], [made / NAMES[0]])["outcomes"][NAMES[0]]
+def test_checkers_that_need_no_environment_accept_a_right_export(name, entries):
+    outcome = score.run(score.CHECKERS[name], [entries / NAMES[0]])["outcomes"][NAMES[0]]
     assert outcome["outcome"] == score.ACCEPTED, outcome
 
 

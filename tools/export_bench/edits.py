@@ -64,7 +64,7 @@ class Edit:
         self.finish()
 
     def finish(self) -> None:
-        """Add the new nodes, and put all in an order in which each value stands before its readers."""
+        """Add the new nodes, and sort all nodes so that each value precedes its readers."""
         nodes = [*self.graph.node, *self.new]
         self.new = []
         del self.graph.node[:]
@@ -88,7 +88,7 @@ def reads(one: onnx.NodeProto) -> set[str]:
 
 
 def ordered(nodes: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """The nodes in an order in which each value stands before its readers, near the old order."""
+    """The nodes sorted so that each value precedes its readers, near the old order."""
     waiting = {name: place for place, one in enumerate(nodes) for name in one.output}
     result: list[onnx.NodeProto] = []
     done: set[int] = set()

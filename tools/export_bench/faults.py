@@ -46,8 +46,8 @@ def mask_of_first(name: str, count: int) -> Fault:
 
     def fault(model: onnx.ModelProto) -> None:
         edit = Edit(model)
-        places = counted_positions(edit)
-        early = edit.op("Cast", edit.op("Less", places, np.array(count)), to=onnx.TensorProto.INT64)
+        order = counted_positions(edit)
+        early = edit.op("Cast", edit.op("Less", order, np.array(count)), to=onnx.TensorProto.INT64)
         edit.replace(name, edit.op("Mul", name, early))
 
     return fault
@@ -60,9 +60,9 @@ def past_length(edit: Edit) -> str:
 
 
 def counted_positions(edit: Edit) -> str:
-    """Positions 0, 1, … (B,S) of the tokens given, whatever stands before them."""
-    given = edit.op("Add", edit.op("Mul", "input_ids", np.array(0)), np.array(1))
-    return edit.op("Sub", edit.op("CumSum", given, np.array(1)), np.array(1))
+    """Positions 0, 1, … (B,S) of the new tokens, whatever precedes them."""
+    counts = edit.op("Add", edit.op("Mul", "input_ids", np.array(0)), np.array(1))
+    return edit.op("Sub", edit.op("CumSum", counts, np.array(1)), np.array(1))
 
 
 def positions_of_places(model: onnx.ModelProto) -> None:
@@ -105,7 +105,7 @@ def positions_up_to(last: int) -> Fault:
 
 
 def later_keys(count: int) -> Fault:
-    """A causal mask whose edge lies so many keys later, or earlier."""
+    """A causal mask whose edge lies that number of keys later, or earlier."""
 
     def fault(model: onnx.ModelProto) -> None:
         edit = Edit(model)

@@ -135,7 +135,7 @@ class Maker:
         return folder
 
     def _judged(self, entry: Entry, export: Path) -> dict[str, Any]:
-        """What entry.json says; the verdict is checked with transformers as the judge."""
+        """The record for entry.json; the verdict is checked with transformers as the judge."""
         kind = SOURCES[entry.source].kind
         model = self._original(entry.source)
         record: dict[str, Any] = {"name": entry.name, "source": entry.source, "model": kind}

@@ -95,7 +95,7 @@ def _row(name: str, one: dict[str, Any]) -> str:
 
 
 def _kind(kind: str, checkers: dict[str, Any]) -> str:
-    cells = [f"{found} of {count}" for found, count in (one["by_kind"][kind] for one in checkers.values())]
+    cells = [f"{alarms} of {count}" for alarms, count in (one["by_kind"][kind] for one in checkers.values())]
     return f"| {KINDS[kind]} | {' | '.join(cells)} |"
 
 

@@ -51,7 +51,7 @@ def fixed_length(count: int) -> Fault:
 
 
 def new_before_past(model: onnx.ModelProto) -> None:
-    """A cache in which new keys and values stand before the past ones."""
+    """A cache in which new keys and values precede the past ones."""
     for one in model.graph.node:
         if one.op_type == "Concat" and one.output[0].startswith("present."):
             one.input[:] = reversed(one.input)
@@ -163,11 +163,11 @@ def soft_mask(number: float) -> Fault:
     """Masked scores that are lower by a number, not minus infinity."""
 
     def fault(model: onnx.ModelProto) -> None:
-        found = [
+        masks = [
             one for one in model.graph.node if one.op_type == "Where" and one.output[0].startswith("bias")
         ]
-        assert found
-        for one in found:
+        assert masks
+        for one in masks:
             edit = Edit(model)
             one.input[2] = edit.op("Identity", np.array(number, np.float32))
             edit.finish()

@@ -15,11 +15,11 @@ Rewrite = Callable[[onnx.ModelProto], None]
 
 def renamed(model: onnx.ModelProto) -> None:
     """Names without meaning for every value, node and weight but inputs and outputs."""
-    kept = {one.name for one in (*model.graph.input, *model.graph.output)}
+    fixed = {one.name for one in (*model.graph.input, *model.graph.output)}
     names: dict[str, str] = {}
 
     def other(name: str) -> str:
-        return name if not name or name in kept else names.setdefault(name, f"val_{len(names)}")
+        return name if not name or name in fixed else names.setdefault(name, f"val_{len(names)}")
 
     for place, one in enumerate(model.graph.node):
         one.name = f"node_{place}"

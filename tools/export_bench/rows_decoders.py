@@ -48,7 +48,7 @@ ROWS = (
     Entry(
         "llama-rotary-interleaved",
         "llama",
-        "Neighbouring dimensions are rotated together, not those of the two halves.",
+        "Interleaved RoPE, where the original rotates halves.",
         POSITIONS,
         PLAIN,
         ("https://github.com/onnxruntime/mobius/pull/522",),

@@ -92,7 +92,7 @@ ROWS = (
     Entry(
         "gpt2-new-before-past",
         "gpt2",
-        "New keys and values stand before the past ones; a prompt without past is right.",
+        "New keys and values precede the past ones; a prompt without past is right.",
         CACHE,
         CHUNKS,
         graph=of(parts.new_before_past),

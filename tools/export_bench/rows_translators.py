@@ -132,7 +132,7 @@ ROWS = (
     Entry(
         "bart-new-before-past",
         "bart",
-        "New keys and values stand before the past ones.",
+        "New keys and values precede the past ones.",
         CACHE,
         Case((8,), pieces=(2, 3)),
         graph=of(parts.new_before_past, LATER),

@@ -142,7 +142,7 @@ def inputs_of(case: Case, kind: str, config: Any) -> Arrays:
         decoded = texts(case, case.decoded)["input_ids"]
         return {"input_features": spectra(case, config), "decoder_input_ids": decoded}
     result = texts(case)
-    if kind != DECODER:  # which alone is told where its tokens stand
+    if kind != DECODER:  # which alone takes positions
         del result["position_ids"]
     if getattr(config, "type_vocab_size", 0) < 2:
         del result["token_type_ids"]
@@ -180,8 +180,8 @@ def expected(model: Any, kind: str, case: Case) -> Outputs:
     if kind == DECODER:
         for place, layer in enumerate(output.past_key_values.layers):
             for part, array in (("key", layer.keys), ("value", layer.values)):
-                kept = real[:, None, real.shape[1] - array.shape[2] :]
-                result.add(f"present.{place}.{part}", array, np.repeat(kept, array.shape[1], 1))
+                counted = real[:, None, real.shape[1] - array.shape[2] :]
+                result.add(f"present.{place}.{part}", array, np.repeat(counted, array.shape[1], 1))
     return result
 
 

@@ -100,10 +100,10 @@ def run(checker: Checker, entries: Sequence[Path]) -> dict[str, Any]:
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         ) as process:
-            done, said = _outcomes(process, result)
+            done, began = _outcomes(process, result)
             errors = process.stderr.read() if process.stderr else ""
         left = [one for one in left if one.name not in result["outcomes"]]
-        if left and not done and not said:
+        if left and not done and not began:
             raise RuntimeError(f"{checker.name} does not start: {errors[-500:]}")
         if left:
             result["outcomes"][left.pop(0).name] = {"outcome": ALARM, "why": CRASHED, "seconds": 0}
@@ -130,7 +130,7 @@ def entries_of(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def summary(records: dict[str, dict[str, Any]], outcomes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What a checker did with the wrong exports and the right ones, in counts, and by kinds of fault."""
+    """Counts of a checker's outcomes for wrong exports and right ones, and by kinds of fault."""
     counts = {name: {ACCEPTED: 0, ALARM: 0, UNJUDGED: 0} for name in (WRONG, EQUAL)}
     kinds = {kind: [0, 0] for kind in KINDS}
     for name, outcome in outcomes.items():

@@ -78,7 +78,7 @@ def transposed(array: np.ndarray) -> np.ndarray:
 
 
 def rolled(count: int, axis: int = 0) -> Callable[[np.ndarray], np.ndarray]:
-    """Rows moved by so many places."""
+    """Rows moved by that number of places."""
     return lambda array: np.roll(array, count, axis)
 
 
@@ -117,7 +117,7 @@ def heads(count: int, order: Callable[[np.ndarray], np.ndarray], axis: int = 0) 
 
 
 def interleaved(split: np.ndarray) -> np.ndarray:
-    """Rows of a head as neighbours turn: of each half in turn (heads, size, …)."""
+    """Rows of a head in the order of interleaved RoPE (heads, size, …)."""
     size = split.shape[1]
     return split[:, np.arange(size).reshape(-1, 2).T.reshape(-1)]
 

@@ -135,9 +135,9 @@ def _merged(submodels: dict) -> dict:
 def _adapt(file: Path, config) -> None:
     """Give a graph the axis names of a configuration, and only its outputs."""
     model = onnx.load(file)
-    kept = [one for one in model.graph.output if one.name in config.outputs]
+    listed = [one for one in model.graph.output if one.name in config.outputs]
     del model.graph.output[:]
-    model.graph.output.extend(kept)
+    model.graph.output.extend(listed)
     for values, axes in ((model.graph.input, config.inputs), (model.graph.output, config.outputs)):
         for one in values:
             for place, dim in enumerate(one.type.tensor_type.shape.dim):

@@ -61,9 +61,9 @@ class Call(torch.nn.Module):
     def _decoded(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
         branch = inputs.pop("use_cache_branch", None)
         steps = self.file.name.startswith("decoder_with_past") or (branch is not None and bool(branch))
-        own, crossed = (_cache(inputs, part) for part in ("decoder.", "encoder."))
+        decoded, crossed = (_cache(inputs, part) for part in ("decoder.", "encoder."))
         if not steps:
-            own, crossed = DynamicCache(), DynamicCache()
+            decoded, crossed = DynamicCache(), DynamicCache()
         hidden = inputs.get("encoder_hidden_states")
         if hidden is None:
             keys = inputs["past_key_values.0.encoder.key"]
@@ -74,7 +74,7 @@ class Call(torch.nn.Module):
         output = self.model(
             encoder_outputs=BaseModelOutput(last_hidden_state=hidden),
             decoder_input_ids=inputs["input_ids"],
-            past_key_values=EncoderDecoderCache(own, crossed),
+            past_key_values=EncoderDecoderCache(decoded, crossed),
             use_cache=True,
             **more,
         )
@@ -183,7 +183,7 @@ def inputs_of(model: Any, kind: str, example: Example) -> Arrays:
     """Inputs of a kind of model, drawn with a fixed seed."""
     draw, config = np.random.default_rng(0), model.config
     shape = example.batch, example.length
-    words = getattr(config, "text_config", config).vocab_size if kind not in ("images", "sound") else 2
+    vocabulary = getattr(config, "text_config", config).vocab_size if kind not in ("images", "sound") else 2
     mask = np.ones(shape, np.int64)
     if example.mask == "random":
         mask = draw.integers(0, 2, shape)
@@ -191,11 +191,11 @@ def inputs_of(model: Any, kind: str, example: Example) -> Arrays:
     elif example.mask == "triangle":
         mask = np.tril(mask, 2)
     feeds: Arrays = {
-        "input_ids": draw.integers(3, words, shape) if words > 3 else mask,
+        "input_ids": draw.integers(3, vocabulary, shape) if vocabulary > 3 else mask,
         "attention_mask": mask,
         "token_type_ids": draw.integers(0, getattr(config, "type_vocab_size", 0) or 1, shape),
         "position_ids": np.maximum(mask.cumsum(1) - 1, 0),
-        "decoder_input_ids": draw.integers(3, max(words, 4), shape),
+        "decoder_input_ids": draw.integers(3, max(vocabulary, 4), shape),
     }
     vision = getattr(config, "vision_config", config)
     if hasattr(vision, "image_size"):

@@ -22,12 +22,12 @@ def judge(folder: Path) -> str | None:
         folder / "checkpoint",
     ]
     run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    said = (run.stdout + run.stderr).strip()
+    output = (run.stdout + run.stderr).strip()
     if run.returncode == 0:
         return None
     if run.returncode == 1:
-        return said[-300:]
-    raise UnjudgedError(said[-300:])
+        return output[-300:]
+    raise UnjudgedError(output[-300:])
 
 
 if __name__ == "__main__":
