@@ -5,24 +5,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from helpers.graph_edits import attribute, become, drop, named, node, producer, set_attribute
 from onnx import helper, numpy_helper
 
 Graphs = dict[str, onnx.ModelProto]
 Change = Callable[[Graphs], None]
-__all__ = [
-    "Change",
-    "Edit",
-    "Graphs",
-    "attribute",
-    "become",
-    "drop",
-    "named",
-    "node",
-    "of",
-    "producer",
-    "set_attribute",
-]
 
 
 class Edit:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx.inliner
 import torch
 from helpers.other_tools import torch_export
 from safetensors.numpy import load_file, save_file
@@ -52,7 +53,7 @@ class Maker:
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(self.checkpoint(entry.source), target / "checkpoint")
         graphs = self._graphs(entry)
-        if entry.graph:
+        if entry.graph and not entry.options.get("native"):
             entry.graph(graphs)
         (target / "export").mkdir()
         for name in ("config.json", "generation_config.json", "tokenizer.json"):
@@ -81,6 +82,9 @@ class Maker:
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             source = self._changed(entry, Path(folder, "checkpoint"))
             options = {name: one for name, one in entry.options.items() if name == "opset"}
+            if entry.options.get("native"):
+                txexport.export(source, Path(folder, "bundle"), only="native", **options)
+                return {"model.onnx": _inlined(Path(folder, "bundle", "onnx", "model_native.onnx"), entry)}
             txexport.export(source, Path(folder, "bundle"), only="hub", single_file=True, **options)
             files = Path(folder, "bundle", "onnx")
             names = [name for name in (*GRAPHS, *entry.keep) if (files / name).is_file()]
@@ -175,6 +179,15 @@ def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         for name, one in new.items()
     }
     return old | both
+
+
+def _inlined(file: Path, entry: Entry) -> onnx.ModelProto:
+    """A graph of functions, changed by the entry as the tests' mutations change it, and flattened."""
+    model = onnx.load(file)
+    entry.graph({file.name: model})
+    result = onnx.inliner.inline_local_functions(model)
+    _without_output(result, "pooler_output")
+    return result
 
 
 def _free_length(model: onnx.ModelProto) -> None:

@@ -2,9 +2,10 @@
 
 import numpy as np
 import onnx
+from helpers.graph_edits import attribute, drop, named, producer, set_attribute
 from onnx import helper, numpy_helper
 
-from export_bench.edits import Edit, attribute, drop, named, producer, set_attribute
+from export_bench.edits import Edit
 from export_bench.faults import Fault, past_length
 
 INT = np.int64

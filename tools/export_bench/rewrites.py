@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from helpers.graph_edits import producer
 from onnx import helper, numpy_helper
 
-from export_bench.edits import Edit, ordered, producer
+from export_bench.edits import Edit, ordered
 
 Rewrite = Callable[[onnx.ModelProto], None]
 

@@ -1,6 +1,7 @@
 """Wrong exports of BERT."""
 
 import numpy as np
+from helpers import mutations
 
 from export_bench import faults, parts, weights
 from export_bench.edits import of
@@ -238,5 +239,41 @@ ROWS = (
         PARTS,
         PLAIN,
         graph=of(parts.without_last("Tanh")),
+    ),
+    Entry(
+        "bert-heads-transposed",
+        "bert",
+        "Heads and the dimensions within them are exchanged when heads are joined.",
+        PARTS,
+        PLAIN,
+        graph=of(mutations.swap_heads),
+        options={"native": True},
+    ),
+    Entry(
+        "bert-scores-unscaled",
+        "bert",
+        "Scores are not divided by the square root of the head size.",
+        PARTS,
+        PLAIN,
+        graph=of(mutations.unscaled),
+        options={"native": True},
+    ),
+    Entry(
+        "bert-queries-for-keys",
+        "bert",
+        "The first layer's query and key weights are exchanged.",
+        WEIGHTS,
+        PLAIN,
+        graph=of(mutations.swap_queries_and_keys),
+        options={"native": True},
+    ),
+    Entry(
+        "bert-norms-exchanged",
+        "bert",
+        "The scales of the two norms of the first layer are exchanged.",
+        WEIGHTS,
+        PLAIN,
+        graph=of(mutations.swap_norms),
+        options={"native": True},
     ),
 )

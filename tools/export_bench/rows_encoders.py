@@ -1,8 +1,10 @@
 """Wrong exports of encoders of texts but BERT."""
 
+from helpers import mutations_of_families as family
+
 from export_bench import faults, weights
 from export_bench.edits import of
-from export_bench.entry import PADDING, POSITIONS, SETTINGS, WEIGHTS, Entry
+from export_bench.entry import PADDING, PARTS, POSITIONS, SETTINGS, WEIGHTS, Entry
 from export_bench.runs import LEFT, LONG, PLAIN, RAGGED, Case
 
 ROWS = (
@@ -77,6 +79,33 @@ ROWS = (
         POSITIONS,
         Case((20,)),
         config={"max_relative_positions": 40},
+    ),
+    Entry(
+        "deberta-distances-exchanged",
+        "deberta",
+        "The terms of contents to positions and of positions to contents are exchanged.",
+        POSITIONS,
+        PLAIN,
+        graph=of(family.swap_places),
+        options={"native": True},
+    ),
+    Entry(
+        "deberta-positions-unscaled",
+        "deberta",
+        "The products with positions are not scaled.",
+        POSITIONS,
+        PLAIN,
+        graph=of(family.unscaled_positions),
+        options={"native": True},
+    ),
+    Entry(
+        "deberta-norm-of-distances-missing",
+        "deberta",
+        "The vectors of relative distances have no layer norm.",
+        PARTS,
+        PLAIN,
+        graph=of(family.drop_norm_of_vectors),
+        options={"native": True},
     ),
     Entry(
         "albert-projection-bias-dropped",

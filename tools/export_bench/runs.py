@@ -32,11 +32,6 @@ class Case:
         """The fields that differ from their defaults, for JSON."""
         return {name: one for name, one in asdict(self).items() if one != getattr(Case, name, None)}
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Case":
-        """A case from `to_dict`'s values."""
-        return cls(**{name: tuple(one) if isinstance(one, list) else one for name, one in values.items()})
-
 
 PLAIN = Case((8,))
 RAGGED, LEFT = Case((7, 4)), Case((7, 4), "left")
@@ -47,7 +42,6 @@ LEFT_STEPS = Case((9, 6), "left", pieces=(6, 1, 1, 1))
 CHUNKS = Case((9, 9), pieces=(4, 5))
 LONG_STEPS = Case((28,), pieces=(24, 1, 2, 1))
 LONGEST, LONGEST_STEPS = Case((60, 41)), Case((60,), pieces=(50, 1, 2, 7))  # than a window
-RARE = Case((32,), tokens=tuple(range(5, 37)))
 TEXTS = (PLAIN, RAGGED, LEFT, LONG, MANY, TYPES, Case((1,)))
 PROMPTS = (PLAIN, RAGGED, LEFT, LONG, MANY, STEPS, LEFT_STEPS, CHUNKS, LONG_STEPS, Case((1,)))
 TRANSLATIONS = (PLAIN, RAGGED, LONG, MANY, STEPS, Case((7, 4), pieces=(3, 1, 1)), Case((9,), pieces=(2, 3)))
