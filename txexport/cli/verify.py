@@ -110,6 +110,10 @@ def verify(
     chunked prompts. The result is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it
     is still valid. So are a few answers, with which --here compares the bundle wherever it runs.
 
+    BUNDLE may also be another tool's export, a folder of optimum, transformers.js, onnxruntime-genai, mobius
+    or transformers' exporters, or one ONNX file in float32; give its checkpoint with --source. Its graphs are
+    judged by the same cases: every size that they do not declare must be right.
+
     Exit code 0: equal. 1: not equal. 2: could not be verified, or calibrated integers were not proved without
     their texts. 3: exact, but a number format loses more than its budget.
     """

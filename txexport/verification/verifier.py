@@ -15,6 +15,7 @@ from txexport.support.progress import Naming, Numbered, naming
 from txexport.verification import calibrated, environment, runtimes
 from txexport.verification.attempt import attempt
 from txexport.verification.checks import ALL_CASES, CHECKPOINT, RUNTIME, CaseReport, Reach
+from txexport.verification.exports import is_export, verify_export
 from txexport.verification.layers.result import joined
 from txexport.verification.process_state import undisturbed
 from txexport.verification.proof import record
@@ -65,7 +66,9 @@ def verify(arguments: VerifyArguments) -> Report:
     "NAME: 3 of 40, 1:20 left", where the time is an estimate; True prints it on standard error.
 
     A traced bundle is compared with its class of transformers in ONNX Runtime alone; its graph must be the
-    one that another trace makes.
+    one that another trace makes. `out` may also be another tool's export of `source`: a folder of optimum,
+    transformers.js, onnxruntime-genai, mobius or transformers' exporters, or one ONNX file in float32. It is
+    compared in the same way, by cases alone: every size that its graphs do not declare must be right.
 
     A case that raises is a failure in the report. Raises OSError for a file that cannot be read, BundleError,
     CheckpointError, UnsupportedError or InputError if the comparison cannot be tried, and LibraryError for a
@@ -77,6 +80,8 @@ def verify(arguments: VerifyArguments) -> Report:
         report = verify_traced(arguments, tell)
         record(Path(arguments.out), report, {})
         return report
+    if is_export(Path(arguments.out)):
+        return verify_export(arguments, tell)
     progress = Numbered(tell)
     plan = plan_of(arguments)
     runs = [VerifyRun(plan, variant, progress) for variant in plan.variants]

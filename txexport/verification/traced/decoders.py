@@ -1,6 +1,7 @@
 """Decoders: a graph of one step over a growing cache, in the contract of the graphs for other clients."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,14 +13,16 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from txexport.checkpoints import transformers_loading
 from txexport.contracts import Port, cache_names, names
 from txexport.contracts.stage import STEP, GraphFacts, Stage, sources_of
-from txexport.errors import UnsupportedError, first_line
+from txexport.errors import UnsupportedError, first_line, shown
+from txexport.verification.traced import cases, inputs
 from txexport.verification.traced.inputs import Facts, Layout, fill
-from txexport.verification.traced.originals import Original
+from txexport.verification.traced.originals import Original, quiet
 from txexport.verification.traced.tracing import dims, exported, input_name, output_name
 
 ROWS, PAST, NEW = 2, 7, 5  # sizes of the trace
 LIMIT = "decoder"  # the name of a decoder's limit in the manifest
 CACHED = "past_key_values"  # an argument of the class, newer ones call it cache and take this name too
+PARTS = {"self_attention_cache": cache_names.DECODER, "cross_attention_cache": cache_names.ENCODER}
 TOKENS: Layout = {names.INPUT_IDS: ("rows", "tokens"), names.ATTENTION_MASK: ("rows", "tokens")}
 
 
@@ -50,10 +53,55 @@ def prompt(facts: Facts, rows: int, tokens: int, seed: int, padded: str | None) 
     return values | {names.POSITION_IDS: np.maximum(mask.cumsum(1) - 1, 0)}
 
 
-def answered(original: Original, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Logits, keys and values of all tokens in one pass of the class, by the contract's names."""
+def source_values(
+    original: Original, rows: int, tokens: int, seed: int, ragged: bool
+) -> dict[str, np.ndarray]:
+    """Seeded inputs of an encoder: `tokens` of a text and their mask, or a signal of the model's size.
+
+    Raises UnsupportedError if the encoder reads something else.
+    """
+    main = original.model.main_input_name
+    named = [main, *([names.ATTENTION_MASK] if main == names.INPUT_IDS else [])]
+    sizes = cases.base_sizes(original) | {inputs.BATCH: rows, inputs.SEQUENCE: tokens}
+    positions = getattr(original.config, "max_source_positions", None)
+    of_frames = [sizes] if positions is None else [sizes, sizes | {inputs.FRAMES: 2 * positions}]
+    for layout in inputs.layouts(named) if main in inputs.AXES else ():
+        for one in of_frames:  # Whisper takes one number of frames, two for each position
+            if _encodes(original, layout, one):
+                return fill(layout, one, original.facts, seed, ragged)
+    raise UnsupportedError(f"{original.architecture} does not encode {shown(main)} alone")
+
+
+def _encodes(original: Original, layout: Layout, sizes: Mapping[str, int]) -> bool:
+    """Tell whether the encoder runs with inputs of this layout."""
+    try:
+        encoded(original, fill(layout, sizes, original.facts, 0, False))
+    except Exception:  # whatever its modules raise for a wrong shape
+        return False
+    return True
+
+
+def encoded(original: Original, source: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The last hidden states of the class's encoder for a source."""
+    encoder = original.model.get_encoder()
+    feeds = {name: torch.from_numpy(array) for name, array in source.items()}
+    with torch.no_grad(), quiet():
+        return encoder(**original.in_its_precision(feeds)).last_hidden_state.numpy()
+
+
+def answered(
+    original: Original, values: Mapping[str, np.ndarray], source: Mapping[str, np.ndarray] | None = None
+) -> dict[str, np.ndarray]:
+    """Logits, keys and values of all tokens in one pass of the class, by the contract's names.
+
+    With a `source`, the values are those of the decoder, and its keys and values have two parts.
+    """
     feeds = {name: torch.from_numpy(array) for name, array in values.items()}
-    cache = transformers.DynamicCache()
+    cache: Any = transformers.DynamicCache()
+    if source is not None:
+        cache = transformers.EncoderDecoderCache(cache, transformers.DynamicCache())
+        sources = {name: torch.from_numpy(array) for name, array in source.items()}
+        feeds = original.in_its_precision(sources) | {"decoder_input_ids": feeds[names.INPUT_IDS]}
     outputs = original.forward(feeds | {CACHED: cache, "use_cache": True})
     return {names.LOGITS: outputs["logits"].numpy()} | {
         _renamed(name, cache_names.PRESENT): tensor.numpy()
@@ -108,7 +156,8 @@ def _rename(model: ir.Model) -> None:
 def _renamed(name: str, kind: str) -> str:
     """The contract's name of the keys or values that the library calls, such as cache.layers.0.keys."""
     *_, layer, what = name.split(".")
-    return cache_names.pair(kind, layer, None)[what == "values"]
+    part = next((part for cache, part in PARTS.items() if cache in name), None)
+    return cache_names.pair(kind, layer, part)[what == "values"]
 
 
 def stage_of(original: Original, inputs: list[Port], role: str) -> Stage:

@@ -157,11 +157,14 @@ class Original:
 
     def run(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs by name, in the model's precision. Raises what the model raises."""
-        dtype = next((one.dtype for one in self.model.parameters() if one.is_floating_point()), torch.float32)
         feeds = {name: torch.from_numpy(np.array(value)) for name, value in values.items()}
-        feeds = {name: one.to(dtype) if one.is_floating_point() else one for name, one in feeds.items()}
-        outputs = get_leaf_tensors(self.forward(feeds | self.flags))
+        outputs = get_leaf_tensors(self.forward(self.in_its_precision(feeds) | self.flags))
         return {name: tensor.numpy() for name, tensor in outputs.items()}
+
+    def in_its_precision(self, feeds: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Inputs with floats in the type of the model's parameters."""
+        dtype = next((one.dtype for one in self.model.parameters() if one.is_floating_point()), torch.float32)
+        return {name: one.to(dtype) if one.is_floating_point() else one for name, one in feeds.items()}
 
     @cached_property
     def flags(self) -> dict[str, bool]:

@@ -24,7 +24,11 @@ QUICK = ("one pass", "padded at the left, in steps", "tokens of a greedy search"
 
 @dataclass(frozen=True)
 class StepCase:
-    """Rows of seeded tokens that the graph reads in `pieces`, the last one repeated until all are read."""
+    """Rows of seeded tokens that the graph reads in `pieces`, the last one repeated until all are read.
+
+    `padded` is the place of padding among the tokens. With an encoder, `source` is the number of tokens of a
+    text that it reads, whose rows end with padding if `ragged`.
+    """
 
     name: str
     rows: int
@@ -32,6 +36,8 @@ class StepCase:
     pieces: tuple[int, ...]
     padded: str | None = None
     seed: int = 1
+    source: int = 0
+    ragged: bool = False
 
 
 def plan(original: Original) -> list[StepCase]:
@@ -59,37 +65,85 @@ def plan(original: Original) -> list[StepCase]:
     return [case for case in every if case.tokens <= limit]
 
 
+def plan_with_source(original: Original) -> list[StepCase]:
+    """All cases of a decoder over an encoder, as long as the model allows."""
+    limit = original.longest
+    longest = min(limit, LONG)
+    every = [
+        StepCase("one pass", 2, 7, (7,), source=11),
+        StepCase("one token", 1, 1, (1,), source=1),
+        StepCase("steps", 1, 9, (1,), source=9),
+        StepCase("pieces", 3, 13, (5, 3), seed=2, source=6),
+        StepCase("ragged sources, in steps", 3, 8, (1,), seed=3, source=12, ragged=True),
+        StepCase("nine rows", 9, 10, (9, 1), seed=5, source=17, ragged=True),
+        StepCase(f"{longest} tokens", 2, longest, (1, longest), seed=6, source=longest, ragged=True),
+    ]
+    return [case for case in every if max(case.tokens, case.source) <= limit]
+
+
 def judged(
-    original: Original, step: Step, case: StepCase, empty: Mapping[str, np.ndarray]
+    original: Original,
+    step: Step,
+    case: StepCase,
+    empty: Mapping[str, np.ndarray],
+    source: Mapping[str, np.ndarray] | None = None,
+    *,
+    lacking: bool = False,
 ) -> list[TensorCheck]:
     """Logits of every token, and the last keys and values, beside the class in one pass; without padding.
 
-    `empty` are the inputs of keys and values for one row without a past.
+    `empty` are the inputs of keys and values for one row without a past. `source` are the inputs of the
+    class's encoder; the step has what it needs of it. With `lacking`, a graph may give fewer keys and values,
+    and logits of the last tokens of a piece alone.
     """
     values = prompt(original.facts, case.rows, case.tokens, case.seed, case.padded)
-    outputs = _in_pieces(step, case, values, empty)
-    unpadded = partial(_unpadded, values[names.ATTENTION_MASK] == 1)
-    return compared(original, partial(answered, original, values), outputs, unpadded)
+    outputs, has_logits = _in_pieces(step, case, values, empty)
+
+    def compute() -> dict[str, np.ndarray]:
+        expected = answered(original, values, source)
+        return {name: expected[name] for name in expected if not lacking or name in outputs}
+
+    mask = values[names.ATTENTION_MASK] == 1
+    sources = None if source is None else source.get(names.ATTENTION_MASK)
+
+    def unpadded(name: str, array: np.ndarray, expected: np.ndarray) -> Pair:
+        if name == names.LOGITS:
+            return _at(mask & has_logits, array, expected)
+        if cache_names.is_cross(name):
+            return _at(None if sources is None else sources == 1, *_by_token(array, expected))
+        return _at(mask, *_by_token(array, expected))
+
+    return compared(original, compute, outputs, unpadded)
 
 
-def _unpadded(mask: np.ndarray, outputs: np.ndarray, expected: np.ndarray) -> Pair:
-    """The pair without padding: logits (rows, tokens, V), or keys or values (rows, heads, tokens, D)."""
-    if outputs.shape != expected.shape:
-        return outputs, expected
-    if expected.ndim == 4:
-        outputs, expected = outputs.transpose(0, 2, 1, 3), expected.transpose(0, 2, 1, 3)
-    return outputs[mask], expected[mask]
+def _by_token(array: np.ndarray, expected: np.ndarray) -> Pair:
+    """Keys or values (rows, heads, tokens, D) with tokens before heads; those that the class keeps too."""
+    array, expected = array.transpose(0, 2, 1, 3), expected.transpose(0, 2, 1, 3)
+    return array[:, -expected.shape[1] :], expected  # beyond a window the class drops them
+
+
+def _at(mask: np.ndarray | None, array: np.ndarray, expected: np.ndarray) -> Pair:
+    """The pair where `mask` (rows, tokens) has True, if both have its tokens; of the last ones if fewer."""
+    if mask is None or array.shape != expected.shape:
+        return array, expected
+    seen = mask[:, -expected.shape[1] :]
+    return array[seen], expected[seen]
 
 
 def _in_pieces(
     step: Step, case: StepCase, values: Mapping[str, np.ndarray], empty: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """The logits of all pieces side by side, and the keys and values after the last."""
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The logits of all pieces side by side, the keys and values after the last; which tokens have logits.
+
+    Where a piece gives logits of its last tokens alone, those of the others are 0.
+    """
     cache = {name: np.repeat(array, case.rows, axis=0) for name, array in empty.items()}
     logits, done, sizes = [], 0, list(case.pieces)
+    has_logits = np.zeros(case.tokens, bool)
+    outputs: dict[str, np.ndarray] = {}
     while done < case.tokens:
         until = min(case.tokens, done + (sizes.pop(0) if len(sizes) > 1 else sizes[0]))
-        outputs = step(
+        answer = step(
             **{
                 names.INPUT_IDS: values[names.INPUT_IDS][:, done:until],
                 names.ATTENTION_MASK: values[names.ATTENTION_MASK][:, :until],
@@ -97,10 +151,14 @@ def _in_pieces(
             },
             **cache,
         )
-        logits.append(outputs.pop(names.LOGITS))
-        cache = {cache_names.to_past(name): array for name, array in outputs.items()}
+        numbers = answer.pop(names.LOGITS)
+        absent = until - done - numbers.shape[1]
+        has_logits[done + absent : until] = True
+        logits.append(np.pad(numbers, [(0, 0), (absent, 0), (0, 0)]))
+        outputs |= answer
+        cache |= {cache_names.to_past(name): array for name, array in answer.items()}
         done = until
-    return {names.LOGITS: np.concatenate(logits, axis=1)} | outputs
+    return {names.LOGITS: np.concatenate(logits, axis=1)} | outputs, has_logits
 
 
 def empty_cache(ports: Mapping[str, list[int | str]]) -> dict[str, np.ndarray]:
