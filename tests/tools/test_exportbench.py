@@ -113,10 +113,17 @@ def test_the_page_is_that_of_the_recorded_results():
         assert (one["verdict"], one["what"]) == (ENTRIES[name].verdict, ENTRIES[name].what)
 
 
-def test_txexport_finds_every_wrong_export_and_takes_no_right_one_for_wrong():
-    counted = json.loads(RESULTS.read_text())["checkers"]["txexport verify"]
-    assert counted["found"] == sum(one.verdict == WRONG for one in ENTRIES.values())
-    assert counted["accepted"] == sum(one.verdict == EQUAL for one in ENTRIES.values())
+@pytest.mark.xfail(strict=True, reason="verify leaves out a merged decoder beside the two separate ones")
+def test_txexport_finds_every_wrong_export():
+    outcomes = json.loads(RESULTS.read_text())["checkers"]["txexport verify"]["outcomes"]
+    wrong = [name for name, one in ENTRIES.items() if one.verdict == WRONG]
+    assert [name for name in wrong if outcomes[name]["outcome"] != score.ALARM] == []
+
+
+def test_txexport_takes_no_right_export_for_wrong():
+    outcomes = json.loads(RESULTS.read_text())["checkers"]["txexport verify"]["outcomes"]
+    right = [name for name, one in ENTRIES.items() if one.verdict == EQUAL]
+    assert [name for name in right if outcomes[name]["outcome"] != score.ACCEPTED] == []
 
 
 @pytest.mark.slow

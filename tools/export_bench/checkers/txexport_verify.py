@@ -1,33 +1,28 @@
-"""txexport: `txexport verify EXPORT --source CHECKPOINT`, by its exit code: 0 equal, 1 not, 2 untried."""
+"""txexport: `txexport verify EXPORT --source CHECKPOINT`, by its exit code: 0 equal, 1 not, 2 untried.
 
-import subprocess
-import sys
+The command is called within this process, which has its libraries loaded once for all entries.
+"""
+
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from click.testing import CliRunner
 from worker import UnjudgedError, serve
 
-SECONDS = 600
+from txexport.cli.main import main
 
 
 def judge(folder: Path) -> str | None:
-    """Run the command on an entry; it is not told anything else."""
-    command = [
-        sys.executable,
-        "-m",
-        "txexport",
-        "verify",
-        folder / "export",
-        "--source",
-        folder / "checkpoint",
-    ]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    output = (run.stdout + run.stderr).strip()
-    if run.returncode == 0:
+    """Run the command on an entry, which takes the export and the checkpoint, and nothing else."""
+    result = CliRunner().invoke(
+        main, ["verify", str(folder / "export"), "--source", str(folder / "checkpoint")]
+    )
+    if result.exit_code == 0:
         return None
-    if run.returncode == 1:
-        return output[-300:]
-    raise UnjudgedError(output[-300:])
+    failed = [line for line in result.output.splitlines() if "FAILED" in line] or [result.output[-300:]]
+    if result.exit_code == 1:
+        return failed[0]
+    raise UnjudgedError(failed[0])
 
 
 if __name__ == "__main__":
