@@ -1,4 +1,4 @@
-"""ExportBench: entries are what they say, alike for a seed; checkers are counted rightly; the page is recorded."""
+"""ExportBench: entries are what they say, and equal for a seed; outcomes are counted; the page is theirs."""
 
 import filecmp
 import json
@@ -42,7 +42,8 @@ def test_a_seed_makes_the_same_bytes_twice(entries, tmp_path):
     for name in NAMES[:2]:
         files = [str(one.relative_to(entries / name)) for one in (entries / name).rglob("*") if one.is_file()]
         _, different, missing = filecmp.cmpfiles(entries / name, tmp_path / name, files, shallow=False)
-        assert not different and not missing
+        assert not different
+        assert not missing
         assert {"entry.json", "export/model.onnx", "checkpoint/model.safetensors"} <= set(files)
 
 

@@ -34,15 +34,18 @@ def make(out: Path, names: tuple[str, ...], seed: int) -> None:
     "--checker", "names", multiple=True, type=click.Choice(list(score.CHECKERS)), help="Repeatable."
 )
 @click.option("--from", "folder", type=click.Path(path_type=Path), help="Entries that `make` wrote.")
+@click.option("--entry", "entries", multiple=True, help="Only this entry; repeatable.")
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="Where outcomes go.")
-def score_checkers(names: tuple[str, ...], folder: Path | None, results: Path) -> None:
+def score_checkers(
+    names: tuple[str, ...], folder: Path | None, entries: tuple[str, ...], results: Path
+) -> None:
     """Run checkers over the entries, and record their outcomes."""
     if folder is not None:
-        score.score(folder, results, names)
+        score.score(folder, results, names, entries)
         return
     with tempfile.TemporaryDirectory() as temporary:
         _make(Path(temporary), (), 0)
-        score.score(Path(temporary), results, names)
+        score.score(Path(temporary), results, names, entries)
 
 
 @main.command()

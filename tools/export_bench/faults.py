@@ -116,6 +116,15 @@ def later_keys(count: int) -> Fault:
     return fault
 
 
+def chunk_without_edge(model: onnx.ModelProto) -> None:
+    """No causal mask between the new tokens of a pass behind a past."""
+    edit = Edit(model)
+    edge = next(one for one in edit.graph.node if one.op_type == "LessOrEqual")
+    later = edit.op("Mul", with_past(edit), edit.op("Shape", "input_ids", start=1, end=2))
+    edge.input[1] = edit.op("Add", edge.input[1], later)
+    edit.finish()
+
+
 def edge_without_past(model: onnx.ModelProto) -> None:
     """A causal mask aligned to the first key, as if there were no past."""
     edit = Edit(model)
@@ -124,12 +133,15 @@ def edge_without_past(model: onnx.ModelProto) -> None:
     edit.finish()
 
 
-def causal_by_first_row(model: onnx.ModelProto) -> None:
-    """The mask of the batch's first row for all rows."""
-    edit = Edit(model)
-    first = edit.op("Slice", "attention_mask", np.array([0]), np.array([1]), np.array([0]))
-    zeros_like = edit.op("Mul", "attention_mask", np.array(0))
-    edit.replace("attention_mask", edit.op("Add", zeros_like, first))
+def of_first_row(name: str) -> Fault:
+    """An input's first row for all rows of the batch."""
+
+    def fault(model: onnx.ModelProto) -> None:
+        edit = Edit(model)
+        first = edit.op("Slice", name, np.array([0]), np.array([1]), np.array([0]))
+        edit.replace(name, edit.op("Add", edit.op("Mul", name, np.array(0)), first))
+
+    return fault
 
 
 def padding_counts(model: onnx.ModelProto) -> None:

@@ -23,7 +23,7 @@ ROWS = (
         "The mask of the batch's first row is used for every row.",
         PADDING,
         RAGGED,
-        graph=of(faults.causal_by_first_row),
+        graph=of(faults.of_first_row("attention_mask")),
     ),
     Entry(
         "bert-soft-mask",

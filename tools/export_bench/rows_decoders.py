@@ -144,6 +144,14 @@ ROWS = (
         graph=of(faults.positions_of_places),
     ),
     Entry(
+        "llama-float16-cache",
+        "llama",
+        "One layer's present values are cast to float16 and back.",
+        ROUNDING,
+        STEPS,
+        graph=of(parts.half_precision("present.1.value")),
+    ),
+    Entry(
         "qwen2-bias-dropped",
         "qwen2",
         "The biases of queries, keys and values are missing.",

@@ -90,6 +90,14 @@ ROWS = (
         graph=of(faults.edge_without_past),
     ),
     Entry(
+        "gpt2-chunk-not-causal",
+        "gpt2",
+        "Behind a past, the new tokens of a pass see each other both ways; prompts and steps are right.",
+        CACHE,
+        CHUNKS,
+        graph=of(faults.chunk_without_edge),
+    ),
+    Entry(
         "gpt2-new-before-past",
         "gpt2",
         "New keys and values precede the past ones; a prompt without past is right.",

@@ -21,6 +21,7 @@ ENCODER, LATER = "encoder_model.onnx", "decoder_with_past_model.onnx"
 PICTURE, PICTURES, TEXT_AND_PICTURE = Case((1,)), Case((1,) * 3), Case((7, 4))
 SOUND, SOUNDS, SPEECH = Case((400,)), Case((700, 400)), Case((1, 1))
 SPEECH_STEPS = Case((1, 1), pieces=(2, 1, 1, 1))
+LONG_SPEECH = Case((1,), decoded=32, pieces=(28, 1, 1, 1))
 ROWS = (
     Entry(
         "vit-patches-one-later",
@@ -87,6 +88,14 @@ ROWS = (
         graph=of(parts.without("Exp")),
     ),
     Entry(
+        "clip-scores-not-transposed",
+        "clip",
+        "logits_per_image is logits_per_text, not its transpose.",
+        PARTS,
+        Case((4, 7, 5)),
+        graph=of(parts.without("Transpose_2")),
+    ),
+    Entry(
         "clip-gelu",
         "clip",
         "GELU in both encoders, where the original has quick_gelu.",
@@ -133,6 +142,14 @@ ROWS = (
         POSITIONS,
         SPEECH_STEPS,
         graph=of(faults.first_position, LATER),
+    ),
+    Entry(
+        "whisper-positions-stop-at-24",
+        "whisper",
+        "The decoder with past gives every token from 24 on position 24.",
+        POSITIONS,
+        LONG_SPEECH,
+        graph=of(faults.positions_up_to(24), LATER),
     ),
     Entry(
         "whisper-cross-values-for-keys",

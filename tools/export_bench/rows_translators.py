@@ -42,6 +42,14 @@ ROWS = (
         graph=of(faults.ones("encoder_attention_mask"), LATER),
     ),
     Entry(
+        "t5-cross-mask-of-first-row",
+        "t5",
+        "The decoder reads the mask of the batch's first source for every row.",
+        PADDING,
+        RAGGED,
+        graph=of(faults.of_first_row("encoder_attention_mask"), FIRST, LATER),
+    ),
+    Entry(
         "t5-largest-distance",
         "t5",
         "Distances are grouped up to the default of 128, not up to relative_attention_max_distance.",

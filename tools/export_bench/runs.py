@@ -44,7 +44,16 @@ LONG_STEPS = Case((28,), pieces=(24, 1, 2, 1))
 LONGEST, LONGEST_STEPS = Case((60, 41)), Case((60,), pieces=(50, 1, 2, 7))  # than a window
 TEXTS = (PLAIN, RAGGED, LEFT, LONG, MANY, TYPES, Case((1,)))
 PROMPTS = (PLAIN, RAGGED, LEFT, LONG, MANY, STEPS, LEFT_STEPS, CHUNKS, LONG_STEPS, Case((1,)))
-TRANSLATIONS = (PLAIN, RAGGED, LONG, MANY, STEPS, Case((7, 4), pieces=(3, 1, 1)), Case((9,), pieces=(2, 3)))
+TRANSLATIONS = (
+    PLAIN,
+    RAGGED,
+    LONG,
+    MANY,
+    STEPS,
+    Case((7, 4), pieces=(3, 1, 1)),
+    Case((9,), pieces=(2, 3)),
+    Case((5,), decoded=32, pieces=(28, 1)),
+)
 CASES = {
     ENCODER: TEXTS,
     DECODER: PROMPTS,
@@ -52,7 +61,12 @@ CASES = {
     IMAGES: (Case((1,)), Case((1,) * 3)),
     PAIRS: (Case((7,)), Case((7, 4)), Case((4, 7, 5, 6))),
     SOUND: (Case((400,)), Case((700, 400)), Case((300,) * 3)),
-    SPEECH: (Case((1,)), Case((1, 1)), Case((1, 1), pieces=(2, 1, 1, 1))),
+    SPEECH: (
+        Case((1,)),
+        Case((1, 1)),
+        Case((1, 1), pieces=(2, 1, 1, 1)),
+        Case((1,), decoded=32, pieces=(28, 1)),
+    ),
 }
 
 

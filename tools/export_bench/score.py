@@ -151,8 +151,11 @@ def summary(records: dict[str, dict[str, Any]], outcomes: dict[str, dict[str, An
     }
 
 
-def score(folder: Path, results: Path, names: Iterable[str] = ()) -> None:
-    """Run the checkers of these names, or all, and write their outcomes to `results`, a JSON file."""
+def score(folder: Path, results: Path, names: Iterable[str] = (), only: Iterable[str] = ()) -> None:
+    """Run the checkers of these names, or all, and write their outcomes to `results`, a JSON file.
+
+    `only` these entries are judged, if any are named; the outcomes of the others stay.
+    """
     records = entries_of(folder)
     written = json.loads(results.read_text(encoding="utf-8")) if results.is_file() else {}
     written["entries"] = {
@@ -165,8 +168,9 @@ def score(folder: Path, results: Path, names: Iterable[str] = ()) -> None:
     }
     checked = written.setdefault("checkers", {})
     for name in names or CHECKERS:
-        outcome = run(CHECKERS[name], [folder / entry for entry in records])
-        outcomes = {entry: outcome["outcomes"][entry] for entry in records}
+        outcome = run(CHECKERS[name], [folder / entry for entry in tuple(only) or records])
+        outcomes = (checked.get(name, {}).get("outcomes", {}) if only else {}) | outcome["outcomes"]
+        outcomes = {entry: outcomes[entry] for entry in records}
         checked[name] = (
             {"versions": outcome["versions"]} | summary(records, outcomes) | {"outcomes": outcomes}
         )
