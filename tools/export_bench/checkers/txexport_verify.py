@@ -3,7 +3,7 @@
 The command is called within this process, which has its libraries loaded once for all entries.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -26,8 +26,6 @@ def judge(folder: Path) -> str | None:
 
 
 if __name__ == "__main__":
-    try:
-        versions = {"txexport": version("txexport")}
-    except PackageNotFoundError:
-        versions = {"txexport": "this checkout"}
-    serve(judge, versions)
+    serve(
+        judge, {name: version(name).partition("+")[0] for name in ("txexport", "transformers", "onnxruntime")}
+    )
