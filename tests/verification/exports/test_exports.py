@@ -64,6 +64,12 @@ def ignore_mask(model):
     model.graph.initializer.append(numpy_helper.from_array(np.array(0), "zero"))
 
 
+def drop_last_norm(model):
+    """Scale nothing by the decoder's last norm."""
+    norm = next(node for node in model.graph.node if "decoder.final_norm.weight" in node.input)
+    norm.CopyFrom(helper.make_node("Identity", norm.input[:1], norm.output))
+
+
 def verdicts(report) -> dict[str, bool]:
     return {case.name: case.ok for case in report.cases if case.runtime}
 
@@ -84,6 +90,19 @@ def test_a_merged_decoder_is_read_by_its_branches(bundle_of, checkpoint_of, tmp_
     for name in ("decoder_model.onnx", "decoder_with_past_model.onnx"):
         (folder / name).unlink()
     assert txexport.verify(folder, source=checkpoint_of("t5"), cases="quick").ok
+
+
+def test_a_merged_decoder_beside_two_separate_ones_is_judged_too(bundle_of, checkpoint_of, tmp_path):
+    """Clients open the merged one."""
+    folder = as_optimum(bundle_of("t5"), tmp_path / "both")
+    right = txexport.verify(folder, source=checkpoint_of("t5"), cases="quick")
+    assert right.ok
+    assert {"one pass", "merged decoder: one pass"} <= verdicts(right).keys()
+    edited(folder / "decoder_model_merged.onnx", drop_last_norm)
+    wrong = verdicts(txexport.verify(folder, source=checkpoint_of("t5"), cases="quick"))
+    assert {name for name, ok in wrong.items() if ok} == verdicts(right).keys() - {
+        name for name in wrong if name.startswith("merged decoder: ")
+    }
 
 
 def test_an_ignored_mask_is_found_in_padded_rows_alone(optimum, checkpoint_of):

@@ -81,6 +81,10 @@ class Decoding:
         if self.graphs.encoder is not None:
             for name, ragged in ((ENCODER, False), (f"{ENCODER}, ragged", True)):
                 yield name, partial(self.encoder_check, ragged), name in QUICK
+        yield from self.decoder_checks()
+
+    def decoder_checks(self) -> Iterator[tuple[str, Callable[[], list[TensorCheck]], bool]]:
+        """As `checks`, without those of the encoder."""
         for case in self.plan():
             yield case.name, partial(self.check, case), case.name in QUICK
         yield WRITTEN, self.written_check, True

@@ -1,6 +1,7 @@
 """The files of another tool's export: the graphs of a folder, and their use."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from txexport.contracts import roles
@@ -44,6 +45,18 @@ def opened(place: Path, device: str) -> Piece | DecoderGraphs:
             f"{place} has {', '.join(sorted(files)[:4])}, which are not a known layout; name a file"
         )
     return _single(folder / name, _writer(folder), device)
+
+
+def merged_beside(graphs: Piece | DecoderGraphs, device: str) -> DecoderGraphs | None:
+    """The merged decoder in the folder of two separate ones, which clients open in their place; else None."""
+    plain, _, merged = DECODERS
+    if not isinstance(graphs, DecoderGraphs) or graphs.first.path.name != plain:
+        return None
+    path = graphs.first.path.with_name(merged)
+    if not path.is_file():
+        return None
+    piece = Piece(path, device, of_decoder=True)
+    return replace(graphs, first=piece, later=piece)
 
 
 def _named_by_genai(folder: Path) -> str | None:

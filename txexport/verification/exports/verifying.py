@@ -1,6 +1,6 @@
 """`verify` of another tool's export: every case that its graphs take, beside the class of transformers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from txexport.support.paths import sha256
 from txexport.support.progress import Naming
 from txexport.verification import environment
 from txexport.verification.attempt import attempt
-from txexport.verification.checks import CHECKPOINT, IDENTITY, RUNTIME, CaseReport
+from txexport.verification.checks import CHECKPOINT, IDENTITY, RUNTIME, CaseReport, TensorCheck
 from txexport.verification.exports.decoding import Decoding
 from txexport.verification.exports.graphs import DecoderGraphs, Piece
-from txexport.verification.exports.layouts import opened
+from txexport.verification.exports.layouts import merged_beside, opened
 from txexport.verification.exports.one_pass import OnePass
 from txexport.verification.result import Report
 from txexport.verification.traced.originals import original
@@ -25,7 +25,10 @@ from txexport.verification.verify_arguments import VerifyArguments
 REFERENCE = "transformers"
 NOT_TAKEN = ("adapter", "layers", "texts", "torch_onnx", "allow_edited", "client", "budget")
 BY_CASES = "another tool's export: its graphs are judged by cases alone"
+MERGED = "merged decoder"
 GENERIC = "AutoModel"  # the class without a head, whose outputs some exports of a checkpoint give
+
+Check = tuple[str, Callable[[], list[TensorCheck]], bool]
 
 
 def verify_export(arguments: VerifyArguments, tell: Naming) -> Report:
@@ -54,9 +57,11 @@ def verify_export(arguments: VerifyArguments, tell: Naming) -> Report:
     if checkpoint.gguf is not None:
         raise UnsupportedError(f"{checkpoint.folder} is a GGUF file; give the checkpoint of transformers")
     device = arguments.device or "cpu"
-    judged = _judged(checkpoint, opened(place, device))
+    graphs = opened(place, device)
+    judged = _judged(checkpoint, graphs)
+    merged = merged_beside(graphs, device)
     selection = arguments.cases if isinstance(arguments.cases, str) else list(arguments.cases)
-    reports = list(_reports(judged, selection, tell))
+    reports = list(_reports(_checks(judged, merged), selection, tell))
     if not reports:
         raise InputError(f"no case is named {', '.join(selection)}")
     digests = checkpoint.hashes()
@@ -106,8 +111,16 @@ def _judged(checkpoint: Checkpoint, graphs: Piece | DecoderGraphs) -> OnePass | 
     return best
 
 
-def _reports(judged: OnePass | Decoding, selection: str | list[str], tell: Naming) -> Iterator[CaseReport]:
-    for name, run, is_quick in judged.checks():
+def _checks(judged: OnePass | Decoding, merged: DecoderGraphs | None) -> Iterator[Check]:
+    """The cases of the graphs, and of a merged decoder beside them those of its own."""
+    yield from judged.checks()
+    if merged is not None:
+        for name, run, is_quick in Decoding(judged.judge, merged).decoder_checks():
+            yield f"{MERGED}: {name}", run, is_quick
+
+
+def _reports(checks: Iterator[Check], selection: str | list[str], tell: Naming) -> Iterator[CaseReport]:
+    for name, run, is_quick in checks:
         if selection == "full" or (selection == "quick" and is_quick) or name in selection:
             tell(name)
             yield attempt(name, REFERENCE, run, RUNTIME)
