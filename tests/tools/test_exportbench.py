@@ -114,7 +114,6 @@ def test_the_page_is_that_of_the_recorded_results():
         assert (one["verdict"], one["what"]) == (ENTRIES[name].verdict, ENTRIES[name].what)
 
 
-@pytest.mark.xfail(strict=True, reason="verify leaves out a merged decoder beside the two separate ones")
 def test_txexport_finds_every_wrong_export():
     outcomes = json.loads(RESULTS.read_text())["checkers"]["txexport verify"]["outcomes"]
     wrong = [name for name, one in ENTRIES.items() if one.verdict == WRONG]
