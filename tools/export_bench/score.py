@@ -92,9 +92,8 @@ def run(checker: Checker, entries: Sequence[Path]) -> dict[str, Any]:
     """The outcome of every entry; an entry at which the checker's process ends is an alarm."""
     result: dict[str, Any] = {"versions": {}, "outcomes": {}}
     left = list(entries)
-    environment = os.environ | {"PYTHONPATH": os.environ.get("PYTHONPATH", "") + f":{FOLDER}"}
-    if checker.environment:
-        environment["PYTHONPATH"] = str(FOLDER)
+    paths = [FOLDER] if checker.environment else [FOLDER, ROOT, ROOT / "models", ROOT / "graphs"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
     while left:
         command = [python_of(checker), FOLDER / f"{checker.file}.py", *left]
         with subprocess.Popen(
