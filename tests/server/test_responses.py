@@ -1,7 +1,9 @@
 """The Responses API: OpenAI's client reads what chat gives, whole and as events."""
 
+import asyncio
 import base64
 import json
+from types import SimpleNamespace
 
 import httpx
 import jsonschema
@@ -13,6 +15,8 @@ from helpers.serving import running
 from helpers.stand_ins import MESSAGES
 
 from txexport.exporter import export
+from txexport.server.refusals import too_late
+from txexport.server.responses import _events
 from txexport.server.served import Limits
 
 QUESTION = MESSAGES[0]["content"]
@@ -124,17 +128,25 @@ def test_what_is_not_served_is_one_line_about_the_field(fields, param, message, 
     assert caught.value.param == param
 
 
-def test_an_error_after_the_first_token_is_an_event(folders):
-    """The client gets a response that has failed, and then the end of the stream."""
-    limits = Limits(cache_tokens=2048, max_new_tokens=900, max_waiting=32, max_body=20_000, timeout=60)
-    with running({"chatter": folders["chatter"]}, limits) as (address, _):
-        client = openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
-        body = {"model": "chatter", "input": QUESTION, "extra_body": {"timeout": 0.4, "min_new_tokens": 899}}
-        events = list(client.responses.create(**body, stream=True))
-    assert events[0].type == "response.created"
-    assert (events[-1].type, events[-1].response.status) == ("response.failed", "failed")
-    assert events[-1].response.error.message.startswith("the answer took more than 0.4 seconds")
-    assert [event.sequence_number for event in events] == list(range(len(events)))
+def test_an_error_after_the_first_token_is_an_event():
+    """The client gets a response that has failed, with the text of the error, and the end of the stream."""
+    job, text = SimpleNamespace(calls=None), SimpleNamespace(finish_reason=None)
+    answer = SimpleNamespace(job=job, texts=[text])
+
+    async def steps():
+        yield [(0, "quatre")]
+        raise too_late(4)
+
+    async def read():
+        return [event async for event in _events({"id": "resp_1"}, {}, answer, steps())]
+
+    *events, last = asyncio.run(read())
+    assert events[-1]["type"] == "response.output_text.delta"
+    assert (last["type"], last["response"]["id"]) == ("response.failed", "resp_1")
+    error = last["response"]["error"]
+    assert error["code"] == "server_error"
+    assert error["message"].startswith("the answer took more than 4 seconds")
+    assert [event["sequence_number"] for event in (*events, last)] == list(range(len(events) + 1))
 
 
 def test_events_have_names_and_no_other_end(server):
