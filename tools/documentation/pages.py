@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from documentation import api, commands, figures, layout, task_table
+from documentation.compatibility import compatibility
 from documentation.sources import ROOT, DocumentError, snake, source, twin
 
 DOCS = ROOT / "docs"
@@ -69,6 +70,7 @@ DIRECTIVES: dict[str, Callable[..., str]] = {
     "aliases": task_table.other_names,
     "api": api.entry,
     "commands": commands.reference,
+    "compatibility": compatibility,
     "errors": api.error_list,
     "figure": figures.figure,
     "file": _file,
