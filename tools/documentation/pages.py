@@ -69,7 +69,7 @@ def _read(path: str) -> str:
 DIRECTIVES: dict[str, Callable[..., str]] = {
     "aliases": task_table.other_names,
     "api": api.entry,
-    "commands": commands.reference,
+    "command": commands.section,
     "compatibility": compatibility,
     "errors": api.error_list,
     "figure": figures.figure,
