@@ -2,12 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import llguidance
 import openai
 import pytest
 from helpers.project import ROOT
-from helpers.serving import running
+from helpers.serving import LIMITS, running
 from helpers.stand_ins import MESSAGES, TEMPLATE, TOOL, assistant
 
 from txexport import export, load
@@ -54,7 +55,8 @@ def bundles(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(bundles):
-    with running({form.value: bundles / form.value for form in Form}) as (address, _):
+    limits = replace(LIMITS, max_body=200_000)
+    with running({form.value: bundles / form.value for form in Form}, limits) as (address, _):
         yield openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
 
 
@@ -151,7 +153,8 @@ def test_responses_demand_calls_too(client):
 @pytest.mark.parametrize("form", Form)
 def test_responses_have_calls_as_items(form, client):
     """The call, and after its output the end of the conversation; the events name each item."""
-    body = {"model": form.value, "tools": [{"type": "function", **TOOL["function"]}]}
+    tool = {"type": "function", **TOOL["function"], "strict": True}  # which the model is not told
+    body = {"model": form.value, "tools": [tool]}
     items = [QUESTION]
     response = client.responses.create(**body, input=items)
     *texts, call = response.output
@@ -171,6 +174,8 @@ def test_responses_have_calls_as_items(form, client):
     assert final.output_text == ANSWER["content"]
 
 
+LONG = "x" * 15_000
+MANY = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"enum": [LONG]}}} for i in range(9)]
 REFUSED = [
     ({"tool_choice": "required"}, "tool_choice is 'required', which needs tools"),
     ({"tool_choice": "always"}, 'tool_choice is \'always\', expected "auto" or "none" or "required" or'),
@@ -180,6 +185,10 @@ REFUSED = [
         {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "strin"}}}],
          "tool_choice": "required"},
         "the parameters of 'f' are no valid JSON schema: Invalid type: strin",
+    ),
+    (
+        {"tools": MANY, "tool_choice": "required"},
+        "characters together, expected at most 131,072 with this tool_choice",
     ),
     (
         {"tools": [TOOL], "tool_choice": "required", "response_format": {"type": "json_object"}},

@@ -7,6 +7,7 @@ from txexport.errors import shown
 from txexport.server.refusals import RefusedError
 
 ROLES = ("user", "assistant", "system", "developer")
+TOLD = ("name", "description", "parameters")  # what a model is to know of a function
 TEXTS = ("input_text", "output_text", "text")
 SAME = ("model", "temperature", "top_p", "stream", "parallel_tool_calls", "chat_template_kwargs", "timeout")
 # Fields of the Responses API, and those of chat completions that errors name.
@@ -73,7 +74,8 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
             f"a tool is {shown(tool.get('type'))}, expected a function: this server runs no tools of its own",
             param="tools",
         )
-    return {"type": "function", "function": {k: v for k, v in tool.items() if k != "type" and v is not None}}
+    # Templates write all of a tool into the prompt: `strict` and the like are not for the model.
+    return {"type": "function", "function": {k: tool[k] for k in TOLD if tool.get(k) is not None}}
 
 
 def _tool_choice(choice: Any) -> Any:

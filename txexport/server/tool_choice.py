@@ -63,9 +63,17 @@ def grammar_of(format: CallFormat | None, functions: Functions, several: bool) -
             "only be auto or none",
             param="tool_choice",
         )
+    schemas = [_parameters(function) for function in functions]
+    length = sum(len(json.dumps(schema)) for schema in schemas)
+    if length > LONGEST_SCHEMA:
+        raise RefusedError(
+            f"tools have schemas of {length:,} characters together, expected at most {LONGEST_SCHEMA:,} with "
+            "this tool_choice",
+            param="tools",
+        )
     names, rules = [], []
-    for number, function in enumerate(functions):
-        schema = _parameters(function)
+    for number, (function, schema) in enumerate(zip(functions, schemas, strict=True)):
+        _check(function, schema)
         rules.append(f"call{number}: {_call(format, function['name'], f'arguments{number}')}")
         rules.append(f"arguments{number}: %json {json.dumps({'x-guidance': JSON} | schema)}")
         names.append(f"call{number}")
@@ -121,13 +129,16 @@ def _parameters(function: Mapping[str, Any]) -> dict[str, Any]:
             f"the parameters of {shown(function['name'])} are {shown(schema)}, expected a JSON schema",
             param="tools",
         )
-    schema = bounded(schema, "tools")
+    return bounded(schema, "tools")
+
+
+def _check(function: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Raise RefusedError if the parameters of a function are no JSON schema that can be compiled."""
     problem = check_schema(schema)
     if problem:
         raise RefusedError(
             f"the parameters of {shown(function['name'])} are no valid JSON schema: {problem}", param="tools"
         )
-    return schema
 
 
 def bounded(schema: Mapping[str, Any], param: str) -> dict[str, Any]:
