@@ -144,9 +144,9 @@ def test_every_command_has_an_example_after_its_section():
         [block] = [one for one in blocks(part.partition("\n## ")[0]) if f"txexport {name} " in one.text]
         run += block.runs
         if not block.runs:
-            _, command, *words = shlex.split(block.text)
+            _, command, *arguments = shlex.split(block.text)
             parser = main.commands[command].make_parser(click.Context(main.commands[command]))
-            parser.parse_args(words)
+            parser.parse_args(arguments)
     assert run >= 19
 
 
