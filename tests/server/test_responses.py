@@ -113,6 +113,7 @@ REFUSED = [
     ({"reasoning": {"effort": "low"}}, "reasoning", "reasoning needs a chat template that reads one"),
     ({"reasoning": {"effort": "much"}}, "reasoning", "reasoning is 'much', expected \"none\" or"),
     ({"reasoning": {"summary": "auto"}}, "reasoning", "reasoning has 'summary', expected effort only"),
+    ({"stream_options": {"x": 1}}, "stream_options", "stream_options has 'x', expected include_obfuscation"),
     ({"temperature": -1}, "temperature", "temperature is -1, expected a number from 0"),
     ({"n": 2}, "n", "no field 'n'; expected some of model, input"),
     ({"model": "encoder"}, None, "encoder does not chat; it is for embed"),

@@ -32,6 +32,7 @@ def chat_fields(body: Mapping[str, Any], others: Sequence[str]) -> dict[str, Any
     effort = _only(body, "reasoning", ("effort",)).get("effort")
     if effort is not None:
         fields["reasoning_effort"] = effort
+    _only(body, "stream_options", ("include_obfuscation",))
     form = _only(body, "text", ("format",)).get("format")
     if form is not None:
         fields["response_format"] = _format(form)
