@@ -205,6 +205,14 @@ def test_headers_longer_than_their_file(length, tmp_path):
     assert "cannot hold a header of" in refused(lambda: read_header(written(tmp_path, b"{}", length)))
 
 
+def test_a_pointer_of_git_lfs_is_named(tmp_path):
+    file = tmp_path / "model.safetensors"
+    file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 2133470\n")
+    assert "it is a pointer of Git LFS, not the weights; run git lfs pull" in refused(
+        lambda: read_header(file)
+    )
+
+
 def test_a_header_of_half_a_gigabyte_is_not_read(tmp_path):
     file = written(tmp_path, b"{}", 500 << 20)
     with file.open("r+b") as stream:

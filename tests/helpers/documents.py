@@ -2,7 +2,8 @@
 
 Blocks of `console` and `python` are run in order; a `text` block after a `python` block is what it prints. A
 block titled "not run by the tests: REASON" is skipped; one titled "needs PACKAGE" is run where that is
-installed. Blocks of other languages are files.
+installed, and one titled "to the server" by tests/server/test_recipes.py. Blocks of other languages are
+files.
 
 tools/docs answers docs/quickstart.md ...    write today's output into pages
 """
@@ -31,6 +32,7 @@ FENCE = re.compile(
     r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]*)\")?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 NOT_RUN = "not run by the tests"
+SERVED = "to the server"
 NEEDS = re.compile(r"needs ([\w-]+)")
 PROGRAMS = {"pyspark": "java"}  # packages that every set-up has
 INSTALLED = {
@@ -55,7 +57,7 @@ class Block:
     @property
     def runs(self) -> bool:
         """Tell whether the tests run it."""
-        return self.language in ("console", "python") and not self.title.startswith(NOT_RUN)
+        return self.language in ("console", "python") and not self.title.startswith((NOT_RUN, SERVED))
 
     @property
     def missing(self) -> str | None:

@@ -30,6 +30,17 @@ TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+GREETING = [
+    {"role": "user", "content": "What does txexport prove?"},
+    {"role": "assistant", "content": "That an ONNX graph is equal to its PyTorch original."},
+]
+# Also with calls of functions, as a server reads them.
+CALLING = TEMPLATE.replace(
+    "{{ m.content }}",
+    "{{ m.content or '' }}{% for c in m.tool_calls or [] %}<tool_call>\n"
+    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}'
+    "\n</tool_call>{% endfor %}",
+)
 TOOL = {
     "type": "function",
     "function": {
@@ -71,11 +82,15 @@ def _encoder(folder: Path, model_type: str, architecture: str, **config) -> None
 
 
 def assistant(
-    folder: Path, messages: list[dict] = MESSAGES, template: str = TEMPLATE, marks: tuple[str, ...] = ()
+    folder: Path,
+    messages: list[dict] = MESSAGES,
+    template: str = TEMPLATE,
+    marks: tuple[str, ...] = (),
+    tools: tuple[dict, ...] = (TOOL,),
 ) -> None:
     """A chat model that has memorised `messages`; `marks` are more special tokens of its `template`."""
     tokenizer = _chat_tokenizer(template, marks)
-    told = {"tools": [TOOL], "return_tensors": "pt"}
+    told = {"tools": list(tools) or None, "return_tensors": "pt"}
     prompt = tokenizer.apply_chat_template(messages[:1], add_generation_prompt=True, **told).input_ids
     ids = tokenizer.apply_chat_template(messages, **told).input_ids
     marks = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
@@ -127,7 +142,8 @@ def street(name: str) -> Callable[[Path], None]:
 STAND_INS: dict[str, Callable[[Path], None]] = {
     "ms-marco-MiniLM-L6-v2": reranker,
     "distilbert-base-cased-distilled-squad": reader,
-    "Qwen2.5-1.5B-Instruct": assistant,
+    "Qwen2.5-1.5B-Instruct": partial(assistant, template=CALLING),
+    "Qwen2.5-0.5B-Instruct": partial(assistant, messages=GREETING, tools=()),
     "whisper-small": speaking_stand_ins.whisper,
     "llava-1.5-7b-hf": seeing_stand_in.llava,
     "yolos-tiny": street("detector"),

@@ -2,16 +2,20 @@
 
 import json
 import shutil
+from dataclasses import replace
 
+import llguidance
 import openai
 import pytest
 from helpers.project import ROOT
-from helpers.serving import running
+from helpers.serving import LIMITS, running
 from helpers.stand_ins import MESSAGES, TEMPLATE, TOOL, assistant
 
 from txexport import export, load
 from txexport.runtime.preprocessing.text import Text
+from txexport.server.refusals import RefusedError
 from txexport.server.tool_calls import Call, CallFormat, CallReader, Form, call_format
+from txexport.server.tool_choice import grammar_of
 
 ARGUMENTS = {"number": "eighty-one"}
 FUNCTION = {"name": "in_french", "arguments": ARGUMENTS}
@@ -51,7 +55,8 @@ def bundles(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(bundles):
-    with running({form.value: bundles / form.value for form in Form}) as (address, _):
+    limits = replace(LIMITS, max_body=200_000)
+    with running({form.value: bundles / form.value for form in Form}, limits) as (address, _):
         yield openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
 
 
@@ -95,6 +100,161 @@ def test_without_functions_nothing_is_a_call(client):
     body = {"model": "tags", "messages": [QUESTION], "max_tokens": 5, "tools": [TOOL]}
     answer = client.chat.completions.create(**body, tool_choice="none").choices[0].message
     assert answer.tool_calls is None
+
+
+def spoken(answer):
+    """The functions that an answer calls, with their arguments as objects."""
+    calls = answer.message.tool_calls or []
+    return [(call.function.name, json.loads(call.function.arguments)) for call in calls]
+
+
+OTHER = {
+    "type": "function",
+    "function": {
+        "name": "rest",
+        "parameters": {
+            "type": "object",
+            "properties": {"hours": {"$ref": "#/$defs/hours"}},
+            "required": ["hours"],
+            "additionalProperties": False,
+            "$defs": {"hours": {"type": "integer", "minimum": 1, "maximum": 9}},
+        },
+    },
+}
+NAMED = {"type": "function", "function": {"name": "rest"}}
+ASIDE = [{"role": "user", "content": "no question"}]  # to which the model has learned no call
+
+
+@pytest.mark.parametrize("form", Form)
+def test_a_call_that_is_demanded_is_made(form, client):
+    body = {"model": form.value, "messages": ASIDE, "tools": [TOOL, OTHER], "max_tokens": 150}
+    choice = client.chat.completions.create(**body, tool_choice=NAMED).choices[0]
+    [(name, arguments)] = spoken(choice)
+    assert (name, list(arguments), choice.message.content) == ("rest", ["hours"], None)
+    assert arguments["hours"] in range(1, 10)
+    assert choice.finish_reason == "tool_calls"
+    stream = client.chat.completions.create(**body, tool_choice=NAMED, stream=True)
+    [[delta]] = [chunk.choices[0].delta.tool_calls for chunk in stream if chunk.choices[0].delta.tool_calls]
+    assert delta.function.arguments == choice.message.tool_calls[0].function.arguments
+    body |= {"tools": [OTHER], "tool_choice": "required", "parallel_tool_calls": False}
+    [(name, _)] = spoken(client.chat.completions.create(**body).choices[0])
+    assert name == "rest"
+
+
+def test_responses_demand_calls_too(client):
+    tools = [{"type": "function", **tool["function"]} for tool in (TOOL, OTHER)]
+    response = client.responses.create(
+        model="tags", input="no question", tools=tools, tool_choice={"type": "function", "name": "rest"}
+    )
+    [call] = response.output
+    assert (call.type, call.name, list(json.loads(call.arguments))) == ("function_call", "rest", ["hours"])
+
+
+@pytest.mark.parametrize("form", Form)
+def test_responses_have_calls_as_items(form, client):
+    """The call, and after its output the end of the conversation; the events name each item."""
+    tool = {"type": "function", **TOOL["function"], "strict": True}  # which the model is not told
+    body = {"model": form.value, "tools": [tool]}
+    items = [QUESTION]
+    response = client.responses.create(**body, input=items)
+    *texts, call = response.output
+    assert (call.type, call.name, response.status) == ("function_call", "in_french", "completed")
+    assert json.loads(call.arguments) == ARGUMENTS
+    assert response.output_text == ("" if form is Form.OBJECT else "Let me see.")
+    assert len(texts) == (form is not Form.OBJECT)
+    events = list(client.responses.create(**body, input=items, stream=True))
+    items_done = [event.item for event in events if event.type == "response.output_item.done"]
+    assert [one.type for one in items_done] == [one.type for one in response.output]
+    assert items_done[-1].arguments == call.arguments
+    assert events[-1].response.output == items_done
+    [arguments] = [e.arguments for e in events if e.type == "response.function_call_arguments.done"]
+    assert arguments == call.arguments
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": RESULT["content"]}
+    final = client.responses.create(**body, input=[*items, *response.output, result])
+    assert final.output_text == ANSWER["content"]
+
+
+LONG = "x" * 15_000
+MANY = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"enum": [LONG]}}} for i in range(9)]
+REFUSED = [
+    ({"tool_choice": "required"}, "tool_choice is 'required', which needs tools"),
+    ({"tool_choice": "always"}, 'tool_choice is \'always\', expected "auto" or "none" or "required" or'),
+    ({"tools": [TOOL], "tool_choice": NAMED}, "expected one of the functions in tools: 'in_french'"),
+    ({"tools": [{"name": "f"}], "tool_choice": "required"}, "tool_choice needs each of tools as"),
+    (
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "strin"}}}],
+         "tool_choice": "required"},
+        "the parameters of 'f' are no valid JSON schema: Invalid type: strin",
+    ),
+    (
+        {"tools": MANY, "tool_choice": "required"},
+        "characters together, expected at most 131,072 with this tool_choice",
+    ),
+    (
+        {"tools": [TOOL], "tool_choice": "required", "response_format": {"type": "json_object"}},
+        "response_format is not served with a tool_choice that demands a call",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "message"), REFUSED)
+def test_what_cannot_be_demanded_is_one_line(fields, message, client):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(model="tags", messages=[QUESTION], **fields)
+    assert message in caught.value.body["message"]
+    assert "\n" not in caught.value.body["message"]
+
+
+LIST, BY_NAME = CallFormat(Form.MARK, {}), CallFormat(Form.MARK, {}, ("[CALL_ID]", "[ARGS]"))
+WRITTEN_CALLS = [
+    (
+        CallFormat(Form.TAGS, {}),
+        '<tool_call>\n{"name": "rest", "arguments": {"hours":5}}\n</tool_call>',
+        "\n",
+    ),
+    (CallFormat(Form.OBJECT, {}), '{"name": "rest", "parameters": {"hours":5}}', None),
+    (LIST, '[TOOL_CALLS][{"name": "rest", "arguments": {"hours":5}}]', None),
+    (BY_NAME, '[TOOL_CALLS]rest[CALL_ID]abcdefgh1[ARGS]{"hours":5}', ""),
+]
+
+
+@pytest.mark.parametrize(("format", "text", "between"), WRITTEN_CALLS)
+def test_a_grammar_has_what_the_reader_reads(format, text, between, byte_matches):
+    """One call of a function, and several where models were trained on several."""
+    functions = [OTHER["function"], {"name": "none"}]
+    single, several = (grammar_of(format, functions, several) for several in (False, True))
+    assert byte_matches(single, text)
+    for wrong in (text.replace("5", "55"), text.replace("rest", "rust"), f"So {text}", text[:-1]):
+        assert not byte_matches(several, wrong)
+    if between is not None:
+        assert byte_matches(several, f"{text}{between}{text}")
+        assert not byte_matches(single, f"{text}{between}{text}")
+    reader = CallReader(format, frozenset({"rest", "none"}))
+    assert [*reader.add(text), *reader.end()] == [Call("rest", '{"hours": 5}')]
+
+
+@pytest.fixture(scope="module")
+def byte_matches():
+    """A function from a grammar and a text to whether the text is complete in it."""
+    tokenizer = llguidance.LLTokenizer("byte")
+
+    def matches(grammar: str, text: str) -> bool:
+        matcher = llguidance.LLMatcher(
+            tokenizer, llguidance.LLMatcher.grammar_from_lark(grammar), log_level=0
+        )
+        read = matcher.try_consume_tokens(list(text.encode()))
+        return read == len(text.encode()) and matcher.is_accepting()
+
+    return matches
+
+
+def test_only_the_first_call_is_returned_where_calls_are_not_parallel():
+    for size in (1, 1000):
+        reader = CallReader(CallFormat(Form.TAGS, {}), frozenset("ab"), single=True)
+        text = f"So {TAGS}\n{TAGS} more"
+        parts = [one for at in range(0, len(text), size) for one in reader.add(text[at : at + size])]
+        assert [one for one in [*parts, *reader.end()] if isinstance(one, Call)] == TWO[:1]
+        assert "".join(one for one in parts if isinstance(one, str)) == "So"
 
 
 TWO = [Call("a", '{"x": 1}'), Call("b", "{}")]
@@ -151,3 +311,6 @@ def test_the_format_is_that_of_the_template(name, form, tmp_path):
     (tmp_path / "tokenizer_config.json").write_text('{"bos_token": "<s>", "eos_token": "</s>"}')
     result = call_format(tmp_path, Text(tmp_path))
     assert (None if result is None else result.form) == form
+    if result is None:
+        with pytest.raises(RefusedError, match="is not known, so tool_choice can only be auto or none"):
+            grammar_of(result, [OTHER["function"]], several=False)

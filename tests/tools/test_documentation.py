@@ -2,12 +2,14 @@
 
 import functools
 import re
+import shlex
 import shutil
 import threading
 from dataclasses import fields
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import click
 import pytest
 from documentation import api, figures, layout, pages
 from documentation.__main__ import build
@@ -15,6 +17,7 @@ from documentation.mathematics import Mathematics
 from documentation.meanings import meaning, of_command
 from documentation.sources import DocumentError, source
 from helpers.chromium import MISSING, chromium
+from helpers.documents import blocks
 from helpers.project import ROOT
 from markdown import Markdown
 
@@ -125,6 +128,26 @@ def test_every_command_has_its_section(site):
         assert f">{section}<" in text
     assert "<td><code>BUNDLE</code></td>" in text
     assert "<td>The folder that <code>export</code> wrote.</td>" in text
+
+
+def test_every_command_has_an_example_after_its_section():
+    """Those that tests run have their output; the others at least have arguments and options that exist."""
+    text = (DOCS / "reference/commands.md").read_text(encoding="utf-8")
+    parts = text.split("{{ command ")[1:]
+    assert [part.split()[0] for part in parts] == [name for names in main.sections.values() for name in names]
+    assert [line[3:] for line in text.splitlines() if line[:3] == "## "][: len(main.sections)] == [
+        *main.sections
+    ]
+    run = 0
+    for part in parts:
+        name = part.split()[0]
+        [block] = [one for one in blocks(part.partition("\n## ")[0]) if f"txexport {name} " in one.text]
+        run += block.runs
+        if not block.runs:
+            _, command, *arguments = shlex.split(block.text)
+            parser = main.commands[command].make_parser(click.Context(main.commands[command]))
+            parser.parse_args(arguments)
+    assert run >= 19
 
 
 def test_what_looks_like_a_tag_or_emphasis_is_shown(site):

@@ -6,19 +6,16 @@ import click
 
 from documentation.escaping import escaped
 from documentation.meanings import of_command
+from documentation.sources import DocumentError
 from txexport.cli.main import main
 
 
-def reference() -> str:
-    """The sections of `txexport --help`, and in them for each command its help, its usage, its options."""
-    context = click.Context(main, info_name="txexport")
-    lines: list[str] = []
-    for title, names in main.sections.items():
-        lines += [f"## {title}", ""]
-        for name in names:
-            command = main.commands[name]
-            lines += _section(command, click.Context(command, info_name=name, parent=context))
-    return "\n".join(lines)
+def section(name: str) -> str:
+    """{{ command NAME }}: a command's help, its usage and its options."""
+    if name not in main.commands:
+        raise DocumentError(f"there is no command {name}")
+    command, parent = main.commands[name], click.Context(main, info_name="txexport")
+    return "\n".join(_section(command, click.Context(command, info_name=name, parent=parent)))
 
 
 def _section(command: click.Command, context: click.Context) -> list[str]:

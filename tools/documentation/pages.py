@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from documentation import api, commands, figures, layout, task_table
+from documentation.compatibility import compatibility
 from documentation.sources import ROOT, DocumentError, snake, source, twin
 
 DOCS = ROOT / "docs"
@@ -68,7 +69,8 @@ def _read(path: str) -> str:
 DIRECTIVES: dict[str, Callable[..., str]] = {
     "aliases": task_table.other_names,
     "api": api.entry,
-    "commands": commands.reference,
+    "command": commands.section,
+    "compatibility": compatibility,
     "errors": api.error_list,
     "figure": figures.figure,
     "file": _file,

@@ -248,7 +248,10 @@ def read_header(file: Path) -> dict[str, Stored]:
     try:
         with reading(file), file.open("rb") as stream:
             size = file.stat().st_size
-            length = int.from_bytes(stream.read(8), "little")
+            head = stream.read(8)
+            length = int.from_bytes(head, "little")
+            if head == b"version ":
+                raise ValueError("it is a pointer of Git LFS, not the weights; run git lfs pull")
             if not 0 < length <= min(size - 8, MOST_HEADER):
                 raise ValueError(f"{size} bytes cannot hold a header of {length}")
             header = json.loads(stream.read(length), object_pairs_hook=_distinct)

@@ -25,6 +25,7 @@ from txexport.server.methods import task
 from txexport.server.metrics import Metrics, metrics
 from txexport.server.pages import docs, openapi
 from txexport.server.refusals import RefusedError, refusal_of
+from txexport.server.responses import responses
 from txexport.server.served import Limits, Served, find
 from txexport.server.transcriptions import transcriptions, translations
 from txexport.support.printable import line
@@ -47,6 +48,7 @@ def application(
         Route("/v1/models/{model:path}", model),
         Route("/v1/completions", completions, methods=["POST"]),
         Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+        Route("/v1/responses", responses, methods=["POST"]),
         Route("/v1/embeddings", embeddings, methods=["POST"]),
         Route("/v1/rerank", rerank, methods=["POST"]),
         Route("/v1/audio/transcriptions", transcriptions, methods=["POST"]),

@@ -10,20 +10,28 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from txexport.errors import shown
-from txexport.runtime.generation.options import read_option
 from txexport.runtime.generation.prompts import chat_inputs
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.message_images import source_of
 from txexport.server.bodies import Schema, read_json, work
 from txexport.server.fields import FLAG, GENERATION, MODEL
-from txexport.server.generating import Answer, GenerationJob, Shape, Steps, job_of, respond, written
+from txexport.server.generating import (
+    Answer,
+    GenerationJob,
+    Steps,
+    choices_shape,
+    job_of,
+    respond,
+    written,
+)
+from txexport.server.reasoning import EFFORT, with_effort
 from txexport.server.refusals import RefusedError
 from txexport.server.served import Limits, Served, find
 from txexport.server.tool_calls import Call, CallReader
+from txexport.server.tool_choice import CHOICE, bounded, demanded, functions_of, grammar_of
 
 CALLED = "tool_calls"  # the reason why an answer with calls has finished
-LONGEST_SCHEMA = 2**17  # characters: compiling takes time and memory that grow with them
 OBJECTS: Schema = {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": 4096}
 FIELDS: dict[str, Schema] = {
     **MODEL,
@@ -34,8 +42,9 @@ FIELDS: dict[str, Schema] = {
     "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
     "chat_template_kwargs": {"type": "object", "description": "Values for the chat template."},
     "tools": OBJECTS | {"description": "Functions for the chat template; calls are returned as tool_calls."},
-    "tool_choice": {"enum": ["auto", "none"]},
-    "parallel_tool_calls": FLAG,
+    "tool_choice": CHOICE,
+    "parallel_tool_calls": FLAG | {"description": "False for at most one call an answer."},
+    "reasoning_effort": EFFORT,
     "response_format": {"type": "object", "description": "text, json_object or json_schema, as OpenAI's."},
     **GENERATION,
 }
@@ -43,46 +52,61 @@ FIELDS: dict[str, Schema] = {
 
 async def chat_completions(request: Request) -> Response:
     """Answer a request."""
-    limits: Limits = request.app.state.limits
-    every = request.app.state.served
-    images = any(one.model.bundle.image_token_id is not None for one in every.values())
-    body = await read_json(request, FIELDS, limits.max_body if images else limits.most_text)
-    served = find(every, body["model"])
-    if served.generation is None or served.model.bundle.is_encoder_decoder:
-        raise RefusedError(f"{served.name} does not chat; it is for {', '.join(served.methods)}")
-    job = await work(request, _job_of, served, body, limits, images)
+    body, served, images = await chat_body(request, FIELDS)
+    job = await work(request, chat_job, served, body, request.app.state.limits, images)
     choices, pieces = partial(_choices, served), partial(_pieces, served)
-    shape = Shape("chatcmpl", "chat.completion", "chat.completion.chunk", choices, pieces)
+    shape = choices_shape(
+        ("chatcmpl", "chat.completion", "chat.completion.chunk"), served, body, choices, pieces
+    )
     return await respond(request, served, body, job, shape)
 
 
-def _job_of(served: Served, body: Mapping[str, Any], limits: Limits, images: bool) -> GenerationJob:
+async def chat_body(request: Request, fields: Mapping[str, Schema]) -> tuple[dict[str, Any], Served, bool]:
+    """The fields of a request, its bundle, and whether the server reads images. Raises RefusedError."""
+    limits: Limits = request.app.state.limits
+    every = request.app.state.served
+    images = any(one.model.bundle.image_token_id is not None for one in every.values())
+    body = await read_json(request, fields, limits.max_body if images else limits.most_text)
+    served = find(every, body["model"])
+    if served.generation is None or served.model.bundle.is_encoder_decoder:
+        raise RefusedError(f"{served.name} does not chat; it is for {', '.join(served.methods)}")
+    return body, served, images
+
+
+def chat_job(served: Served, body: Mapping[str, Any], limits: Limits, images: bool) -> GenerationJob:
     """The job of a request, which may be larger than texts if the server reads `images`.
 
     Raises RefusedError, and InputError for messages that the template rejects.
     """
+    functions = demanded(body)
     tools = body.get("tools") if body.get("tool_choice") != "none" else None
     reads_images = served.model.bundle.image_token_id is not None
     messages = [_plain(one, reads_images) for one in body["messages"]]
     if images:
         _check_texts({**body, "messages": messages}, limits)
-    conversation = Conversation(messages, tools, template_kwargs=body.get("chat_template_kwargs"))
-    inputs, media = chat_inputs(served.model.bundle, conversation)
+    values = with_effort(served, {**body, "tools": tools})
+    inputs, media = chat_inputs(served.model.bundle, Conversation(messages, tools, template_kwargs=values))
     if body.get("top_logprobs") and not body.get("logprobs"):
         raise RefusedError("top_logprobs needs logprobs=true", param="top_logprobs")
-    shape = _shape(body.get("response_format", {}))
+    constraint = _constraint(body.get("response_format", {}))
+    calls, single = served.call_format if tools else None, body.get("parallel_tool_calls") is False
+    if functions:
+        if constraint:
+            raise RefusedError(
+                "response_format is not served with a tool_choice that demands a call", param="tool_choice"
+            )
+        constraint = {"grammar": grammar_of(calls, functions, several=_several(body))}
     alternatives = body.get("top_logprobs", 0) if body.get("logprobs") else None
     new_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
-    job = job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **shape)
-    calls = served.call_format if tools else None
-    return replace(job, request=replace(job.request, media=media), calls=calls, functions=_names(tools or ()))
+    job = job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **constraint)
+    names = frozenset(one["name"] for one in functions_of(tools or ()))
+    request = replace(job.request, media=media)
+    return replace(job, request=request, calls=calls, functions=names, single=single)
 
 
-def _names(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """The names of functions."""
-    functions = (tool.get("function") for tool in tools)
-    names = (one.get("name") for one in functions if isinstance(one, Mapping))
-    return frozenset(name for name in names if isinstance(name, str))
+def _several(body: Mapping[str, Any]) -> bool:
+    """Return whether an answer that must be a call may be several: not where one function is named."""
+    return body["tool_choice"] == "required" and body.get("parallel_tool_calls", True)
 
 
 def _check_texts(body: Mapping[str, Any], limits: Limits) -> None:
@@ -96,7 +120,7 @@ def _check_texts(body: Mapping[str, Any], limits: Limits) -> None:
         )
 
 
-def _shape(wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _constraint(wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The option of Model.chat for a response_format. Raises RefusedError."""
     kind = wanted.get("type", "text")
     if kind == "text":
@@ -105,21 +129,9 @@ def _shape(wanted: Mapping[str, Any]) -> dict[str, Any]:
         return {"json_schema": {"type": "object"}}
     named = wanted.get("json_schema")
     if kind == "json_schema" and isinstance(named, dict) and isinstance(named.get("schema"), dict):
-        return {"json_schema": _bounded(named["schema"])}
+        return {"json_schema": bounded(named["schema"], "response_format")}
     expected = 'expected "text", "json_object", or "json_schema" with json_schema.schema'
     raise RefusedError(f"response_format is {shown(wanted)}, {expected}", param="response_format")
-
-
-def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of at most LONGEST_SCHEMA characters. Raises RefusedError, InputError for a deep one."""
-    read = read_option("json_schema", schema)
-    length = len(json.dumps(read))
-    if length > LONGEST_SCHEMA:
-        raise RefusedError(
-            f"response_format's schema has {length:,} characters, expected at most {LONGEST_SCHEMA:,}",
-            param="response_format",
-        )
-    return read
 
 
 def _plain(message: Mapping[str, Any], reads_images: bool = False) -> dict[str, Any]:
@@ -178,7 +190,7 @@ def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[
         logs = log_probs(served, grown.row, 0) if answer.job.alternatives is not None else None
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         reason = grown.finish_reason
-        if (reader := _reader(answer)) is not None:
+        if (reader := reader_of(answer)) is not None:
             parts = [*reader.add(text), *reader.end()]
             calls = [part.entry() for part in parts if isinstance(part, Call)]
             content = "".join(part for part in parts if isinstance(part, str))
@@ -195,16 +207,16 @@ def _reason(reason: str | None, calls: int) -> str | None:
     return CALLED if calls and reason == "stop" else reason
 
 
-def _reader(answer: Answer) -> CallReader | None:
+def reader_of(answer: Answer) -> CallReader | None:
     """The reader of calls in a text of the answer, if there are functions that it may call."""
     job = answer.job
-    return None if job.calls is None else CallReader(job.calls, job.functions)
+    return None if job.calls is None else CallReader(job.calls, job.functions, job.single)
 
 
 async def _pieces(served: Served, answer: Answer, steps: Steps) -> AsyncIterator[dict[str, Any]]:
     """The chunks of a streamed answer: role, pieces of text, calls of functions, and finish reason."""
     sent, called = [0] * len(answer.texts), [0] * len(answer.texts)
-    readers = [_reader(answer) for _ in answer.texts]
+    readers = [reader_of(answer) for _ in answer.texts]
     for number in range(len(answer.texts)):
         yield _delta(number, {"role": "assistant", "content": ""})
     async for step in steps:

@@ -17,8 +17,8 @@ from txexport.server.generating import (
     NEW_TOKENS,
     Answer,
     GenerationJob,
-    Shape,
     Steps,
+    choices_shape,
     job_of,
     respond,
     written,
@@ -60,7 +60,8 @@ async def completions(request: Request) -> Response:
         raise RefusedError("echo is not served with logprobs; ask without one of them", param="echo")
     job, prompts = await work(request, _job_of, served, body, limits)
     choices, pieces = partial(_choices, served, prompts), partial(_pieces, served, prompts)
-    shape = Shape("cmpl", "text_completion", "text_completion", choices, pieces)
+    names = ("cmpl", "text_completion", "text_completion")
+    shape = choices_shape(names, served, body, choices, pieces)
     return await respond(request, served, body, job, shape)
 
 

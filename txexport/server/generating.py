@@ -37,6 +37,7 @@ class GenerationJob:
     stops: Sequence[str]
     calls: CallFormat | None = None  # of functions that the request has
     functions: frozenset[str] = frozenset()  # their names
+    single: bool = False  # at most one call
 
     @property
     def prompt_tokens(self) -> int:
@@ -167,13 +168,38 @@ def _closed(request: GenerationRequest, result: Generated) -> bool:
 
 @dataclass(frozen=True)
 class Shape:
-    """The format of an endpoint's answers: the prefix of ids, the names of objects, and the choices."""
+    """The format of an endpoint's answers: complete, and as a stream of events."""
 
-    prefix: str
-    name: str
-    event: str
-    choices: Callable[[Answer, Sequence[str]], list[dict[str, Any]]]
-    pieces: Callable[[Answer, Steps], AsyncIterator[dict[str, Any]]]  # yields a choice for each new piece
+    complete: Callable[[Answer, Sequence[str]], dict[str, Any]]
+    events: Callable[[Answer, Steps], AsyncIterator[dict[str, Any]]]
+    named: bool = False  # events have their type as name, and no final event
+
+
+def choices_shape(
+    names: tuple[str, str, str],
+    served: Served,
+    body: Mapping[str, Any],
+    choices: Callable[[Answer, Sequence[str]], list[dict[str, Any]]],
+    pieces: Callable[[Answer, Steps], AsyncIterator[dict[str, Any]]],
+) -> Shape:
+    """The format of completions; `names` are the prefix of ids, and the names of both kinds of objects.
+
+    `pieces` yields a choice for each new piece. Raises RefusedError for invalid stream_options.
+    """
+    prefix, name, event = names
+    head = {"id": f"{prefix}-{uuid.uuid4().hex}", "created": int(time.time()), "model": served.name}
+    wants_usage = include_usage(body)
+
+    def complete(answer: Answer, texts: Sequence[str]) -> dict[str, Any]:
+        return head | {"object": name, "choices": choices(answer, texts), "usage": answer.usage}
+
+    async def events(answer: Answer, steps: Steps) -> AsyncIterator[dict[str, Any]]:
+        async for choice in pieces(answer, steps):
+            yield {**head, "object": event, "choices": [choice]}
+        if wants_usage:
+            yield {**head, "object": event, "choices": [], "usage": answer.usage}
+
+    return Shape(complete, events)
 
 
 async def respond(
@@ -183,8 +209,7 @@ async def respond(
 
     A stream begins when its first tokens are there, so that earlier errors have their own status.
     """
-    deadline, wants_usage, streams = Deadline(request, body), include_usage(body), bool(body.get("stream"))
-    head = {"id": f"{shape.prefix}-{uuid.uuid4().hex}", "created": int(time.time()), "model": served.name}
+    deadline, streams = Deadline(request, body), bool(body.get("stream"))
     if job.request.config.num_beams > 1:
         cache_tokens = request.app.state.limits.cache_tokens
         answer = await answered(request, searched(served, job, cache_tokens), deadline)
@@ -194,27 +219,15 @@ async def respond(
         stack.callback(ended, request, answer)
         if not streams:
             texts = await answered(request, answer.whole(), deadline)
-            choices = await run_in_threadpool(shape.choices, answer, texts)
-            result = {"object": shape.name, "choices": choices, "usage": answer.usage}
-            return JSONResponse(head | result)
+            return JSONResponse(await run_in_threadpool(shape.complete, answer, texts))
         steps = deadline.until(answer.steps())
         first = await while_there(request, anext(steps))
-        pieces = shape.pieces(answer, _joined(first, steps))
-        objects = _events(head | {"object": shape.event}, pieces, answer if wants_usage else None)
-        return Events(objects, stack.pop_all().close, deadline, request.app.state.paths)
+        objects = shape.events(answer, _joined(first, steps))
+        left, paths = stack.pop_all().close, request.app.state.paths
+        return Events(objects, left, deadline, paths, named=shape.named)
 
 
 async def _joined(first: list[tuple[int, str]], steps: Steps) -> Steps:
     yield first
     async for step in steps:
         yield step
-
-
-async def _events(
-    head: Mapping[str, Any], choices: AsyncIterator[dict[str, Any]], counted: Answer | None
-) -> AsyncIterator[dict[str, Any]]:
-    """One event a choice, and at the end the token usage of `counted`."""
-    async for choice in choices:
-        yield {**head, "choices": [choice]}
-    if counted is not None:
-        yield {**head, "choices": [], "usage": counted.usage}

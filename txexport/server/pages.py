@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from txexport.server import chat, completions, embeddings, transcriptions
+from txexport.server import chat, completions, embeddings, responses, transcriptions
 from txexport.server.bodies import Schema, expected
 from txexport.server.methods import METHODS, fields_of
 
@@ -31,6 +31,7 @@ def posts() -> dict[str, tuple[str, dict[str, Schema]]]:
     modules = {
         "/v1/completions": (completions, completions.FIELDS),
         "/v1/chat/completions": (chat, chat.FIELDS),
+        "/v1/responses": (responses, responses.FIELDS),
     }
     result = {path: (_summary(module.__doc__), fields) for path, (module, fields) in modules.items()}
     result["/v1/embeddings"] = ("Vectors of texts.", embeddings.EMBEDDINGS)

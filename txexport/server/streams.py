@@ -38,7 +38,10 @@ class Deadline:
 
 
 class Events(StreamingResponse):
-    """JSON objects as events, then the final event. `left` is called at the end, whatever the cause."""
+    """JSON objects as events, then the final event. `left` is called at the end, whatever the cause.
+
+    `named` events have their object's type as name, and there is no final event.
+    """
 
     def __init__(
         self,
@@ -46,9 +49,11 @@ class Events(StreamingResponse):
         left: Callable[[], None],
         deadline: Deadline,
         paths: Mapping[Path, str],
+        named: bool = False,
     ):
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-        super().__init__(_lines(objects, paths), media_type="text/event-stream", headers=headers)
+        lines = _named(objects) if named else _lines(objects, paths)
+        super().__init__(lines, media_type="text/event-stream", headers=headers)
         self.left, self.deadline = left, deadline
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,6 +74,11 @@ async def _lines(objects: AsyncIterator[dict[str, Any]], paths: Mapping[Path, st
     except Exception as error:  # the answer has begun, so its status cannot change
         yield f"data: {json.dumps(refusal_of(error, paths).body)}\n\n"
     yield "data: [DONE]\n\n"
+
+
+async def _named(objects: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
+    async for one in objects:
+        yield f"event: {one['type']}\ndata: {json.dumps(one)}\n\n"
 
 
 async def answered(request: Request, answer: Awaitable[T], deadline: Deadline | None = None) -> T:

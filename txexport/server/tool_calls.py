@@ -23,6 +23,7 @@ CALLS, CALL_ID, ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 NAMED = re.compile(
     rf"\s*([\w.-]+?)\s*(?:{re.escape(CALL_ID)}\w*)?(?:{re.escape(ARGUMENTS)})?\s*(\{{.*\}})\s*", re.DOTALL
 )
+NAME_FIRST = re.compile(rf"{re.escape(CALLS)}\s*[^\s\[]")  # in a prompt with a call
 EXAMPLE, EXAMPLE_ID = "get_weather", "abcdefghi"  # Mistral's templates take ids of nine characters
 
 
@@ -49,10 +50,15 @@ class Call:
 
 @dataclass(frozen=True)
 class CallFormat:
-    """The format of a bundle's calls, and the ids of special tokens that belong to it, which texts lack."""
+    """The format of a bundle's calls, and the ids of special tokens that belong to it, which texts lack.
+
+    `after_name` are the marks between a call's name and its arguments, of Mistral's newer format; None where
+    calls are JSON objects with both.
+    """
 
     form: Form
     marks: Mapping[int, str]
+    after_name: tuple[str, ...] | None = None
 
 
 def call_format(folder: Path, text: Text) -> CallFormat | None:
@@ -75,7 +81,9 @@ def call_format(folder: Path, text: Text) -> CallFormat | None:
         return None
     marks = (CALLS, CALL_ID, ARGUMENTS) if form is Form.MARK else (OPENS, CLOSES)
     ids = {text.tokenizer.token_to_id(mark): mark for mark in marks}
-    return CallFormat(form, {number: mark for number, mark in ids.items() if number in text.joining.special})
+    special = {number: mark for number, mark in ids.items() if number in text.joining.special}
+    named = form is Form.MARK and NAME_FIRST.search(written) is not None
+    return CallFormat(form, special, tuple(one for one in marks[1:] if one in written) if named else None)
 
 
 def _form_of(written: str) -> Form | None:
@@ -92,17 +100,20 @@ class CallReader:
 
     `add` and `end` yield text and calls in their order. Text that may belong to a call is held back, and so
     are spaces, which are dropped before and after calls. `names` are the functions that may be called: a text
-    that is a JSON object is a call of one of them only.
+    that is a JSON object is a call of one of them only. With `single`, all after the first call is dropped.
     """
 
-    def __init__(self, format: CallFormat, names: frozenset[str]):
-        self.format, self.names = format, names
+    def __init__(self, format: CallFormat, names: frozenset[str], single: bool = False):
+        self.format, self.names, self.single = format, names, single
+        self.complete = False  # the only call has been read
         self.held, self.spaces = "", ""
         self.inside = self.called = False  # a call has begun; the last part was a call
         self.plain = False  # the text has begun as no JSON object does
 
     def add(self, piece: str) -> Iterator[str | Call]:
         """Read the next piece of the text."""
+        if self.complete:
+            return
         self.held += piece
         form = self.format.form
         if form is Form.OBJECT:
@@ -119,6 +130,8 @@ class CallReader:
                     return
                 self.inside, self.held = False, rest
                 yield from self._calls(body, f"{OPENS}{body}{CLOSES}")
+                if self.complete:
+                    return
                 continue
             before, opened, rest = self.held.partition(opens)
             if opened:
@@ -132,6 +145,8 @@ class CallReader:
 
     def end(self) -> Iterator[str | Call]:
         """Read the end of the text."""
+        if self.complete:
+            return
         opens = {Form.TAGS: OPENS, Form.MARK: CALLS, Form.OBJECT: ""}[self.format.form]
         rest = self._released()
         if self.inside or (self.format.form is Form.OBJECT and not self.plain):
@@ -155,8 +170,8 @@ class CallReader:
                 text = text.replace(mark, "")
             yield from self._text(text)
             return
-        self.spaces, self.called = "", True
-        yield from calls
+        self.spaces, self.called, self.complete = "", True, self.single
+        yield from calls[:1] if self.single else calls
 
     def _text(self, text: str) -> Iterator[str]:
         """Text without the spaces at its end, which are held back."""

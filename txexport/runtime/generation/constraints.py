@@ -96,6 +96,17 @@ def compiled(config: GenerationConfig, files: BundleFiles, vocab_size: int) -> C
     return Constraint(name, start, config)
 
 
+def check_schema(schema: Any) -> str:
+    """The reason why a JSON schema does not compile; empty if it does.
+
+    Raises InputError for one that is not a schema at all, MissingLibraryError without llguidance.
+    """
+    with needed_for("json_schema"):
+        from llguidance import LLMatcher
+    with crashes():
+        return " ".join(LLMatcher.validate_grammar(_grammar("json_schema", schema)).split())[:300]
+
+
 def _grammar(name: str, value: Any) -> str:
     """A grammar in llguidance's form. Raises InputError for an invalid constraint."""
     from llguidance import LLMatcher

@@ -1,6 +1,6 @@
 """Prompts of conversations, by a checkpoint's chat template."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
@@ -48,11 +48,8 @@ def prompt(folder: Path, conversation: Conversation) -> str:
         from txexport.runtime.preprocessing import sandbox  # noqa: F401
 
     field = _continued(conversation.continues)
-    settings = read_json(folder / "tokenizer_config.json", missing={})
     tools = conversation.tools
-    template = template_of(
-        folder, settings, conversation.template, "default" if tools is None else "tool_use"
-    )
+    template = _template(folder, conversation.template, tools is not None)
     if tools is not None:
         tools = mappings("tools", tools, '{"type": "function", "function": {...}}')
     messages = messages_of(conversation.messages)
@@ -70,26 +67,42 @@ def prompt(folder: Path, conversation: Conversation) -> str:
     return text if going_on is None else going_on.cut(text)
 
 
+def template_values(folder: Path, tools: bool) -> Set[str]:
+    """The names of the values that the template reads, for a conversation with or without `tools`.
+
+    Raises BundleError for a bundle without a template, MissingLibraryError without Jinja2.
+    """
+    with needed_for("a chat template"):
+        from txexport.runtime.preprocessing.sandbox import values_read
+    return values_read(_template(folder, None, tools))
+
+
+def _template(folder: Path, name: str | None, tools: bool) -> str:
+    settings = read_json(folder / "tokenizer_config.json", missing={})
+    return template_of(folder, settings, name, "tool_use" if tools else "default")
+
+
 def check_template(folder: Path) -> None:
     """Raise BundleError for a bundle without a chat template, MissingLibraryError without Jinja2."""
     with needed_for("a chat template"):
         from txexport.runtime.preprocessing import sandbox  # noqa: F401
-    template_of(folder, read_json(folder / "tokenizer_config.json", missing={}), None, "default")
+    _template(folder, None, False)
 
 
 def _rendered(template: str, values: Mapping[str, Any], wanted: Sequence[str]) -> str:
     """Render a template. Raises InputError if it fails or does not read one of the `wanted` names."""
     from jinja2 import TemplateError
 
-    from txexport.runtime.preprocessing.sandbox import reads, render
+    from txexport.runtime.preprocessing.sandbox import render, values_read
 
     def refuse(message: str) -> None:
         raise TemplateError(message)
 
     try:
+        read = values_read(template)
         text = render(template, {"raise_exception": refuse, "strftime_now": _now}, values)
         for name in wanted:
-            if not reads(template, name):
+            if name not in read:
                 refuse(_unread(name))
     except TemplateError as error:
         raise InputError(f"the checkpoint's chat template refuses: {first_line(error)[:LINE]}") from None

@@ -245,9 +245,9 @@ def _code(source: str) -> CodeType:
 
 
 @lru_cache(maxsize=8)
-def reads(source: str, name: str) -> bool:
-    """Return whether a rendered template reads the value `name`."""
-    return name in find_undeclared_variables(Sandbox().parse(source))
+def values_read(source: str) -> set[str]:
+    """The names of the values that a template reads. Raises TemplateError for one that cannot be parsed."""
+    return find_undeclared_variables(Sandbox().parse(source))
 
 
 class _Formatter(SandboxedFormatter):
