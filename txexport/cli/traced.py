@@ -7,9 +7,11 @@ from typing import Any
 
 def traced_summary(out: Path, manifest: Any) -> str:
     """The class, the inputs and outputs with their dimensions, and why some of these are fixed."""
-    [graph] = manifest.every_graph
-    lines = [f"{out}: {manifest.model_type}, {manifest.traced}, traced: {graph.file}"]
-    lines += [f"  inputs   {_ports(graph.inputs)}", f"  outputs  {_ports(graph.outputs)}"]
+    graphs = list(manifest.every_graph)
+    files = ", ".join(graph.file for graph in graphs)
+    lines = [f"{out}: {manifest.model_type}, {manifest.traced}, traced: {files}"]
+    for graph in graphs:
+        lines += [f"  inputs   {_ports(graph.inputs)}", f"  outputs  {_ports(graph.outputs)}"]
     lines += [f"  {limit}" for limit in manifest.limited or []]
     return "\n".join(lines)
 

@@ -19,6 +19,7 @@ from txexport.verification.traced.steps import StepCase
 ENCODER = "encoder"  # an encoder's case
 WRITTEN = "tokens of a greedy search"
 TOKENS = 6  # of an answer
+WINDOW = "._sliding_window_tensor"
 QUICK = (*steps.QUICK, "ragged sources, in steps", f"{ENCODER}, ragged")
 Feeds = dict[str, np.ndarray]
 
@@ -94,7 +95,7 @@ class Decoding:
         source = self._source(StepCase("", 3, 1, (1,), source=12, seed=8, ragged=ragged))
         graph = self.graphs.encoder
         assert graph is not None
-        outputs = {names.LAST_HIDDEN_STATE: graph.run(source)[names.LAST_HIDDEN_STATE]}
+        outputs = {names.LAST_HIDDEN_STATE: graph.hidden_states(source)}
 
         def compute() -> Feeds:
             return {names.LAST_HIDDEN_STATE: encoded(self.judge, source)}
@@ -102,10 +103,23 @@ class Decoding:
         return compared(self.judge, compute, outputs, partial(unpadded, source.get(names.ATTENTION_MASK)))
 
     def check(self, case: StepCase) -> list[TensorCheck]:
-        """Logits, keys and values of a case."""
+        """Logits of a case; keys and values too, where the graphs take positions as the class does.
+
+        Graphs that count for themselves may begin elsewhere, which relative positions do not show in logits.
+        """
         source = self._source(case) if self.reads_source else None
-        step = partial(self.graphs.step, {} if source is None else self._read(source))
-        return steps.judged(self.judge, step, case, self.empty, source, lacking=True)
+        step = self._step(source)
+        checks = steps.judged(self.judge, step, case, self.empty, source, lacking=True)
+        if self.reads_source or names.POSITION_IDS in self.graphs.first.inputs:
+            return checks
+        return [check for check in checks if check.output == names.LOGITS]
+
+    def _step(self, source: Feeds | None) -> Callable[..., Feeds]:
+        """A step with what it reads of a source, and the windows that transformers' graphs take as inputs."""
+        window = self.judge.ranges.get("sliding_window")
+        inputs = self.graphs.first.inputs.keys() | self.graphs.later.inputs.keys()
+        fixed = {name: np.array(window) for name in inputs if name.endswith(WINDOW) and window is not None}
+        return partial(self.graphs.step, fixed | ({} if source is None else self._read(source)))
 
     def _source(self, case: StepCase) -> Feeds:
         return source_values(self.judge, case.rows, case.source or 1, case.seed, case.ragged)
@@ -113,7 +127,7 @@ class Decoding:
     def _read(self, source: Mapping[str, np.ndarray]) -> Feeds:
         """The hidden states of a source and its mask; from the class where the export has no encoder."""
         graph = self.graphs.encoder
-        hidden = encoded(self.judge, source) if graph is None else graph.run(source)[names.LAST_HIDDEN_STATE]
+        hidden = encoded(self.judge, source) if graph is None else graph.hidden_states(source)
         mask = source.get(names.ATTENTION_MASK)
         mask = np.ones(hidden.shape[:2], np.int64) if mask is None or mask.shape != hidden.shape[:2] else mask
         return {names.ENCODER_HIDDEN_STATES: hidden, names.ENCODER_ATTENTION_MASK: mask}
@@ -127,7 +141,7 @@ class Decoding:
         padded = None if self.reads_source else "left"
         case = self._fitting(StepCase(WRITTEN, 3, prompt, (prompt, 1), padded, 9, 8, ragged=True))
         source = self._source(case) if self.reads_source else None
-        step = partial(self.graphs.step, {} if source is None else self._read(source))
+        step = self._step(source)
         values = steps.prompt(self.judge.facts, case.rows, prompt, case.seed, padded)
         cache = {name: np.repeat(array, case.rows, axis=0) for name, array in self.empty.items()}
         piece, checks = values, []

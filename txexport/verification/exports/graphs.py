@@ -79,6 +79,15 @@ class Piece:
         outputs = self.session.run_fitted(feeds)
         return {name: outputs[port.name] for name, port in self.outputs.items()}
 
+    def hidden_states(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The last hidden states (rows, tokens, D) of an encoder, by whatever name. Errors as `run`."""
+        outputs = self.run(values)
+        if names.LAST_HIDDEN_STATE in outputs:
+            return outputs[names.LAST_HIDDEN_STATE]
+        if len(outputs) == 1:
+            return next(iter(outputs.values()))
+        raise InputError(f"{self.path.name} gives {', '.join(outputs)}, not {names.LAST_HIDDEN_STATE}")
+
 
 def number(size: int | str) -> int | None:
     """A declared size as a number; some tools write numbers as names."""

@@ -104,7 +104,7 @@ def answered(
         feeds = original.in_its_precision(sources) | {"decoder_input_ids": feeds[names.INPUT_IDS]}
     outputs = original.forward(feeds | {CACHED: cache, "use_cache": True})
     return {names.LOGITS: outputs["logits"].numpy()} | {
-        _renamed(name, cache_names.PRESENT): tensor.numpy()
+        contract_name(name, cache_names.PRESENT): tensor.numpy()
         for name, tensor in get_leaf_tensors(cache).items()
     }
 
@@ -124,7 +124,9 @@ def traced_decoder(original: Original, opset: int) -> ir.Model:
         )
     last = {name: torch.from_numpy(array[:, PAST:].copy()) for name, array in values.items()}
     last[names.ATTENTION_MASK] = torch.from_numpy(values[names.ATTENTION_MASK])
-    model = exported(original, last | {CACHED: cache, "use_cache": True}, None, opset)
+    model = exported(
+        original.model, original.architecture, last | {CACHED: cache, "use_cache": True}, None, opset
+    )
     _rename(model)
     return model
 
@@ -149,11 +151,11 @@ def _rename(model: ir.Model) -> None:
                 value.name, value.shape = name, ir.Shape([*sizes[names.INPUT_IDS], dims(value)[-1]])
             else:
                 _, heads, _, width = dims(value)
-                value.name = _renamed(name, kind)
+                value.name = contract_name(name, kind)
                 value.shape = ir.Shape([names.BATCH_SIZE, heads, lengths[kind], width])
 
 
-def _renamed(name: str, kind: str) -> str:
+def contract_name(name: str, kind: str) -> str:
     """The contract's name of the keys or values that the library calls, such as cache.layers.0.keys."""
     *_, layer, what = name.split(".")
     part = next((part for cache, part in PARTS.items() if cache in name), None)

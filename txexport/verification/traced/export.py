@@ -1,6 +1,6 @@
 """The bundle that `export_traced` writes: transformers' exporter makes its graph, free in each right size."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import onnx_ir as ir
@@ -18,6 +18,7 @@ from txexport.exporter.bundle_writing import versions
 from txexport.exporter.companions import tokenizer_as_read
 from txexport.exporter.staging import placed
 from txexport.runtime.model import load
+from txexport.spec import Cache
 from txexport.support.paths import sha256
 from txexport.support.progress import Naming, naming
 from txexport.verification import environment
@@ -26,9 +27,14 @@ from txexport.verification.process_state import undisturbed
 from txexport.verification.traced.arguments import OPSETS, TracedArguments
 from txexport.verification.traced.decoders import is_decoder, traced_decoder
 from txexport.verification.traced.free_axes import traced_graph
-from txexport.verification.traced.manifests import BundleFiles, decoder_manifest, one_pass_manifest
+from txexport.verification.traced.manifests import (
+    BundleFiles,
+    decoder_manifest,
+    one_pass_manifest,
+    sequence_manifest,
+)
 from txexport.verification.traced.originals import Original, original
-from txexport.verification.traced.steps import decoder_checks
+from txexport.verification.traced.sequences import checks_of, is_sequence, traced_sequence
 from txexport.verification.traced.tracing import GRAPH, ports, save
 
 
@@ -49,22 +55,34 @@ def write(arguments: TracedArguments) -> TracedManifest | Manifest:
         place = place_of(checkpoint, out, arguments.absolute_source)
         source = Source(place.path, checkpoint.hashes(), checkpoint.repository, checkpoint.revision)
         files = companion_files(checkpoint, judge.config.model_type)
-        result = None if is_decoder(judge) else traced_graph(judge, arguments.opset, tell)
-        if result is None:
-            tell("trace of a step")
-        model = traced_decoder(judge, arguments.opset) if result is None else result.model
-        written = BundleFiles(
-            _graph(folder, model), _data(folder), source, _copied(folder, files), _versions()
-        )
-        manifest: Manifest | TracedManifest = (
-            decoder_manifest(judge, written, arguments.opset)
-            if result is None
-            else one_pass_manifest(judge, written, arguments.opset, result)
-        )
+        make, models = _traced(judge, arguments.opset, tell)
+        graphs = {role: _graph(folder, _path(role), model) for role, model in models.items()}
+        written = BundleFiles(graphs, _data(folder, graphs), source, _copied(folder, files), _versions())
+        manifest = make(written)
         manifest.write(folder / bundle.MANIFEST)
-        if result is None:
+        if isinstance(manifest, Manifest):
             refuse_differences(folder, judge, tell)
     return manifest
+
+
+def _traced(
+    judge: Original, opset: int, tell: Naming
+) -> tuple[Callable[[BundleFiles], TracedManifest | Manifest], dict[str, ir.Model]]:
+    """What makes the manifest, and the graphs by role."""
+    if is_sequence(judge):
+        tell("traces of the source and of a step")
+        return lambda written: sequence_manifest(judge, written, opset), traced_sequence(judge, opset)
+    if is_decoder(judge):
+        tell("trace of a step")
+        model = traced_decoder(judge, opset)
+        return lambda written: decoder_manifest(judge, written, opset), {roles.MODEL: model}
+    result = traced_graph(judge, opset, tell)
+    return lambda written: one_pass_manifest(judge, written, opset, result), {roles.MODEL: result.model}
+
+
+def _path(role: str) -> str:
+    """The file of a traced graph in its bundle."""
+    return GRAPH if role == roles.MODEL else roles.native_path(role, Cache.DYNAMIC)
 
 
 def companion_files(checkpoint: Checkpoint, model_type: str) -> dict[str, Path | bytes]:
@@ -90,9 +108,9 @@ def _copied(folder: Path, files: Mapping[str, Path | bytes]) -> dict[str, str]:
 
 
 def refuse_differences(folder: Path, judge: Original, tell: Naming) -> None:
-    """Raise UnsupportedError at the first case of a decoder that differs, or that cannot run."""
+    """Raise UnsupportedError at the first case of steps that differs, or that cannot run."""
     with load(folder, device="cpu", check=False) as model:
-        for name, check in decoder_checks(judge, model).items():
+        for name, check in checks_of(judge, model).items():
             tell(name)
             try:
                 failed = [one for one in check() if not one.ok]
@@ -106,15 +124,17 @@ def refuse_differences(folder: Path, judge: Original, tell: Naming) -> None:
                 raise UnsupportedError(f"{judge.architecture}, traced, differs at {name}: {difference}")
 
 
-def _graph(folder: Path, model: ir.Model) -> GraphFile:
+def _graph(folder: Path, file: str, model: ir.Model) -> GraphFile:
     """Write a graph and its weights; return its entry in the manifest."""
-    save(model, folder / GRAPH)
-    return GraphFile(GRAPH, *ports(model), sha256(folder / GRAPH))
+    save(model, folder / file)
+    return GraphFile(file, *ports(model), sha256(folder / file))
 
 
-def _data(folder: Path) -> dict[str, DataFile]:
-    path = folder / roles.data_path(GRAPH)
-    return {roles.data_path(GRAPH): DataFile(path.stat().st_size, sha256(path))} if path.exists() else {}
+def _data(folder: Path, graphs: Mapping[str, GraphFile]) -> dict[str, DataFile]:
+    """The files of the graphs' weights, which few lack."""
+    paths = (roles.data_path(graph.file) for graph in graphs.values())
+    written = {path: folder / path for path in paths if (folder / path).exists()}
+    return {path: DataFile(file.stat().st_size, sha256(file)) for path, file in written.items()}
 
 
 def _versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The manifests of traced bundles: made of a class and its graph, and compared with what a bundle says."""
+"""The manifests of traced bundles: made of a class and its graphs, and compared with what a bundle says."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -15,15 +15,16 @@ from txexport.verification.traced import cases, inputs
 from txexport.verification.traced.decoders import LIMIT, stage_of
 from txexport.verification.traced.free_axes import TracedGraph, accepted_layout, longest_of
 from txexport.verification.traced.originals import UNLIMITED, Original
+from txexport.verification.traced.sequences import ENCODER_LIMIT, stages_of
 
 BY_FILES = ("source", "companions", "data", "versions", "proof")  # which other checks compare
 
 
 @dataclass(frozen=True)
 class BundleFiles:
-    """The files of a bundle as a manifest lists them, and the versions of what made them."""
+    """The files of a bundle as a manifest lists them, graphs by role, and the versions of what made them."""
 
-    graph: GraphFile
+    graphs: dict[str, GraphFile]
     data: dict[str, DataFile]
     source: Source
     companions: dict[str, str]
@@ -32,21 +33,47 @@ class BundleFiles:
 
 def decoder_manifest(judge: Original, written: BundleFiles, opset: int) -> Manifest:
     """The manifest of a decoder, as of a family's graph for other clients."""
-    longest = judge.longest
+    stage = stage_of(judge, written.graphs[roles.MODEL].inputs, roles.MODEL)
+    return _steps_manifest(
+        judge,
+        written,
+        form=ExportOptions(str(Cache.DYNAMIC), opset, only="hub", widened=True),
+        formats={DEFAULT: Graphs({}, written.graphs)},
+        stages={"native": [], "hub": [stage]},
+        limits={LIMIT: _longest(judge)},
+        task=tasks_of_method("generate")[0],
+        spec={"type": "decoder"},
+    )
+
+
+def sequence_manifest(judge: Original, written: BundleFiles, opset: int) -> Manifest:
+    """The manifest of an encoder-decoder, as of a family's graphs with a growing cache."""
+    return _steps_manifest(
+        judge,
+        written,
+        form=ExportOptions(str(Cache.DYNAMIC), opset, only="native", widened=True),
+        formats={DEFAULT: Graphs(written.graphs, {})},
+        stages={"native": stages_of(judge, written.graphs), "hub": []},
+        limits={ENCODER_LIMIT: _longest(judge), LIMIT: _longest(judge)},
+        task=tasks_of_method("generate")[1],
+        spec={"type": "encoder_decoder"},
+    )
+
+
+def _longest(judge: Original) -> int | None:
+    return None if judge.longest == UNLIMITED else judge.longest
+
+
+def _steps_manifest(judge: Original, written: BundleFiles, **entries: Any) -> Manifest:
     return Manifest(
         model_type=judge.config.model_type,
-        task=tasks_of_method("generate")[0],
-        form=ExportOptions(str(Cache.DYNAMIC), opset, only="hub", widened=True),
-        formats={DEFAULT: Graphs({}, {roles.MODEL: written.graph})},
         data=written.data,
-        limits={LIMIT: None if longest == UNLIMITED else longest},
-        spec={"type": "decoder"},
         source=written.source,
         companions=written.companions,
         versions=written.versions,
         format=OF_TRACED,
-        stages={"native": [], "hub": [stage_of(judge, written.graph.inputs, roles.MODEL)]},
         traced=judge.architecture,
+        **entries,
     )
 
 
@@ -58,7 +85,7 @@ def one_pass_manifest(
         model_type=judge.config.model_type,
         architecture=judge.architecture,
         opset=opset,
-        graph=written.graph,
+        graph=written.graphs[roles.MODEL],
         data=written.data,
         layout={name: list(axes) for name, axes in result.layout.items()},
         sizes={axis: result.sizes[axis] for axes in result.layout.values() for axis in axes},
@@ -73,26 +100,31 @@ def one_pass_manifest(
 
 
 def contradictions(
-    manifest: Manifest | TracedManifest, judge: Original, ports: tuple[list[Port], list[Port]]
+    manifest: Manifest | TracedManifest, judge: Original, ports: dict[str, tuple[list[Port], list[Port]]]
 ) -> Iterator[str]:
-    """The entries of a manifest that are not what an export of the class writes for a graph of these ports.
+    """The entries of a manifest that are not what an export of the class writes for graphs of these ports.
 
-    Reasons of limits are not compared. Least sizes are compared by cases.
+    `ports` are the inputs and outputs by file. Reasons of limits are not compared. Least sizes are compared
+    by cases.
     """
-    [graph] = manifest.every_graph
+    graphs = {
+        role: replace(graph, inputs=ports[graph.file][0], outputs=ports[graph.file][1])
+        for role, graph in graphs_of(manifest).items()
+    }
     written = BundleFiles(
-        replace(graph, inputs=ports[0], outputs=ports[1]),
+        graphs,
         manifest.data,
         manifest.source,
         manifest.companions,
         manifest.versions,
     )
     if isinstance(manifest, Manifest):
-        expected: Any = decoder_manifest(judge, written, manifest.form.opset)
+        make = sequence_manifest if roles.DECODER in graphs else decoder_manifest
+        expected: Any = make(judge, written, manifest.form.opset)
     else:
         sizes = cases.base_sizes(judge)
         layout = accepted_layout(judge, sizes)
-        varied = [axis for axis in inputs.axes_of(layout) if _is_free(axis, manifest, written.graph)]
+        varied = [axis for axis in inputs.axes_of(layout) if _is_free(axis, manifest, graphs[roles.MODEL])]
         if inputs.BATCH not in varied:
             sizes[inputs.BATCH] = 1
         fixed = [axis for axis in inputs.axes_of(layout) if axis not in varied]
@@ -103,6 +135,14 @@ def contradictions(
         name = entry.name
         if name not in BY_FILES and getattr(manifest, name) != getattr(expected, name):
             yield f"txexport.json: {name} is not as export writes it"
+
+
+def graphs_of(manifest: Manifest | TracedManifest) -> dict[str, GraphFile]:
+    """The graphs of a traced bundle by role."""
+    if isinstance(manifest, TracedManifest):
+        return {roles.MODEL: manifest.graph}
+    formats = manifest.formats[DEFAULT]
+    return formats.native or formats.hub
 
 
 def _is_free(axis: str, manifest: TracedManifest, graph: GraphFile) -> bool:

@@ -19,7 +19,12 @@ Step = Callable[..., dict[str, np.ndarray]]
 WRITTEN = 8  # tokens of an answer
 LONG, FAR = 160, 2048  # tokens of the longest case, and of one beyond a window
 TIE = 1e-4  # of log-probabilities
-QUICK = ("one pass", "padded at the left, in steps", "tokens of a greedy search")
+QUICK = (
+    "one pass",
+    "padded at the left, in steps",
+    "ragged sources, in steps",
+    "tokens of a greedy search",
+)
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,8 @@ def tokens_checked(original: Original, model: Model, beams: int) -> list[TensorC
                 answer = original.model.generate(ids, num_return_sequences=1, **inputs, **options)
         except Exception as error:
             raise SkipError(f"transformers does not generate so: {first_line(error)}") from None
-        expected = answer[0, len(row) :].tolist()
+        begun = 1 if original.config.is_encoder_decoder else len(row)  # the start token, or the prompt
+        expected = answer[0, begun:].tolist()
         same = tokens == expected or _ties(original, row, tokens, expected)
         pair = np.array(expected if same else tokens), np.array(expected)
         checks.append(check_of(f"tokens {place}", [pair], 0.0))
@@ -226,10 +232,15 @@ def _ties(original: Original, row: list[int], tokens: list[int], expected: list[
 
 def _log_probabilities(original: Original, row: list[int], tokens: list[int]) -> np.ndarray:
     """The log-probability of each token after a row, as the class has it."""
-    ids = np.array([row + tokens])
+    source: dict[str, np.ndarray] | None = None
+    prefix = row
+    if original.config.is_encoder_decoder:
+        source = {names.INPUT_IDS: np.array([row]), names.ATTENTION_MASK: np.ones((1, len(row)), np.int64)}
+        prefix = [original.model.generation_config.decoder_start_token_id]
+    ids = np.array([prefix + tokens])
     positions = np.arange(ids.shape[1])[None]
     values = {names.INPUT_IDS: ids, names.ATTENTION_MASK: np.ones_like(ids), names.POSITION_IDS: positions}
-    logits = answered(original, values)[names.LOGITS][0, len(row) - 1 : -1].astype(np.float64)
+    logits = answered(original, values, source)[names.LOGITS][0, len(prefix) - 1 : -1].astype(np.float64)
     shifted = logits - logits.max(axis=-1, keepdims=True)
     logs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return logs[np.arange(len(tokens)), tokens]

@@ -16,7 +16,7 @@ from txexport.errors import UnsupportedError, first_line
 from txexport.verification.traced.inputs import Layout
 from txexport.verification.traced.originals import Original, quiet
 
-GRAPH = roles.hub_path(roles.MODEL)
+GRAPH = roles.hub_path(roles.MODEL)  # of a model of one graph
 CLASHING = "input.", "output."  # prefixes of names that an input and an output share
 
 
@@ -33,22 +33,25 @@ def traced(
         name: {place: torch.export.Dim.AUTO for place, axis in enumerate(axes) if axis in varied}
         for name, axes in layout.items()
     }
-    model = exported(original, feeds | original.flags, shapes, opset)
+    model = exported(original.model, original.architecture, feeds | original.flags, shapes, opset)
     _drop_caches(model, original.run(values).keys())
     _name_axes(model, layout)
     return model
 
 
 def exported(
-    original: Original, feeds: Mapping[str, Any], shapes: dict[str, Any] | None, opset: int
+    module: Any, architecture: str, feeds: Mapping[str, Any], shapes: dict[str, Any] | None, opset: int
 ) -> ir.Model:
-    """The graph of a model's forward, free in `shapes`, or in all dimensions. Raises UnsupportedError."""
+    """The graph of a module's forward, free in `shapes`, or in all dimensions.
+
+    `architecture` is the name in errors. Raises UnsupportedError.
+    """
     settings = OnnxConfig(dynamic=True, dynamic_shapes=shapes, opset_version=opset)
     try:
         with quiet():
-            model = OnnxExporter().export(original.model, dict(feeds), settings).program
+            model = OnnxExporter().export(module, dict(feeds), settings).program
     except Exception as error:
-        raise UnsupportedError(f"{original.architecture} cannot be traced: {_cause(error)}") from None
+        raise UnsupportedError(f"{architecture} cannot be traced: {_cause(error)}") from None
     _forget_sources(model)
     return model
 

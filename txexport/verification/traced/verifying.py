@@ -16,6 +16,7 @@ from txexport import bundle
 from txexport.bundle import Manifest, TracedManifest
 from txexport.bundle.source import changed, name_of, recorded_at
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.contracts import roles
 from txexport.errors import BundleError, CheckpointError, EngineError, InputError
 from txexport.runtime.model import load
 from txexport.runtime.traced_model import TracedModel, load_traced
@@ -42,9 +43,10 @@ from txexport.verification.traced.decoders import LIMIT, traced_decoder
 from txexport.verification.traced.export import companion_files
 from txexport.verification.traced.free_axes import accepts, values_of
 from txexport.verification.traced.judging import judged
-from txexport.verification.traced.manifests import contradictions
+from txexport.verification.traced.manifests import contradictions, graphs_of
 from txexport.verification.traced.originals import Original, original
-from txexport.verification.traced.steps import QUICK, decoder_checks
+from txexport.verification.traced.sequences import checks_of, is_sequence, traced_sequence
+from txexport.verification.traced.steps import QUICK
 from txexport.verification.traced.tracing import ports, save, traced
 from txexport.verification.verify_arguments import VerifyArguments
 
@@ -139,8 +141,8 @@ def _opened(folder: Path, manifest: Manifest | TracedManifest, judge: Original, 
         checks, reach = _one_pass(manifest, judge, traced_model)
         return Opened(manifest.architecture, manifest.limited, traced_model.device, checks, reach)
     model = load(folder, device=device, check=False)
-    checks = {name: NamedCheck(run, name in QUICK) for name, run in decoder_checks(judge, model).items()}
-    every = steps.plan(judge)
+    checks = {name: NamedCheck(run, name in QUICK) for name, run in checks_of(judge, model).items()}
+    every = steps.plan_with_source(judge) if is_sequence(judge) else steps.plan(judge)
     tokens = max(case.tokens for case in every), manifest.limits[LIMIT]
     reach = {"rows": (max(case.rows for case in every), None), "tokens": tokens}
     return Opened(manifest.task, [], model.device, checks, reach)
@@ -236,8 +238,8 @@ def _check_files(
         digest = sha256(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()
         if digest != manifest.companions[name]:
             raise AssertionError(f"{name} is not the checkpoint's")
-    [graph] = manifest.every_graph
-    wrong = next(contradictions(manifest, judge, ports(ir.load(folder / graph.file))), None)
+    read = {graph.file: ports(ir.load(folder / graph.file)) for graph in manifest.every_graph}
+    wrong = next(contradictions(manifest, judge, read), None)
     if wrong is not None:
         raise AssertionError(wrong)
     return [TensorCheck(name, 1, 0.0, 0.0) for name in manifest.files]
@@ -250,18 +252,27 @@ def _check_graph(folder: Path, manifest: Manifest | TracedManifest, judge: Origi
         raise SkipError(f"traced with another {' and '.join(other)}: compared by cases alone")
     if isinstance(manifest, TracedManifest):
         values = inputs.fill(manifest.axes, manifest.sizes, judge.facts, 0, False)
-        remade = traced(judge, manifest.axes, values, manifest.varied, manifest.opset)
+        remade = {roles.MODEL: traced(judge, manifest.axes, values, manifest.varied, manifest.opset)}
+    elif is_sequence(judge):
+        remade = traced_sequence(judge, manifest.form.opset)
     else:
-        remade = traced_decoder(judge, manifest.form.opset)
-    [graph] = manifest.every_graph
+        remade = {roles.MODEL: traced_decoder(judge, manifest.form.opset)}
+    graphs = graphs_of(manifest)
     with TemporaryDirectory() as aside:
-        path, file = Path(aside) / graph.file, folder / graph.file
-        data = save(remade, path)
-        if sha256(path) != sha256(file):
-            load = partial(onnx.load, load_external_data=False)
-            difference = first_difference(load(file), load(path))
-            raise AssertionError(f"{graph.file} is not the traced graph: first difference {difference}")
-        for name in manifest.data:
-            if sha256(data) != sha256(folder / name):
-                raise AssertionError(f"{name} has other weights than the checkpoint")
-    return [TensorCheck(name, 1, 0.0, 0.0) for name in (graph.file, *manifest.data)]
+        for role, model in remade.items():
+            _compare(graphs[role].file, folder, Path(aside), save(model, Path(aside) / graphs[role].file))
+    return [
+        TensorCheck(name, 1, 0.0, 0.0) for name in (*(one.file for one in graphs.values()), *manifest.data)
+    ]
+
+
+def _compare(name: str, folder: Path, aside: Path, data: Path) -> None:
+    """Raise AssertionError if a graph, or its weights, are not those that were traced again."""
+    path, file = aside / name, folder / name
+    if sha256(path) != sha256(file):
+        load = partial(onnx.load, load_external_data=False)
+        raise AssertionError(
+            f"{name} is not the traced graph: first difference {first_difference(load(file), load(path))}"
+        )
+    if data.exists() and sha256(data) != sha256(folder / roles.data_path(name)):
+        raise AssertionError(f"{roles.data_path(name)} has other weights than the checkpoint")
