@@ -8,6 +8,7 @@ tools/peers/results.json, and from it docs/reference/peers.md.
 
 import json
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+
+import peers_page
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "models"), str(ROOT / "graphs"), str(ROOT / "tools")]
@@ -59,13 +62,19 @@ class Model:
 
 
 WIDER = tuple(WIDE.items())
+EVEN = (  # encoder and decoder alike, as in every published one
+    ("encoder_attention_heads", 4),
+    ("decoder_attention_heads", 4),
+    ("encoder_ffn_dim", 96),
+    ("decoder_ffn_dim", 96),
+)
+LONG = (*EVEN, ("max_source_positions", 1500))  # 30 s, the only number of frames that some tools take
 MODELS = [
     Model("proofreader", "text-classification"),
     Model("code-tagger", "token-classification"),
     Model("number-translator", "text2text-generation-with-past"),
     Model("python-completer", "text-generation-with-past"),
     Model("listener", "automatic-speech-recognition"),
-    Model("page-finder", "object-detection"),
     Model("roberta", "feature-extraction", "roberta"),
     Model("deberta-v2", "feature-extraction", "deberta-v2"),
     Model("modernbert", "feature-extraction", "modernbert"),
@@ -74,9 +83,9 @@ MODELS = [
     Model("qwen3", "text-generation-with-past", "qwen3", WIDER),
     Model("gemma3_text", "text-generation-with-past", "gemma3_text", WIDER),
     Model("t5", "text2text-generation-with-past", "t5"),
-    Model("bart", "text2text-generation-with-past", "bart"),
-    Model("whisper", "automatic-speech-recognition-with-past", "whisper"),
-    Model("vit", "image-classification", "vit"),
+    Model("bart", "text2text-generation-with-past", "bart", EVEN),
+    Model("whisper", "automatic-speech-recognition-with-past", "whisper", LONG),
+    Model("vit", "feature-extraction", "vit"),
 ]
 
 
@@ -87,7 +96,7 @@ def by_optimum(python: Path, model: Model, source: Path, out: Path) -> list[str 
 
 def by_mobius(python: Path, _model: Model, source: Path, out: Path) -> list[str | Path]:
     """The command of mobius."""
-    return [python.with_name("mobius"), "build", "--config", source, out]
+    return [python.with_name("mobius"), "build", "--config", source, "--dtype", "f32", out]
 
 
 def by_genai(python: Path, _model: Model, source: Path, out: Path) -> list[str | Path]:
@@ -101,11 +110,17 @@ def by_transformers(python: Path, model: Model, source: Path, out: Path) -> list
     return [python, __file__, "--transformers", "generation" if model.decodes else "one", source, out]
 
 
+def by_txexport(python: Path, _model: Model, source: Path, out: Path) -> list[str | Path]:
+    """Our own graphs for other clients, without what makes them a bundle: judged as those of anybody."""
+    return [python, __file__, "--txexport", source, out]
+
+
 PEERS: dict[str, tuple[str, Callable[[Path, Model, Path, Path], list[str | Path]]]] = {
     "optimum": ("optimum-onnx", by_optimum),
     "transformers": ("transformers", by_transformers),
     "mobius": ("mobius-onnx", by_mobius),
     "genai": ("onnxruntime-genai", by_genai),
+    "txexport": ("txexport", by_txexport),
 }
 
 
@@ -115,14 +130,20 @@ def export_with_transformers(kind: str, source: Path, out: Path) -> None:
     from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
     from txexport.verification.traced import cases, inputs
+    from txexport.verification.traced.cases import TracedCase
     from txexport.verification.traced.decoders import prompt, source_values
-    from txexport.verification.traced.free_axes import accepted_layout
+    from txexport.verification.traced.free_axes import accepts
     from txexport.verification.traced.originals import original
 
     judge = original(source)
     if kind == "one":
         sizes = cases.base_sizes(judge)
-        values = inputs.fill(accepted_layout(judge, sizes), sizes, judge.facts, 0, True)
+        main = judge.model.main_input_name
+        taken = [main, "attention_mask"] if main == "input_ids" else [main]
+        layout = next(
+            one for one in inputs.layouts(taken) if accepts(judge, one, sizes, TracedCase("", {}, False, 0))
+        )
+        values = inputs.fill(layout, sizes, judge.facts, 0, True)
     elif judge.config.is_encoder_decoder:
         values = source_values(judge, 2, 11, 0, True)
     else:
@@ -132,6 +153,15 @@ def export_with_transformers(kind: str, source: Path, out: Path) -> None:
     make = exporter.export if kind == "one" else exporter.export_for_generation
     feeds = {name: torch.from_numpy(array) for name, array in values.items()}
     make(judge.model, feeds, settings).save_pretrained(out)
+
+
+def export_with_txexport(source: Path, out: Path) -> None:
+    """Export, and leave the folder of graphs alone."""
+    import txexport
+
+    with tempfile.TemporaryDirectory() as folder:
+        txexport.export(source, Path(folder, "bundle"), only="hub")
+        shutil.copytree(Path(folder, "bundle/onnx"), out)
 
 
 def exported(peer: str, python: Path, model: Model, source: Path, out: Path) -> tuple[float, str | None]:
@@ -202,10 +232,10 @@ def seconds_of(theirs: Path, ours: Path, source: Path) -> tuple[float, float] | 
         if isinstance(graphs, DecoderGraphs):
             decoding = Decoding(judge, graphs)
             case = decoding.plan()[0]
-            read = decoding._read(decoding._source(case)) if decoding.reads_source else {}
+            read = decoding._source(case) if decoding.reads_source else None
             values = steps.prompt(judge.facts, case.rows, case.pieces[0], 0, None)
             cache = {name: array.repeat(case.rows, 0) for name, array in decoding.empty.items()}
-            runs.append(partial(graphs.step, read, **values, **cache))
+            runs.append(partial(decoding._step(read), **values, **cache))
         else:
             one = OnePass(judge, graphs)
             runs.append(partial(graphs.run, one.values(TracedCase("", {}, False, 0))))
@@ -218,12 +248,12 @@ def seconds_of(theirs: Path, ours: Path, source: Path) -> tuple[float, float] | 
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def outcomes(peer: str, python: Path, checkpoints: Path) -> Iterator[tuple[str, dict]]:
-    """The outcome of each model by one peer."""
+def outcomes(peer: str, python: Path, checkpoints: Path, chosen: list[str]) -> Iterator[tuple[str, dict]]:
+    """The outcome of each model by one peer, or of those that are chosen."""
     import txexport
     from txexport.errors import TxexportError
 
-    for model in MODELS:
+    for model in (one for one in MODELS if not chosen or one.name in chosen):
         source = model.checkpoint(checkpoints)
         with tempfile.TemporaryDirectory() as folder:
             theirs, ours = Path(folder, "theirs"), Path(folder, "ours")
@@ -232,11 +262,8 @@ def outcomes(peer: str, python: Path, checkpoints: Path) -> Iterator[tuple[str, 
                 yield model.name, {"verdict": "no export", "reason": reason}
                 continue
             outcome = judged(theirs, source) | {"seconds": round(seconds, 1), "bytes": bytes_of(theirs)}
-            start = time.perf_counter()
-            txexport.export(source, ours, only="hub")
-            outcome["our_seconds"] = round(time.perf_counter() - start, 1)
-            outcome["our_bytes"] = bytes_of(ours)
-            if outcome["verdict"] != "not judged":
+            if peer != "txexport" and outcome["verdict"] != "not judged":
+                txexport.export(source, ours, only="hub")
                 try:
                     outcome["times"] = seconds_of(theirs, ours, source)
                 except (TxexportError, AssertionError):
@@ -248,9 +275,12 @@ def main() -> None:
     """Export and judge by the peers named as NAME=PYTHON; write the results and the page."""
     if sys.argv[1:2] == ["--transformers"]:
         return export_with_transformers(sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))
+    if sys.argv[1:2] == ["--txexport"]:
+        return export_with_txexport(Path(sys.argv[2]), Path(sys.argv[3]))
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    chosen = [argument for argument in sys.argv[1:] if "=" not in argument]
     with tempfile.TemporaryDirectory() as checkpoints:
-        for argument in sys.argv[1:]:
+        for argument in (one for one in sys.argv[1:] if "=" in one):
             peer, _, python = argument.partition("=")
             package = PEERS[peer][0]
             shown = subprocess.run(
@@ -259,13 +289,15 @@ def main() -> None:
                 text=True,
                 check=True,
             )
-            entry: dict = {"package": package, "version": shown.stdout.strip(), "models": {}}
-            for name, outcome in outcomes(peer, Path(python), Path(checkpoints)):
+            models = results[peer]["models"] if chosen else {}
+            entry: dict = {"package": package, "version": shown.stdout.strip(), "models": models}
+            for name, outcome in outcomes(peer, Path(python), Path(checkpoints), chosen):
                 print(f"{peer} {name}: {outcome['verdict']} {outcome.get('reason', '')}", flush=True)
                 entry["models"][name] = outcome
             results[peer] = entry
-    results["judge"] = {name: version(name) for name in ("transformers", "torch", "onnxruntime")}
-    RESULTS.write_text(f"{json.dumps(results, indent=1)}\n", encoding="utf-8")
+            results["judge"] = {name: version(name) for name in ("transformers", "torch", "onnxruntime")}
+            RESULTS.write_text(f"{json.dumps(results, indent=1)}\n", encoding="utf-8")
+    PAGE.write_text(peers_page.page(results, [model.name for model in MODELS]), encoding="utf-8")
     return None
 
 

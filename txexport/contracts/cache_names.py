@@ -70,6 +70,16 @@ def is_cross(name: str) -> bool:
     return f".{ENCODER}." in name
 
 
+def in_decoder(name: str) -> str:
+    """The name of keys or values of no part as those of the decoder's own; other names are as they were."""
+    kind, *others = name.split(".")
+    return (
+        ".".join([kind, others[0], DECODER, others[1]])
+        if kind in (PAST, PRESENT) and len(others) == 2
+        else name
+    )
+
+
 def own_past(names: Iterable[str]) -> list[str]:
     """The inputs among `names` that are a decoder's own keys and values."""
     return [name for name in names if is_past(name) and not is_state(name) and not is_cross(name)]

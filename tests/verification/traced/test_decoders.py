@@ -70,11 +70,12 @@ def test_is_verified(decoder):
     report = txexport.verify(out)
     assert report.verdict == "equal"
     names = {case.name for case in report.cases}
-    assert set(steps.QUICK) | {"nine rows", "64 tokens", "tokens of three beams"} < names
+    quick_names = set(steps.QUICK) - {"ragged sources, in steps"}  # of encoder-decoders
+    assert quick_names | {"nine rows", "64 tokens", "tokens of three beams"} < names
     assert {check.output for case in report.cases for check in case.checks} > {"logits", "present.1.value"}
     assert bundle.read_manifest(out).proof.verdict == "equal"
     quick = {case.name for case in txexport.verify(out, cases="quick").cases}
-    assert quick == {*steps.QUICK, IDENTITY, "manifest and copied files"}
+    assert quick == {*quick_names, IDENTITY, "manifest and copied files"}
 
 
 def ignore_mask(model):

@@ -37,6 +37,9 @@ class Piece:
         self.session = open_session(self.path, self.device, None)
         self.inputs = self._by_standard(self.session.inputs, cache_names.PAST)
         self.outputs = self._by_standard(self.session.outputs, cache_names.PRESENT)
+        if names.ENCODER_HIDDEN_STATES in self.inputs:  # keys of no part are the decoder's own
+            self.inputs = {cache_names.in_decoder(name): port for name, port in self.inputs.items()}
+            self.outputs = {cache_names.in_decoder(name): port for name, port in self.outputs.items()}
         for port in (*self.inputs.values(), *self.outputs.values()):
             if port.dtype in ROUNDED:
                 raise UnsupportedError(

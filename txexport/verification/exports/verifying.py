@@ -105,8 +105,9 @@ def _judged(checkpoint: Checkpoint, graphs: Piece | DecoderGraphs) -> OnePass | 
     if best is None:
         raise reasons[0]
     if not best.common:
+        also = "".join(f"; {error}" for error in reasons)
         raise InputError(
-            f"{graphs.path} gives {', '.join(graphs.outputs)}, none of which {judge.architecture} gives"
+            f"{graphs.path} gives {', '.join(graphs.outputs)}, none of which {judge.architecture} gives{also}"
         )
     return best
 

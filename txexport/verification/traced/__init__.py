@@ -23,9 +23,10 @@ def export_traced(arguments: TracedArguments) -> "TracedManifest | Manifest":
     For classes of transformers without a family here. The library's exporter (torch.export) makes one graph.
     That of a decoder (`...ForCausalLM`) is a step over a growing cache, in the contract of the graphs for
     other clients; an encoder-decoder of texts has two graphs, of the source and of a step. `load` runs both
-    as any bundle, and they must equal the class in every case. That of any other class is the whole forward, which `load_traced` runs. It is tried at several batches and sizes, with whole
-    outputs; a dimension at which it differs is fixed, or has a least size, and the manifest says why. What
-    differs at the sizes of its own trace, gives random answers or does not export is refused.
+    as any bundle, and they must equal the class in every case. That of any other class is the whole forward,
+    which `load_traced` runs. It is tried at several batches and sizes, with whole outputs; a dimension at
+    which it differs is fixed, or has a least size, and the manifest says why. What differs at the sizes of
+    its own trace, gives random answers or does not export is refused.
 
     `source` is a folder, or a model on a hub. `architecture` is a class of transformers, by default the one
     in config.json. `opset` is 18 to 23. `absolute_source` and `force` are those of `export`. `progress` is

@@ -68,7 +68,7 @@ def write(arguments: TracedArguments) -> TracedManifest | Manifest:
 def _traced(
     judge: Original, opset: int, tell: Naming
 ) -> tuple[Callable[[BundleFiles], TracedManifest | Manifest], dict[str, ir.Model]]:
-    """What makes the manifest, and the graphs by role."""
+    """The function that makes the manifest, and the graphs by role."""
     if is_sequence(judge):
         tell("traces of the source and of a step")
         return lambda written: sequence_manifest(judge, written, opset), traced_sequence(judge, opset)

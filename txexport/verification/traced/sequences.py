@@ -125,7 +125,7 @@ def _name_step(model: ir.Model, original: Original) -> None:
     if any(input_name(value) == HIDDEN and value.uses() for value in graph.inputs):
         raise UnsupportedError(f"{original.architecture}: a step reads the encoder's hidden states again")
     graph.inputs[:] = [value for value in graph.inputs if input_name(value) != HIDDEN]
-    given = {"decoder_input_ids": names.INPUT_IDS, names.ATTENTION_MASK: names.ENCODER_ATTENTION_MASK}
+    renamed = {"decoder_input_ids": names.INPUT_IDS, names.ATTENTION_MASK: names.ENCODER_ATTENTION_MASK}
     lengths = {cache_names.PAST: names.PAST_SEQUENCE_LENGTH, cache_names.PRESENT: names.TOTAL_SEQUENCE_LENGTH}
     for values, kind, name_of in (
         (graph.inputs, cache_names.PAST, input_name),
@@ -133,8 +133,8 @@ def _name_step(model: ir.Model, original: Original) -> None:
     ):
         for value in values:
             name = name_of(value)
-            if name in given:
-                value.name, value.shape = given[name], ir.Shape(SIZES[given[name]])
+            if name in renamed:
+                value.name, value.shape = renamed[name], ir.Shape(SIZES[renamed[name]])
             elif name == names.LOGITS:
                 value.name, value.shape = name, ir.Shape([*SIZES[names.INPUT_IDS], dims(value)[-1]])
             else:
