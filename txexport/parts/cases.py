@@ -103,8 +103,11 @@ def encoder_cases(
     mark: int | None = None,
     alone: bool = True,
     seed: int = 0,
+    masks: Mapping[str, np.ndarray] | None = None,
 ) -> list[EncoderCase]:
     """Batches of 1, 2, 3 and 9 rows; lengths 1, odd and the longest; padding right, left and scattered.
+
+    `masks` (B,S) by the names of cases take the place of these.
 
     Masked tokens have the id `padding`, or random ids if a model reads the mask only; tokens that are not
     masked never have the id `dropped`. If there is a `mark`, every row ends in it, and also begins with it if
@@ -113,6 +116,27 @@ def encoder_cases(
     """
     random = np.random.default_rng(seed)
     cases: list[EncoderCase] = []
+    for name, mask in _masks(longest, random) if masks is None else masks.items():
+        shape, to_the_right = mask.shape, not (np.diff(mask.astype(int), axis=1) > 0).any()
+        ids = random.integers(0, vocab_size, shape)
+        ids = np.where((ids == dropped) & ~mask, (ids + 1) % vocab_size, ids)
+        if mark is not None:
+            ids = _marked(ids, mask, mark, vocab_size)
+        cases.append(
+            EncoderCase(
+                name,
+                ids if padding is None else np.where(mask, ids, padding),
+                mask.astype(np.int64),
+                random.integers(0, max(1, segments), shape),
+                _marks(len(cases), mask),
+                alone=alone and to_the_right,
+            )
+        )
+    return cases
+
+
+def _masks(longest: int, random: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
+    """The masks (B,S) of the seeded cases, by name."""
     for name, lengths, side in [
         ("one token", [1], "right"),
         ("one row of odd length", [7], "right"),
@@ -131,21 +155,7 @@ def encoder_cases(
         if side == "scattered":
             mask = random.random(shape) < 0.6
             mask[:, random.integers(shape[1])] = True
-        ids = random.integers(0, vocab_size, shape)
-        ids = np.where((ids == dropped) & ~mask, (ids + 1) % vocab_size, ids)
-        if mark is not None:
-            ids = _marked(ids, mask, mark, vocab_size)
-        cases.append(
-            EncoderCase(
-                name,
-                ids if padding is None else np.where(mask, ids, padding),
-                mask.astype(np.int64),
-                random.integers(0, max(1, segments), shape),
-                _marks(len(cases), mask),
-                alone=alone and side == "right",
-            )
-        )
-    return cases
+        yield name, mask
 
 
 def _marked(ids: np.ndarray, mask: np.ndarray, mark: int, vocab_size: int) -> np.ndarray:
