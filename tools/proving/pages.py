@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def record(name: str) -> dict:
-    """What was recorded by a command."""
+    """The record of a command."""
     return json.loads((HERE / f"{name}.json").read_text())
 
 
@@ -154,7 +154,8 @@ def mutants(results: dict) -> str:
         "",
         "## Survivors",
         "",
-        "A program decides the reason of each from its values in all cases.",
+        "A program decides the reason of each from its values in all cases. Weights are not changed",
+        "here, since `verify` compares each with the checkpoint, nor nodes within a branch of an If.",
         "",
     ]
     lines += ["| reason | survivors |", "|---|---|"]
@@ -170,7 +171,9 @@ def mutants(results: dict) -> str:
 def _kind(reason: str) -> str:
     """A reason without the figures and operators of one survivor."""
     if reason.startswith("below the bound"):
-        return "below the bound of the cases"
+        return "below the bound of the cases: a norm's epsilon"
+    if reason.startswith("another branch"):
+        return reason.partition(":")[0]
     return "equal: later operators give the same for either" if reason.endswith("either") else reason
 
 

@@ -30,8 +30,9 @@ def reason(
         return "the same for a softmax: one vector added to all keys moves the scores of a query alike"
     if any(one.shape != other.shape for one, other in outputs):
         return "right beside the original, with outputs of another shape"
+    branch = "another branch of If computes the same, rounded otherwise" if _chooses(change, model) else None
     largest = max((_difference(*pair) for pair in outputs if pair[0].size), default=0.0)
-    return f"below the bound: no output of a run changes by more than {largest:.0e} of its size"
+    return f"{branch or 'below the bound'}: no output of a run changes by more than {largest:.0e} of its size"
 
 
 def _key(arrays: Arrays) -> tuple:
@@ -73,7 +74,24 @@ def _absorbed(model: onnx.ModelProto, before: Arrays, after: Arrays, other: set[
             changed = {name for name in node.output if name and not _same(before[name], after[name])}
             other |= changed
             operators |= set() if changed else {node.op_type}
+    if not operators:
+        return "no output depends on the node"
     return f"{', '.join(sorted(operators))} gives the same for either"
+
+
+def _chooses(change: Change, model: onnx.ModelProto) -> bool:
+    """Tell whether a node takes part in nothing but the choice of a branch."""
+    names = {name for node in model.graph.node if change.node == node.name for name in node.output}
+    chosen = False
+    for reader in model.graph.node:
+        if names & set(reader.input):
+            if reader.op_type == "If" or reader.output[0] in {one.name for one in model.graph.output}:
+                chosen = reader.op_type == "If"
+                if not chosen:
+                    return False
+            else:
+                names |= set(reader.output)
+    return chosen
 
 
 def _shifts_keys(change: Change, model: onnx.ModelProto) -> bool:

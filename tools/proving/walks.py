@@ -82,7 +82,7 @@ def _expected(reference: Reference, case: DecoderCase, rows: list[list[int]]) ->
 
 
 def _cross(runner: GraphRunner, case: DecoderCase, expected: list[Arrays], pairs: RolePairs) -> Arrays:
-    """What the decoder reads of an encoder."""
+    """The inputs of the decoder that an encoder gives."""
     if crosses_images(runner):
         return run_crossed(runner, case, expected, pairs)
     return run_sources(runner, case, expected, pairs) if case.sources else {}
