@@ -101,7 +101,7 @@ def five_after_three(folder: Path) -> None:
     ("kind", "change", "wrong"),
     [("bert", ignore_one_mask, {"masks": 2}), ("gpt2", five_after_three, {"rewinds": 15})],
 )
-def test_a_mistake_that_no_seeded_case_meets_is_seen(kind, change, wrong, bundle_of):
+def test_a_mistake_at_one_mask_or_split_is_seen(kind, change, wrong, bundle_of):
     outcome = exhaustive.tried(kind, change)
     [(graphs, counts)] = outcome["wrong"].items()
     assert graphs.startswith("native")
