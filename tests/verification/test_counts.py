@@ -119,12 +119,12 @@ def test_an_original_that_gives_less_is_red(model_type, case, lost, of_every_lay
 
 def test_outputs_that_a_case_leaves_out_are_red(of_every_layer, monkeypatch):
     out, _ = of_every_layer("gpt2")
-    by_graph = runs._by_graph
+    by_graph = runs.by_graph
 
     def without_caches(runner, pairs):
         return [one for one in by_graph(runner, pairs) if counts.kind(one.output) != counts.CACHES]
 
-    monkeypatch.setattr(runs, "_by_graph", without_caches)
+    monkeypatch.setattr(runs, "by_graph", without_caches)
     report = verify(out, reference="twin", cases=["one token, then steps"])
     assert not report.ok
     assert "present.0.key, present.0.value" in facts_line(report)

@@ -8,12 +8,12 @@ from math import ceil, log
 import numpy as np
 
 from txexport.parts.inputs import input_of
+from txexport.parts.masks import MANY, seeded_masks
 from txexport.parts.part import PixelInputs, SignalCase, Skipped, Sources
 from txexport.spec import EncoderDecoderSpec, GatedFramesSpec, StackSpec, TextStackSpec
 
 LONGEST = 1024  # tokens of the longest case if the model's limit is larger, or none
 BEAMS, BEAM_TOKENS = 4, 8  # beams of a beam search, and its maximum of new tokens
-MANY = [3, 8, 1, 5, 12, 2, 7, 4, 6]  # lengths of the largest batch
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,11 @@ def encoder_cases(
     mark: int | None = None,
     alone: bool = True,
     seed: int = 0,
+    masks: Mapping[str, np.ndarray] | None = None,
 ) -> list[EncoderCase]:
     """Batches of 1, 2, 3 and 9 rows; lengths 1, odd and the longest; padding right, left and scattered.
+
+    `masks` (B,S) by the names of cases take the place of these.
 
     Masked tokens have the id `padding`, or random ids if a model reads the mask only; tokens that are not
     masked never have the id `dropped`. If there is a `mark`, every row ends in it, and also begins with it if
@@ -113,24 +116,8 @@ def encoder_cases(
     """
     random = np.random.default_rng(seed)
     cases: list[EncoderCase] = []
-    for name, lengths, side in [
-        ("one token", [1], "right"),
-        ("one row of odd length", [7], "right"),
-        ("two equal rows", [6, 6], "right"),
-        ("three ragged rows, right padding", [5, 11, 1], "right"),
-        ("three ragged rows, left padding", [5, 11, 1], "left"),
-        ("three rows, scattered padding", [12, 12, 12], "scattered"),
-        ("longest and short row", [longest, 3], "right"),
-        ("nine ragged rows", MANY, "right"),
-    ]:
-        lengths = [min(length, longest) for length in lengths]
-        shape = (len(lengths), max(lengths))
-        positions = np.arange(shape[1])
-        filled = np.array(lengths)[:, None]
-        mask = positions < filled if side != "left" else positions >= shape[1] - filled
-        if side == "scattered":
-            mask = random.random(shape) < 0.6
-            mask[:, random.integers(shape[1])] = True
+    for name, mask in seeded_masks(longest, random) if masks is None else masks.items():
+        shape, to_the_right = mask.shape, not (np.diff(mask.astype(int), axis=1) > 0).any()
         ids = random.integers(0, vocab_size, shape)
         ids = np.where((ids == dropped) & ~mask, (ids + 1) % vocab_size, ids)
         if mark is not None:
@@ -142,7 +129,7 @@ def encoder_cases(
                 mask.astype(np.int64),
                 random.integers(0, max(1, segments), shape),
                 _marks(len(cases), mask),
-                alone=alone and side == "right",
+                alone=alone and to_the_right,
             )
         )
     return cases

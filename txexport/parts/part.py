@@ -13,6 +13,19 @@ from txexport.spec.shapes import Shapes
 
 Shape = tuple[int | str, ...]  # the shape of a port: numbers and symbolic dimensions
 PixelInputs = dict[str, np.ndarray]  # of one image to its graph, by name; of several they are concatenated
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedTokens:
+    """Tokens (S) of an encoder, padding among them, and their mask (S)."""
+
+    ids: np.ndarray
+    mask: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
 Sources = Sequence[list[int] | np.ndarray]  # rows of tokens, or signals
 
 
@@ -46,13 +59,14 @@ class View:
 
     `longest` returns the tokens of a stack's longest case; `affordable` tells whether one pass of a stack
     over a number of tokens takes only seconds. Graphs of the `hub` have LongRoPE's long factors beyond our
-    limit.
+    limit. `masks` (B,S) by name are those of padded batches of texts, in place of the usual ones.
     """
 
     static: bool
     hub: bool
     longest: Callable[[StackSpec], int]
     affordable: Callable[[int, StackSpec], bool]
+    masks: Mapping[str, np.ndarray] | None = None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ def padded_cases(encoder: StackSpec, head: HeadSpec, view: View, texts: Texts) -
         embedding.dropped,
         texts.mark,
         texts.alone,
+        masks=view.masks,
     ):
         if head.pick == Pick.LAST_UNMASKED and not batch.alone:
             causal = "without an id of padding the original reads one row at a time"

@@ -185,6 +185,10 @@ class DynamicSteps(Steps):
         real[[not row for row in new]] = 0
         if self.case.left:
             ids, real = _to_left(ids, real)
+        return self.read(ids, real, new)
+
+    def read(self, ids: np.ndarray, real: np.ndarray, new: list[list[int]]) -> list[np.ndarray]:
+        """Ids (B,S) and a mask (B,S) of the new tokens among them -> the logits of these."""
         self.new = [np.flatnonzero(row) for row in real]
         self.mask = np.concatenate([self.mask, real], axis=1)
         feeds = {INPUT_IDS: ids, **self.features(new)}

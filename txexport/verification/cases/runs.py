@@ -1,6 +1,6 @@
 """The cases: outputs of bundle and reference in pairs, without padding."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -38,7 +38,7 @@ from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
 from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.crossed_pictures import crosses_images, run_crossed
-from txexport.verification.cases.decoder_steps import steps_of
+from txexport.verification.cases.decoder_steps import Steps, steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.pictures import media, pictures_of, run_pictures
 from txexport.verification.cases.ranks import in_ranks
@@ -158,7 +158,7 @@ def run_dual_encoder(runner: GraphRunner, reference: Reference, case: DualEncode
                     computed = _of_text(other, name, array, row)
                     truth = _of_text(other, name, expected[name], 0)
                 pairs.setdefault((role, name), []).append((computed, truth))
-    return _by_graph(runner, pairs)
+    return by_graph(runner, pairs)
 
 
 def _of_text(other: Compared, name: str, array: np.ndarray, row: int) -> np.ndarray:
@@ -168,7 +168,7 @@ def _of_text(other: Compared, name: str, array: np.ndarray, row: int) -> np.ndar
     return array if name == other.vectors or name.startswith(f"{other.stack}_") else array[row : row + 1]
 
 
-def _by_graph(runner: GraphRunner, pairs: RolePairs) -> list[Outcome]:
+def by_graph(runner: GraphRunner, pairs: RolePairs) -> list[Outcome]:
     """The outcomes of each graph."""
     return [Outcome(name, pairs[role, name], graph=runner.file(role)) for role, name in pairs]
 
@@ -222,32 +222,47 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         taken = np.zeros(len(case.rows), int)
         for counts in case.steps:
             new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
-            for logits, truth, done in zip(steps.run(new), expected, taken, strict=True):
-                if len(logits):
-                    part = truth[LOGITS][done : done + len(logits)]
-                    pairs.setdefault((steps.ran, LOGITS), []).append((logits, part))
-            for row, truth in enumerate(expected):
-                for name, embeds in steps.embeds(row).items() if counts[row] else ():
-                    part = truth[name][taken[row] : taken[row] + counts[row]]
-                    pairs.setdefault((roles.EMBED_TOKENS, name), []).append((embeds, part))
-                for name, found in steps.layers(row).items() if counts[row] else ():
-                    part = layers.of_step(name, truth, taken[row], found, steps.filled(row))
-                    pairs.setdefault((steps.ran, name), []).append((found, part))
-            taken += counts
+            taken += pair_step(steps, steps.run(new), expected, taken, pairs)
         _check_complete(
             [*(name for _, name in pairs), *steps.present], alignment.promised(runner, expected[0])
         )
-        for row, truth in enumerate(expected):
-            for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
-                computed, true = cache[row], truth[name]
-                if cache_names.is_state(name):
-                    computed, true = state_vectors(computed), state_vectors(true)
-                elif cache_names.is_cross(name):
-                    computed = computed[:, : true.shape[1]]
-                else:
-                    computed = computed[:, steps.filled(row)]
-                pairs.setdefault((steps.ran, name), []).append((computed, true))
-    return _by_graph(runner, pairs)
+        pair_caches(steps, expected, reference, pairs)
+    return by_graph(runner, pairs)
+
+
+def pair_step(
+    steps: Steps,
+    logits: Sequence[np.ndarray],
+    expected: Sequence[Arrays],
+    taken: np.ndarray,
+    pairs: RolePairs,
+) -> np.ndarray:
+    """Pair what the last of `steps` gave for each row, after its `taken` tokens; the number of its tokens."""
+    for row, (scores, truth, done) in enumerate(zip(logits, expected, taken, strict=True)):
+        until = done + len(scores)
+        if not len(scores):
+            continue
+        pairs.setdefault((steps.ran, LOGITS), []).append((scores, truth[LOGITS][done:until]))
+        for name, embeds in steps.embeds(row).items():
+            pairs.setdefault((roles.EMBED_TOKENS, name), []).append((embeds, truth[name][done:until]))
+        for name, found in steps.layers(row).items():
+            part = layers.of_step(name, truth, done, found, steps.filled(row))
+            pairs.setdefault((steps.ran, name), []).append((found, part))
+    return np.array([*map(len, logits)])
+
+
+def pair_caches(steps: Steps, expected: Sequence[Arrays], reference: Reference, pairs: RolePairs) -> None:
+    """Pair the caches after the last of `steps` with those that a reference has, row by row."""
+    for row, truth in enumerate(expected):
+        for name, cache in steps.present.items() if CACHES not in reference.lacks else ():
+            computed, true = cache[row], truth[name]
+            if cache_names.is_state(name):
+                computed, true = state_vectors(computed), state_vectors(true)
+            elif cache_names.is_cross(name):
+                computed = computed[:, : true.shape[1]]
+            else:
+                computed = computed[:, steps.filled(row)]
+            pairs.setdefault((steps.ran, name), []).append((computed, true))
 
 
 def state_vectors(state: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The encoder before a decoder: its outputs beside the reference's, and what the decoder reads of it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from txexport.runtime.generation.running_cache import joined
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases import layers
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.references.reference import Arrays, PaddedRow, Pictures, Source
+from txexport.verification.references.reference import Arrays, MaskedTokens, PaddedRow, Pictures, Source
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 RolePairs = dict[tuple[str, str], Pairs]  # by the role of a graph, and its output
@@ -58,7 +59,7 @@ def _unmasked(
     """Padded tokens, or signals of one size."""
     rest: Arrays = {}
     if port == INPUT_IDS:
-        ids, mask = pad([list(source) for source in sources], 0)
+        ids, mask = _padded(sources)
         result = runner.run(roles.ENCODER, **{INPUT_IDS: ids, ATTENTION_MASK: mask})
         rest = {ENCODER_ATTENTION_MASK: mask}
     else:
@@ -73,9 +74,17 @@ def _unmasked(
                 pairs.setdefault((roles.ENCODER, name), []).append(pair)
                 continue
             truth = truth if truth.ndim == 2 else truth.transpose(1, 0, 2)
-            length = len(source) if rest else len(truth)
-            pairs.setdefault((roles.ENCODER, name), []).append((per_row[row, :length], truth))
+            real = mask[row].astype(bool) if rest else np.ones(len(truth), bool)
+            pair = per_row[row][real], truth[real[: len(truth)]]
+            pairs.setdefault((roles.ENCODER, name), []).append(pair)
     return {**rest, **_cross(result)}
+
+
+def _padded(sources: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Ids and mask (B,S) of rows of tokens, padded on the right unless they have masks already."""
+    if isinstance(sources[0], MaskedTokens):
+        return np.stack([one.ids for one in sources]), np.stack([one.mask for one in sources])
+    return pad([list(source) for source in sources], 0)
 
 
 def _masked(

@@ -5,6 +5,7 @@ A row is read as its prompt, then its last token over the cache, so that both pa
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -212,7 +213,7 @@ class Bundled:
         if step is not None and step.facts.mutual_prompts:
             first = prompt or len(tokens)
         counts = [first, len(tokens) - first] if first < len(tokens) else [first]
-        sources = None if source is None or isinstance(source, Pictures) else [source]
+        sources: list[Any] | None = None if source is None or isinstance(source, Pictures) else [source]
         case = DecoderCase("", [tokens], np.array(counts)[:, None], sources=sources)
         kind = StaticSteps if self.runner.manifest.cache == "static" else DynamicSteps
         steps = kind(self.runner, case, cross, media)

@@ -37,6 +37,7 @@ from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.reference import (
     SIGNALS,
     Arrays,
+    MaskedTokens,
     PaddedRow,
     Pictures,
     Source,
@@ -111,6 +112,8 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
         return tensors(joined(source.images))
     if isinstance(source, np.ndarray):
         return tensors({SIGNALS[source.ndim - 1]: source[None]})
+    if isinstance(source, MaskedTokens):
+        return tensors({INPUT_IDS: source.ids[None], ATTENTION_MASK: source.mask[None]})
     ids = torch.tensor([source])
     return {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)}
 

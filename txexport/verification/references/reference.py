@@ -16,7 +16,7 @@ from txexport.contracts.names import (
     PIXEL_VALUES,
     TILE_GRID,
 )
-from txexport.parts.part import PixelInputs, SignalCase
+from txexport.parts.part import MaskedTokens, PixelInputs, SignalCase
 
 Arrays = dict[str, np.ndarray]
 SIGNALS = (INPUT_VALUES, INPUT_FEATURES, PIXEL_VALUES)  # (samples), (bands,frames), (channels,height,width)
@@ -54,7 +54,9 @@ class Pictures:
         return array if of_images else array[0]
 
 
-Source = list[int] | np.ndarray | PaddedRow | Pictures | None  # tokens, or a signal of one of SIGNALS
+Source = (
+    list[int] | np.ndarray | PaddedRow | Pictures | MaskedTokens | None
+)  # tokens, or a signal of one of SIGNALS
 
 
 class Reference(Protocol):
