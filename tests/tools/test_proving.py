@@ -1,4 +1,4 @@
-"""A user loses the claim that every mask, split and rewind of tiny models is right if one of these fails."""
+"""The exhaustive runs and the mutants: two families whole, graphs that must fail, and the recorded pages."""
 
 from itertools import pairwise
 from pathlib import Path

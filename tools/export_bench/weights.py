@@ -24,7 +24,7 @@ def each(pattern: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
 
 
 def exchanged(first: str, second: str) -> Change:
-    """Every tensor whose name has one part and its like with the other, each in the other's place."""
+    """Tensors exchanged: each whose name has one part with the one whose name has the other part."""
 
     def changed(tensors: Tensors) -> None:
         names = [name for name in tensors if first in name]

@@ -103,7 +103,7 @@ class Bounded:
 
     @cached_property
     def tokens(self) -> list[list[int]]:
-        """Rows of tokens, no two of which begin alike."""
+        """Rows of tokens that all begin with another token."""
         tokens = self.texts_alone[0].rows[0]
         length = min(SPLIT + 1, len(tokens) // 2)
         return [tokens[place : place + length] for place in range(BATCH)]

@@ -26,7 +26,8 @@ PARTS = {
     "decoder": cache_names.DECODER,
     "encoder": cache_names.ENCODER,
 }
-OTHERS = {
+OF_ENCODER = {"audio_features": names.INPUT_FEATURES}  # of onnxruntime-genai's Whisper
+OF_DECODER = {
     "encoder_outputs.last_hidden_state": names.ENCODER_HIDDEN_STATES,
     "decoder_input_ids": names.INPUT_IDS,
 }
@@ -44,4 +45,4 @@ def standard(name: str, kind: str, *, of_decoder: bool) -> str:
         groups = match.groupdict()
         part = PARTS.get(groups.get("cache") or groups["part"] or "")
         return cache_names.pair(kind, groups["layer"], part)[groups["what"] == "value"]
-    return OTHERS.get(name, name) if of_decoder else name
+    return (OF_DECODER if of_decoder else OF_ENCODER).get(name, name)

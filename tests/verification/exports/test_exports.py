@@ -140,7 +140,7 @@ def test_a_size_that_the_graph_declares_is_a_note(optimum, checkpoint_of):
     edited(folder / "model.onnx", one_row)
     report = txexport.verify(folder, source=checkpoint_of("bert"))
     assert report.ok
-    assert report.notes == ["the graph takes batch_size 1 alone"]
+    assert report.notes == ["the graph takes batch_size 1 only"]
     assert report.reach["rows"] == (1, 1)
 
 
@@ -198,7 +198,7 @@ def test_an_export_of_transformers_is_judged(checkpoint_of, tmp_path):
     exported = OnnxExporter().export_for_generation(model, inputs, OnnxConfig(dynamic=True))
     exported.save_pretrained(tmp_path / "out")
     report = txexport.verify(tmp_path / "out", source=source)
-    assert "decode.onnx takes 1 token a step alone" in report.notes
+    assert "decode.onnx takes steps of length 1 only" in report.notes
     right = verdicts(report)
     assert right["one pass"]
     assert right["steps"]
@@ -212,6 +212,34 @@ def test_folders_of_an_encoder_and_a_decoder_are_one_model(bundle_of, checkpoint
         for data in graphs.glob("*_data"):
             shutil.copyfile(data, tmp_path / "out" / role / data.name)
     assert txexport.verify(tmp_path / "out", source=checkpoint_of("t5"), cases="quick").ok
+
+
+def test_an_encoder_may_give_the_keys_of_the_source(checkpoint_of, tmp_path):
+    """As those of onnxruntime-genai's Whisper, and our own."""
+    txexport.export(checkpoint_of("t5"), tmp_path / "t5", cache="dynamic", only="native")
+    files = {"encoder": {"filename": "source_dynamic.onnx"}, "decoder": {"filename": "target_dynamic.onnx"}}
+    folder = tmp_path / "t5/onnx"
+    (folder / "genai_config.json").write_text(json.dumps({"model": files}))
+    report = txexport.verify(folder, source=checkpoint_of("t5"))
+    assert (report.failed, report.exit_code) == ([], 0)
+    edited(folder / "source_dynamic.onnx", ignore_mask)
+    right = verdicts(txexport.verify(folder, source=checkpoint_of("t5"), cases="quick"))
+    assert not right["ragged sources, in steps"]
+
+
+def test_an_input_that_no_case_has_is_no_verdict(optimum, checkpoint_of):
+    folder = optimum("gpt2")
+    edited(folder / "model.onnx", renamed({"attention_mask": "keep"}))
+    with pytest.raises(InputError, match=r"model.onnx takes 'keep', which is not known$"):
+        txexport.verify(folder, source=checkpoint_of("gpt2"))
+
+
+def test_a_checkpoint_of_another_kind_is_told_in_one_line(optimum, checkpoint_of):
+    folder = optimum("gpt2")
+    with pytest.raises(InputError, match=r"model.onnx is a decoder with a cache, which BertModel is not$"):
+        txexport.verify(folder, source=checkpoint_of("bert"))
+    with pytest.raises(InputError, match=r"is a decoder alone, and T5\w+ a decoder over an encoder$"):
+        txexport.verify(folder, source=checkpoint_of("t5"))
 
 
 def test_what_cannot_be_judged_is_told_in_one_line(optimum, checkpoint_of, tmp_path):

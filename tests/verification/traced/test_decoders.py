@@ -70,12 +70,11 @@ def test_is_verified(decoder):
     report = txexport.verify(out)
     assert report.verdict == "equal"
     names = {case.name for case in report.cases}
-    quick_names = set(steps.QUICK) - {"ragged sources, in steps"}  # of encoder-decoders
-    assert quick_names | {"nine rows", "64 tokens", "tokens of three beams"} < names
+    assert set(steps.QUICK) | {"nine rows", "64 tokens", "tokens of three beams"} < names
     assert {check.output for case in report.cases for check in case.checks} > {"logits", "present.1.value"}
     assert bundle.read_manifest(out).proof.verdict == "equal"
     quick = {case.name for case in txexport.verify(out, cases="quick").cases}
-    assert quick == {*quick_names, IDENTITY, "manifest and copied files"}
+    assert quick == {*steps.QUICK, IDENTITY, "manifest and copied files"}
 
 
 def ignore_mask(model):
@@ -135,6 +134,20 @@ def test_a_cache_that_is_not_carried_is_told(decoder):
         ids = values["input_ids"]
         return session.run(values | {"position_ids": np.arange(ids.shape[1])[None].repeat(len(ids), 0)})
 
+    def doubles(**values):
+        outputs = session.run(values)
+        twice = {n: np.concatenate([a, a], axis=2) for n, a in outputs.items() if n != "logits"}
+        return {"logits": outputs["logits"]} | (twice if values["input_ids"].shape[1] > 8 else outputs)
+
+    def tells_the_last(**values):
+        outputs = session.run(values)
+        return outputs | {"logits": outputs["logits"][:, -1:]}
+
+    one_pass = next(case for case in steps.plan(judge) if case.name == "one pass")
+    for wrong in (doubles, tells_the_last):
+        assert not all(check.ok for check in steps.judged(judge, wrong, one_pass, empty))
+    assert all(check.ok for check in steps.judged(judge, tells_the_last, one_pass, empty, lacking=True))
+    assert not all(check.ok for check in steps.judged(judge, doubles, one_pass, empty, lacking=True))
     for wrong in (forgets, restarts):
         verdicts = {
             case.name: all(check.ok for check in steps.judged(judge, wrong, case, empty))

@@ -19,7 +19,7 @@ from txexport.verification.traced.originals import original
 
 @pytest.fixture(scope="module")
 def sequence(tmp_path_factory, checkpoint_of):
-    """A checkpoint without a family's help, and its traced bundle, which no test may change."""
+    """A checkpoint, and its traced bundle, which no test may change."""
     source, out = checkpoint_of("t5"), tmp_path_factory.mktemp("sequence") / "out"
     txexport.export_traced(source, out)
     return source, out
@@ -86,7 +86,7 @@ def test_each_graph_that_is_wrong_is_found(sequence, tmp_path):
 
 
 def test_a_type_without_a_family_is_a_sequence_too(tmp_path):
-    """LongT5's local attention, whose encoder no family here has."""
+    """LongT5: local attention in the encoder, which is no family here."""
     config = transformers.LongT5Config(
         vocab_size=97,
         d_model=32,

@@ -7,20 +7,19 @@ from functools import cached_property, partial
 import numpy as np
 
 from txexport.contracts import cache_names, names
+from txexport.contracts.ecosystem import DECODER_INPUTS
 from txexport.errors import InputError
 from txexport.verification.checks import Reach, SkipError, TensorCheck, check_of
 from txexport.verification.exports.graphs import DecoderGraphs
 from txexport.verification.traced import steps
 from txexport.verification.traced.decoders import answered, encoded, source_values
-from txexport.verification.traced.judging import compared, unpadded
+from txexport.verification.traced.named_checks import NamedCheck
 from txexport.verification.traced.originals import UNLIMITED, Original
 from txexport.verification.traced.steps import StepCase
 
 ENCODER = "encoder"  # an encoder's case
-WRITTEN = "tokens of a greedy search"
 TOKENS = 6  # of an answer
 WINDOW = "._sliding_window_tensor"
-QUICK = (*steps.QUICK, "ragged sources, in steps", f"{ENCODER}, ragged")
 Feeds = dict[str, np.ndarray]
 
 
@@ -34,28 +33,41 @@ class Decoding:
     @property
     def reads_source(self) -> bool:
         """True for a decoder over an encoder."""
-        return bool(self.judge.config.is_encoder_decoder)
+        return self.graphs.reads_source
 
     @cached_property
     def empty(self) -> Feeds:
         """Keys and values of one row without a past, in the class's sizes, if the first graph takes any."""
-        source = self._source(StepCase("", 1, 1, (1,))) if self.reads_source else None
+        source = self.source_of(StepCase("", 1, 1, (1,), source=1))
         values = steps.prompt(self.judge.facts, 1, 1, 0, None)
         present = answered(self.judge, values, source)
         empty = {
             cache_names.to_past(name): array[:, :, :0] for name, array in present.items() if array.ndim == 4
         }
-        if unknown := [name for name in self.graphs.first.past if name not in empty]:
+        from_encoder = set() if source is None else self._read(source).keys()
+        taken = [name for name in self.graphs.first.past if name not in from_encoder]
+        if unknown := [name for name in taken if name not in empty]:
             raise InputError(
                 f"{self.graphs.first.path} takes {unknown[0]}, which {self.judge.architecture} does not keep"
             )
-        return {name: empty[name] for name in self.graphs.first.past}
+        return {name: empty[name] for name in taken}
+
+    def check_inputs(self) -> None:
+        """Raise InputError for an input of a graph that no case has."""
+        first, later, encoder = self.graphs.first, self.graphs.later, self.graphs.encoder
+        source = self.source_of(StepCase("", 1, 1, (1,), source=1)) or {}
+        of_step = {*DECODER_INPUTS, *self.empty, *self._fixed(source)}
+        of_step |= {cache_names.to_past(name) for name in (*first.outputs, *later.outputs)}
+        pieces = [(first, of_step), (later, of_step)]
+        for piece, known in [*pieces, (encoder, {*source})] if encoder is not None else pieces:
+            for name, port in piece.inputs.items():
+                if name not in known:
+                    raise InputError(f"{piece.path} takes '{port.name}', which is not known")
 
     def plan(self) -> list[StepCase]:
         """The cases at sizes that the graphs declare, each once.
 
-        Windows count the padding between tokens in the class, and rightly not in some graphs: such a case has
-        no judge.
+        Padding between tokens beyond a window is left out: the class counts it as tokens, some graphs do not.
         """
         every = steps.plan_with_source(self.judge) if self.reads_source else steps.plan(self.judge)
         windowed = min(self.judge.ranges.values(), default=UNLIMITED)
@@ -77,60 +89,66 @@ class Decoding:
             pieces = (pieces[0], step)
         return replace(case, rows=rows, tokens=max(case.tokens, prompt or 0), pieces=pieces)
 
-    def checks(self) -> Iterator[tuple[str, Callable[[], list[TensorCheck]], bool]]:
-        """The cases: name, what runs it, and whether it is a quick one."""
+    def checks(self) -> dict[str, NamedCheck]:
+        """The cases by name."""
+        result: dict[str, NamedCheck] = {}
         if self.graphs.encoder is not None:
-            for name, ragged in ((ENCODER, False), (f"{ENCODER}, ragged", True)):
-                yield name, partial(self.encoder_check, ragged), name in QUICK
-        yield from self.decoder_checks()
+            for name, ragged in ((ENCODER, False), (steps.RAGGED_ENCODER, True)):
+                check = partial(steps.encoder_judged, self.judge, self._hidden, ragged)
+                result[name] = NamedCheck(check, name in self._quick)
+        return result | self.decoder_checks()
 
-    def decoder_checks(self) -> Iterator[tuple[str, Callable[[], list[TensorCheck]], bool]]:
+    def decoder_checks(self) -> dict[str, NamedCheck]:
         """As `checks`, without those of the encoder."""
-        for case in self.plan():
-            yield case.name, partial(self.check, case), case.name in QUICK
-        yield WRITTEN, self.written_check, True
+        checks = {
+            case.name: NamedCheck(partial(self.check, case), case.name in self._quick) for case in self.plan()
+        }
+        return checks | {steps.GREEDY: NamedCheck(self.written_check)}
 
-    def encoder_check(self, ragged: bool) -> list[TensorCheck]:
-        """The encoder's hidden states, without padding."""
-        source = self._source(StepCase("", 3, 1, (1,), source=12, seed=8, ragged=ragged))
-        graph = self.graphs.encoder
-        assert graph is not None
-        outputs = {names.LAST_HIDDEN_STATE: graph.hidden_states(source)}
-
-        def compute() -> Feeds:
-            return {names.LAST_HIDDEN_STATE: encoded(self.judge, source)}
-
-        return compared(self.judge, compute, outputs, partial(unpadded, source.get(names.ATTENTION_MASK)))
+    @property
+    def _quick(self) -> tuple[str, ...]:
+        return steps.QUICK_WITH_SOURCE if self.reads_source else steps.QUICK
 
     def check(self, case: StepCase) -> list[TensorCheck]:
         """Logits of a case; keys and values too, where the graphs take positions as the class does.
 
-        Graphs that count for themselves may begin elsewhere, which relative positions do not show in logits.
+        Graphs that count positions themselves may start at another number. Rotary positions then change keys
+        but no logits.
         """
-        source = self._source(case) if self.reads_source else None
-        step = self._step(source)
-        checks = steps.judged(self.judge, step, case, self.empty, source, lacking=True)
+        source = self.source_of(case)
+        checks = steps.judged(self.judge, self.step_of(source), case, self.empty, source, lacking=True)
         if self.reads_source or names.POSITION_IDS in self.graphs.first.inputs:
             return checks
         return [check for check in checks if check.output == names.LOGITS]
 
-    def _step(self, source: Feeds | None) -> Callable[..., Feeds]:
-        """A step with what it reads of a source, and the windows that transformers' graphs take as inputs."""
-        window = self.judge.ranges.get("sliding_window")
-        inputs = self.graphs.first.inputs.keys() | self.graphs.later.inputs.keys()
-        fixed = {name: np.array(window) for name in inputs if name.endswith(WINDOW) and window is not None}
-        return partial(self.graphs.step, fixed | ({} if source is None else self._read(source)))
+    def source_of(self, case: StepCase) -> Feeds | None:
+        """The inputs of the encoder in a case; None for a decoder alone."""
+        if not self.reads_source:
+            return None
+        return source_values(self.judge, case.rows, case.source, case.seed, case.ragged)
 
-    def _source(self, case: StepCase) -> Feeds:
-        return source_values(self.judge, case.rows, case.source or 1, case.seed, case.ragged)
+    def step_of(self, source: Feeds | None) -> Callable[..., Feeds]:
+        """A step after a source."""
+        return partial(self.graphs.step, self._fixed(source or {}))
+
+    def _fixed(self, source: Feeds) -> Feeds:
+        """The inputs that are the same at every step: of a source, and the window in transformers' graphs."""
+        window = self.judge.ranges.get("sliding_window")
+        fixed = {name: np.array(window) for name in self.graphs.inputs if name.endswith(WINDOW)}
+        return fixed | (self._read(source) if source else {})
+
+    def _hidden(self, source: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self.graphs.encode(source)[names.ENCODER_HIDDEN_STATES]
 
     def _read(self, source: Mapping[str, np.ndarray]) -> Feeds:
-        """The hidden states of a source and its mask; from the class where the export has no encoder."""
-        graph = self.graphs.encoder
-        hidden = encoded(self.judge, source) if graph is None else graph.hidden_states(source)
+        """The decoder's inputs of a source; hidden states of the class where the export has no encoder."""
+        if self.graphs.encoder is None:
+            read = {names.ENCODER_HIDDEN_STATES: encoded(self.judge, source)}
+        else:
+            read = self.graphs.encode(source)
+        shape = read[names.ENCODER_HIDDEN_STATES].shape[:2]
         mask = source.get(names.ATTENTION_MASK)
-        mask = np.ones(hidden.shape[:2], np.int64) if mask is None or mask.shape != hidden.shape[:2] else mask
-        return {names.ENCODER_HIDDEN_STATES: hidden, names.ENCODER_ATTENTION_MASK: mask}
+        return read | {names.ENCODER_ATTENTION_MASK: np.ones(shape, np.int64) if mask is None else mask}
 
     def written_check(self) -> list[TensorCheck]:
         """The likeliest tokens after ragged prompts, padded at the left, as the class writes them.
@@ -139,9 +157,9 @@ class Decoding:
         """
         prompt = self.graphs.first.size(names.INPUT_IDS, 1) or (1 if self.reads_source else 5)
         padded = None if self.reads_source else "left"
-        case = self._fitting(StepCase(WRITTEN, 3, prompt, (prompt, 1), padded, 9, 8, ragged=True))
-        source = self._source(case) if self.reads_source else None
-        step = self._step(source)
+        case = self._fitting(StepCase(steps.GREEDY, 3, prompt, (prompt, 1), padded, 9, 8, ragged=True))
+        source = self.source_of(case)
+        step = self.step_of(source)
         values = steps.prompt(self.judge.facts, case.rows, prompt, case.seed, padded)
         cache = {name: np.repeat(array, case.rows, axis=0) for name, array in self.empty.items()}
         piece, checks = values, []
@@ -171,13 +189,13 @@ class Decoding:
         """Limits of the graphs."""
         first, later = self.graphs.first, self.graphs.later
         if (rows := first.size(names.INPUT_IDS, 0)) is not None:
-            yield f"the graph takes batch_size {rows} alone"
+            yield f"the graph takes batch_size {rows} only"
         if (prompt := first.size(names.INPUT_IDS, 1)) is not None:
-            yield f"{first.path.name} takes {prompt} tokens alone"
+            yield f"{first.path.name} takes prompts of length {prompt} only"
         if (step := later.size(names.INPUT_IDS, 1)) is not None and later is not first:
-            yield f"{later.path.name} takes {step} token a step alone"
+            yield f"{later.path.name} takes steps of length {step} only"
         if self.reads_source and self.graphs.encoder is None:
-            yield "the export has no encoder: the class's own hidden states are read"
+            yield "the export has no encoder: the decoder reads the hidden states of transformers"
 
 
 def _next(values: Feeds, tokens: np.ndarray) -> Feeds:

@@ -71,9 +71,7 @@ class Piece:
         feeds = {}
         for name, port in self.inputs.items():
             if name not in values:
-                raise InputError(
-                    f"{self.path.name} needs '{port.name}', which no class of transformers takes"
-                )
+                raise InputError(f"{self.path.name} needs '{port.name}', which is not known")
             array = np.asarray(values[name])
             sizes = zip(array.shape, port.shape, strict=False)
             if len(array.shape) != len(port.shape) or any(isinstance(b, int) and a != b for a, b in sizes):
@@ -82,52 +80,59 @@ class Piece:
         outputs = self.session.run_fitted(feeds)
         return {name: outputs[port.name] for name, port in self.outputs.items()}
 
-    def hidden_states(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The last hidden states (rows, tokens, D) of an encoder, by whatever name. Errors as `run`."""
-        outputs = self.run(values)
-        if names.LAST_HIDDEN_STATE in outputs:
-            return outputs[names.LAST_HIDDEN_STATE]
-        if len(outputs) == 1:
-            return next(iter(outputs.values()))
-        raise InputError(f"{self.path.name} gives {', '.join(outputs)}, not {names.LAST_HIDDEN_STATE}")
-
 
 def number(size: int | str) -> int | None:
     """A declared size as a number; some tools write numbers as names."""
     return size if isinstance(size, int) else int(size) if size.isdigit() else None
 
 
-@dataclass
+@dataclass(frozen=True)
 class DecoderGraphs:
     """The graphs of a decoder: `first` reads tokens without a past, `later` those after.
 
-    The two may be one graph. `writer` is the layout's name for people. `encoder` is None for a decoder alone,
-    and for an export that leaves the encoder out, as `has_encoder` tells.
+    The two may be one graph. `encoder` is None for a decoder alone, and where the export leaves it out.
     """
 
-    writer: str
     first: Piece
     later: Piece
     encoder: Piece | None = None
-    has_encoder: bool = False
 
     @property
-    def files(self) -> list[Path]:
-        """The graphs' files."""
-        pieces = [one for one in (self.encoder, self.first, self.later) if one is not None]
-        return list(dict.fromkeys(piece.path for piece in pieces))
+    def inputs(self) -> set[str]:
+        """The inputs of both graphs."""
+        return {*self.first.inputs, *self.later.inputs}
+
+    @property
+    def reads_source(self) -> bool:
+        """True for a decoder over an encoder."""
+        return self.encoder is not None or names.ENCODER_HIDDEN_STATES in self.inputs
+
+    def encode(self, source: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The decoder's inputs that the encoder gives: its hidden states, and keys and values if it has them.
+
+        Hidden states (rows, tokens, D) may have any name. Errors as `Piece.run`.
+        """
+        assert self.encoder is not None
+        outputs = self.encoder.run(source)
+        keys = {cache_names.to_past(name): a for name, a in outputs.items() if cache_names.is_cross(name)}
+        others = {name: array for name, array in outputs.items() if not cache_names.is_cross(name)}
+        hidden = others.get(names.LAST_HIDDEN_STATE)
+        if hidden is None and len(others) == 1:
+            [hidden] = others.values()
+        if hidden is None:
+            raise InputError(
+                f"{self.encoder.path.name} gives {', '.join(outputs)}, not {names.LAST_HIDDEN_STATE}"
+            )
+        return {names.ENCODER_HIDDEN_STATES: hidden} | keys
 
     def step(self, fixed: Mapping[str, np.ndarray], **values: np.ndarray) -> dict[str, np.ndarray]:
-        """Logits, keys and values after tokens; `fixed` is what every step reads of a source."""
-        total = values[names.ATTENTION_MASK].shape[1]
-        is_first = total == values[names.INPUT_IDS].shape[1]
-        if fixed:  # then the graphs' attention mask, where they call it so, is that of the source
-            values |= {
-                names.ATTENTION_MASK: fixed.get(names.ENCODER_ATTENTION_MASK, values[names.ATTENTION_MASK])
-            }
+        """Logits, keys and values after tokens; `fixed` are inputs that are the same at every step."""
+        is_first = values[names.ATTENTION_MASK].shape[1] == values[names.INPUT_IDS].shape[1]
+        if names.ENCODER_ATTENTION_MASK in fixed:  # some graphs call it attention_mask
+            values[names.ATTENTION_MASK] = fixed[names.ENCODER_ATTENTION_MASK]
         branch = {names.USE_CACHE_BRANCH: np.array([not is_first])}
         piece = self.first if is_first else self.later
-        outputs = piece.run({**fixed, **values, **branch})
+        outputs = piece.run({**values, **fixed, **branch})
         if names.LOGITS not in outputs:
             raise InputError(f"{piece.path.name} gives no {names.LOGITS}")
         wanted = {name for name in outputs if name == names.LOGITS or cache_names.is_present(name)}

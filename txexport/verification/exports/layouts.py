@@ -5,13 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from txexport.contracts import roles
-from txexport.contracts.names import ENCODER_HIDDEN_STATES, LOGITS
+from txexport.contracts.names import LOGITS
 from txexport.errors import InputError
 from txexport.verification.exports.graphs import DecoderGraphs, Piece
 
 PREFILL, DECODE = "prefill.onnx", "decode.onnx"  # of transformers' exporters
 GENAI = "genai_config.json"
-EXPORT = "export.json"  # of transformers' exporters
 MODEL = roles.file(roles.MODEL)
 DECODERS = tuple(map(roles.file, (roles.DECODER, roles.DECODER_WITH_PAST, roles.DECODER_MERGED)))
 
@@ -19,32 +18,29 @@ DECODERS = tuple(map(roles.file, (roles.DECODER, roles.DECODER_WITH_PAST, roles.
 def opened(place: Path, device: str) -> Piece | DecoderGraphs:
     """The graphs of an export in sessions: one pass, or a decoder. Raises InputError for other files."""
     if place.is_file():
-        return _single(place, "one file", device)
+        return _single(place, device)
     folder = place if any(place.glob(f"*{roles.SUFFIX}")) else place / roles.FOLDER
-    if not any(folder.glob(f"*{roles.SUFFIX}")):
-        return _in_folders(place, device)
     files = {path.name for path in folder.glob(f"*{roles.SUFFIX}")}
-    if {PREFILL, DECODE} <= files:
-        first, later = (Piece(folder / name, device, of_decoder=True) for name in (PREFILL, DECODE))
-        over_source = ENCODER_HIDDEN_STATES in first.inputs
-        return DecoderGraphs("transformers.exporters", first, later, None, over_source)
-    encoder = roles.file(roles.ENCODER)
+    if not files:  # an encoder and a decoder in folders of their names, as mobius writes them
+        return _decoder(place, f"decoder/{MODEL}", f"decoder/{MODEL}", f"encoder/{MODEL}", device)
     plain, with_past, merged = DECODERS
-    pair = (plain, with_past) if {plain, with_past} <= files else (merged, merged)
-    if pair[0] not in files:
-        pair = (plain, plain)
-    if pair[0] in files:
-        pieces = {name: Piece(folder / name, device, of_decoder=True) for name in pair}
-        source = Piece(folder / encoder, device) if encoder in files else None
-        return DecoderGraphs("optimum's layout", pieces[pair[0]], pieces[pair[1]], source, source is not None)
-    name = _named_by_genai(folder) or (MODEL if MODEL in files else None)
-    if name is None and len(files) == 1:
-        [name] = files
-    if name is None or name not in files:
+    encoder = roles.file(roles.ENCODER) if roles.file(roles.ENCODER) in files else None
+    if {PREFILL, DECODE} <= files:
+        return _decoder(folder, PREFILL, DECODE, None, device)
+    if {plain, with_past} <= files:
+        return _decoder(folder, plain, with_past, encoder, device)
+    for name in (merged, plain):
+        if name in files:
+            return _decoder(folder, name, name, encoder, device)
+    source, decoder = _named_by_genai(folder)
+    if source is not None and decoder is not None:
+        return _decoder(folder, decoder, decoder, source, device)
+    name = decoder or (next(iter(files)) if len(files) == 1 else MODEL)
+    if name not in files:
         raise InputError(
             f"{place} has {', '.join(sorted(files)[:4])}, which are not a known layout; name a file"
         )
-    return _single(folder / name, _writer(folder), device)
+    return _single(folder / name, device)
 
 
 def merged_beside(graphs: Piece | DecoderGraphs, device: str) -> DecoderGraphs | None:
@@ -59,35 +55,28 @@ def merged_beside(graphs: Piece | DecoderGraphs, device: str) -> DecoderGraphs |
     return replace(graphs, first=piece, later=piece)
 
 
-def _named_by_genai(folder: Path) -> str | None:
-    """The decoder's file that genai_config.json names."""
+def _named_by_genai(folder: Path) -> tuple[str | None, str | None]:
+    """The files of the encoder and the decoder that genai_config.json names, if there is one."""
     if not (folder / GENAI).is_file():
-        return None
+        return None, None
     try:
-        name = json.loads((folder / GENAI).read_text(encoding="utf-8"))["model"]["decoder"]["filename"]
-    except (ValueError, KeyError, TypeError):
+        model = json.loads((folder / GENAI).read_text(encoding="utf-8"))["model"]
+        encoder, decoder = model.get("encoder", {}).get("filename"), model["decoder"]["filename"]
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{folder / GENAI} names no decoder") from None
-    return str(name)
+    return encoder, decoder
 
 
-def _writer(folder: Path) -> str:
-    if (folder / GENAI).is_file():
-        return "onnxruntime-genai's layout"
-    return "transformers.exporters" if (folder / EXPORT).is_file() else "optimum's layout"
+def _decoder(folder: Path, first: str, later: str, encoder: str | None, device: str) -> DecoderGraphs:
+    """A decoder of one graph or two, and its encoder. Raises InputError for a file that is not there."""
+    if missing := [name for name in (encoder, first, later) if name and not (folder / name).is_file()]:
+        raise InputError(f"{folder} has no {missing[0]}, nor other graphs of a known layout; name a file")
+    pieces = {name: Piece(folder / name, device, of_decoder=True) for name in (first, later)}
+    source = None if encoder is None else Piece(folder / encoder, device)
+    return DecoderGraphs(pieces[first], pieces[later], source)
 
 
-def _in_folders(place: Path, device: str) -> DecoderGraphs:
-    """An encoder and a decoder in folders of their names, as mobius writes them."""
-    encoder, decoder = (place / name / MODEL for name in ("encoder", "decoder"))
-    if not (encoder.is_file() and decoder.is_file()):
-        raise InputError(f"{place} has no graphs of a known layout; name a file")
-    piece = Piece(decoder, device, of_decoder=True)
-    return DecoderGraphs("mobius' layout", piece, piece, Piece(encoder, device), True)
-
-
-def _single(path: Path, writer: str, device: str) -> Piece | DecoderGraphs:
+def _single(path: Path, device: str) -> Piece | DecoderGraphs:
     """One graph: a decoder if it takes keys and values, otherwise one pass."""
     piece = Piece(path, device)
-    if piece.past and LOGITS in piece.outputs:
-        return DecoderGraphs(writer, piece, piece)
-    return piece
+    return DecoderGraphs(piece, piece) if piece.past and LOGITS in piece.outputs else piece

@@ -1,8 +1,8 @@
 """The cases of another tool's graph of one pass, beside the class of transformers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -15,12 +15,17 @@ from txexport.verification.traced.cases import TracedCase
 from txexport.verification.traced.free_axes import accepts, values_of
 from txexport.verification.traced.inputs import Layout, Sizes
 from txexport.verification.traced.judging import compared, unpadded
+from txexport.verification.traced.named_checks import NamedCheck
 from txexport.verification.traced.originals import Original
 
 
 @dataclass
 class OnePass:
-    """A graph and the class beside it; `fixed` are the sizes that the graph declares."""
+    """A graph and the class beside it.
+
+    `layout` has the axes of each input, `sizes` their sizes in most cases, `fixed` those that the graph
+    declares. `common` are the outputs that both give.
+    """
 
     judge: Original
     graph: Piece
@@ -56,13 +61,13 @@ class OnePass:
                 fixed |= {axis: size for axis, size in zip(axes, sizes, strict=True) if size is not None}
             if any(len(self.graph.inputs[name].shape) != len(axes) for name, axes in layout.items()):
                 continue
-            sizes_ = cases.base_sizes(self.judge) | fixed
+            base = cases.base_sizes(self.judge) | fixed
             try:
-                self.judge.run(inputs.fill(layout, sizes_, self.judge.facts, 0, False))
+                self.judge.run(inputs.fill(layout, base, self.judge.facts, 0, False))
             except Exception as error:  # whatever the class raises for a wrong shape
                 reason = first_line(error)
                 continue
-            return layout, sizes_, fixed
+            return layout, base, fixed
         raise InputError(f"{self.graph.path} cannot be compared with {self.judge.architecture}: {reason}")
 
     def values(self, case: TracedCase) -> dict[str, np.ndarray]:
@@ -73,6 +78,7 @@ class OnePass:
             values[names.POSITION_IDS] = np.maximum(mask.cumsum(1) - 1, 0)
         return values
 
+    @cached_property
     def plan(self) -> list[TracedCase]:
         """All cases at sizes that the class takes and the graph does not declare otherwise."""
         tried = cases.trials(self.judge, self.layout, self.sizes)
@@ -92,17 +98,15 @@ class OnePass:
         mask = values.get(names.ATTENTION_MASK)
         return compared(self.judge, compute, outputs, partial(unpadded, mask))
 
-    def checks(self) -> Iterator[tuple[str, Callable[[], list[TensorCheck]], bool]]:
-        """The cases: name, what runs it, and whether it is a quick one."""
-        for case in self.plan():
-            yield case.name, partial(self.check, case), case.axis is None
+    def checks(self) -> dict[str, NamedCheck]:
+        """The cases by name."""
+        return {case.name: NamedCheck(partial(self.check, case), case.axis is None) for case in self.plan}
 
     def reach(self) -> Reach:
         """The largest batch and sequence of the cases."""
         of_reach = {"rows": inputs.BATCH, "tokens": inputs.SEQUENCE}
-        planned = self.plan()
         return {
-            name: (max(case.changed.get(axis, self.sizes[axis]) for case in planned), self.fixed.get(axis))
+            name: (max(case.changed.get(axis, self.sizes[axis]) for case in self.plan), self.fixed.get(axis))
             for name, axis in of_reach.items()
             if any(axis in axes for axes in self.layout.values())
         }
@@ -111,7 +115,7 @@ class OnePass:
         """Limits of the graph, and outputs beyond those of the class."""
         for axis, size in self.fixed.items():
             if axis not in inputs.FIXED:
-                yield f"the graph takes {axis} {size} alone"
+                yield f"the graph takes {axis} {size} only"
         if names.INPUT_IDS in self.layout and names.ATTENTION_MASK not in self.layout:
             yield "the graph has no attention_mask: rows of several lengths were not tried"
         if self.others:

@@ -1,6 +1,6 @@
 """`verify` of another tool's export: every case that its graphs take, beside the class of transformers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,22 +13,19 @@ from txexport.support.paths import sha256
 from txexport.support.progress import Naming
 from txexport.verification import environment
 from txexport.verification.attempt import attempt
-from txexport.verification.checks import CHECKPOINT, IDENTITY, RUNTIME, CaseReport, TensorCheck
+from txexport.verification.checks import CHECKPOINT, IDENTITY, RUNTIME, CaseReport
 from txexport.verification.exports.decoding import Decoding
 from txexport.verification.exports.graphs import DecoderGraphs, Piece
 from txexport.verification.exports.layouts import merged_beside, opened
 from txexport.verification.exports.one_pass import OnePass
 from txexport.verification.result import Report
-from txexport.verification.traced.originals import original
+from txexport.verification.traced.named_checks import REFERENCE, NamedCheck, check_arguments, chosen
+from txexport.verification.traced.originals import Original, original
 from txexport.verification.verify_arguments import VerifyArguments
 
-REFERENCE = "transformers"
-NOT_TAKEN = ("adapter", "layers", "texts", "torch_onnx", "allow_edited", "client", "budget")
 BY_CASES = "another tool's export: its graphs are judged by cases alone"
 MERGED = "merged decoder"
 GENERIC = "AutoModel"  # the class without a head, whose outputs some exports of a checkpoint give
-
-Check = tuple[str, Callable[[], list[TensorCheck]], bool]
 
 
 def verify_export(arguments: VerifyArguments, tell: Naming) -> Report:
@@ -43,16 +40,7 @@ def verify_export(arguments: VerifyArguments, tell: Naming) -> Report:
             f"{place} is not a bundle of txexport; to judge another tool's export, give its checkpoint with "
             "--source"
         )
-    refused = [name for name in NOT_TAKEN if getattr(arguments, name)]
-    if arguments.reference not in (None, REFERENCE):
-        refused.append("reference")
-    if arguments.runtime not in (RUNTIME, [RUNTIME], (RUNTIME,)):
-        refused.append("runtime")
-    if refused:
-        raise InputError(
-            f"{', '.join(refused)} cannot be given for another tool's export, which is compared with "
-            "transformers in ONNX Runtime"
-        )
+    check_arguments(arguments, "another tool's export")
     checkpoint = opened_checkpoint(arguments.source)
     if checkpoint.gguf is not None:
         raise UnsupportedError(f"{checkpoint.folder} is a GGUF file; give the checkpoint of transformers")
@@ -60,11 +48,7 @@ def verify_export(arguments: VerifyArguments, tell: Naming) -> Report:
     graphs = opened(place, device)
     judged = _judged(checkpoint, graphs)
     merged = merged_beside(graphs, device)
-    selection = arguments.cases if isinstance(arguments.cases, str) else list(arguments.cases)
-    reports = list(_reports(_checks(judged, merged), selection, tell))
-    if not reports:
-        raise InputError(f"no case is named {', '.join(selection)}")
-    digests = checkpoint.hashes()
+    reports = list(_reports(_checks(judged, merged), arguments, tell))
     return Report(
         bundle=str(place),
         model_type=judged.judge.config.model_type,
@@ -73,9 +57,9 @@ def verify_export(arguments: VerifyArguments, tell: Naming) -> Report:
         versions=environment.versions(),
         cases=[CaseReport(IDENTITY, CHECKPOINT, skipped=BY_CASES), *reports],
         environment=environment.environment(),
-        checkpoint_sha256=digests,
+        checkpoint_sha256=checkpoint.hashes(),
         bundle_sha256=_files_sha256(place),
-        selection=selection,
+        selection=arguments.cases if isinstance(arguments.cases, str) else list(arguments.cases),
         source=str(arguments.source),
         device=device,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -89,7 +73,10 @@ def _judged(checkpoint: Checkpoint, graphs: Piece | DecoderGraphs) -> OnePass | 
     """The graphs beside the class that gives the most of their outputs."""
     judge = original(checkpoint.folder)
     if isinstance(graphs, DecoderGraphs):
-        return Decoding(judge, graphs)
+        _check_kind(judge, graphs)
+        decoding = Decoding(judge, graphs)
+        decoding.check_inputs()
+        return decoding
     reasons: list[TxexportError] = []
     best: OnePass | None = None
     for name in (None, GENERIC):
@@ -112,19 +99,31 @@ def _judged(checkpoint: Checkpoint, graphs: Piece | DecoderGraphs) -> OnePass | 
     return best
 
 
-def _checks(judged: OnePass | Decoding, merged: DecoderGraphs | None) -> Iterator[Check]:
+def _check_kind(judge: Original, graphs: DecoderGraphs) -> None:
+    """Raise InputError if the class is not a decoder of the same kind."""
+    kinds = {True: "a decoder over an encoder", False: "a decoder alone"}
+    if not judge.model.can_generate():
+        raise InputError(f"{graphs.first.path} is a decoder with a cache, which {judge.architecture} is not")
+    if bool(judge.config.is_encoder_decoder) != graphs.reads_source:
+        raise InputError(
+            f"{graphs.first.path} is {kinds[graphs.reads_source]}, and {judge.architecture} "
+            f"{kinds[not graphs.reads_source]}"
+        )
+
+
+def _checks(judged: OnePass | Decoding, merged: DecoderGraphs | None) -> dict[str, NamedCheck]:
     """The cases of the graphs, and of a merged decoder beside them those of its own."""
-    yield from judged.checks()
+    checks = judged.checks()
     if merged is not None:
-        for name, run, is_quick in Decoding(judged.judge, merged).decoder_checks():
-            yield f"{MERGED}: {name}", run, is_quick
+        of_merged = Decoding(judged.judge, merged).decoder_checks()
+        checks |= {f"{MERGED}: {name}": check for name, check in of_merged.items()}
+    return checks
 
 
-def _reports(checks: Iterator[Check], selection: str | list[str], tell: Naming) -> Iterator[CaseReport]:
-    for name, run, is_quick in checks:
-        if selection == "full" or (selection == "quick" and is_quick) or name in selection:
-            tell(name)
-            yield attempt(name, REFERENCE, run, RUNTIME)
+def _reports(checks: dict[str, NamedCheck], arguments: VerifyArguments, tell: Naming) -> Iterator[CaseReport]:
+    for name, check in chosen(checks, arguments):
+        tell(name)
+        yield attempt(name, REFERENCE, check.run, RUNTIME)
 
 
 def _files_sha256(place: Path) -> dict[str, str]:

@@ -23,11 +23,9 @@ from txexport.verification.traced.decoders import (
     CACHED,
     LIMIT,
     contract_name,
-    encoded,
     prompt,
     source_values,
 )
-from txexport.verification.traced.judging import compared, unpadded
 from txexport.verification.traced.originals import Original
 from txexport.verification.traced.steps import StepCase
 from txexport.verification.traced.tracing import dims, exported, input_name, output_name
@@ -35,7 +33,6 @@ from txexport.verification.traced.tracing import dims, exported, input_name, out
 SOURCE, PAST, NEW = 11, 7, 5  # sizes of the trace
 ROWS = 2
 ENCODER_LIMIT = "encoder"
-CASE = "encoder, ragged"
 HIDDEN = "encoder_outputs.last_hidden_state"  # an input that no step reads
 SIZES: dict[str, tuple[str, ...]] = {
     names.INPUT_IDS: (names.BATCH_SIZE, names.SEQUENCE_LENGTH),
@@ -169,26 +166,16 @@ def checks_of(original: Original, model: Model) -> dict[str, Callable[[], list[T
 
 def sequence_checks(original: Original, model: Model) -> dict[str, Callable[[], list[TensorCheck]]]:
     """Every case of an encoder-decoder by name, to be called."""
-    checks: dict[str, Callable[[], list[TensorCheck]]] = {CASE: partial(_encoder_check, original, model)}
-    checks |= {
-        case.name: partial(_step_check, original, model, case) for case in steps.plan_with_source(original)
+
+    def encode(source: Mapping[str, np.ndarray]) -> np.ndarray:
+        return model.sessions[roles.ENCODER].run(source)[names.LAST_HIDDEN_STATE]
+
+    checks: dict[str, Callable[[], list[TensorCheck]]] = {
+        steps.RAGGED_ENCODER: partial(steps.encoder_judged, original, encode, True)
     }
-    searches = {"tokens of a greedy search": 1, "tokens of three beams": 3}
-    return checks | {
-        name: partial(steps.tokens_checked, original, model, beams) for name, beams in searches.items()
-    }
-
-
-def _encoder_check(original: Original, model: Model) -> list[TensorCheck]:
-    """The encoder's hidden states, without padding."""
-    source = source_values(original, 3, 12, 8, True)
-    outputs = model.sessions[roles.ENCODER].run(source)
-    hidden = {names.LAST_HIDDEN_STATE: outputs[names.LAST_HIDDEN_STATE]}
-
-    def compute() -> dict[str, np.ndarray]:
-        return {names.LAST_HIDDEN_STATE: encoded(original, source)}
-
-    return compared(original, compute, hidden, partial(unpadded, source[names.ATTENTION_MASK]))
+    for case in steps.plan_with_source(original):
+        checks[case.name] = partial(_step_check, original, model, case)
+    return checks | steps.searches(original, model)
 
 
 def _step_check(original: Original, model: Model, case: StepCase) -> list[TensorCheck]:

@@ -11,28 +11,27 @@ from txexport.contracts import cache_names, names
 from txexport.errors import InputError, first_line
 from txexport.runtime.model import Model
 from txexport.verification.checks import SkipError, TensorCheck, check_of
-from txexport.verification.traced.decoders import answered, prompt
-from txexport.verification.traced.judging import Pair, compared
+from txexport.verification.traced.decoders import answered, encoded, prompt, source_values
+from txexport.verification.traced.judging import Pair, compared, unpadded
 from txexport.verification.traced.originals import Original, quiet
 
 Step = Callable[..., dict[str, np.ndarray]]
 WRITTEN = 8  # tokens of an answer
 LONG, FAR = 160, 2048  # tokens of the longest case, and of one beyond a window
 TIE = 1e-4  # of log-probabilities
-QUICK = (
-    "one pass",
-    "padded at the left, in steps",
-    "ragged sources, in steps",
-    "tokens of a greedy search",
-)
+GREEDY = "tokens of a greedy search"
+SEARCHES = {GREEDY: 1, "tokens of three beams": 3}  # by their number of beams
+RAGGED_ENCODER = "encoder, ragged"
+QUICK = ("one pass", "padded at the left, in steps", GREEDY)
+QUICK_WITH_SOURCE = (RAGGED_ENCODER, "one pass", "ragged sources, in steps", GREEDY)
 
 
 @dataclass(frozen=True)
 class StepCase:
     """Rows of seeded tokens that the graph reads in `pieces`, the last one repeated until all are read.
 
-    `padded` is the place of padding among the tokens. With an encoder, `source` is the number of tokens of a
-    text that it reads, whose rows end with padding if `ragged`.
+    `padded` is the place of padding among the tokens: "left", "middle" or None. `source` is the number of
+    tokens of the encoder's text, 0 without an encoder; if `ragged`, its rows end with padding.
     """
 
     name: str
@@ -102,7 +101,7 @@ def judged(
     and logits of the last tokens of a piece alone.
     """
     values = prompt(original.facts, case.rows, case.tokens, case.seed, case.padded)
-    outputs, has_logits = _in_pieces(step, case, values, empty)
+    outputs, has_logits = _in_pieces(step, case, values, empty, lacking)
 
     def compute() -> dict[str, np.ndarray]:
         expected = answered(original, values, source)
@@ -111,20 +110,20 @@ def judged(
     mask = values[names.ATTENTION_MASK] == 1
     sources = None if source is None else source.get(names.ATTENTION_MASK)
 
-    def unpadded(name: str, array: np.ndarray, expected: np.ndarray) -> Pair:
+    def without_padding(name: str, array: np.ndarray, expected: np.ndarray) -> Pair:
         if name == names.LOGITS:
             return _at(mask & has_logits, array, expected)
+        by_token = array.transpose(0, 2, 1, 3), expected.transpose(0, 2, 1, 3)
         if cache_names.is_cross(name):
-            return _at(None if sources is None else sources == 1, *_by_token(array, expected))
-        return _at(mask, *_by_token(array, expected))
+            return _at(None if sources is None else sources == 1, *by_token)
+        return _at(mask, *(_of_window(*by_token, case.tokens) if lacking else by_token))
 
-    return compared(original, compute, outputs, unpadded)
+    return compared(original, compute, outputs, without_padding)
 
 
-def _by_token(array: np.ndarray, expected: np.ndarray) -> Pair:
-    """Keys or values (rows, heads, tokens, D) with tokens before heads; those that the class keeps too."""
-    array, expected = array.transpose(0, 2, 1, 3), expected.transpose(0, 2, 1, 3)
-    return array[:, -expected.shape[1] :], expected  # beyond a window the class drops them
+def _of_window(array: np.ndarray, expected: np.ndarray, tokens: int) -> Pair:
+    """Keys or values (rows, tokens, heads, D): of all `tokens`, those that the class keeps of a window."""
+    return (array[:, -expected.shape[1] :] if array.shape[1] == tokens else array), expected
 
 
 def _at(mask: np.ndarray | None, array: np.ndarray, expected: np.ndarray) -> Pair:
@@ -136,11 +135,15 @@ def _at(mask: np.ndarray | None, array: np.ndarray, expected: np.ndarray) -> Pai
 
 
 def _in_pieces(
-    step: Step, case: StepCase, values: Mapping[str, np.ndarray], empty: Mapping[str, np.ndarray]
+    step: Step,
+    case: StepCase,
+    values: Mapping[str, np.ndarray],
+    empty: Mapping[str, np.ndarray],
+    lacking: bool,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """The logits of all pieces side by side, the keys and values after the last; which tokens have logits.
 
-    Where a piece gives logits of its last tokens alone, those of the others are 0.
+    Where a piece may give logits of its last tokens alone, those of the others are 0.
     """
     cache = {name: np.repeat(array, case.rows, axis=0) for name, array in empty.items()}
     logits, done, sizes = [], 0, list(case.pieces)
@@ -157,7 +160,7 @@ def _in_pieces(
             **cache,
         )
         numbers = answer.pop(names.LOGITS)
-        absent = until - done - numbers.shape[1]
+        absent = until - done - numbers.shape[1] if lacking else 0
         has_logits[done + absent : until] = True
         logits.append(np.pad(numbers, [(0, 0), (absent, 0), (0, 0)]))
         outputs |= answer
@@ -186,8 +189,25 @@ def decoder_checks(original: Original, model: Model) -> dict[str, Callable[[], l
     cases: dict[str, Callable[[], list[TensorCheck]]] = {
         case.name: partial(judged, original, step, case, empty) for case in plan(original)
     }
-    searches = {"tokens of a greedy search": 1, "tokens of three beams": 3}
-    return cases | {name: partial(tokens_checked, original, model, beams) for name, beams in searches.items()}
+    return cases | searches(original, model)
+
+
+def searches(original: Original, model: Model) -> dict[str, Callable[[], list[TensorCheck]]]:
+    """The cases that write tokens, by name, to be called."""
+    return {name: partial(tokens_checked, original, model, beams) for name, beams in SEARCHES.items()}
+
+
+def encoder_judged(
+    original: Original, encode: Callable[[Mapping[str, np.ndarray]], np.ndarray], ragged: bool
+) -> list[TensorCheck]:
+    """The hidden states that `encode` gives of a source, beside the class's encoder; without padding."""
+    source = source_values(original, 3, 12, 8, ragged)
+    outputs = {names.LAST_HIDDEN_STATE: encode(source)}
+
+    def compute() -> dict[str, np.ndarray]:
+        return {names.LAST_HIDDEN_STATE: encoded(original, source)}
+
+    return compared(original, compute, outputs, partial(unpadded, source.get(names.ATTENTION_MASK)))
 
 
 def tokens_checked(original: Original, model: Model, beams: int) -> list[TensorCheck]:

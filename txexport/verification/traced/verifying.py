@@ -1,7 +1,7 @@
 """`verify` of a traced bundle: its files, its graph traced again, and cases beside the library's class."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -44,15 +44,13 @@ from txexport.verification.traced.export import companion_files
 from txexport.verification.traced.free_axes import accepts, values_of
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.manifests import contradictions, graphs_of
+from txexport.verification.traced.named_checks import REFERENCE, NamedCheck, check_arguments, chosen
 from txexport.verification.traced.originals import Original, original
 from txexport.verification.traced.sequences import checks_of, is_sequence, traced_sequence
-from txexport.verification.traced.steps import QUICK
 from txexport.verification.traced.tracing import ports, save, traced
 from txexport.verification.verify_arguments import VerifyArguments
 
 WRITERS = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript")  # other versions write other graphs
-REFERENCE = "transformers"
-NOT_TAKEN = ("adapter", "layers", "texts", "torch_onnx", "allow_edited", "client", "budget")
 
 
 def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
@@ -63,7 +61,7 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
     compared in ONNX Runtime, whole outputs; "quick" is the sizes of the trace, without and with ragged rows.
     Raises as `verify`.
     """
-    _check_arguments(arguments)
+    check_arguments(arguments, "a traced bundle")
     folder = Path(arguments.out)
     manifest = bundle.read_any(folder)
     digests = bundle.files_sha256(folder)
@@ -72,9 +70,7 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
     task, notes, device, checks, reach = _opened(folder, manifest, judge, arguments.device)
     selection = arguments.cases if isinstance(arguments.cases, str) else list(arguments.cases)
     contents = _contents(folder, manifest, checkpoint, judge)
-    reports = list(_reports(contents, checks, selection, tell))
-    if not reports:
-        raise InputError(f"no case is named {', '.join(selection)}")
+    reports = list(_reports(contents, checks, arguments, tell))
     if bundle.files_sha256(folder) != digests:
         raise BundleError(f"{folder} was changed while it was verified; verify it again")
     _checkpoint(folder, manifest, arguments.source)  # it may have been changed, too
@@ -97,20 +93,6 @@ def verify_traced(arguments: VerifyArguments, tell: Naming) -> Report:
         graphs={graph.file: NATIVE for graph in manifest.every_graph},
         reach=reach,
     )
-
-
-def _check_arguments(arguments: VerifyArguments) -> None:
-    """Raise InputError for arguments that a traced bundle has no use for."""
-    refused = [name for name in NOT_TAKEN if getattr(arguments, name)]
-    if arguments.reference not in (None, REFERENCE):
-        refused.append("reference")
-    if arguments.runtime not in (RUNTIME, [RUNTIME], (RUNTIME,)):
-        refused.append("runtime")
-    if refused:
-        raise InputError(
-            f"{', '.join(refused)} cannot be given for a traced bundle, which is compared with transformers "
-            "in ONNX Runtime"
-        )
 
 
 def _checkpoint(folder: Path, manifest: Manifest | TracedManifest, source: str | Path | None) -> Checkpoint:
@@ -141,18 +123,13 @@ def _opened(folder: Path, manifest: Manifest | TracedManifest, judge: Original, 
         checks, reach = _one_pass(manifest, judge, traced_model)
         return Opened(manifest.architecture, manifest.limited, traced_model.device, checks, reach)
     model = load(folder, device=device, check=False)
-    checks = {name: NamedCheck(run, name in QUICK) for name, run in checks_of(judge, model).items()}
-    every = steps.plan_with_source(judge) if is_sequence(judge) else steps.plan(judge)
+    reads_source = is_sequence(judge)
+    quick = steps.QUICK_WITH_SOURCE if reads_source else steps.QUICK
+    checks = {name: NamedCheck(run, name in quick) for name, run in checks_of(judge, model).items()}
+    every = (steps.plan_with_source if reads_source else steps.plan)(judge)
     tokens = max(case.tokens for case in every), manifest.limits[LIMIT]
     reach = {"rows": (max(case.rows for case in every), None), "tokens": tokens}
     return Opened(manifest.task, [], model.device, checks, reach)
-
-
-class NamedCheck(NamedTuple):
-    """A case to call, and whether it is one of the quick ones."""
-
-    run: Callable[[], list[TensorCheck]]
-    quick: bool = True
 
 
 def _contents(
@@ -212,15 +189,14 @@ def _differs(
 def _reports(
     contents: dict[str, NamedCheck],
     checks: dict[str, NamedCheck],
-    selection: str | list[str],
+    arguments: VerifyArguments,
     tell: Naming,
 ) -> Iterator[CaseReport]:
     """The reports of the bundle's contents, then of every case that is selected."""
-    for name, check in (contents | checks).items():
-        if selection == "full" or (selection == "quick" and check.quick) or name in selection:
-            tell(name)
-            reference, runtime = (CHECKPOINT, None) if name in contents else (REFERENCE, RUNTIME)
-            yield attempt(name, reference, check.run, runtime)
+    for name, check in chosen(contents | checks, arguments):
+        tell(name)
+        reference, runtime = (CHECKPOINT, None) if name in contents else (REFERENCE, RUNTIME)
+        yield attempt(name, reference, check.run, runtime)
 
 
 def _check_files(
