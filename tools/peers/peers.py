@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import peers_page
 
@@ -219,27 +220,37 @@ def bytes_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in files)
 
 
+def first_pass(decoding: Any) -> Callable[[], object]:
+    """A function that runs the encoder, if there is one, and reads a prompt, of a Decoding."""
+    from txexport.verification.traced import steps
+
+    case = decoding.plan()[0]
+    source = decoding.source_of(case)
+    values = steps.prompt(decoding.judge.facts, case.rows, case.pieces[0], 0, None)
+    cache = {name: array.repeat(case.rows, 0) for name, array in decoding.empty.items()}
+    return lambda: decoding.step_of(source)(**values, **cache)
+
+
 def seconds_of(theirs: Path, ours: Path, source: Path) -> tuple[float, float] | None:
-    """The median seconds of the same pass of two exports, in turn; None where it differs in kind."""
+    """The median seconds of the same pass of two exports, in turn, after an encoder with the encoder's pass.
+
+    None for a decoder over an encoder that the export lacks.
+    """
     from txexport.verification.exports.decoding import Decoding
     from txexport.verification.exports.graphs import DecoderGraphs
     from txexport.verification.exports.layouts import opened
     from txexport.verification.exports.one_pass import OnePass
-    from txexport.verification.traced import steps
     from txexport.verification.traced.cases import TracedCase
     from txexport.verification.traced.originals import original
 
     judge = original(source)
-    runs = []
+    runs: list[Callable[[], object]] = []
     for place in (theirs, ours):
         graphs = opened(place, "cpu")
         if isinstance(graphs, DecoderGraphs):
-            decoding = Decoding(judge, graphs)
-            case = decoding.plan()[0]
-            source_inputs = decoding.source_of(case)
-            values = steps.prompt(judge.facts, case.rows, case.pieces[0], 0, None)
-            cache = {name: array.repeat(case.rows, 0) for name, array in decoding.empty.items()}
-            runs.append(partial(decoding.step_of(source_inputs), **values, **cache))
+            if graphs.reads_source and graphs.encoder is None:
+                return None
+            runs.append(first_pass(Decoding(judge, graphs)))
         else:
             one = OnePass(judge, graphs)
             runs.append(partial(graphs.run, one.values(TracedCase("", {}, False, 0))))
