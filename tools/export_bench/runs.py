@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import torch
-import transformers
 
 from export_bench.sources import DECODER, ENCODER, IMAGES, PAIRS, SEQ2SEQ, SOUND, SPEECH
+from txexport.checkpoints.transformers_loading import from_pretrained, model_from_pretrained
 
 PAD, FIRST, VOCAB = 1, 5, 311  # tokens of tiny_checkpoint: ids below FIRST are special
 Arrays = dict[str, np.ndarray]
@@ -132,9 +132,9 @@ def spectra(case: Case, config: Any) -> np.ndarray:
 
 def original(folder: Path) -> Any:
     """The model of a checkpoint in transformers."""
-    config = transformers.AutoConfig.from_pretrained(folder)
-    model = getattr(transformers, config.architectures[0])
-    return model.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    config = from_pretrained("AutoConfig", folder)
+    options = {"dtype": torch.float32, "attn_implementation": "eager"}
+    return model_from_pretrained(config.architectures[0], folder, **options).eval()
 
 
 def inputs_of(case: Case, kind: str, config: Any) -> Arrays:

@@ -92,7 +92,8 @@ def run(checker: Checker, entries: Sequence[Path]) -> dict[str, Any]:
     """The outcome of every entry; an entry at which the checker's process ends is an alarm."""
     result: dict[str, Any] = {"versions": {}, "outcomes": {}}
     left = list(entries)
-    paths = [FOLDER] if checker.environment else [FOLDER, ROOT, ROOT / "models", ROOT / "graphs"]
+    ours = [] if checker.environment else [ROOT / part for part in ("", "tools", "models", "graphs")]
+    paths = [FOLDER, *ours]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
     while left:
         command = [python_of(checker), FOLDER / f"{checker.file}.py", *left]

@@ -93,15 +93,13 @@ def _task(architecture: str) -> str:
 def _original(source: str, checkpoint: Path) -> tuple:
     """The submodels with their configurations for the export, and the tolerance; loaded once."""
     if source not in MODELS:
-        config = transformers.AutoConfig.from_pretrained(checkpoint)
-        architecture = config.architectures[0]
-        model = (
-            getattr(transformers, architecture).from_pretrained(checkpoint, torch_dtype=torch.float32).eval()
-        )
-        task = _task(architecture)
-        supported = TasksManager.get_supported_model_type_for_task(task, "onnx")
-        if config.model_type not in supported:
-            raise UnjudgedError(f"optimum does not export {config.model_type} for {task}")
+        config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+        task, model_type = _task(config["architectures"][0]), config["model_type"]
+        if model_type not in TasksManager.get_supported_model_type_for_task(task, "onnx"):
+            raise UnjudgedError(f"optimum does not export {model_type} for {task}")
+        model = TasksManager.get_model_from_task(
+            task, str(checkpoint), framework="pt", library_name="transformers", torch_dtype=torch.float32
+        ).eval()
         first, submodels = _get_submodels_and_onnx_configs(
             model=model,
             task=task,

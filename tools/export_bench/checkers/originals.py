@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-import transformers
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
+
+from export_bench.runs import original
 
 Arrays = dict[str, np.ndarray]
 
@@ -110,9 +111,7 @@ def _presents(cache: DynamicCache, part: str) -> dict[str, torch.Tensor]:
 @cache
 def model_of(checkpoint: str) -> Any:
     """The original; kept, since entries share checkpoints whose bytes are equal."""
-    config = transformers.AutoConfig.from_pretrained(checkpoint)
-    model = getattr(transformers, config.architectures[0])
-    return model.from_pretrained(checkpoint, dtype=torch.float32, attn_implementation="eager").eval()
+    return original(Path(checkpoint))
 
 
 _SHARED: dict[str, str] = {}
