@@ -19,6 +19,7 @@ from txexport.formats.blocks import Blocks
 from txexport.spec.shapes import Shapes
 
 AT_ONCE = 1 << 16  # numbers checked in one block, which fits a processor's cache
+LISTED = 5  # problems of a kind that an error names
 LARGEST = 1e15  # largest weight: a norm squares its input, and implementations then differ
 
 
@@ -134,8 +135,8 @@ def names(naming: Naming, checkpoint: Checkpoint) -> dict[str, str]:
 def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, Weight]:
     """A weight for every parameter in `shapes`.
 
-    Raises one CheckpointError that lists every parameter without a tensor, every tensor that is neither used
-    nor dropped, and every shape that contradicts config.json.
+    Raises one CheckpointError with the first parameters without a tensor, tensors that are neither used nor
+    dropped, and shapes that contradict config.json, and how many more there are.
     """
     tensor_names = names(table.naming, checkpoint)
     rules = [(_pattern(key), taken(rule)) for key, rule in table.rules.items()]
@@ -182,15 +183,22 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
         and not any(fnmatch.fnmatchcase(canonical, drop) for drop in table.drop)
         and not _is_filler(name, checkpoint)
     ]
-    problems = disagreeing.copy()
+    problems = _first(disagreeing)
     if missing:
-        problems.append(f"missing: {', '.join(missing)}")
+        problems.append(f"missing: {', '.join(_first(missing))}")
     if unused:
-        problems.append(f"unused: {', '.join(unused)}")
+        problems.append(f"unused: {', '.join(_first(unused))}")
     if problems:
         raise CheckpointError(f"{checkpoint.folder} does not fit its config.json: {'; '.join(problems)}")
     _compare_copies(weights, checkpoint)
     return weights
+
+
+def _first(problems: list[str]) -> list[str]:
+    """The first few, each once, and the number of the others."""
+    problems = list(dict.fromkeys(problems))
+    left = len(problems) - LISTED
+    return problems if left <= 0 else [*problems[:LISTED], f"and {left} more"]
 
 
 def _pattern(key: str) -> re.Pattern:
