@@ -91,7 +91,10 @@ ALONE_REFUSED = {
     "hidden_act is not silu": {"hidden_act": "gelu"},
     "mamba_d_head=": {"head_dim": 7},
 }
-CHANNELS_REFUSED = {"hidden_act is not silu": {"hidden_act": "gelu"}}
+CHANNELS_REFUSED = {
+    "hidden_act is not silu": {"hidden_act": "gelu"},
+    "rescale_prenorm_residual=True is not supported": {"rescale_prenorm_residual": True},
+}
 SETTINGS = [
     *((family, *one) for family in ("mamba", "falcon_mamba") for one in CHANNELS_REFUSED.items()),
     *(("mamba2", *one) for one in ALONE_REFUSED.items()),

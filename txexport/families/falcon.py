@@ -32,6 +32,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     ALiBi is computed in bfloat16, whatever the weights' dtype, and excludes RoPE.
     """
     width = config.integer("hidden_size" if config.values.get("n_embed") is None else "n_embed")
+    config.expect(output_attentions=False)  # with it, transformers adds a mask of booleans to the scores
     heads = config.integer("num_attention_heads", config.values.get("n_head"))
     head_dim, bias = config.head_dim(width, heads), config.flag("bias", False)
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5))

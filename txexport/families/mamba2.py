@@ -42,6 +42,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 def stack_spec(config: Config, layer: StatefulSpec) -> TextStackSpec:
     """Layers of one sublayer, pre-norm."""
+    config.expect(rescale_prenorm_residual=False)  # with it, transformers scales weights that it loads
     width = config.integer("hidden_size")
     norm = NormSpec(width, config.number("layer_norm_epsilon", 1e-5), NormKind.RMS)
     return TextStackSpec(

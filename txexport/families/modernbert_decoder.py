@@ -13,8 +13,12 @@ NAMING = modernbert.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; the window is one side of ModernBERT's."""
+    """The architecture that config.json describes; the window is one side of ModernBERT's.
+
+    transformers writes `sliding_window`, and then does not read `local_attention`.
+    """
     window = config.with_defaults(local_attention=128).integer("local_attention") // 2
+    window = config.integer("sliding_window", window)
     stack = modernbert.stack_spec(config, window, causal=True)
     model = _causal.model(config, task, stack, tied=True, bias=config.flag("decoder_bias", True))
     if model.head.kind == HeadKind.NONE:
