@@ -11,9 +11,8 @@ from helpers.bundle_edits import graph_path
 from helpers.mutation_table import MUTATIONS, OTHERS
 from helpers.project import ROOT
 
-from txexport import bundle, export, families, verify
-from txexport.spec import ModelSpec
-from txexport.spec.serialization import from_dict
+from txexport import export, families, verify
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.verification.cases.plan import QUICK, PlannedCase, plan, select
 from txexport.verification.checks import SkipError
 from txexport.verification.process_state import undisturbed
@@ -74,10 +73,10 @@ def missed(verification: VerifyPlan) -> list[str]:
     wrong: set[str] = set()
 
     def until_wrong(case: PlannedCase) -> PlannedCase:
-        def run(runner, reference, given):
+        def run(runner, reference, inputs):
             if reference.name in wrong:
                 raise SkipError("it is caught")
-            return case.run(runner, reference, given)
+            return case.run(runner, reference, inputs)
 
         return case if case.run is None else replace(case, run=run)
 
@@ -135,11 +134,10 @@ def flat(value) -> list:
 
 
 @pytest.mark.parametrize(("family", "cache"), sorted({row[:2] for row in MUTATIONS}, key=str))
-def test_full_holds_every_quick_case_as_it_is(family, cache, bundle_of):
+def test_full_holds_every_quick_case_as_it_is(family, cache, checkpoint_of):
     """So what the quick cases catch, the full ones do."""
-    manifest = bundle.read(bundle_of(OTHERS.get(family, family), cache))
-    spec = from_dict(ModelSpec, manifest.spec)
-    quick, full = (plan(spec, static=manifest.cache == "static") for _ in range(2))
+    spec = families.resolve(Checkpoint(checkpoint_of(OTHERS.get(family, family)))).spec
+    quick, full = (plan(spec, static=cache == "static") for _ in range(2))
     chosen = select(quick, "quick")
     assert chosen <= select(full, "full")
     assert chosen <= QUICK
