@@ -101,10 +101,10 @@ def test_the_former_name_works_and_warns(bundle_of, monkeypatch):
     folder = bundle_of("bert")
     with pytest.warns(DeprecationWarning, match="third= is now torch_onnx="):
         report = verify(folder, reference="twin", third=True, cases=["one token"])
-    assert report.references == ["twin", "torch.onnx"]
+    assert "it was called" in (report.cases[-1].skipped or "")
     arguments = ["verify", str(folder), "--third", "--reference", "twin", "--case", "one token"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0
     assert "use --torch-onnx" in result.stderr
-    assert "torch.onnx" in result.stdout
+    assert "it was called" in " ".join(result.stdout.split())
     assert "--third" not in CliRunner().invoke(main, ["verify", "--help"]).output
