@@ -113,18 +113,18 @@ def checkpoint_of(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def bundle_of(tmp_path_factory, checkpoint_of):
-    """A function from a row, or a model_type, and a kind of cache to its bundle folder.
+    """A function from a row, or a model_type, a kind of cache, and the only graphs, to its bundle folder.
 
     A cache named "dynamic" exports the native graphs alone: those for other clients are always the same.
     """
     made: dict[tuple, Path] = {}
 
-    def get(what: Row | str, cache: str | None = None) -> Path:
-        key = (what.id if isinstance(what, Row) else what, cache)
+    def get(what: Row | str, cache: str | None = None, only: str | None = None) -> Path:
+        only = "native" if cache == "dynamic" else only
+        key = (what.id if isinstance(what, Row) else what, cache, only)
         if key not in made:
             made[key] = tmp_path_factory.mktemp("bundle") / "out"
             task = what.task if isinstance(what, Row) else None
-            only = "native" if cache == "dynamic" else None
             export(checkpoint_of(what), made[key], task=task, cache=cache, only=only)
         return made[key]
 

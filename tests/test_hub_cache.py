@@ -68,7 +68,7 @@ def test_a_downloaded_bundle_is_run_and_proved(family, answer, bundle_of, checkp
     assert report.ok, report.failed[:3]
 
 
-@pytest.mark.parametrize("family", ["t5", "gpt2", "bart"])
+@pytest.mark.parametrize("family", ["t5", "gpt2", pytest.param("bart", marks=pytest.mark.slow)])
 def test_integers_behind_links_are_run_and_proved(family, integers_of, checkpoint_of, downloaded):
     out = integers_of(family)
     folder = downloaded(out)

@@ -1,5 +1,7 @@
 """verify catches what an export can get wrong: graphs changed on purpose, in several families."""
 
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +11,16 @@ from helpers.bundle_edits import graph_path
 from helpers.mutation_table import MUTATIONS, OTHERS
 from helpers.project import ROOT
 
-from txexport import bundle, export, families, verify
-from txexport.spec import ModelSpec
-from txexport.spec.serialization import from_dict
-from txexport.verification.cases.plan import QUICK, plan, select
+from txexport import export, families, verify
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.verification.cases.plan import QUICK, PlannedCase, plan, select
+from txexport.verification.checks import SkipError
+from txexport.verification.process_state import undisturbed
+from txexport.verification.verify_arguments import VerifyArguments
+from txexport.verification.verify_plan import VerifyPlan, plan_of
+from txexport.verification.verify_run import VerifyRun
+
+JUDGES = {"twin", "transformers"}
 
 IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mutate in MUTATIONS]
 FIRST = {row[-1]: name for row, name in zip(reversed(MUTATIONS), reversed(IDS), strict=True)}
@@ -49,31 +57,56 @@ def copies(checkpoint_of, tmp_path_factory):
     return get
 
 
-def missed(folder: Path, cases: str) -> list[str]:
-    """The references by which a changed graph is not seen to run, and to run wrongly.
+@pytest.fixture(scope="module")
+def plan_of_copy():
+    """A function from a bundle's folder to the plan of its quick cases, which no graph changes."""
+    return lru_cache(maxsize=1)(lambda folder: plan_of(VerifyArguments(folder, cases="quick")))
 
-    That it is not the exported one would be enough, so that is left out: cases must catch it by themselves.
+
+@undisturbed
+def missed(verification: VerifyPlan) -> list[str]:
+    """The references by which no case sees that a changed graph runs, and runs wrongly.
+
+    A case that is not needed any more is skipped. That the graph is not the exported one would be enough, so
+    only cases are run: they must catch it by themselves.
     """
-    report = verify(folder, cases=cases, allow_edited=True)
-    failed = [case for case in report.failed if case.reference != "checkpoint"]
-    wrong = {case.reference for case in failed if case.exception is None}
-    judges = ["twin", "transformers"]
-    if report.model_type in families.without_library():
-        judges.remove("transformers")
-    return [reference for reference in judges if reference not in wrong]
+    wrong: set[str] = set()
+
+    def until_wrong(case: PlannedCase) -> PlannedCase:
+        def run(runner, reference, inputs):
+            if reference.name in wrong:
+                raise SkipError("it is caught")
+            return case.run(runner, reference, inputs)
+
+        return case if case.run is None else replace(case, run=run)
+
+    [variant] = verification.variants
+    variant = replace(variant, cases=[until_wrong(case) for case in variant.cases])
+    for report in VerifyRun(verification, variant, lambda _: None).reports():
+        if not report.ok and report.exception is None:
+            wrong.add(report.reference)
+    return [name for name in variant.references if name not in wrong]
 
 
 @pytest.mark.parametrize(("family", "cache", "role", "mutate"), GROUPED)
-def test_changed_mathematics_is_caught(family, cache, role, mutate, copies):
+def test_changed_mathematics_is_caught(family, cache, role, mutate, copies, plan_of_copy):
     folder, file, good = copies(family, cache, role)
+    verification = plan_of_copy(folder)
+    judges = {"twin"} if verification.resolved.model_type in families.without_library() else JUDGES
+    assert verification.present.keys() == judges
     model = onnx.load_model_from_string(good)
     mutate(model)
     assert model.SerializeToString() != good
     try:
         onnx.save(model, file)
-        assert missed(folder, "quick") == []
+        assert missed(verification) == []
     finally:
         file.write_bytes(good)
+
+
+def test_the_right_graph_is_not_caught(copies, plan_of_copy):
+    folder, _, _ = copies("bert", None, "model")
+    assert missed(plan_of_copy(folder)) == ["twin", "transformers"]
 
 
 def test_mutations_are_many(capsys):
@@ -101,11 +134,10 @@ def flat(value) -> list:
 
 
 @pytest.mark.parametrize(("family", "cache"), sorted({row[:2] for row in MUTATIONS}, key=str))
-def test_full_holds_every_quick_case_as_it_is(family, cache, bundle_of):
+def test_full_holds_every_quick_case_as_it_is(family, cache, checkpoint_of):
     """So what the quick cases catch, the full ones do."""
-    manifest = bundle.read(bundle_of(OTHERS.get(family, family), cache))
-    spec = from_dict(ModelSpec, manifest.spec)
-    quick, full = (plan(spec, static=manifest.cache == "static") for _ in range(2))
+    spec = families.resolve(Checkpoint(checkpoint_of(OTHERS.get(family, family)))).spec
+    quick, full = (plan(spec, static=cache == "static") for _ in range(2))
     chosen = select(quick, "quick")
     assert chosen <= select(full, "full")
     assert chosen <= QUICK
@@ -121,7 +153,8 @@ def test_full_cases_catch_it_too(family, copies):
     mutate(model)
     try:
         onnx.save(model, file)
-        assert missed(folder, "full") == []
+        report = verify(folder, allow_edited=True)
     finally:
         file.write_bytes(good)
+    assert {case.reference for case in report.failed if case.exception is None} == JUDGES
     assert verify(folder).ok

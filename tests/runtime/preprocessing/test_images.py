@@ -101,12 +101,20 @@ SETTINGS = {
     "rescaled": {"do_normalize": False},
     "normalized": {"do_rescale": False, **MEAN},
 }
+# Of the largest by default: those sizes are of `test_a_file_that_is_silent_means_the_defaults`.
+SMALLER = {
+    "DonutImageProcessor": {"size": {"height": 128, "width": 96}},
+    "Mask2FormerImageProcessor": {"size": {"shortest_edge": 80, "longest_edge": 130}},
+    "MaskFormerImageProcessor": {"size": {"shortest_edge": 80, "longest_edge": 130}},
+    "Sam2ImageProcessor": {"size": {"height": 90, "width": 90}},
+    "SamImageProcessor": {"size": {"longest_edge": 90}, "pad_size": {"height": 301, "width": 301}},
+}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings(kind, name, tmp_path):
-    processor = judge(kind, tmp_path, **SETTINGS[name])
+    processor = judge(kind, tmp_path, **SMALLER.get(kind, {}) | SETTINGS[name])
     if kind == "SamImageProcessor" and "size" in SETTINGS[name]:  # the original knows a longest edge alone
         with pytest.raises(UnsupportedError, match="expected longest_edge"):
             Images(tmp_path)

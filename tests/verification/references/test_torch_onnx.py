@@ -43,7 +43,7 @@ KINDS = [
     ("wav2vec2-bert", None, "long and short row", f"encoder.{WEIGHT}", {"logits"}, set()),
     ("clip", None, "three ragged texts, two images", f"text.{WEIGHT}", SCORES, {"image_embeds"}),
 ]
-QUICKER = ("bert", "gpt2", "whisper", "vit")  # an encoder, a decoder, one of each, images
+QUICKER = ("bert", "gpt2")  # an encoder and a decoder
 ROWS = [pytest.param(*k, id=k[0], marks=() if k[0] in QUICKER else pytest.mark.slow) for k in KINDS]
 
 
@@ -93,14 +93,18 @@ def test_what_the_exporter_prints_is_kept_from_the_report(bundle_of, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_former_name_works_and_warns(bundle_of):
+def test_the_former_name_works_and_warns(bundle_of, monkeypatch):
+    def refuse(*_args, **_options):
+        raise RuntimeError("it was called")
+
+    monkeypatch.setattr("torch.onnx.export", refuse)
     folder = bundle_of("bert")
     with pytest.warns(DeprecationWarning, match="third= is now torch_onnx="):
         report = verify(folder, reference="twin", third=True, cases=["one token"])
-    assert report.references == ["twin", "torch.onnx"]
+    assert "it was called" in (report.cases[-1].skipped or "")
     arguments = ["verify", str(folder), "--third", "--reference", "twin", "--case", "one token"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0
     assert "use --torch-onnx" in result.stderr
-    assert "torch.onnx" in result.stdout
+    assert "it was called" in " ".join(result.stdout.split())
     assert "--third" not in CliRunner().invoke(main, ["verify", "--help"]).output

@@ -142,7 +142,9 @@ def test_runtime_that_is_wrong_fails_in_its_own_column(two, bundle_of, tmp_path)
     assert {case.runtime for case in report.failed} == {"other"}
     assert 1e-4 < worst_outputs(report, "other")["logits"].error < 2e-3
     assert worst_outputs(report, "onnxruntime")["logits"].ok
-    code, output = invoke(*repeat_command(report, report.failed[0]).split()[1:3], "--runtime", "other", "-q")
+    code, output = invoke(
+        *repeat_command(report, report.failed[0]).split()[1:3], "--runtime", "other", "-q", "--cases", "quick"
+    )
     assert code == 1
     assert "NOT EQUAL to twin and transformers on other cpu" in output
     assert "--runtime other" in repeat_command(report, report.failed[0])

@@ -87,7 +87,15 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def rows(options: dict, slower: tuple[str, ...]) -> list:
+    """Options by name; the slower ones combine what others have."""
+    return [
+        pytest.param(values, id=name, marks=[pytest.mark.slow] if name in slower else [])
+        for name, values in options.items()
+    ]
+
+
+@pytest.mark.parametrize("options", rows(OPTIONS, ("conditioned beams", "short windows")))
 def test_tokens_and_segments_of_any_length_equal_generate(options, case_of, decoded):
     model, original = case_of()
     options = {"max_new_tokens": 25} | options
@@ -145,7 +153,7 @@ FALLBACKS = {
 }
 
 
-@pytest.mark.parametrize("options", FALLBACKS.values(), ids=FALLBACKS)
+@pytest.mark.parametrize("options", rows(FALLBACKS, ("no speech, with a prompt", "beams", "penalised beams")))
 def test_windows_are_decoded_again_or_skipped_as_by_generate(options, case_of, decoded, monkeypatch):
     model, original = case_of()
     verdicts = set()

@@ -72,7 +72,16 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+SLOWER = ("short windows", "two tokens")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(options, id=name, marks=[pytest.mark.slow] if name in SLOWER else [])
+        for name, options in OPTIONS.items()
+    ],
+)
 def test_words_of_any_length_equal_the_pipeline(options, case_of):
     model, judge = case_of()
     options = COMMON | options
