@@ -11,10 +11,22 @@ from txgraphs._nodes import Nodes
 
 
 def norm(spec: NormSpec, g: Nodes, x: ir.Value) -> ir.Value:
-    """Layer normalisation (Ba et al. 2016, 3) or root mean square (Zhang and Sennrich 2019, 3)."""
+    """Layer normalisation (Ba et al. 2016, 3) or root mean square (Zhang and Sennrich 2019, 3).
+
+    Or a scale and a shift alone (Sun et al. 2020, 3.3).
+    """
+    if spec.kind == NormKind.NONE:
+        return g.call(scaled_and_shifted, x, g.weight("weight"), g.weight("bias"))
     rms = spec.kind == NormKind.RMS
     weights = [g.weight("weight")] if rms or not spec.bias else [g.weight("weight"), g.weight("bias")]
     return g.call(_norm(rms, spec.eps, len(weights) == 2), x, *weights)
+
+
+@script(domain, default_opset=op)
+def scaled_and_shifted(x, weight, bias):
+    """x (...,W), weight (W), bias (W) -> y (...,W)."""
+    y = op.Add(op.Mul(x, weight), bias)
+    return y
 
 
 @cache

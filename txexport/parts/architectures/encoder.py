@@ -27,6 +27,7 @@ from txexport.spec import (
     SegmentsSpec,
     StagedDepthSpec,
     StagedStackSpec,
+    TextStackSpec,
 )
 from txexport.spec.lengths import output_size
 from txexport.spec.shapes import Shapes, linear, under
@@ -174,6 +175,8 @@ class Encoder:
         if spec.vector is not None:
             pad_token_id = 0 if spec.vector.pick == Pick.ARGMAX_ID else None
             mark, alone = spec.vector.eos_token_id, spec.vector.pick != Pick.FINAL
+        if isinstance(spec.encoder, TextStackSpec):
+            alone = alone and not spec.encoder.embedding.trigrams  # which read padding
         choices = spec.head.kind == HeadKind.CHOICES
         return padded_cases(spec.encoder, spec.head, view, Texts(pad_token_id, mark, alone, choices))
 
