@@ -13,7 +13,7 @@ from txgraphs.norm import norm
 
 @component("y")
 def bottleneck(spec: BottleneckSpec, g: Body, x: ir.Value, attention_mask: ir.Value) -> ir.Value:
-    """What a layer of MobileBERT adds to its input (Sun et al. 2020, 3.1 and 3.2).
+    """The sum that a layer of MobileBERT adds to its input (Sun et al. 2020, 3.1 and 3.2).
 
     x (B,S,W), attention_mask (B,S) of 0 and 1 -> y (B,S,W).
     """

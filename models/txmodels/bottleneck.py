@@ -12,7 +12,7 @@ from txmodels.norm import Norm
 
 
 class Bottleneck(nn.Module):
-    """What a layer of MobileBERT adds to its input (Sun et al. 2020, 3.1 and 3.2)."""
+    """The sum that a layer of MobileBERT adds to its input (Sun et al. 2020, 3.1 and 3.2)."""
 
     def __init__(self, spec: BottleneckSpec):
         super().__init__()

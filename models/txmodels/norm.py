@@ -21,6 +21,7 @@ class Norm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (..., W) -> y (..., W)."""
         if self.kind == NormKind.NONE:
+            assert self.bias is not None
             y = x * self.weight + self.bias
         elif self.kind == NormKind.RMS:
             y = nn.functional.rms_norm(x, self.weight.shape, self.weight, self.eps)

@@ -98,7 +98,7 @@ ENCODERS = [
     Row("electra", "ElectraForMaskedLM", FILL, "embeddings as wide", {"embedding_size": 48}),
     *encoder("mpnet", "MPNet"),
     *(row for row in encoder("mobilebert", "MobileBert") if row.task != FILL),
-    Row("mobilebert", "MobileBertModel", FEATURES, "no pooler's layer", {"classifier_activation": False}),
+    Row("mobilebert", "MobileBertForPreTraining", FEATURES, "as published", PUBLISHED_MOBILE),
     Row("mobilebert", "MobileBertForSequenceClassification", CLASSIFY, "as published", PUBLISHED_MOBILE),
     Row("esm", "EsmModel", FEATURES),
     Row("esm", "EsmModel", FEATURES, "ESM-1b", ESM1B),

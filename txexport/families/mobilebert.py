@@ -23,14 +23,15 @@ from txexport.spec import (
 )
 
 TASKS = {
-    "feature-extraction": ("MobileBertModel",),
+    "feature-extraction": ("MobileBertModel", "MobileBertForPreTraining"),
     "text-classification": ("MobileBertForSequenceClassification",),
     "token-classification": ("MobileBertForTokenClassification",),
     "question-answering": ("MobileBertForQuestionAnswering",),
     "multiple-choice": ("MobileBertForMultipleChoice",),
 }
-HEAD = "its head multiplies with the word embedding and another matrix beside it; --task feature-extraction"
-REFUSED = {"MobileBertForMaskedLM": HEAD, "MobileBertForPreTraining": HEAD}
+REFUSED = {
+    "MobileBertForMaskedLM": "its head multiplies with the word embedding and another matrix side by side",
+}
 
 NAMING = Naming("mobilebert.")
 

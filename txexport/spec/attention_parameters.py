@@ -26,6 +26,7 @@ from txexport.spec import (
     WindowAttentionSpec,
     stateful_parameters,
 )
+from txexport.spec.bottleneck_parameters import bottleneck
 from txexport.spec.efficient_attention import (
     Factored,
     LinformerAttentionSpec,
@@ -92,24 +93,6 @@ def attention(
             return bottleneck(spec)
         case _:
             assert_never(spec)
-
-
-def bottleneck(spec: BottleneckSpec) -> Shapes:
-    """The projections into the bottleneck and back, attention, the networks, and their norms."""
-    size, network = spec.size, spec.feed_forward
-    shapes: Shapes = {}
-    for name in ("residual", "narrow"):
-        shapes |= under(name, linear(spec.hidden_size, size, True)) | under(f"{name}_norm", norm(spec.norm))
-    for name, width in (("q", size), ("k", size), ("v", spec.hidden_size), ("o", size)):
-        shapes |= under(name, linear(width, size, True))
-    shapes |= under("o_norm", norm(spec.norm))
-    up = linear(size, network.intermediate_size, network.bias)
-    down = linear(network.intermediate_size, size, network.bias)
-    for number in range(spec.networks):
-        shapes |= under(f"networks.{number}.up", up) | under(f"networks.{number}.down", down)
-    for number in range(spec.networks):
-        shapes |= under(f"norms.{number}", norm(spec.norm))
-    return shapes | under("wide", linear(size, spec.hidden_size, True))
 
 
 def dense_attention(spec: AttentionSpec) -> Shapes:
@@ -247,11 +230,6 @@ def _projections(
     return under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", output)
 
 
-def low_rank_linear(inputs: int, outputs: int, rank: int, bias: bool) -> Shapes:
-    """A projection down to `rank` numbers, then up."""
-    return linear(rank, outputs, bias) | under("inner", linear(inputs, rank, False))
-
-
 def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
     """Query, key, value and output projections, each whole or in two factors."""
     inner, rank = spec.num_heads * spec.head_dim, spec.rank
@@ -260,7 +238,8 @@ def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
     for name in "qkvo":
         ends = (inner, spec.hidden_size) if name == "o" else (spec.hidden_size, inner)
         if name in factored:
-            shapes |= under(name, low_rank_linear(*ends, rank, spec.bias))
+            narrow = linear(ends[0], rank, False)
+            shapes |= under(name, linear(rank, ends[1], spec.bias) | under("inner", narrow))
         else:
             shapes |= under(name, linear(*ends, spec.bias))
     return shapes

@@ -10,7 +10,7 @@ from txexport.spec.norm import NormSpec
 
 @dataclass(frozen=True)
 class BottleneckSpec:
-    """What a layer of MobileBERT adds to its input (Sun et al. 2020, 3.1 and 3.2).
+    """The sum that a layer of MobileBERT adds to its input (Sun et al. 2020, 3.1 and 3.2).
 
     Vectors of `hidden_size` are projected to the width of `feed_forward` twice, each with `norm`: once for
     queries and keys, once for the residual. Values are of the wide vectors. Attention, and then each of the

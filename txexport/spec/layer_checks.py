@@ -62,8 +62,8 @@ def check_states(block: Any) -> None:
             f"BlockSpec: {attention} with a network of its own or placement '{block.placement}'; it has its "
             f"networks within: expected None and '{NormPlacement.POST}'"
         )
-    alone = block.feed_forward is None and not bottleneck
-    if alone and (block.has_keys or block.placement != NormPlacement.PRE):
+    one_sublayer = block.feed_forward is None and not bottleneck
+    if one_sublayer and (block.has_keys or block.placement != NormPlacement.PRE):
         raise SpecError(
             f"BlockSpec: feed_forward is None with {attention}, placement '{block.placement}'; expected a "
             f"network, or a layer with states and '{NormPlacement.PRE}'"

@@ -28,10 +28,9 @@ def embedding(
     """
     op = g.op
     words = g.table("word.weight").lookup(op, input_ids)  # (B, S, W)
-    if spec.trigrams:
-        words = g.call(trigrams, words, name="trigrams")  # (B, S, 3*W)
     if spec.project_first:
-        words = linear(spec.trigrams, g / "project", words)
+        read = g.call(trigrams, words, name="trigrams") if spec.trigrams else words  # (B, S, 3*W)
+        words = linear(spec.trigrams, g / "project", read)
     if spec.dropped is not None:
         words = _rescaled(spec.dropped, g, words, input_ids, attention_mask)
     if spec.scale != 1:
