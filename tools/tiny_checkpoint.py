@@ -922,6 +922,10 @@ FAMILIES = {
     "albert": ("AlbertModel", BERT | {"embedding_size": 20}),
     "electra": ("ElectraModel", BERT | {"embedding_size": 20}),
     "mpnet": ("MPNetModel", BERT),
+    "mobilebert": (
+        "MobileBertModel",
+        BERT | {"embedding_size": 20, "intra_bottleneck_size": 36, "num_feedforward_networks": 3},
+    ),
     "esm": ("EsmModel", ESM),
     "modernbert": ("ModernBertModel", MODERNBERT),
     "big_bird": ("BigBirdModel", BERT | {"attention_type": "original_full"}),

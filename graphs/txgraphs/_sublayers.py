@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from txexport.spec import (
     AttentionSpec,
+    BottleneckSpec,
     ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
@@ -29,6 +30,7 @@ from txexport.spec import (
     XieluFeedForwardSpec,
 )
 from txgraphs.attention import attention, cached_attention
+from txgraphs.bottleneck import bottleneck
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
@@ -77,6 +79,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     PatchBiasAttentionSpec: patch_bias_attention,
     GridAttentionSpec: grid_attention,
     ReducedAttentionSpec: reduced_attention,
+    BottleneckSpec: bottleneck,
 }
 FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {
     FeedForwardSpec: feed_forward,

@@ -6,6 +6,7 @@ from torch import nn
 
 from txexport.spec import (
     AttentionSpec,
+    BottleneckSpec,
     ConvolvedFeedForwardSpec,
     DenseAndExpertsSpec,
     DisentangledAttentionSpec,
@@ -31,6 +32,7 @@ from txexport.spec import (
     XieluFeedForwardSpec,
 )
 from txmodels.attention import Attention, CachedAttention
+from txmodels.bottleneck import Bottleneck
 from txmodels.dense_and_experts import DenseAndExperts
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
@@ -82,6 +84,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     PatchBiasAttentionSpec: PatchBiasAttention,
     GridAttentionSpec: GridAttention,
     ReducedAttentionSpec: ReducedAttention,
+    BottleneckSpec: Bottleneck,
 }
 FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {
     FeedForwardSpec: FeedForward,

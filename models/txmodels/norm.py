@@ -7,17 +7,23 @@ from txexport.spec import NormKind, NormSpec
 
 
 class Norm(nn.Module):
-    """Layer normalisation (Ba et al. 2016, 3) or root mean square (Zhang and Sennrich 2019, 3)."""
+    """Layer normalisation (Ba et al. 2016, 3) or root mean square (Zhang and Sennrich 2019, 3).
+
+    Or a scale and a shift alone (Sun et al. 2020, 3.3).
+    """
 
     def __init__(self, spec: NormSpec):
         super().__init__()
-        self.rms, self.eps = spec.kind == NormKind.RMS, spec.eps
+        self.kind, self.eps = spec.kind, spec.eps
         self.weight = nn.Parameter(torch.ones(spec.size))
-        self.bias = nn.Parameter(torch.zeros(spec.size)) if spec.bias and not self.rms else None
+        self.bias = nn.Parameter(torch.zeros(spec.size)) if spec.bias and self.kind != NormKind.RMS else None
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., W) -> y (..., W)."""
-        if self.rms:
+        if self.kind == NormKind.NONE:
+            assert self.bias is not None
+            y = x * self.weight + self.bias
+        elif self.kind == NormKind.RMS:
             y = nn.functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
         else:
             y = nn.functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)

@@ -320,6 +320,10 @@ UNSUPPORTED = [
         for name in ("olmo3", "gemma3_text")
     ),
     ("esm", {"is_folding_model": True}, "is_folding_model=True"),
+    ("mobilebert", {"use_bottleneck_attention": True}, "use_bottleneck_attention=True is not supported"),
+    ("mobilebert", {"key_query_shared_bottleneck": False}, "key_query_shared_bottleneck=False"),
+    ("mobilebert", {"normalization_type": "layer_norm"}, "normalization_type='layer_norm' is not supported"),
+    ("mobilebert", {"trigram_input": False}, "trigram_input=False is not supported"),
     ("mpnet", {"relative_attention_num_buckets": 16}, "relative_attention_num_buckets=16"),
     ("marian", {"normalize_before": True}, "normalize_before=True"),
     ("qwen2", {"is_causal": False}, "is_causal=False"),

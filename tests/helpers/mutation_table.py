@@ -6,6 +6,7 @@ import onnx
 import tiny_checkpoint
 
 from helpers import mutations as common
+from helpers import mutations_of_bottlenecks as bottlenecks
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_convolutions as convolutions
@@ -166,6 +167,16 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.drop_layer,
         common.other_gelu,
         common.ignore_mask,
+    ),
+    ("mobilebert", None, "model"): (
+        common.ignore_mask,
+        common.drop_layer,
+        common.drop_bias,
+        bottlenecks.swap_neighbours,
+        bottlenecks.unscaled_vectors,
+        bottlenecks.queries_of_the_residual,
+        bottlenecks.drop_narrow_residual,
+        bottlenecks.drop_last_network,
     ),
     ("deberta-v2", None, "model"): (
         common.ignore_mask,

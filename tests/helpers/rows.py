@@ -59,6 +59,8 @@ ANY_MASK = {
 
 HELIUM_BIASES = {"attention_bias": True, "mlp_bias": True}
 
+PUBLISHED_MOBILE = {"classifier_activation": False, "num_feedforward_networks": 4}
+
 ENCODERS = [
     *encoder("bert", "Bert"),
     Row("bert", "BertForPreTraining", PRETRAIN),
@@ -95,6 +97,9 @@ ENCODERS = [
     Row("electra", "ElectraForPreTraining", FEATURES, "from pretraining"),
     Row("electra", "ElectraForMaskedLM", FILL, "embeddings as wide", {"embedding_size": 48}),
     *encoder("mpnet", "MPNet"),
+    *(row for row in encoder("mobilebert", "MobileBert") if row.task != FILL),
+    Row("mobilebert", "MobileBertForPreTraining", FEATURES, "as published", PUBLISHED_MOBILE),
+    Row("mobilebert", "MobileBertForSequenceClassification", CLASSIFY, "as published", PUBLISHED_MOBILE),
     Row("esm", "EsmModel", FEATURES),
     Row("esm", "EsmModel", FEATURES, "ESM-1b", ESM1B),
     Row("esm", "EsmForMaskedLM", FILL),

@@ -25,6 +25,7 @@ from txexport.spec import (
     Activation,
     AttentionSpec,
     BlockSpec,
+    BottleneckSpec,
     Cache,
     EmbeddingSpec,
     EncoderDecoderSpec,
@@ -36,6 +37,7 @@ from txexport.spec import (
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
+    NormKind,
     NormPlacement,
     NormSpec,
     PerformerAttentionSpec,
@@ -433,6 +435,9 @@ SPARSE = {
     "longformer": LongformerAttentionSpec(24, 2, 12, 6),
     "linformer": LinformerAttentionSpec(24, 2, 12, 40, 4),
     "low rank": LowRankAttentionSpec(24, 2, 12, 3),
+    "bottleneck": BottleneckSpec(
+        40, 2, 12, FeedForwardSpec(24, 30, Activation.RELU), 2, NormSpec(24, 1, NormKind.NONE)
+    ),
 }
 
 

@@ -23,6 +23,7 @@ from txexport.spec import (
     AugmentedResidualSpec,
     BatchNormSpec,
     BlockSpec,
+    BottleneckSpec,
     ClassReadout,
     ConvNextSpec,
     ConvolutionModuleSpec,
@@ -93,6 +94,7 @@ NORM = NormSpec(12, 1e-5)
 SELF = AttentionSpec(12, 3, 3, 4, causal=False)
 CAUSAL = dataclasses.replace(SELF, causal=True)
 FEED = FeedForwardSpec(12, 20, Activation.RELU)
+BOTTLENECK = BottleneckSpec(12, 2, 4, FeedForwardSpec(8, 20, Activation.RELU), 2, NormSpec(8, 1e-5))
 ROTARY = RotarySpec((1.0, 0.5))
 GROWING = RotarySpec((1.0, 0.5), growth=QueryGrowthSpec(0.1, 5))
 EMBEDDING = EmbeddingSpec(31, 12, PositionSpec(PositionKind.LEARNED, 10))
@@ -466,6 +468,14 @@ CONTRADICTIONS = {
     "three sublayers in parallel": lambda: dataclasses.replace(CROSSING, placement=NormPlacement.PARALLEL),
     "norm is 12 wide, the embedding 4": lambda: dataclasses.replace(EMBEDDING, norm=NORM, factored_size=4),
     "norm_first is True without a norm": lambda: dataclasses.replace(EMBEDDING, norm=None, norm_first=True),
+    "trigrams is True without project_first": lambda: dataclasses.replace(EMBEDDING, trigrams=True),
+    "kind 'none' with eps=1e-05 and bias=True": lambda: NormSpec(12, 1e-5, NormKind.NONE),
+    "BottleneckSpec with a network of its own or placement 'post'": lambda: BlockSpec(
+        BOTTLENECK, FEED, NORM, NormPlacement.POST
+    ),
+    "BottleneckSpec with a network of its own or placement 'pre'": lambda: BlockSpec(
+        BOTTLENECK, None, NORM, NormPlacement.PRE
+    ),
     "project_first is True without a factored_size": lambda: dataclasses.replace(
         EMBEDDING, project_first=True
     ),

@@ -198,10 +198,10 @@ def test_activation(kind):
     check(txmodels.activation.activation(kind), txgraphs.activation.activation(kind), 3 * random(B, S, W))
 
 
-@pytest.mark.parametrize(("kind", "bias"), [("layer", True), ("layer", False), ("rms", True)])
+@pytest.mark.parametrize(("kind", "bias"), [("layer", True), ("layer", False), ("rms", True), ("none", True)])
 @pytest.mark.parametrize("eps", [1e-12, 1e-5, 0.5])
 def test_norm(eps, kind, bias):
-    spec = NormSpec(W, eps, NormKind(kind), bias)
+    spec = NormSpec(W, 1 if kind == "none" else eps, NormKind(kind), bias)
     check(txmodels.norm.Norm(spec), partial(txgraphs.norm.norm, spec), random(B, S, W))
 
 
@@ -363,8 +363,9 @@ def test_embedding(position, segments, scale, normed, factored):
     check(module, function, ids, places, types, ABSENT)
 
 
+@pytest.mark.parametrize("trigrams", [False, True])
 @pytest.mark.parametrize("normed", [False, True])
-def test_embedding_of_narrow_words(normed):
+def test_embedding_of_narrow_words(normed, trigrams):
     spec = EmbeddingSpec(
         vocab_size=V,
         hidden_size=W,
@@ -374,6 +375,7 @@ def test_embedding_of_narrow_words(normed):
         scale=3.5,
         factored_size=10,
         project_first=True,
+        trigrams=trigrams,
     )
     module = txmodels.inputs.tokens.Embedding(spec)
     function = partial(txgraphs.inputs.tokens.embedding, spec)

@@ -125,7 +125,7 @@ def pre_norm(spec: EncoderSpec, *, embedding: bool) -> EncoderSpec:
     return replace(spec, encoder=stack)
 
 
-def label_head(config: Config, task: str, activation: Activation) -> HeadSpec:
+def label_head(config: Config, task: str, activation: Activation | None) -> HeadSpec:
     """The classification head of a task; `activation` is that of its dense layer, where there is one."""
     kind = tasks.TASKS[task].head
     if kind in (HeadKind.TOKENS, HeadKind.SPANS):

@@ -11,6 +11,7 @@ from txexport.parts.stacks import relative_vectors
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    BottleneckSpec,
     ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
     GatedDeltaSpec,
@@ -98,6 +99,7 @@ def pairs(spec: Attention, length: int) -> int:
             | RelativeKeyAttentionSpec()
             | RotatedInputAttentionSpec()
             | LowRankAttentionSpec()
+            | BottleneckSpec()
         ):
             return _in_window(spec.window, spec.causal, length)
         case SourceAttentionSpec():  # of one image

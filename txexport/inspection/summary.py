@@ -8,6 +8,7 @@ from txexport.parts import input_of
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
+    BottleneckSpec,
     ConditionalStackSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
@@ -151,6 +152,9 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return f"{heads} (Longformer)"
         case LinformerAttentionSpec():
             return f"{heads} (Linformer)"
+        case BottleneckSpec():
+            inner = spec.feed_forward.intermediate_size
+            return f"{heads} and {spec.networks} networks of {inner:,} (bottleneck of {spec.size:,})"
         case LowRankAttentionSpec():
             return f"{heads} (LowRank)"
         case PerformerAttentionSpec():

@@ -5,6 +5,7 @@ independent of checkpoints, weights and graphs.
 """
 
 from txexport.spec.attention import AttentionSpec
+from txexport.spec.bottleneck import BottleneckSpec
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.connector import ConnectorSpec
@@ -140,6 +141,7 @@ __all__ = [
     "AugmentedResidualSpec",
     "BatchNormSpec",
     "BlockSpec",
+    "BottleneckSpec",
     "BoxesSpec",
     "Cache",
     "ClassReadout",

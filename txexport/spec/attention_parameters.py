@@ -4,6 +4,7 @@ from typing import assert_never
 
 from txexport.spec import (
     AttentionSpec,
+    BottleneckSpec,
     DisentangledAttentionSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
@@ -25,6 +26,7 @@ from txexport.spec import (
     WindowAttentionSpec,
     stateful_parameters,
 )
+from txexport.spec.bottleneck_parameters import bottleneck
 from txexport.spec.efficient_attention import (
     Factored,
     LinformerAttentionSpec,
@@ -87,6 +89,8 @@ def attention(
             return grid_attention(spec)
         case PatchBiasAttentionSpec():
             return patch_bias_attention(spec)
+        case BottleneckSpec():
+            return bottleneck(spec)
         case _:
             assert_never(spec)
 
@@ -226,11 +230,6 @@ def _projections(
     return under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", output)
 
 
-def low_rank_linear(inputs: int, outputs: int, rank: int, bias: bool) -> Shapes:
-    """A projection down to `rank` numbers, then up."""
-    return linear(rank, outputs, bias) | under("inner", linear(inputs, rank, False))
-
-
 def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
     """Query, key, value and output projections, each whole or in two factors."""
     inner, rank = spec.num_heads * spec.head_dim, spec.rank
@@ -239,7 +238,8 @@ def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
     for name in "qkvo":
         ends = (inner, spec.hidden_size) if name == "o" else (spec.hidden_size, inner)
         if name in factored:
-            shapes |= under(name, low_rank_linear(*ends, rank, spec.bias))
+            narrow = linear(ends[0], rank, False)
+            shapes |= under(name, linear(rank, ends[1], spec.bias) | under("inner", narrow))
         else:
             shapes |= under(name, linear(*ends, spec.bias))
     return shapes

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
+from txexport.spec.bottleneck import BottleneckSpec
 from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.reduced_attention import ReducedAttentionSpec
@@ -180,4 +181,5 @@ SparseAttentionSpec = (
     | ReducedAttentionSpec
     | GridAttentionSpec
     | PatchBiasAttentionSpec
+    | BottleneckSpec
 )

@@ -60,6 +60,8 @@ class EmbeddingSpec:
     make up for it (Rives et al. 2021; ESM's token dropout). Where `masked`, padding has vectors of 0. Of
     `task_type_vocab_size` vectors, one for each task of training, the first is added too (Sun et al. 2020).
     Where `project_first`, words alone are narrower: they are projected, without a bias, before all else.
+    Where `trigrams`, so are the vectors of the next word, a word and the one before it, side by side, and the
+    projection has a bias (Sun et al. 2020, 3.1); beyond the ends they are 0, and padding is read as words.
     """
 
     vocab_size: int
@@ -74,6 +76,7 @@ class EmbeddingSpec:
     task_type_vocab_size: int = 0
     norm_first: bool = False
     project_first: bool = False
+    trigrams: bool = False
 
     @property
     def word_size(self) -> int:
@@ -96,5 +99,7 @@ class EmbeddingSpec:
             raise SpecError(
                 "EmbeddingSpec: project_first is True without a factored_size; expected one, or False"
             )
+        if self.trigrams and not self.project_first:
+            raise SpecError("EmbeddingSpec: trigrams is True without project_first; expected True, or False")
         if self.norm is not None and self.norm.size != self.table_size:
             raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.table_size}")

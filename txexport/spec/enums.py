@@ -8,6 +8,7 @@ class NormKind(StrEnum):
 
     LAYER = "layer"  # Ba et al. 2016
     RMS = "rms"  # Zhang and Sennrich 2019
+    NONE = "none"  # scale and shift alone (Sun et al. 2020, 3.3)
 
 
 class NormPlacement(StrEnum):

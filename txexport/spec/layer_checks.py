@@ -3,6 +3,7 @@
 from typing import Any
 
 from txexport.errors import SpecError, positive
+from txexport.spec.bottleneck import BottleneckSpec
 from txexport.spec.enums import NormPlacement
 from txexport.spec.feed_forward import FeedForwardSpec
 from txexport.spec.grid_attention import GridAttentionSpec
@@ -55,7 +56,14 @@ def check_states(block: Any) -> None:
             f"BlockSpec: {stateful} with cross attention or an adapter; no architecture has both: "
             "expected None"
         )
-    if block.feed_forward is None and (block.has_keys or block.placement != NormPlacement.PRE):
+    bottleneck = isinstance(block.attention, BottleneckSpec)
+    if bottleneck and (block.feed_forward is not None or block.placement != NormPlacement.POST):
+        raise SpecError(
+            f"BlockSpec: {attention} with a network of its own or placement '{block.placement}'; it has its "
+            f"networks within: expected None and '{NormPlacement.POST}'"
+        )
+    one_sublayer = block.feed_forward is None and not bottleneck
+    if one_sublayer and (block.has_keys or block.placement != NormPlacement.PRE):
         raise SpecError(
             f"BlockSpec: feed_forward is None with {attention}, placement '{block.placement}'; expected a "
             f"network, or a layer with states and '{NormPlacement.PRE}'"

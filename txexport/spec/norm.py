@@ -8,7 +8,10 @@ from txexport.spec.enums import NormKind
 
 @dataclass(frozen=True)
 class NormSpec:
-    """Normalisation of vectors of `size` numbers; a layer norm has a bias unless `bias` is False."""
+    """Normalisation of vectors of `size` numbers; a layer norm has a bias unless `bias` is False.
+
+    The kind that does not normalise has a bias, and no use for `eps`, which is 1 there.
+    """
 
     size: int
     eps: float
@@ -17,6 +20,10 @@ class NormSpec:
 
     def __post_init__(self) -> None:
         positive(self, "size", "eps")
+        if self.kind == NormKind.NONE and not (self.bias and self.eps == 1):
+            raise SpecError(
+                f"NormSpec: kind '{self.kind}' with eps={self.eps} and bias={self.bias}, expected 1 and True"
+            )
 
 
 @dataclass(frozen=True)

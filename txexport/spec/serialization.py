@@ -80,6 +80,7 @@ TYPES: dict[str, type] = {
     "window": specs.WindowAttentionSpec,
     "grid": specs.GridAttentionSpec,
     "patch_bias": specs.PatchBiasAttentionSpec,
+    "bottleneck": specs.BottleneckSpec,
     "reduced": specs.ReducedAttentionSpec,
     "feed_forward": specs.FeedForwardSpec,
     "experts": specs.ExpertsSpec,

@@ -18,7 +18,7 @@ def linear(inputs: int, outputs: int, bias: bool) -> Shapes:
 def norm(spec: NormSpec) -> Shapes:
     """Scale, and shift where the kind has one."""
     scale: Shapes = {"weight": (spec.size,)}
-    return scale | ({"bias": (spec.size,)} if spec.kind == NormKind.LAYER and spec.bias else {})
+    return scale | ({"bias": (spec.size,)} if spec.kind != NormKind.RMS and spec.bias else {})
 
 
 def convolution(inputs: int, outputs: int, kernel: int, bias: bool = True) -> Shapes:

@@ -6,6 +6,7 @@ from txexport.spec import EmbeddingSpec
 from txgraphs._component import Body, component
 from txgraphs.linear import linear
 from txgraphs.norm import norm
+from txgraphs.trigrams import trigrams
 
 KEPT = 1 - 0.15 * 0.8  # the share of tokens that ESM's training did not mask
 
@@ -28,7 +29,8 @@ def embedding(
     op = g.op
     words = g.table("word.weight").lookup(op, input_ids)  # (B, S, W)
     if spec.project_first:
-        words = linear(False, g / "project", words)
+        read = g.call(trigrams, words, name="trigrams") if spec.trigrams else words  # (B, S, 3*W)
+        words = linear(spec.trigrams, g / "project", read)
     if spec.dropped is not None:
         words = _rescaled(spec.dropped, g, words, input_ids, attention_mask)
     if spec.scale != 1:

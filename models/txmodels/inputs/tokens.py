@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from txexport.spec import EmbeddingSpec, PositionKind
 from txmodels.linear import Linear
 from txmodels.norm import Norm
+from txmodels.trigrams import trigrams
 
 KEPT = 1 - 0.15 * 0.8  # the share of tokens that ESM's training did not mask
 
@@ -35,10 +36,11 @@ class Embedding(nn.Module):
         if self.tasks:
             self.task = nn.Embedding(self.tasks, size)
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
-        self.project_first = spec.project_first
+        self.project_first, self.trigrams = spec.project_first, spec.trigrams
         self.project: nn.Module = nn.Identity()
         if spec.factored_size is not None:
-            self.project = Linear(spec.factored_size, spec.hidden_size, not spec.project_first)
+            size = spec.factored_size * 3 if spec.trigrams else spec.factored_size
+            self.project = Linear(size, spec.hidden_size, spec.trigrams or not spec.project_first)
 
     def forward(
         self,
@@ -53,6 +55,8 @@ class Embedding(nn.Module):
         mask.
         """
         embedded = self.word(input_ids)  # (B, S, W)
+        if self.trigrams:
+            embedded = trigrams(embedded)  # (B, S, 3*W)
         if self.project_first:
             embedded = self.project(embedded)
         if self.dropped is not None:

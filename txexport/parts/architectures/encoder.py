@@ -27,6 +27,7 @@ from txexport.spec import (
     SegmentsSpec,
     StagedDepthSpec,
     StagedStackSpec,
+    TextStackSpec,
 )
 from txexport.spec.lengths import output_size
 from txexport.spec.shapes import Shapes, linear, under
@@ -175,11 +176,21 @@ class Encoder:
             pad_token_id = 0 if spec.vector.pick == Pick.ARGMAX_ID else None
             mark, alone = spec.vector.eos_token_id, spec.vector.pick != Pick.FINAL
         choices = spec.head.kind == HeadKind.CHOICES
-        return padded_cases(spec.encoder, spec.head, view, Texts(pad_token_id, mark, alone, choices))
+        return padded_cases(
+            spec.encoder,
+            spec.head,
+            view,
+            Texts(pad_token_id, mark, alone and not _reads_padding(spec), choices),
+        )
 
     def text_case(self, spec: EncoderSpec, batch: EncoderCase) -> EncoderCase:
         """The batch, or its rows as choices."""
         return replace(batch, choices=spec.head.kind == HeadKind.CHOICES)
+
+
+def _reads_padding(spec: EncoderSpec) -> bool:
+    """True where padding changes the vectors of tokens beside it."""
+    return isinstance(spec.encoder, TextStackSpec) and spec.encoder.embedding.trigrams
 
 
 def check_no_cache(spec: object, contract: Contract) -> None:

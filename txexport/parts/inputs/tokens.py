@@ -63,7 +63,9 @@ class Tokens:
         if embedding.norm is not None:
             shapes |= under("norm", norm(embedding.norm))
         if embedding.factored_size is not None:
-            projection = linear(embedding.word_size, embedding.hidden_size, not embedding.project_first)
+            read = embedding.word_size * 3 if embedding.trigrams else embedding.word_size
+            bias = embedding.trigrams or not embedding.project_first
+            projection = linear(read, embedding.hidden_size, bias)
             shapes |= under("project", projection)
         return shapes
 
