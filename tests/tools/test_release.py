@@ -63,6 +63,29 @@ def test_workflows_may_do_no_more_than_they_must(path):
                 assert (ROOT / command[0]).is_file()
 
 
+def test_actions_are_pinned_by_commit():
+    """A tag can be moved to other code; a commit cannot. Dependabot proposes the commits of new versions."""
+    commits: dict[str, set[str]] = {}
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if re.search(r"\buses: \S+/", line):
+                pin = re.fullmatch(r" +(?:- )?uses: ([\w/-]+)@([0-9a-f]{40}) # v\d+\.\d+\.\d+", line)
+                assert pin is not None, (path.name, line)
+                commits.setdefault(pin[1], set()).add(pin[2])
+    assert len(commits) == 7
+    assert {name: len(pins) for name, pins in commits.items()} == dict.fromkeys(commits, 1)
+    [update] = of_yaml(".github/dependabot.yml")["updates"]
+    assert update["package-ecosystem"] == "github-actions"
+
+
+def test_published_files_are_attested_by_the_job_that_pypi_trusts():
+    publish = of_yaml(".github/workflows/release.yml")["jobs"]["publish"]
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["environment"]["name"] == "pypi"
+    assert publish["steps"][-1]["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert publish["steps"][-1]["with"] == {"attestations": True}
+
+
 def test_source_distribution_has_what_a_packager_needs():
     hatch = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
     included = hatch["targets"]["sdist"]["include"]
