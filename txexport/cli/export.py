@@ -109,8 +109,8 @@ samples = click.option(
     "--traced",
     is_flag=True,
     help="For a class without a family: export with transformers' own exporter, which needs PyTorch, and try "
-    "the graph at other sizes. Only --architecture, --opset, --absolute-source, --force and --json apply with "
-    "it.",
+    "the graph at other sizes. Only --architecture, --opset, --absolute-source, --force and --json apply "
+    "with it.",
 )
 @click.option(
     "--architecture",
