@@ -32,6 +32,19 @@ def pythons() -> list[str]:
 def test_version_is_the_same_everywhere():
     assert of_yaml("CITATION.cff")["version"] == PROJECT["version"]
     assert txexport.__version__ == PROJECT["version"]
+    site = tomllib.loads((ROOT / "docs/zensical.toml").read_text(encoding="utf-8"))["project"]
+    assert site["copyright"].startswith(f"txexport {PROJECT['version']}, ")
+
+
+def test_every_extra_is_explained():
+    text = (ROOT / "docs/guides/export.md").read_text(encoding="utf-8")
+    table = text.partition("## What to install")[2].partition("\n\n`gpu` instead")[0]
+    named = {
+        one
+        for cell in re.findall(r"^\| (`[^|]+`) \|", table, re.MULTILINE)
+        for one in re.findall(r"[\w-]+", cell)
+    }
+    assert named - {"pip", "install"} == PROJECT["optional-dependencies"].keys() - {"gpu"}
 
 
 def test_pythons_that_are_named_are_tested():
