@@ -47,7 +47,7 @@ def test_former_names_of_a_model_work_and_warn(bundle_of):
         with pytest.warns(DeprecationWarning, match=r"^Model.settings is now Model.generation_config$"):
             assert model.settings is model.generation_config
         with pytest.warns(
-            DeprecationWarning, match=r"is now Model.is_speech|use model.manifest.task"
+            DeprecationWarning, match="is now Model.is_speech|manifest.task =="
         ) as seen:
             assert model.hears is False
         assert "use model.manifest.task ==" in str(seen[1].message)
