@@ -46,9 +46,7 @@ def test_former_names_of_a_model_work_and_warn(bundle_of):
         assert Path(seen[0].filename) == Path(__file__)
         with pytest.warns(DeprecationWarning, match=r"^Model.settings is now Model.generation_config$"):
             assert model.settings is model.generation_config
-        with pytest.warns(
-            DeprecationWarning, match="is now Model.is_speech|manifest.task =="
-        ) as seen:
+        with pytest.warns(DeprecationWarning, match="is now Model.is_speech|manifest.task ==") as seen:
             assert model.hears is False
         assert "use model.manifest.task ==" in str(seen[1].message)
         with pytest.raises(AttributeError, match=r"^'Model' object has no attribute 'no_such_name'$"):
