@@ -36,7 +36,7 @@ CAUGHT = "import txexport\ntry:\n    {}\nexcept txexport.TxexportError as error:
 
 def by(extra: str) -> str:
     """The two ways to install an extra: from an index of packages, and in a checkout."""
-    return f"pip install 'txexport[{extra}]' (in a checkout: pip install '.[{extra}]')"
+    return f"pip install '.[{extra}]' in a checkout of txexport"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_command_runs_without_what_it_does_not_use():
     assert "text-generation" in result.stdout
     result = answer({"onnxruntime"}, "from txexport.__main__ import main\nmain()", "embed", "out", "text")
     assert result.returncode == 2
-    assert re.fullmatch(r"error: .*pip install 'txexport\[cpu\]'.*\n", result.stderr)
+    assert re.fullmatch(r"error: .*pip install '\.\[cpu\]'.*\n", result.stderr)
 
 
 def test_an_application_needs_two_libraries():

@@ -42,8 +42,8 @@ WITHIN = {"verify": ("export",)}  # the extras that an extra includes
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra, from a package index or in a checkout."""
-    return f"pip install 'txexport[{extra}]' (in a checkout: pip install '.[{extra}]')"
+    """The command that installs an extra; no index has a txexport yet that is this one."""
+    return f"pip install '.[{extra}]' in a checkout of txexport"
 
 
 class TxexportError(Exception):

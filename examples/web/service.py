@@ -1,6 +1,6 @@
 """A web service for a generation bundle: streamed or complete texts.
 
-pip install 'txexport[cpu]' starlette uvicorn
+pip install '.[cpu]' starlette uvicorn    # in a checkout of txexport
 BUNDLE=decoder uvicorn service:app
 
 curl -N localhost:8000/stream -d '{"prompt": "Once upon a time", "max_new_tokens": 40}'

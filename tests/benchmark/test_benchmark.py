@@ -72,7 +72,7 @@ def test_an_engine_that_is_not_installed_is_left_out(bundle_of, monkeypatch):
     result = bench(bundle_of("bert"), texts=TEXTS, rounds=1, threads=1)
     assert [one.candidate for one in result.candidates] == [FIRST] == [result.chosen]
     assert result.left_out.keys() == {"openvino"}
-    assert "pip install 'txexport[openvino]'" in result.left_out["openvino"]
+    assert "pip install '.[openvino]'" in result.left_out["openvino"]
 
 
 def test_an_engine_that_computes_in_less_than_it_says_is_named_and_not_chosen(

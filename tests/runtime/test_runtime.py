@@ -389,7 +389,7 @@ def test_a_provider_that_does_not_start_is_one_line(bundle_of, monkeypatch):
 def test_cuda_of_another_onnx_runtime_is_said(bundle_of, monkeypatch):
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(
-        InputError, match=r"'cuda' is not there; .* has cpu; pip install 'txexport\[gpu\]' .* brings one"
+        InputError, match=r"'cuda' is not there; .* has cpu; pip install '\.\[gpu\]' .* brings one"
     ):
         txexport.load(bundle_of("bert"), device="cuda")
     assert txexport.load(bundle_of("bert")).device == "cpu"

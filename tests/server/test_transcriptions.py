@@ -194,7 +194,7 @@ def test_other_formats_are_read_through_soundfile(audio, model_of, monkeypatch):
         expected = model_of("letters").transcribe(io.BytesIO(file.getvalue()))
         assert ask(audio, "letters", file.getvalue()).text == expected
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    message = r"sound file is not a PCM WAV file.*pip install 'txexport\[audio\]'"
+    message = r"sound file is not a PCM WAV file.*pip install '\.\[audio\]'"
     with pytest.raises(openai.BadRequestError, match=message):
         ask(audio, "letters", file.getvalue())
 

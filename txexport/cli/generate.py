@@ -168,7 +168,7 @@ def image_to_text(answers: Answers, texts: tuple[str, ...], file: Path | None, *
 @click.command()
 @options.bundle
 @options.texts("IMAGES")
-@click.option("--question", default="Describe the image.", show_default=True, help="About each image.")
+@click.option("--question", default="Describe the image.", show_default=True, help="Asked about each image.")
 @max_new_tokens
 @num_beams
 @options.batch_tokens(8192)

@@ -63,7 +63,7 @@ def embed_image(
     type=SHARE,
     default=0.5,
     show_default=True,
-    help="Probability that an object's label exceeds.",
+    help="Objects with a lower probability are left out.",
 )
 @click.option(
     "--draw",
@@ -125,21 +125,21 @@ def depth(
     type=SHARE,
     default=0.9,
     show_default=True,
-    help="Score of a panoptic part or of an instance.",
+    help="Panoptic parts and instances with a lower score are left out.",
 )
 @click.option(
     "--mask-threshold",
     type=SHARE,
     default=0.5,
     show_default=True,
-    help="Score of the pixels of a panoptic part.",
+    help="Pixels with a lower score belong to no panoptic part.",
 )
 @click.option(
     "--overlap-mask-area-threshold",
     type=SHARE,
     default=0.5,
     show_default=True,
-    help="Share of these pixels that others leave to it.",
+    help="Panoptic parts that keep a smaller share of their pixels, after others took theirs, are left out.",
 )
 @click.option(
     "--draw",
@@ -245,7 +245,7 @@ def match(
     type=SHARE,
     default=0.1,
     show_default=True,
-    help="Probability that an object exceeds.",
+    help="Objects with a lower probability are left out.",
 )
 @click.option(
     "--draw",

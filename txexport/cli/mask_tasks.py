@@ -24,7 +24,7 @@ from txexport.runtime.run_lengths import run_lengths
     help="A point of the object, as X,Y in pixels; X,Y,0 for one outside of it; repeatable.",
 )
 @click.option("--box", help="A box around the object, as LEFT,TOP,RIGHT,BOTTOM in pixels.")
-@click.option("--one", "one_mask", is_flag=True, help="One mask for a clear prompt, not three.")
+@click.option("--one", "one_mask", is_flag=True, help="One mask instead of three, for an unambiguous prompt.")
 @click.option(
     "--draw",
     type=click.Path(path_type=Path),
@@ -64,35 +64,40 @@ def masks(
 @options.bundle
 @options.texts("IMAGES")
 @click.option(
-    "--points-per-side", type=click.IntRange(1, 1024), default=32, show_default=True, help="Grid of points."
+    "--points-per-side",
+    type=click.IntRange(1, 1024),
+    default=32,
+    show_default=True,
+    help="Number of points on each side of the grid.",
 )
 @click.option(
     "--min-score",
     type=click.FloatRange(0, 1),
     default=0.88,
     show_default=True,
-    help="Score that a mask exceeds.",
+    help="Masks with a lower score are left out.",
 )
 @click.option(
     "--min-stability",
     type=click.FloatRange(0, 1),
     default=0.95,
     show_default=True,
-    help="Share of its pixels that a mask keeps where logits are shifted.",
+    help="Masks that keep a smaller share of their pixels, when the threshold of their logits rises from "
+    "-1 to 1, are left out.",
 )
 @click.option(
     "--overlap",
     type=click.FloatRange(0, 1),
     default=0.7,
     show_default=True,
-    help="Intersection over union of boxes from which the likelier mask alone stays.",
+    help="Of masks whose boxes have a larger intersection over union, only the likeliest stays.",
 )
 @click.option(
     "--crop-layers",
     type=click.IntRange(0, 5),
     default=0,
     show_default=True,
-    help="Layers of crops that are prompted too: 4, 16 and so on.",
+    help="Number of layers of crops to search too: 4 crops in the first, 16 in the second.",
 )
 @click.option(
     "--crop-overlap",

@@ -21,9 +21,9 @@ from txexport.cli.mask_tasks import pixels
     "--box",
     "boxes",
     multiple=True,
-    help="A box around a body, as LEFT,TOP,RIGHT,BOTTOM in pixels; repeatable. If none, the image.",
+    help="A box around a body, as LEFT,TOP,RIGHT,BOTTOM in pixels; repeatable. Without it, the whole image.",
 )
-@click.option("--threshold", type=float, help="Score that a point exceeds; without it, all are shown.")
+@click.option("--threshold", type=float, help="Points with a lower score are left out.")
 @click.option(
     "--draw",
     type=click.Path(path_type=Path),

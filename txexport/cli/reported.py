@@ -38,7 +38,7 @@ def reported(command: Callable) -> Callable:
         "--json",
         "json_file",
         type=click.Path(path_type=Path),
-        help="As --report, in JSON, whatever the file's extension.",
+        help="Also write the report to this file in JSON, whatever its extension.",
     )
     @functools.wraps(command)
     def run(quiet: bool, files: tuple[Path, ...], json_file: Path | None, **options: Any) -> None:

@@ -73,7 +73,7 @@ KEY = "TXEXPORT_API_KEY"
     type=click.IntRange(min=1),
     default=512,
     show_default=True,
-    help="Maximum number of connections; a new one then closes the one that has been idle longest.",
+    help="Maximum number of connections; above it, a new one closes the one that has been idle longest.",
 )
 @click.option(
     "--timeout", type=float, default=600.0, show_default=True, help="Maximum number of seconds of an answer."

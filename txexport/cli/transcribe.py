@@ -80,10 +80,10 @@ class Style:
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="Write to this file; of several sounds, to files in this folder. Sounds whose file is there are "
+    help="Write to this file; for several sounds, to files in this folder. A sound whose file exists is "
     "skipped.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace transcripts that are in the folder.")
+@click.option("--overwrite", is_flag=True, help="Replace existing transcripts in the folder.")
 @click.option(
     "--raw",
     type=click.IntRange(1),

@@ -86,8 +86,8 @@ from txexport.support.printable import line
     "--here",
     is_flag=True,
     help="Compare the bundle, as it runs on this machine, with the answers that verify recorded in it; "
-    "neither PyTorch nor the checkpoint is needed. Of the other options only --device, --runtime, which is "
-    "onnxruntime or openvino, --dtype and those of reports apply.",
+    "neither PyTorch nor the checkpoint is needed. Only --device, --runtime (onnxruntime or openvino), "
+    "--dtype and the options of reports apply with it.",
 )
 @click.option("--dtype", show_default="every one", help="With --here: the number format to compare.")
 @reported
@@ -108,11 +108,11 @@ def verify(
     First, every file is compared with the one that export makes of the checkpoint: graphs node by node, every
     weight, tokenizer and settings. Then every output is compared, for padded batches, cached steps and
     chunked prompts. The result is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it
-    is still valid. So are a few answers, with which --here compares the bundle wherever it runs.
+    is still valid. A few answers are recorded too: --here compares the bundle with them on any machine.
 
     BUNDLE may also be another tool's export, a folder of optimum, transformers.js, onnxruntime-genai, mobius
     or transformers' exporters, or one ONNX file in float32; give its checkpoint with --source. Its graphs are
-    judged by the same cases: every size that they do not declare must be right.
+    judged by the same cases. A dimension that a graph leaves open must be right at every size.
 
     Exit code 0: equal. 1: not equal. 2: could not be verified, or calibrated integers were not proved without
     their texts. 3: exact, but a number format loses more than its budget.

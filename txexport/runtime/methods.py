@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.support.arguments import with_new_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
+FORMER_KEYWORDS = {"adjust": "logits_processor", "rows": "input_ids"}
 
 
 class HasBundle(Protocol):
@@ -19,10 +21,15 @@ class HasBundle(Protocol):
 
 
 def on_bundle(function: Callable[Concatenate[LoadedBundle, P], R]) -> Callable[Concatenate[HasBundle, P], R]:
-    """Make a method of a function whose first argument is a bundle; it passes its object's bundle."""
+    """Make a method of a function whose first argument is a bundle; it passes its object's bundle.
+
+    The former names of its keywords work with a DeprecationWarning.
+    """
+    parameters = inspect.signature(function).parameters
+    renamed = {old: new for old, new in FORMER_KEYWORDS.items() if {new, "options"} & parameters.keys()}
 
     def method(self: HasBundle, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return function(self.bundle, *args, **kwargs)
+        return function(self.bundle, *args, **with_new_names(kwargs, renamed))
 
     return like(function, method)
 

@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from txexport.bundle.manifest import Manifest
 from txexport.contracts.stage import SOUND
@@ -40,6 +41,8 @@ from txexport.runtime.tasks import (
 )
 from txexport.runtime.vectors.pooling import Pooling
 from txexport.support.arguments import checked
+
+FORMER_NAMES = {"hears": "is_speech", "search": "generate_with_scores", "settings": "generation_config"}
 
 
 @checked
@@ -98,6 +101,16 @@ class Model:
 
     def __repr__(self) -> str:
         return repr(self.bundle)
+
+    if not TYPE_CHECKING:  # type checkers report a former name as an error
+
+        def __getattr__(self, name):
+            """Return what a former name stands for, with a DeprecationWarning."""
+            if name not in FORMER_NAMES:
+                raise AttributeError(f"'Model' object has no attribute '{name}'")
+            message = f"Model.{name} is now Model.{FORMER_NAMES[name]}"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return getattr(self, FORMER_NAMES[name])
 
     def __enter__(self) -> "Model":
         return self

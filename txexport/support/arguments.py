@@ -85,7 +85,7 @@ def arguments_from(
     def decorate(function: Callable[[A], R]) -> Callable[P, R]:
         @functools.wraps(function)
         def call(*arguments: P.args, **keywords: P.kwargs) -> R:
-            bound = signature.bind(*arguments, **_with_new_names(keywords, renamed or {}))
+            bound = signature.bind(*arguments, **with_new_names(keywords, renamed or {}))
             _check_types(bound, _hints(fields))
             return function(fields(*bound.args, **bound.kwargs))
 
@@ -98,8 +98,8 @@ def arguments_from(
     return decorate
 
 
-def _with_new_names(keywords: dict[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
-    """Replace keywords of an earlier release, each with a warning."""
+def with_new_names(keywords: dict[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
+    """Replace former names of keywords, each with a warning that points to the caller's caller."""
     for old in keywords.keys() & renamed.keys():
         new = renamed[old]
         if new in keywords:

@@ -500,5 +500,5 @@ def test_without_pillow(tmp_path, monkeypatch):
     judge("ViTImageProcessor", tmp_path)
     images = Images(tmp_path)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(MissingLibraryError, match=r"pip install 'txexport\[image\]'"):
+    with pytest.raises(MissingLibraryError, match=r"pip install '\.\[image\]'"):
         images.pixels("image.png")

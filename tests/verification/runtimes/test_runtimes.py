@@ -220,8 +220,7 @@ def test_graph_that_a_runtime_refuses_to_run_is_a_failure(two, bundle_of):
 MISSING = [
     (
         "openvino",
-        "openvino is not installed; pip install 'txexport[openvino]' "
-        "(in a checkout: pip install '.[openvino]')",
+        "openvino is not installed; pip install '.[openvino]' in a checkout of txexport",
     ),
     ("node", "node is not installed"),
     *(

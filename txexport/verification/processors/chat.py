@@ -9,7 +9,7 @@ from typing import Any
 from txexport.bundle import read_json
 from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import InputError, first_line, shown
+from txexport.errors import InputError, first_line, install, shown
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat_messages import REASONING
 from txexport.runtime.preprocessing.chat_templates import templates_of
@@ -28,7 +28,7 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     if not templates:
         raise SkipError("no chat template there")
     if find_spec("jinja2") is None:
-        raise SkipError("jinja2 is not installed, which templates need; pip install 'txexport[chat]'")
+        raise SkipError(f"jinja2 is not installed, which templates need; {install('chat')}")
     conversations = usual() + ([] if quick else seeded(SEEDED))
     with original("AutoTokenizer", checkpoint, manifest.model_type) as tokenizer:
         if not getattr(tokenizer, "chat_template", None):
