@@ -1,7 +1,8 @@
-"""The exhaustive runs and the mutants: two families whole, graphs that must fail, and the recorded pages."""
+"""Exhaustive runs, mutants and changed settings: families whole, what must fail, and the recorded pages."""
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -9,12 +10,15 @@ import pytest
 import tiny_checkpoint
 from helpers.project import ROOT
 from onnx import helper, numpy_helper
-from proving import exhaustive, mutants, pages
+from proving import configs, exhaustive, mutants, pages
 from proving.changes import Value, changes
+from proving.config_fates import KNOWN
+from proving.config_values import changed, others
 from proving.enumerated import batches, mask_batches, masks, splits, steps_of
 
 from txexport import bundle, verify
 from txexport.contracts.names import ATTENTION_MASK, CACHE_LENGTHS, INPUT_IDS
+from txexport.families import bert
 
 SKIPPED = {"sam", "sam2", "sam2_video", "owlvit", "owlv2", "grounding-dino"}  # read no text or batch alone
 
@@ -143,7 +147,44 @@ def test_every_survivor_has_a_reason(kind):
     assert all(one["reason"] for one in outcome["survivors"])
 
 
-@pytest.mark.parametrize(("name", "page"), [("exhaustive", pages.exhaustive), ("mutants", pages.mutants)])
+def test_other_values_of_a_setting():
+    assert others(True, None) == [False]
+    assert others(8, None) == [9, 4]
+    assert others(1e-12, None) == [0.01]
+    assert others("gelu", None) == ["relu", "gelux"]
+    assert others("mean", Literal["mean", "cls"]) == ["cls", "meanx"]
+    assert others(None, int | None) == [3]
+    assert others(["a", "b"], None) == [["a"], ["ax", "b"], ["b", "a"]]
+    values = {"size": 1, "inner": {"size": 2, "other": 3}}
+    assert changed(values, ("inner", "size"), 5) == {"size": 1, "inner": {"size": 5, "other": 3}}
+
+
+@pytest.mark.parametrize("kind", ["bert", pytest.param("t5", marks=pytest.mark.slow)])
+def test_every_setting_of_a_family_is_read_as_transformers_reads_it(kind):
+    outcome = configs.tried(kind)
+    recorded = pages.record("configs")["families"][kind]
+    assert outcome["failed"] == []
+    assert (outcome["keys"], outcome["values"]) == (recorded["keys"], recorded["values"])
+
+
+def test_a_setting_that_is_not_read_or_read_otherwise_is_wrong(monkeypatch):
+    def unread(config, task, names, spec=bert.spec):
+        return spec(config.replaced(hidden_act="gelu"), task, names)
+
+    def halved(config, task, names, spec=bert.spec):
+        epsilon = config.number("layer_norm_eps")
+        return spec(config.replaced(layer_norm_eps=epsilon / 2 if epsilon > 1e-3 else epsilon), task, names)
+
+    monkeypatch.setattr(bert, "spec", unread)
+    assert configs.tried("bert")["failed"][0].startswith('hidden_act = "relu": ')
+    monkeypatch.setattr(bert, "spec", halved)
+    assert configs.tried("bert")["failed"][0].startswith("layer_norm_eps = 0.01: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [("exhaustive", pages.exhaustive), ("mutants", pages.mutants), ("configs", pages.configs)],
+)
 def test_the_pages_are_those_of_the_records(name, page):
     assert (ROOT / f"docs/reference/{name}.md").read_text() == page(pages.record(name))
 
@@ -152,3 +193,10 @@ def test_every_family_was_tried():
     recorded = pages.record("exhaustive")["families"]
     assert recorded.keys() == tiny_checkpoint.FAMILIES.keys()
     assert [name for name, one in recorded.items() if one.get("failed") or one.get("error")] == []
+
+
+def test_every_setting_of_every_family_was_tried():
+    recorded = pages.record("configs")["families"]
+    assert recorded.keys() == tiny_checkpoint.FAMILIES.keys()
+    failed = [(name, one.partition(" = ")[0]) for name in recorded for one in recorded[name]["failed"]]
+    assert failed == [*KNOWN]

@@ -1,4 +1,4 @@
-"""python -m proving exhaustive|mutants|pages: proofs of tiny models, recorded beside this file."""
+"""python -m proving exhaustive|mutants|configs|pages: proofs of tiny models, recorded beside this file."""
 
 import json
 import time
@@ -48,6 +48,19 @@ def mutants(families: tuple[str, ...], jobs: int, again: bool) -> None:
     from proving.mutants import tried
 
     _record("mutants.json", tried, families, jobs, again)
+
+
+@main.command()
+@families
+@jobs
+@again
+def configs(families: tuple[str, ...], jobs: int, again: bool) -> None:
+    """Other values of every key of config.json, for all families or those named."""
+    import tiny_checkpoint
+
+    from proving.configs import tried
+
+    _record("configs.json", tried, families or tuple(tiny_checkpoint.FAMILIES), jobs, again)
 
 
 @main.command()

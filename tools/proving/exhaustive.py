@@ -50,9 +50,9 @@ def bundles(kind: str, change: Change | None = None) -> Iterator[list[Path]]:
         yield result
 
 
-def opened(folder: Path) -> Iterator[tuple[str, VariantPlan, GraphRunner, Remembered]]:
-    """Each kind of graphs in a folder, loaded, with the original."""
-    plan = plan_of(VerifyArguments(folder, reference="transformers", allow_edited=True))
+def opened(folder: Path, cases: str = "full") -> Iterator[tuple[str, VariantPlan, GraphRunner, Remembered]]:
+    """Each kind of graphs in a folder, loaded, with the original; `cases` are those that are planned."""
+    plan = plan_of(VerifyArguments(folder, reference="transformers", cases=cases, allow_edited=True))
     for variant in plan.variants:
         [original] = variant.references.values()
         files = {role: folder / graph.file for role, graph in variant.manifest.graphs.items()}

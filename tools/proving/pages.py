@@ -5,6 +5,7 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
+from proving import config_page
 from proving.bounded import BATCH
 from proving.changes import FACTOR
 from proving.enumerated import SPLIT, TOKENS
@@ -188,7 +189,12 @@ def _versions(results: dict) -> str:
     return ", ".join(f"{name} {number}" for name, number in results["versions"].items())
 
 
+def configs(results: dict) -> str:
+    """The page of other values of config.json's keys."""
+    return _filled(config_page.lines(results["families"], _versions(results)))
+
+
 def write() -> None:
-    """Write both pages."""
-    for name, page in (("exhaustive", exhaustive), ("mutants", mutants)):
+    """Write all pages."""
+    for name, page in (("exhaustive", exhaustive), ("mutants", mutants), ("configs", configs)):
         (DOCS / f"{name}.md").write_text(page(record(name)))
