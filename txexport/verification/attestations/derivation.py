@@ -5,19 +5,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from txexport import families
 from txexport.bundle import Manifest, TracedManifest
 from txexport.bundle.source import recorded_at, source_of
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.origins import Origins
+from txexport.checkpoints.stored import FLOATS
 from txexport.checkpoints.weight_map import Take
 from txexport.checkpoints.weight_resolution import Weight
 from txexport.exporter.weight_file import WeightFile
 from txexport.formats import CalibratedInt4, part_name
 from txexport.verification.attestations.leaves import TensorLeaf
 from txexport.verification.calibrated import plan_of
-
-COPY = "copied"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def derived_of(
     """The derivation of each range of a bundle of any kind; see `derivations` and `copies`."""
     if isinstance(manifest, Manifest) and manifest.traced is None:
         return derivations(folder, manifest, checkpoint, origins)
-    return copies(digests, tensors)
+    return copies(digests, checkpoint, origins, tensors)
 
 
 def derivations(
@@ -128,22 +129,33 @@ def _axis(take: Take) -> str:
 
 
 def copies(
-    digests: Mapping[tuple[str, str], str], leaves: list[TensorLeaf]
+    digests: Mapping[tuple[str, str], str],
+    checkpoint: Checkpoint,
+    origins: Origins,
+    leaves: list[TensorLeaf],
 ) -> dict[tuple[str, str], Derivation]:
-    """The derivations of ranges by their SHA-256: copies of tensors with the same, or unknown.
+    """The derivations of ranges by their SHA-256: tensors as stored, as float32, or transposed, or unknown.
 
     For a traced bundle, whose weights the library's exporter wrote. Of several equal tensors, it is the one
-    whose name the range's ends with, or the first.
+    whose name the range's ends with, or the first. One tensor at a time is in memory.
     """
-    equal: dict[str, list[str]] = {}
+    equal: dict[str, list[Derivation]] = {}
     for leaf in leaves:
-        equal.setdefault(leaf.sha256, []).append(leaf.name)
-    result = {}
-    for (file, name), digest in digests.items():
-        names = equal.get(digest, [])
-        if names:
-            nearest = min(names, key=lambda one: (not name.endswith(one), names.index(one)))
-            result[file, name] = Derivation((nearest,), (COPY,), digest)
-        else:
-            result[file, name] = Derivation((), ("written by the exporter of transformers",), None)
-    return result
+        equal.setdefault(leaf.sha256, []).append(Derivation((leaf.name,), ("copied",), leaf.sha256))
+    for name in checkpoint.tensors if not equal.keys() >= set(digests.values()) else ():
+        origin = origins.of(name)
+        if any(origins.stored[one].dtype not in FLOATS for one in origin.tensors):
+            continue
+        numbers = checkpoint.read(name)
+        forms = {("as float32",): numbers, ("as float32", "transposed"): numbers.T}
+        for steps, array in forms.items():
+            digest = hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
+            rule = (*origin.steps, *steps)
+            equal.setdefault(digest, []).append(Derivation(origin.tensors, rule, digest))
+    unknown = Derivation((), ("written by the exporter of transformers",), None)
+    return {
+        (file, name): min(
+            equal.get(digest, [unknown]), key=lambda one: not name.endswith(one.tensors[0:1] or ("",))
+        )
+        for (file, name), digest in digests.items()
+    }
