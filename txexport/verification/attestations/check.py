@@ -1,15 +1,16 @@
 """`verify_attestation`: a bundle against a statement about it, without running a graph."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from txexport import bundle
 from txexport.bundle import Manifest, TracedManifest
 from txexport.bundle.source import changed
-from txexport.errors import TxexportError, counted, crashes, shown
+from txexport.errors import LONGEST_MESSAGE, TxexportError, counted, crashes, shown
 from txexport.support.arguments import checked
+from txexport.support.printable import line
 from txexport.verification.attestations.facts import facts_of, limits_of
 from txexport.verification.attestations.hash_tree import hashed
 from txexport.verification.attestations.leaves import (
@@ -89,22 +90,28 @@ def verify_attestation(
     folder = Path(out)
     stated = read(attestation)
     manifest = bundle.read_any(folder)
-    differences = [f"the statement contradicts itself: {one}" for one in stated.contradictions]
-    if differences:
-        return AttestationReport(str(folder), stated, differences)
+    report = AttestationReport(str(folder), stated)
+    if differences := [f"the statement contradicts itself: {one}" for one in stated.contradictions]:
+        return replace(report, differences=_lines(differences))
     differences = [*_of_files(folder, stated), *_of_ranges(folder, manifest, stated)]
-    differences += _of_facts(manifest, stated)
+    report = replace(report, differences=_lines([*differences, *_of_facts(manifest, stated)]))
     if source is None:
-        return AttestationReport(str(folder), stated, differences)
-    if differences:
-        skipped = ["the checkpoint was not read, since the bundle is not the attested one"]
-        return AttestationReport(str(folder), stated, differences, skipped=skipped)
-    differences = list(_of_source(folder, manifest, stated, source, adapter))
+        return report
+    if report.differences:
+        return replace(
+            report, skipped=["the checkpoint was not read, since the bundle is not the attested one"]
+        )
+    differences = _lines(_of_source(folder, manifest, stated, source, adapter))
     left = sum(not leaf.recomputed for leaf in stated.weights)
     skipped = [f"{counted(left, 'range')} of weights cannot be made again without running a graph"] * bool(
         left
     )
-    return AttestationReport(str(folder), stated, differences, Path(source).name, skipped)
+    return replace(report, differences=differences, source=Path(source).name, skipped=skipped)
+
+
+def _lines(differences: Iterable[str]) -> list[str]:
+    """Sentences with names from outside, each as one line of bounded length."""
+    return [line(one[:LONGEST_MESSAGE]) for one in differences]
 
 
 def _of_files(folder: Path, stated: Statement) -> Iterator[str]:

@@ -9,6 +9,7 @@ import binascii
 import json
 import re
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from txexport.errors import InputError, shown
 from txexport.support.arguments import check_fields
 from txexport.support.paths import stays_inside, writing
 from txexport.verification.attestations.hash_tree import root_of
-from txexport.verification.attestations.leaves import TensorLeaf, WeightLeaf
+from txexport.verification.attestations.leaves import TensorLeaf, WeightLeaf, by_file
 
 TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://pypi.org/project/txexport/attestation/v1"
@@ -96,19 +97,13 @@ class Statement:
                 for name, digest in leaf.tensors.items()
                 if known.get(name) != digest
             ]
-        result += _overlaps(self.weights)
+        for of_file in by_file(self.weights).values():  # which is read once, from its start to its end
+            result += [
+                f"the ranges of {one.name} and {other.name} in {one.file} overlap, or are not in order"
+                for one, other in pairwise(of_file)
+                if other.offset < one.offset + one.length
+            ]
         return result
-
-
-def _overlaps(leaves: list[WeightLeaf]) -> list[str]:
-    """Ranges that are not in order, or overlap: a file is read once, from its start to its end."""
-    result = []
-    file, end, before = "", 0, ""
-    for leaf in leaves:
-        if leaf.file == file and leaf.offset < end:
-            result.append(f"the ranges of {before} and {leaf.name} in {leaf.file} overlap")
-        file, end, before = leaf.file, leaf.offset + leaf.length, leaf.name
-    return result
 
 
 def read(path: str | Path) -> Statement:
@@ -139,10 +134,11 @@ def _parsed(content: bytes) -> dict[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{shown(next(name for name in names if names.count(name) > 1))} appears twice")
+    result: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in result:
+            raise ValueError(f"{shown(name)} appears twice")
+        result[name] = value
     return result
 
 
