@@ -1,5 +1,6 @@
 """The command that writes an attestation of a bundle."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -24,7 +25,8 @@ from txexport.support.printable import line
     required=True,
     help="File of the statement, outside of the bundle.",
 )
-def attest(out: Path, source: Path | None, adapter: Path | None, output: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def attest(out: Path, source: Path | None, adapter: Path | None, output: Path, as_json: bool) -> None:
     """Write a statement about BUNDLE that other software can sign.
 
     It is an in-toto Statement v1 in JSON, the same bytes each time: the SHA-256 of every file, the verdict
@@ -51,7 +53,12 @@ def attest(out: Path, source: Path | None, adapter: Path | None, output: Path) -
 
         statement = run(out, source=source, adapter=adapter, progress=show)
     statement.write(output)
-    click.echo(line(f"{output}: {out} is {statement.verdict} {statement.scope}"))
-    click.echo(f"weights {statement.weights_root}")
-    click.echo(f"checkpoint {statement.tensors_root}")
+    if as_json:
+        roots = {"weights": statement.weights_root, "checkpoint": statement.tensors_root}
+        verdict = {"verdict": statement.verdict, "scope": statement.scope}
+        click.echo(json.dumps({"file": str(output), "bundle": str(out), **verdict, **roots}))
+    else:
+        click.echo(line(f"{output}: {out} is {statement.verdict} {statement.scope}"))
+        click.echo(f"weights {statement.weights_root}")
+        click.echo(f"checkpoint {statement.tensors_root}")
     sys.exit(exit_code_of(statement.verdict))

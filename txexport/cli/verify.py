@@ -1,5 +1,6 @@
 """The command that verifies a bundle."""
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import click
 from txexport.cli import options
 from txexport.cli.options import bundle
 from txexport.cli.reported import REPORTED, reported
+from txexport.support.paths import write_text
 from txexport.support.printable import line
 
 MOST_DIFFERENCES = 20  # that are printed
@@ -97,7 +99,7 @@ MOST_DIFFERENCES = 20  # that are printed
     type=click.Path(path_type=Path, dir_okay=False),
     help="Compare the bundle's files with this statement of `txexport attest`, also in an envelope or a "
     "bundle of Sigstore. Nothing runs, and signatures are not checked. Of the other options only --source "
-    "and --adapter apply, with which the weights are made again from the checkpoint.",
+    "and --adapter apply, with which the weights are made again from the checkpoint, and --json.",
 )
 @reported
 def verify(
@@ -165,7 +167,8 @@ def _attested(out: Path, attestation: Path, source: Path | None, adapter: Path |
     from txexport.cli.console import Console, discard_output
     from txexport.verification import verify_attestation
 
-    _check_options("--attestation", {"out", "attestation", "source", "adapter", "quiet"})
+    _check_options("--attestation", {"out", "attestation", "source", "adapter", "quiet", "json_file"})
+    json_file = click.get_current_context().params["json_file"]
     with Console(stderr=True).status("comparing"):
         report = verify_attestation(out, attestation, source=source, adapter=adapter)
     differences = report.differences[:MOST_DIFFERENCES]
@@ -173,6 +176,8 @@ def _attested(out: Path, attestation: Path, source: Path | None, adapter: Path |
         differences.append(f"and {more:,} other differences")
     verdict = report.verdict if differences else f"as attested, {report.verdict} {report.statement.scope}"
     lines = [f"{out}: {verdict}", *differences, *report.skipped, report.summary]
+    if json_file is not None:
+        write_text(json_file, json.dumps(report.to_dict()) + "\n")
     try:
         click.echo("\n".join(map(line, lines)))
     except BrokenPipeError:

@@ -67,12 +67,39 @@ def test_the_attested_bundle_and_its_checkpoint(attested):
     assert lines[1].endswith(check.SIGNATURES)
 
 
+def test_results_are_read_by_programs(attested):
+    out, statement = attested / "out", read(attested / "out.json")
+    command = ["attest", out, "--source", attested / "in", "-o", attested / "again.json", "--json"]
+    values = json.loads(invoke(*command)[1][0])
+    roots = {"weights": statement.weights_root, "checkpoint": statement.tensors_root}
+    assert values == {
+        "file": str(attested / "again.json"),
+        "bundle": str(out),
+        "verdict": "equal",
+        "scope": statement.scope,
+        **roots,
+    }
+    (out / "config.json").unlink()
+    file = attested / "result.json"
+    assert invoke("verify", out, "--attestation", attested / "again.json", "--json", file)[0] == 1
+    assert json.loads(file.read_text()) == {
+        "bundle": str(out),
+        "ok": False,
+        "verdict": "NOT AS ATTESTED",
+        "differences": ["config.json is attested, and missing"],
+        "skipped": [],
+        "scope": statement.scope,
+        "source": None,
+        **roots,
+    }
+
+
 def test_a_flipped_bit_of_any_initializer_is_named(attested):
     """Of each one the last byte, in a file of weights."""
-    places = read_header(attested / "out" / DATA)
+    header = read_header(attested / "out" / DATA)
     tensors = {leaf.name: " and ".join(leaf.tensors) for leaf in read(attested / "out.json").weights}
-    assert len(places) > 30
-    for name, place in places.items():
+    assert len(header) > 30
+    for name, place in header.items():
         with (attested / "out" / DATA).open("r+b") as file:
             file.seek(place.offset + place.nbytes - 1)
             byte = file.read(1)[0]
@@ -356,15 +383,17 @@ def test_a_bundle_in_the_cache_of_a_hub_is_the_attested_one(attested, tmp_path, 
     """Its files are links to blobs."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     with serve({"org/model": attested / "out"}) as hub:
-        found = Path(snapshot_download("org/model", endpoint=hub.url, cache_dir=tmp_path / "cache"))
-    assert (found / DATA).is_symlink()
-    report = txexport.verify_attestation(found, attested / "out.json", source=attested / "in")
+        snapshot = Path(snapshot_download("org/model", endpoint=hub.url, cache_dir=tmp_path / "cache"))
+    assert (snapshot / DATA).is_symlink()
+    report = txexport.verify_attestation(snapshot, attested / "out.json", source=attested / "in")
     assert report.ok
-    assert txexport.attest(found, source=attested / "in").to_bytes() == (attested / "out.json").read_bytes()
-    blob = (found / "config.json").resolve()
+    assert (
+        txexport.attest(snapshot, source=attested / "in").to_bytes() == (attested / "out.json").read_bytes()
+    )
+    blob = (snapshot / "config.json").resolve()
     blob.chmod(0o644)
     blob.write_bytes(blob.read_bytes() + b" ")
-    assert txexport.verify_attestation(found, attested / "out.json").differences == ["config.json differs"]
+    assert txexport.verify_attestation(snapshot, attested / "out.json").differences == ["config.json differs"]
 
 
 def test_many_differences_are_counted(attested):

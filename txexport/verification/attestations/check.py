@@ -57,6 +57,13 @@ class AttestationReport:
         """The exit code of the stated verdict, as in Report; 1 if anything differs."""
         return 1 if self.differences else exit_code_of(self.statement.verdict)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON values, with the statement's scope and roots."""
+        stated = self.statement
+        values = {name: getattr(self, name) for name in ("bundle", "ok", "verdict", "differences", "skipped")}
+        roots = {"weights": stated.weights_root, "checkpoint": stated.tensors_root}
+        return values | {"scope": stated.scope, "source": self.source, **roots}
+
     @property
     def summary(self) -> str:
         """One line about all that was compared."""
