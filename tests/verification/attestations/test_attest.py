@@ -23,8 +23,10 @@ from safetensors import safe_open
 
 import txexport
 from txexport import bundle
+from txexport.checkpoints.origins import Origins
 from txexport.errors import BundleError, CheckpointError
-from txexport.verification.attestations.leaves import WeightLeaf
+from txexport.verification.attestations import attest as attesting
+from txexport.verification.attestations.leaves import TensorLeaf, WeightLeaf
 
 WITHOUT = """
 import sys
@@ -117,6 +119,18 @@ def test_a_weight_that_export_does_not_make_is_not_attested(copy, checkpoint_of,
         statement_of(out, tmp_path / "a.json", source=checkpoint_of("bert"))
     with pytest.raises(CheckpointError, match=r"is not what was exported: config\.json"):
         statement_of(out, tmp_path / "a.json", source=checkpoint_of("roberta"))
+
+
+def test_a_bundle_that_changes_meanwhile_is_not_attested(copy, checkpoint_of, tmp_path, monkeypatch):
+    out, read = copy("bert"), attesting.tensor_leaves
+
+    def change(origins: Origins) -> list[TensorLeaf]:
+        (out / "config.json").write_text("{}")
+        return read(origins)
+
+    monkeypatch.setattr(attesting, "tensor_leaves", change)
+    with pytest.raises(BundleError, match="was changed while it was attested"):
+        statement_of(out, tmp_path / "a.json", source=checkpoint_of("bert"))
 
 
 def test_its_reader_needs_numpy_alone(copy, checkpoint_of, tmp_path):
