@@ -16,7 +16,7 @@ import tiny_gguf
 import tiny_pickled
 import tiny_quantised
 from helpers import mms, traced_checkpoints
-from helpers.attested import accepted, statement_of
+from helpers.attested import PROOF, accepted, statement_of
 from helpers.bundle_edits import stored, tamper
 from helpers.project import ROOT
 from safetensors import safe_open
@@ -102,9 +102,10 @@ def test_a_statement_is_the_same_each_time_and_only_of_its_bundle(copy, checkpoi
     assert (other.weights_root, other.tensors_root) == (first.weights_root, first.tensors_root)
 
 
-def test_without_a_verdict_the_bundle_is_verified(copy, checkpoint_of):
+@pytest.mark.parametrize("proof", [None, PROOF], ids=["none", "of other files"])
+def test_without_a_valid_verdict_the_bundle_is_verified(proof, copy, checkpoint_of):
     out = copy("bert")
-    dataclasses.replace(bundle.read(out), proof=None).write(out / bundle.MANIFEST)
+    dataclasses.replace(bundle.read(out), proof=proof).write(out / bundle.MANIFEST)
     statement = txexport.attest(out, source=checkpoint_of("bert"))
     assert statement.facts["verification"]["references"] == ["twin", "transformers"]
     assert statement.facts["verification"]["verdict"] == bundle.read(out).proof.verdict == "equal"
