@@ -199,6 +199,7 @@ def test_public_names():
         "PrefixStore",
         "TracedModel",
         "TxexportError",
+        "attest",
         "bench",
         "compare",
         "compare_dtypes",
@@ -210,6 +211,7 @@ def test_public_names():
         "quantize",
         "serve",
         "verify",
+        "verify_attestation",
         "verify_here",
     ]
     assert all(callable(getattr(txexport, name)) for name in txexport.__all__)

@@ -1,7 +1,8 @@
 """Transformer checkpoints to ONNX, proved equal to their PyTorch originals.
 
 `export` writes a bundle, `export_traced` one of a class without a family, `quantize` adds a number format to
-one, `verify` proves it, and `verify_here` does so again where it runs. `load` gives it as a Model that runs
+one, `verify` proves it, and `verify_here` does so again where it runs. `attest` states that as an in-toto
+statement, with which `verify_attestation` compares a bundle. `load` gives it as a Model that runs
 (`load_traced` as a TracedModel), `inspect` counts what a checkpoint or a bundle holds and costs, `compare`
 holds any two models against each other, `compare_dtypes` the number formats of one bundle, `bench` tells how
 to run one fastest, `serve` answers over HTTP. None of them is imported before it is used, so that
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from txexport.inspection import inspect
     from txexport.runtime import Model, PrefixStore, TracedModel, load, load_traced
     from txexport.server import serve
-    from txexport.verification import compare, verify, verify_here
+    from txexport.verification import attest, compare, verify, verify_attestation, verify_here
     from txexport.verification.traced import export_traced
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "PrefixStore",
     "TracedModel",
     "TxexportError",
+    "attest",
     "bench",
     "compare",
     "compare_dtypes",
@@ -41,6 +43,7 @@ __all__ = [
     "quantize",
     "serve",
     "verify",
+    "verify_attestation",
     "verify_here",
 ]
 
@@ -48,6 +51,7 @@ _HOMES = {
     "Model": "txexport.runtime",
     "PrefixStore": "txexport.runtime",
     "TracedModel": "txexport.runtime",
+    "attest": "txexport.verification",
     "bench": "txexport.benchmark",
     "compare": "txexport.verification",
     "compare_dtypes": "txexport.dtype_comparison",
@@ -59,6 +63,7 @@ _HOMES = {
     "quantize": "txexport.exporter",
     "serve": "txexport.server",
     "verify": "txexport.verification",
+    "verify_attestation": "txexport.verification",
     "verify_here": "txexport.verification",
 }
 

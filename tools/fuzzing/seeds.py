@@ -22,7 +22,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer, decoders, models
 
 from txexport.exporter import export
-from txexport.verification import verify
+from txexport.verification import attest, verify
 
 TEXTS = (
     "the cat sat on the mat",
@@ -167,9 +167,11 @@ def write(folder: Path) -> None:
     (checkpoints / "decoder/chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
     for path in checkpoints.iterdir():
         export(path, folder / "bundles" / path.name)
+    (folder / "statements").mkdir()
     for name in ("classifier", "decoder"):
         export(checkpoints / name, folder / "proved" / name, only="native")
         verify(folder / "proved" / name, cases="quick", reference="twin")
+        attest(folder / "proved" / name).write(folder / "statements" / f"{name}.json")
     source = tiny_quantised.tiny_llama(folder / "float", num_hidden_layers=1)
     for name, (packer, settings) in tiny_quantised.FORMATS.items():
         tiny_quantised.quantised(source, folder / "quantised" / name, packer, settings)

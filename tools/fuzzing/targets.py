@@ -4,6 +4,7 @@ A function makes one mutant of a seed, from the case's random source alone, and 
 through `case.attempt`, which accepts only a result or a TxexportError with a message of one line.
 """
 
+import base64
 import gzip
 import json
 import shutil
@@ -35,11 +36,14 @@ from fuzzing import (
     raw_bytes,
     templates,
 )
-from fuzzing.case import TEXTS, Case, ask
+from fuzzing.case import LONGEST, TEXTS, Case, FaultError, ask
 from fuzzing.seeds import EXPERTS, GGUF, IMAGE_FORMATS, PICKLED, PYTHON, SOUND_FORMATS
 from txexport.bundle.proof import ANSWERS
 from txexport.checkpoints.checkpoint import sha256
 from txexport.runtime.preprocessing.extractors import read_extractor
+from txexport.verification.attestations.hash_tree import root_of
+from txexport.verification.attestations.statement import PAYLOAD
+from txexport.verification.attestations.statement import read as read_statement
 
 SENTENCES = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json")
 
@@ -354,6 +358,46 @@ def answers(case: Case) -> None:
     case.attempt(lambda: txexport.verify_here(folder, device="cpu") and None)
 
 
+def attestation(case: Case) -> None:
+    """A statement, alone and in an envelope, whose roots often fit its changed leaves."""
+    name = case.random.choice(("classifier", "decoder"))
+    folder, file = case.copy(f"proved/{name}"), case.copy(f"statements/{name}.json")
+    case.change(file, case.random.choice((json_values.change, _leaf, _leaf, raw_bytes.change)))
+    if case.random.random() < 0.3:
+        payload = base64.b64encode(file.read_bytes()).decode()
+        values = {"payloadType": PAYLOAD, "payload": payload, "signatures": [{"sig": ""}]}
+        file.write_text(json.dumps({"dsseEnvelope": values}))
+        if case.random.random() < 0.3:
+            case.change(file, json_values.change)
+    elif (statement := case.attempt(lambda: Hidden(read_statement(file)))) is not None:
+        roots = {"weights": root_of(statement.value.weights), "checkpoint": root_of(statement.value.tensors)}
+        values = json.loads(file.read_bytes())
+        for section, root in roots.items():
+            values["predicate"][section]["root"] = root
+        file.write_text(json.dumps(values))
+    source = case.random.choice((None, None, case.seeds / "checkpoints" / name))
+    report = case.attempt(lambda: Hidden(txexport.verify_attestation(folder, file, source=source)))
+    for sentence in report.value.differences if report is not None else ():
+        if len(sentence.splitlines()) != 1 or len(sentence) > LONGEST:
+            raise FaultError(f"a difference not of one line: {sentence[:100]!r}")
+
+
+def _leaf(random: Random, data: bytes) -> tuple[bytes, str]:
+    """Change a leaf of a statement."""
+    values = json.loads(data)
+    leaves = values["predicate"][random.choice(("weights", "weights", "checkpoint"))]["leaves"]
+    number = random.randrange(len(leaves))
+    leaves[number], note = json_values.change_value(random, leaves[number])
+    return json_values.dumps(values).encode(), f"leaf {number}: {note}"
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A result whose numbers are not examined."""
+
+    value: Any
+
+
 OF_VERIFY = {"cases": "quick", "reference": "twin"}
 HOWS = {
     ".json": json_values.change,
@@ -393,6 +437,7 @@ TARGETS = {
     "onnx-bundle": Target(onnx_bundle),
     "verify": Target(verified),
     "answers": Target(answers),
+    "attestation": Target(attestation),
     "http": Target(http.body, 2),
     "form": Target(forms.form),
     "arguments": Target(arguments.of_models, 6),

@@ -69,8 +69,10 @@ class Update:
 class Merged(Checkpoint):
     """A base with the adapter in the folder `adapter` merged into it.
 
-    It includes tensors of the adapter that the base lacks, such as a classifier's. Raises CheckpointError for
-    an adapter that is damaged or does not fit, UnsupportedError for one that cannot be merged exactly.
+    It includes tensors of the adapter that the base lacks, such as a classifier's. `in_adapter` are all of
+    its tensors, without peft's prefix, `updates` are by the name of the changed tensor. Raises
+    CheckpointError for an adapter that is damaged or does not fit, UnsupportedError for one that cannot be
+    merged exactly.
     """
 
     def __init__(self, base: Checkpoint, adapter: str | Path):
@@ -83,10 +85,10 @@ class Merged(Checkpoint):
                 "give the float checkpoint that it was made from"
             )
         self._read = AdapterConfig.read(self._folder)
-        self._weights, stored = self._tensors()
-        modules, saved = self._parts(stored)
+        self._weights, self.in_adapter = self._tensors()
+        modules, saved = self._parts(self.in_adapter)
         self._cut, self._added = self._naming([f"{module}.weight" for module in modules])
-        self._updates: dict[str, Update] = {}
+        self.updates: dict[str, Update] = {}
         for module, parts in modules.items():
             self._update(module, parts)
         self.tensors = dict(base.tensors)
@@ -100,7 +102,7 @@ class Merged(Checkpoint):
 
     def rows(self, name: str, number: int | None = None) -> Iterator[np.ndarray]:
         """See Checkpoint."""
-        update, first = self._updates.get(name), 0
+        update, first = self.updates.get(name), 0
         if update is None:
             yield from super().rows(name, number)
             return
@@ -227,7 +229,7 @@ class Merged(Checkpoint):
                 f"{self._weights} is for another base model: it changes '{name}' by {update.shape}, which is "
                 f"{self.tensors[name].shape}"
             )
-        self._updates[name] = update
+        self.updates[name] = update
 
     def _check_vocabulary(self, name: str, own: tuple[int, ...], base: tuple[int, ...]) -> None:
         """Raise UnsupportedError for embeddings of an adapter trained with another vocabulary size."""

@@ -51,7 +51,8 @@ class Checkpoint:
     Weights are read from the first of READERS that is there. A GGUF file is a checkpoint too, and so is a
     folder that holds one and no other weights: `folder` is then the file.
     `config_file` is where config.json's values are. `repository` and `revision` are what a model hub calls
-    one that came from there. Where it is quantised, the tensors are those that the packed ones stand for.
+    one that came from there. Where it is quantised, the tensors are those that the packed ones stand for;
+    `stored` are those in the files, but for a GGUF file.
     `adapter` is the folder of the one that is merged into it, `adapter_name` what a model hub calls it, and
     `task` the one that it was trained for. `as_published` is whether `config` is what config.json says.
     Raises CheckpointError when config.json or the weights are missing or damaged, or a
@@ -94,9 +95,9 @@ class Checkpoint:
             stored |= header
         if not stored:
             raise CheckpointError(f"{self.folder} holds no tensors")
-        plain = unwrapped(stored)
-        self.in_safetensors = self.in_safetensors and plain.keys() == stored.keys()
-        self.tensors |= quantised.logical(self.config, plain)
+        self.stored: dict[str, Stored] = unwrapped(stored)
+        self.in_safetensors = self.in_safetensors and self.stored.keys() == stored.keys()
+        self.tensors |= quantised.logical(self.config, self.stored)
 
     def _weight_files(self) -> tuple[str, list[Path]]:
         """The files of weights, and the name in READERS by which they were found."""

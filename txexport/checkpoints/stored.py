@@ -49,6 +49,10 @@ class Stored:
 
         Raises CheckpointError if it cannot be read.
         """
+        return widened(self.unwidened(name), self.dtype)
+
+    def unwidened(self, name: str) -> np.ndarray:
+        """All numbers in the type that they are stored in, bfloat16 as uint16. Raises as `array`."""
         if self.strides is None:
             with self._opened() as file:
                 return self._next(file, math.prod(self.shape), name).reshape(self.shape)
@@ -79,7 +83,7 @@ class Stored:
         with self._opened() as file:
             for first in range(0, shape[0], step):
                 count = min(step, shape[0] - first)
-                block = self._next(file, count * row, name)
+                block = widened(self._next(file, count * row, name), self.dtype)
                 yield block.reshape(count, *shape[1:]) if self.shape else block.reshape(())
 
     @contextlib.contextmanager
@@ -93,7 +97,7 @@ class Stored:
         numbers = np.fromfile(file, kind.newbyteorder(">") if self.big_endian else kind, count)
         if numbers.size != count:
             raise CheckpointError(f"{self.file.name} ends within tensor '{name}'; copy it again")
-        return widened(numbers.astype(kind, copy=False), self.dtype)
+        return numbers.astype(kind, copy=False)
 
 
 def widened(numbers: np.ndarray, dtype: str) -> np.ndarray:

@@ -19,7 +19,7 @@ TEXTS = "Run on texts"
 RUNS = {"image": "Run on images", "sound": "Run on sound"}  # sections by the first input of a method
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Make": ("export", "quantize"),
-    "Prove": ("verify", "compare", "compare-dtypes"),
+    "Prove": ("verify", "attest", "compare", "compare-dtypes"),
     "Look and measure": ("families", "inspect", "attention", "bench"),
     TEXTS: ("chat",),
     **dict.fromkeys(RUNS.values(), ()),

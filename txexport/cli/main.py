@@ -15,6 +15,7 @@ from txexport.cli import (
     transcribe,
 )
 from txexport.cli.attention import attention
+from txexport.cli.attest import attest
 from txexport.cli.bench import bench
 from txexport.cli.chat import chat
 from txexport.cli.compare import compare
@@ -83,6 +84,7 @@ for command in (
     export,
     quantize,
     verify,
+    attest,
     compare,
     compare_dtypes,
     bench,

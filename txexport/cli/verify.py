@@ -1,16 +1,20 @@
 """The command that verifies a bundle."""
 
+import json
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from txexport.cli import options
 from txexport.cli.options import bundle
 from txexport.cli.reported import REPORTED, reported
+from txexport.support.paths import write_text
 from txexport.support.printable import line
+
+MOST_DIFFERENCES = 20  # that are printed
 
 
 @click.command()
@@ -90,6 +94,13 @@ from txexport.support.printable import line
     "--dtype and the options of reports apply with it.",
 )
 @click.option("--dtype", show_default="every one", help="With --here: the number format to compare.")
+@click.option(
+    "--attestation",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Compare the bundle's files with this statement of `txexport attest`, also in an envelope or a "
+    "bundle of Sigstore. Nothing runs, and signatures are not checked. Of the other options only --source "
+    "and --adapter apply, with which the weights are made again from the checkpoint, and --json.",
+)
 @reported
 def verify(
     out: Path,
@@ -101,6 +112,7 @@ def verify(
     budgets: tuple[str, ...],
     here: bool,
     dtype: str | None,
+    attestation: Path | None,
     **arguments: Any,
 ) -> Any:
     """Prove that the graphs of BUNDLE compute what its checkpoint computes in PyTorch.
@@ -108,7 +120,8 @@ def verify(
     First, every file is compared with the one that export makes of the checkpoint: graphs node by node, every
     weight, tokenizer and settings. Then every output is compared, for padded batches, cached steps and
     chunked prompts. The result is recorded in the bundle; `txexport inspect BUNDLE` shows it, and whether it
-    is still valid. A few answers are recorded too: --here compares the bundle with them on any machine.
+    is still valid. A few answers are recorded too: --here compares the bundle with them on any machine. With
+    --attestation it is compared with a statement that may be signed.
 
     BUNDLE may also be another tool's export, a folder of optimum, transformers.js, onnxruntime-genai, mobius
     or transformers' exporters, or one ONNX file in float32; give its checkpoint with --source. Its graphs are
@@ -118,6 +131,8 @@ def verify(
     their texts. 3: exact, but a number format loses more than its budget.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that browsers are closed
+    if attestation is not None:
+        _attested(out, attestation, arguments["source"], arguments["adapter"])
     if here:
         return _here(out, runtimes, dtype)
     from rich.text import Text
@@ -147,19 +162,47 @@ def verify(
     return report
 
 
+def _attested(out: Path, attestation: Path, source: Path | None, adapter: Path | None) -> NoReturn:
+    """Compare a bundle with a statement, print the result, and exit. Raises UsageError for other options."""
+    from txexport.cli.console import Console, discard_output
+    from txexport.verification import verify_attestation
+
+    _check_options("--attestation", {"out", "attestation", "source", "adapter", "quiet", "json_file"})
+    json_file = click.get_current_context().params["json_file"]
+    with Console(stderr=True).status("comparing"):
+        report = verify_attestation(out, attestation, source=source, adapter=adapter)
+    differences = report.differences[:MOST_DIFFERENCES]
+    if more := len(report.differences) - len(differences):
+        differences.append(f"and {more:,} other differences")
+    verdict = report.verdict if differences else f"as attested, {report.verdict} {report.statement.scope}"
+    lines = [f"{out}: {verdict}", *differences, *report.skipped, report.summary]
+    if json_file is not None:
+        write_text(json_file, json.dumps(report.to_dict()) + "\n")
+    try:
+        click.echo("\n".join(map(line, lines)))
+    except BrokenPipeError:
+        discard_output()
+    sys.exit(report.exit_code)
+
+
+def _check_options(mode: str, apply: set[str]) -> None:
+    """Raise UsageError for an option that does not `apply` with the option `mode`."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        is_set = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if is_set and name not in apply:
+            raise click.UsageError(f"{parameter.opts[0]} does not apply with {mode}")
+
+
 def _here(out: Path, runtimes: tuple[str, ...], dtype: str | None) -> Any:
     """The report of `verify_here`. Raises UsageError for an option that does not apply."""
     from txexport.cli.console import Console
     from txexport.runtime.engines import ENGINES
     from txexport.verification import verify_here
 
+    _check_options("--here", {"out", "here", "device", "runtimes", "dtype"} | REPORTED)
     context = click.get_current_context()
-    apply = {"out", "here", "device", "runtimes", "dtype"}
-    for parameter in context.command.params:
-        name = str(parameter.name)
-        is_set = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if is_set and name not in apply | REPORTED:
-            raise click.UsageError(f"{parameter.opts[0]} does not apply with --here")
     if len(runtimes) > 1:
         raise click.UsageError("give one --runtime with --here")
     engine = runtimes[0] if runtimes else ENGINES[0]

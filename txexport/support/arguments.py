@@ -148,7 +148,8 @@ def check_flag(name: str, value: object) -> None:
 
 def check_fields(entry: Any) -> None:
     """Raise TypeError for a field of a dataclass whose value contradicts its annotation."""
-    for name, hint in get_type_hints(type(entry)).items():
+    kind: Any = type(entry)
+    for name, hint in _hints(kind).items():
         if not _fits(getattr(entry, name), hint):
             raise TypeError(f"{name} is {shown(getattr(entry, name))}, expected {_named(hint)}")
 

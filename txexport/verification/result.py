@@ -21,6 +21,7 @@ from txexport.verification.checks import (
 from txexport.verification.layers.result import LayerReport
 
 COMPARISON = "comparison"  # the task in a report without a bundle
+EQUAL, NO_DIFFERENCE = "equal", "no difference in"  # the verdicts of success; the latter with a count
 LOSES = "loses too much"  # the verdict if nothing else was checked
 EXACT_BUT_LOSES = f"exact, but {LOSES}"  # the numbers are right, and a format is over its budget
 UNPROVED = "not proved"  # nothing failed, and calibrated integers were not calibrated again
@@ -124,13 +125,13 @@ class Report:
         if self.compared or self.edited is not None:
             contents = (*CONTENTS, *PROCESSORS, CALIBRATED, INPUTS_AND_OUTPUTS)
             count = sum(bool(case.checks) and case.name not in contents for case in self.cases)
-            return f"no difference in {count} case{'s' * (count != 1)}"
-        return "equal"
+            return f"{NO_DIFFERENCE} {count} case{'s' * (count != 1)}"
+        return EQUAL
 
     @property
     def exit_code(self) -> int:
         """The command's exit code: 0 equal or no difference, 1 not equal, 2 not proved, 3 loses too much."""
-        return {"NOT EQUAL": 1, UNPROVED: 2, EXACT_BUT_LOSES: 3, LOSES: 3}.get(self.verdict, 0)
+        return exit_code_of(self.verdict)
 
     @property
     def scope(self) -> str:
@@ -142,7 +143,7 @@ class Report:
         else:
             cases = f" (only {len(self.selection)} by name{self._not_compared})"
         processors = f" with its {_listed(self.processors)}" if self.processors else ""
-        preposition = "to" if self.verdict in ("equal", "NOT EQUAL") else "beside"
+        preposition = "to" if self.verdict in (EQUAL, "NOT EQUAL") else "beside"
         scope = f"{preposition} {references} on {self.runtime}{processors}{cases}"
         scope += f", of {self.checkpoint}" if self.checkpoint is not None else ""
         if any(check.output.endswith(BY_STRUCTURE) for case in self.cases for check in case.checks):
@@ -207,6 +208,12 @@ class Report:
         layers = values.pop("layers")
         values["reach"] = {name: tuple(pair) for name, pair in values["reach"].items()}
         return cls(cases=cases, layers=None if layers is None else LayerReport.from_dict(layers), **values)
+
+
+def exit_code_of(verdict: str) -> int:
+    """The exit code of a verdict; that of an unknown one is 1."""
+    successful = verdict == EQUAL or verdict.startswith(NO_DIFFERENCE)
+    return {UNPROVED: 2, EXACT_BUT_LOSES: 3, LOSES: 3}.get(verdict, 0 if successful else 1)
 
 
 def _listed(names: list[str]) -> str:

@@ -113,13 +113,14 @@ class GgufTensor:
     """A tensor as in transformers, decoded from a packed one of a GGUF file.
 
     Row i is the file's row `order[i]`, and `plus` is added to every number. Matrices are (out,in), also those
-    that transformers stores as (in,out), such as GPT-2's.
+    that transformers stores as (in,out), such as GPT-2's. `name` is the file's.
     """
 
     file: Path
     packed: Packed
     order: np.ndarray | None = None
     plus: float = 0.0
+    name: str = ""
     rounds: ClassVar[bool] = False  # see Matrix.rounds
 
     @property
@@ -203,6 +204,7 @@ def tensors(
             stored,
             order,
             plus=-1.0 if kind.endswith("norm") and architecture in NORMS_PLUS_ONE else 0.0,
+            name=name,
         )
     return result
 
