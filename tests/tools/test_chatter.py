@@ -44,15 +44,17 @@ def test_the_loss_is_of_what_the_assistant_writes(conversations, tokenizer):
 def test_nothing_held_out_is_in_the_training_data(conversations):
     """A question alone, or a call of a function with a value."""
     lines = [json.loads(line) for line in (FOLDER / "heldout.jsonl").read_text(encoding="utf-8").splitlines()]
-    asked = {one["messages"][0]["content"] for one in lines if len(one["messages"]) == 1 and not one["tools"]}
-    called = {one["answer"] for one in lines if one["kind"] == "calls"}
-    assert len(asked) > 40
-    assert len(called) > 80
+    questions = {
+        one["messages"][0]["content"] for one in lines if len(one["messages"]) == 1 and not one["tools"]
+    }
+    calls = {one["answer"] for one in lines if one["kind"] == "calls"}
+    assert len(questions) > 40
+    assert len(calls) > 80
     for conversation in conversations:
         users = {message["content"] for message in conversation.messages if message["role"] == "user"}
-        assert not asked & users
+        assert not questions & users
         rendered = chatter.render(conversation)
-        assert [call for call in called if call in rendered] == []
+        assert [call for call in calls if call in rendered] == []
 
 
 def test_one_key_in_twelve_is_held_out():

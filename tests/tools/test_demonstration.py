@@ -6,20 +6,20 @@ import shutil
 import pytest
 from demonstration import scenes
 from demonstration.__main__ import demonstrate
-from demonstration.page import Message, Step, Told, page
+from demonstration.page import Message, Run, Step, page
 from helpers.chromium import MISSING, chromium
 from helpers.project import ROOT
 
 SCENE = {scene.name: scene for scene in scenes.SCENES}
 
 
-def told(name: str, verdict: str = "demo/a: equal to twin", **more) -> Told:
+def ran(name: str, verdict: str = "demo/a: equal to twin", **more) -> Run:
     steps = [
         Step("txexport export", "demo/a"),
         Step("txexport verify", f"{verdict}\nx"),
         Step("run", "one <two>\n"),
     ]
-    return Told(SCENE[name], steps, f"reports/{name}.html", 3.2, **more)
+    return Run(SCENE[name], steps, f"reports/{name}.html", 3.2, **more)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_page_holds_its_pictures_and_sounds_and_links_to_each_report(folder):
     chat = [Message("user", "Hello & goodbye"), Message("assistant", "<tool_call>")]
-    html = page([told("listener"), told("finder"), told("chat", messages=chat)], folder)
+    html = page([ran("listener"), ran("finder"), ran("chat", messages=chat)], folder)
     assert "3 of 3 models: equal" in html
     sources = re.findall(r'src="([^"]{0,22})', html)
     assert sources == ["data:audio/wav;base64,", "data:image/png;base64,"]
@@ -46,7 +46,7 @@ def test_the_page_holds_its_pictures_and_sounds_and_links_to_each_report(folder)
 
 def test_a_verdict_that_is_not_equal_is_shown_as_such(folder):
     html = page(
-        [told("translator"), told("tagger", "demo/tagger: NOT equal to twin: 1 of 9 cases failed")], folder
+        [ran("translator"), ran("tagger", "demo/tagger: NOT equal to twin: 1 of 9 cases failed")], folder
     )
     assert "1 of 2 models: equal" in html
     assert html.count('<span class="badge fail">not equal</span>') == 2  # in the table and in its section
@@ -60,7 +60,7 @@ def test_the_page_fits_its_window(width, dark, folder):
     chat = [Message("user", "word " * 60), Message("tool", "x" * 300)]
     (folder / "index.html").write_text(
         page(
-            [told("finder"), told("encoder", "demo/a: equal to " + "y" * 200), told("chat", messages=chat)],
+            [ran("finder"), ran("encoder", "demo/a: equal to " + "y" * 200), ran("chat", messages=chat)],
             folder,
         )
     )

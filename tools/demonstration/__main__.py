@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from demonstration.page import Message, Step, Told, page
+from demonstration.page import Message, Run, Step, page
 from demonstration.scenes import QUESTIONS, REQUEST, RESULT, SCENES, TOOL, Scene
 from txexport import load
 from txexport.cli.main import main
@@ -74,7 +74,7 @@ def called(bundle: str) -> list[Message]:
     return [Message(message["role"], message["content"]) for message in messages]
 
 
-def tell(scene: Scene, folder: Path) -> Told:
+def tell(scene: Scene, folder: Path) -> Run:
     """Export, verify and run a checkpoint; print what happened."""
     print(f"\n\n{scene.title}", flush=True)
     bundle, report, began = str(folder / scene.name), f"reports/{scene.name}.html", time.monotonic()
@@ -90,16 +90,16 @@ def tell(scene: Scene, folder: Path) -> Told:
         print("\n".join(f"{message.role}: {message.text}" for message in messages))
     seconds = time.monotonic() - began
     print(f"\n-> {scene.story} ({seconds:.0f} s)")
-    return Told(scene, steps, report, seconds, messages)
+    return Run(scene, steps, report, seconds, messages)
 
 
 def demonstrate(scenes: Sequence[Scene], folder: Path) -> None:
     """Run the scenes and write the page about them, folder/index.html."""
     (folder / "reports").mkdir(parents=True, exist_ok=True)
-    told = [tell(scene, folder) for scene in scenes]
-    (folder / "index.html").write_text(page(told, folder), encoding="utf-8")
-    seconds = sum(one.seconds for one in told)
-    print(f"\n{len(told)} models, all equal to their originals, in {seconds:.0f} s: open {folder}/index.html")
+    runs = [tell(scene, folder) for scene in scenes]
+    (folder / "index.html").write_text(page(runs, folder), encoding="utf-8")
+    seconds = sum(one.seconds for one in runs)
+    print(f"\n{len(runs)} models, all equal to their originals, in {seconds:.0f} s: open {folder}/index.html")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Told:
+class Run:
     """A scene that was run: steps, of which the second is `verify`, its report beside the page, seconds."""
 
     scene: Scene
@@ -40,9 +40,9 @@ class Told:
     messages: Sequence[Message] = ()
 
 
-def page(told: Sequence[Told], folder: Path) -> str:
+def page(runs: Sequence[Run], folder: Path) -> str:
     """The page of scenes, whose pictures are in `folder`."""
-    equal = sum(EQUAL in _verdict(one) for one in told)
+    equal = sum(EQUAL in _verdict(one) for one in runs)
     rows = [
         [
             f'<a href="#{one.scene.name}">{markup.text(one.scene.title)}</a>',
@@ -50,32 +50,32 @@ def page(told: Sequence[Told], folder: Path) -> str:
             f'<a href="{markup.plain(one.report)}">report</a>',
             f"{one.seconds:.0f} s",
         ]
-        for one in told
+        for one in runs
     ]
     body = "".join(
         [
-            f'<h1 class="{"pass" if equal == len(told) else "fail"}">{equal} of {len(told)} models: equal to '
+            f'<h1 class="{"pass" if equal == len(runs) else "fail"}">{equal} of {len(runs)} models: equal to '
             "their originals</h1>\n",
             "<p>Each checkpoint was exported to ONNX, compared with its original in transformers, and run "
             "with ONNX Runtime.</p>\n",
             markup.table(["", "verdict", "", "time"], rows),
-            *(_section(one, folder) for one in told),
+            *(_section(one, folder) for one in runs),
         ]
     )
     return markup.page("txexport: the demonstration", f"<main>\n{body}</main>", STYLE)
 
 
-def _verdict(one: Told) -> str:
+def _verdict(one: Run) -> str:
     return one.steps[1].output.split("\n", 1)[0]
 
 
-def _badge(one: Told) -> str:
+def _badge(one: Run) -> str:
     equal = EQUAL in _verdict(one)
     return f'<span class="badge {"pass" if equal else "fail"}">{"equal" if equal else "not equal"}</span>'
 
 
-def _section(one: Told, folder: Path) -> str:
-    """A scene: what happened, the verdict, what it drew, read or said, its commands."""
+def _section(one: Run, folder: Path) -> str:
+    """A scene: what happened, the verdict, what it drew, read or answered, its commands."""
     scene = one.scene
     parts = [
         f'<section id="{scene.name}">\n<h2>{markup.text(scene.title)} {_badge(one)}</h2>\n',
@@ -90,11 +90,11 @@ def _section(one: Told, folder: Path) -> str:
         parts.append(f'<audio controls src="{_embedded(scene.sound)}"></audio>\n')
         parts.append(f"<blockquote>{markup.text(one.steps[-1].output.strip())}</blockquote>\n")
     if one.messages:
-        said = "".join(
+        items = "".join(
             f'<li class="{message.role}"><b>{message.role}</b>{markup.text(message.text)}</li>\n'
             for message in one.messages
         )
-        parts.append(f'<ol class="chat">\n{said}</ol>\n')
+        parts.append(f'<ol class="chat">\n{items}</ol>\n')
     commands = "".join(
         f"<pre><b>$ {markup.plain(step.command)}</b>\n{markup.plain(step.output.rstrip())}</pre>\n"
         for step in one.steps

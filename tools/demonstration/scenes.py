@@ -82,7 +82,7 @@ SCENES = [
         "chat",
         "A chat, and a call of a function",
         "models/pretrained/chatter",
-        "Questions were answered; a function was called with the right city, and its result put into words.",
+        "Questions were answered; a function was called with the right city, and its result answered.",
         chats=True,
     ),
     Scene(

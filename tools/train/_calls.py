@@ -129,14 +129,14 @@ def search(random: Generator) -> Function:
     argument = one(random, listed("query q text terms"))
 
     def request(random: Generator, follows: bool) -> Request:
-        words = " ".join(one(random, [*WORDS, *NAMES]) for _ in range(random.integers(1, 4)))
+        phrase = " ".join(one(random, [*WORDS, *NAMES]) for _ in range(random.integers(1, 4)))
         form = one(
             random, ["Search for {}.", "Find something on {}.", "Look for {}.", "What do you find about {}?"]
         )
         result = (
             f"{one(random, NAMES)} {one(random, ['likes', 'has', 'sells', 'wants'])} a {one(random, WORDS)}."
         )
-        return Request(form.format(words), {argument: words}, result, f"I found this: {result}")
+        return Request(form.format(phrase), {argument: phrase}, result, f"I found this: {result}")
 
     parameters = {argument: _argument(random, "string", "What to look for")}
     return Function(name, "Search for words.", parameters, [argument], request)
@@ -184,15 +184,15 @@ def attribute(random: Generator) -> Function:
         if numbers:
             value = int(random.integers(1, 10 ** int(random.integers(1, 6))))
         number = int(random.integers(10 ** int(random.integers(1, 6))))
-        found = one(random, [number, number, one(random, WORDS), one(random, NAMES), f"{number / 10:.1f}"])
+        outcome = one(random, [number, number, one(random, WORDS), one(random, NAMES), f"{number / 10:.1f}"])
         what = one(random, [f"{value}", f"{value}", f"the {thing} {value}"])
         if follows:
             question = one(random, ["And of {}?", "And {}?", "What about {}?"]).format(value)
-            answer = f"The {wanted} of {value} is {found}."
+            answer = f"The {wanted} of {value} is {outcome}."
         else:
             form = one(random, ["What is the {} of {}?", "Tell me the {} of {}.", "Look up the {} of {}."])
-            question, answer = form.format(wanted, what), f"The {wanted} of {value} is {found}."
-        return Request(question, {argument: value}, _result(random, wanted, found), answer)
+            question, answer = form.format(wanted, what), f"The {wanted} of {value} is {outcome}."
+        return Request(question, {argument: value}, _result(random, wanted, outcome), answer)
 
     parameters = {argument: _argument(random, "integer" if numbers else "string", f"Of which {thing}")}
     description = one(
@@ -243,8 +243,8 @@ FAILURES = ["not found", "timeout", "unknown name", "no connection", "not allowe
 def functions(random: Generator) -> list[Function]:
     """One to three functions of different kinds and names."""
     picked = random.permutation(len(KINDS))[: random.integers(1, 4)]
-    made = [KINDS[i](random) for i in picked]
-    return list({function.name: function for function in made}.values())
+    chosen = [KINDS[i](random) for i in picked]
+    return list({function.name: function for function in chosen}.values())
 
 
 def message_of(*requests: tuple[Function, Request]) -> dict:
@@ -264,8 +264,8 @@ def exchange(random: Generator, function: Function, ask: Callable[[str], str]) -
     request, other = trained(random, function, False), trained(random, function, True)
     first, second = (next(iter(each.arguments.values())) for each in (request, other))
     mark = request.question[-1]
-    alone = len(request.arguments) == 1 and other.question.startswith(("And", "What about"))
-    if alone and first != second and request.question.endswith(f" {first}{mark}") and random.random() < 0.12:
+    single = len(request.arguments) == 1 and other.question.startswith(("And", "What about"))
+    if single and first != second and request.question.endswith(f" {first}{mark}") and random.random() < 0.12:
         return [
             {"role": "user", "content": ask(f"{request.question[:-1]} and {second}{mark}")},
             message_of((function, request), (function, other)),

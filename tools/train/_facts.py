@@ -43,7 +43,7 @@ DAYS = listed("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 MONTHS = listed("January February March April May June July August September October November December")
 LENGTHS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 ORDINALS = listed("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth")
-UNITS = [  # one of the first is so many of the second
+UNITS = [  # a unit, its number of the smaller ones, these
     ("hour", 60, "minute"), ("minute", 60, "second"), ("day", 24, "hour"), ("week", 7, "day"),
     ("year", 12, "month"), ("kilometre", 1000, "metre"), ("metre", 100, "centimetre"),
     ("kilogram", 1000, "gram"),

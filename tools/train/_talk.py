@@ -143,8 +143,8 @@ def number_words(random: Generator) -> list[Turn]:
         form = one(random, ["Write {} in words.", "How do you say {} in words?", "What is {} in words?"])
         return [Turn(form.format(number), f"{number} is {said(number)}.", f"words {number}")]
     form = one(random, ["Write {} in digits.", "What number is {}?", "What is {} in digits?"])
-    words = said(number)
-    return [Turn(form.format(words), f"{words.capitalize()} is {number}.", f"digits {number}")]
+    spelt = said(number)
+    return [Turn(form.format(spelt), f"{spelt.capitalize()} is {number}.", f"digits {number}")]
 
 
 def calendar(random: Generator) -> list[Turn]:
@@ -204,18 +204,18 @@ def counting(random: Generator) -> list[Turn]:
 def repeating(random: Generator) -> list[Turn]:
     """Words to be repeated, and the first or last of a list."""
     pool = [*WORDS, *NAMES, *CITIES]
-    words = [
+    items = [
         invented(random) if random.random() < 0.3 else one(random, pool) for _ in range(random.integers(1, 5))
     ]
     if random.random() < 0.5:
         form = one(random, ["Say {}.", "Repeat: {}.", "Repeat after me: {}.", "Please say {}."])
-        text = " ".join(words)
+        text = " ".join(items)
         return [Turn(form.format(text), f"{text[0].upper()}{text[1:]}.", f"say {text}")]
-    words = [*dict.fromkeys([*words, *random.choice(WORDS, 2).tolist()])]
+    items = [*dict.fromkeys([*items, *random.choice(WORDS, 2).tolist()])]
     which = one(random, ["first", "last"])
-    word = words[0 if which == "first" else -1]
+    word = items[0 if which == "first" else -1]
     form = one(random, ["What is the {} of these: {}?", "Which word is {} in this list: {}?"])
-    text = ", ".join(words)
+    text = ", ".join(items)
     return [Turn(form.format(which, text), f"The {which} is {word}.", f"{which} {text}")]
 
 

@@ -85,30 +85,30 @@ def compose(random: Generator, enough: int) -> Conversation:
     functions = _calls.functions(random) if random.random() < 0.5 else []
     schemas = [function.schema() for function in functions]
     ask = partial(_talk.casual, random)
-    size, told = len(json.dumps(schemas)) if schemas else 0, ""
+    size, questions = len(json.dumps(schemas)) if schemas else 0, ""
     first = len(messages)
     while size < enough or len(messages) == first:
         if functions and random.random() < 0.7:
             added = _calls.exchange(random, _talk.one(random, functions), ask)
         else:
             turns = talk(random, name)
-            if _contradicts(turns, told, functions):
+            if _contradicts(turns, questions, functions):
                 continue
-            told += " ".join(turn.question for turn in turns)
+            questions += " ".join(turn.question for turn in turns)
             added = [m for turn in turns for m in _messages(turn._replace(question=ask(turn.question)))]
         messages += added
         size += sum(len(str(message)) - 34 for message in added)
     return Conversation(messages, schemas)
 
 
-def _contradicts(turns: list[_talk.Turn], told: str, functions: list[_calls.Function]) -> bool:
-    """Tell whether an answer is wrong here: of something told before, or for which a function is there."""
+def _contradicts(turns: list[_talk.Turn], questions: str, functions: list[_calls.Function]) -> bool:
+    """Tell whether an answer is wrong after earlier `questions`, or where a function answers."""
     if functions and any(
         turn.answer == _talk.NO_TOOL or turn.key.startswith("sum") or turn.answer == _talk.UNKNOWN
         for turn in turns
     ):
         return True
-    return bool(told) and any(turn.answer.startswith("You have not told") for turn in turns)
+    return bool(questions) and any(turn.answer.startswith("You have not told") for turn in turns)
 
 
 def make_tokenizer() -> Tokenizer:
@@ -247,11 +247,11 @@ def main(folder: Path, steps: int) -> None:
     assert isinstance(saved, Transformer)
     heldout = list(examples())
     prompts = [render(Conversation(one["messages"], one["tools"]), generation=True) for one in heldout]
-    said = answers(saved, tokenizer, prompts)
+    predicted = answers(saved, tokenizer, prompts)
     scores = {}
     for kind in KINDS:
         pairs = [
-            (one["answer"], text) for one, text in zip(heldout, said, strict=True) if one["kind"] == kind
+            (one["answer"], text) for one, text in zip(heldout, predicted, strict=True) if one["kind"] == kind
         ]
         scores[f"exact match, {kind}, on heldout.jsonl"] = (
             f"{metrics.exact_match(*zip(*pairs, strict=True)):.0%}"
