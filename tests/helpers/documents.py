@@ -106,9 +106,10 @@ class Reader:
 
     def command(self, typed: str) -> str:
         """The output of a command."""
-        words, entered = shlex.split(typed), None
-        if words[0] == "echo":  # echo "a line" | txexport ...
-            entered, words = words[1], words[3:]
+        # echo "a line" | txexport ... enters the line.
+        before, piped, command = typed.rpartition(" | txexport ")
+        words = shlex.split(f"txexport {command}" if piped else typed)
+        entered = shlex.split(before)[1] if piped else None
         assert words[0] == "txexport", typed
         out = Path(words[3]) if words[1] == "export" else None
         if typed not in self.answers:
