@@ -106,11 +106,15 @@ class Reader:
 
     def command(self, typed: str) -> str:
         """The output of a command."""
-        words = shlex.split(typed)
+        # echo "a line" | txexport ... enters the line.
+        before, piped, command = typed.rpartition(" | txexport ")
+        words = shlex.split(f"txexport {command}" if piped else typed)
+        entered = shlex.split(before)[1] if piped else None
         assert words[0] == "txexport", typed
         out = Path(words[3]) if words[1] == "export" else None
         if typed not in self.answers:
-            result = CliRunner(env={"COLUMNS": "80"}).invoke(main, words[1:])  # as on a terminal
+            # As on a terminal.
+            result = CliRunner(env={"COLUMNS": "80"}).invoke(main, words[1:], entered)
             assert result.exit_code == 0, (typed, result.output)
             self.answers[typed] = trimmed(result.stdout)
             if out is not None:

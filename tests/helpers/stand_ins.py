@@ -30,10 +30,6 @@ TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-GREETING = [
-    {"role": "user", "content": "What does txexport prove?"},
-    {"role": "assistant", "content": "That an ONNX graph is equal to its PyTorch original."},
-]
 # Also with calls of functions, as a server reads them.
 CALLING = TEMPLATE.replace(
     "{{ m.content }}",
@@ -143,7 +139,6 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
     "ms-marco-MiniLM-L6-v2": reranker,
     "distilbert-base-cased-distilled-squad": reader,
     "Qwen2.5-1.5B-Instruct": partial(assistant, template=CALLING),
-    "Qwen2.5-0.5B-Instruct": partial(assistant, messages=GREETING, tools=()),
     "whisper-small": speaking_stand_ins.whisper,
     "llava-1.5-7b-hf": seeing_stand_in.llava,
     "yolos-tiny": street("detector"),

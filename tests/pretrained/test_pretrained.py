@@ -28,6 +28,7 @@ pytestmark = [  # a group, which shares bundles
 SHIPPED = [
     "number-translator",
     "python-completer",
+    "chatter",
     "code-tagger",
     "proofreader",
     "listener",
@@ -80,7 +81,7 @@ def test_proved_equal_to_the_original(name, cases, bundle_of):
 
 def test_together_they_are_small():
     files = [path for name in SHIPPED for path in (FOLDER / name).iterdir()]
-    assert sum(path.stat().st_size for path in files) < 17.7e6
+    assert sum(path.stat().st_size for path in files) < 20.2e6
 
 
 def test_translator_says_what_its_card_says(bundle_of):
@@ -115,6 +116,19 @@ def test_completer_is_as_sure_as_its_card_says(bundle_of):
         scores = model.score([example["text"] for example in heldout("python-completer")])
     found = metrics.perplexity(np.concatenate([score.log_probs for score in scores]))
     assert found == pytest.approx(float(told("python-completer")), abs=0.0011)
+
+
+def test_chatter_answers_and_calls_as_its_card_says(bundle_of):
+    """Held-out questions, calls and results of calls: the text of the whole answer."""
+    right: dict[str, list[bool]] = {}
+    with txexport.load(bundle_of("chatter")) as model:
+        for example in heldout("chatter"):
+            answer = model.chat(example["messages"], tools=example["tools"] or None)
+            right.setdefault(example["kind"], []).append(answer == example["answer"])
+    card = (FOLDER / "chatter/README.md").read_text(encoding="utf-8")
+    scores = re.findall(r"^\| exact match, (\w+), on heldout.jsonl \| (\S+) \|$", card, re.MULTILINE)
+    assert dict(scores) == {kind: f"{np.mean(values):.0%}" for kind, values in right.items()}
+    assert {kind: len(values) for kind, values in right.items()} == dict.fromkeys(dict(scores), 100)
 
 
 def test_listener_transcribes_as_its_card_says(bundle_of):

