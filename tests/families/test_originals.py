@@ -50,6 +50,7 @@ def copy_of(checkpoint_of, tmp_path):
         ("bart", {"num_attention_heads": 6}),
         ("bloom", {"num_attention_heads": 6}),
         ("distilbert", {"num_attention_heads": 6}),
+        ("umt5", {"tie_word_embeddings": False}),
         ("modernbert-decoder", {"sliding_window": 3, "local_attention": 12}),
     ],
     ids=str,

@@ -154,6 +154,7 @@ BARTS = [
     Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE),
     Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED),
     Row("umt5", "UMT5ForConditionalGeneration", TRANSLATE),
+    Row("umt5", "UMT5ForConditionalGeneration", TRANSLATE, "not scaled", {"tie_word_embeddings": False}),
     Row("umt5", "UMT5EncoderModel", FEATURES),
     Row("umt5", "UMT5ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
     *labelled("umt5"),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.errors import CheckpointError
 from txexport.families import vit
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
@@ -61,7 +62,9 @@ def labelled(config: Config, images: SignalStackSpec, tokens: int) -> EncoderSpe
 
 def ending(config: Config) -> tuple[Pick, int | None]:
     """The pooling of a text, and the eos_token_id that it looks for."""
-    eos = config.integer("eos_token_id", 49407)
+    eos, vocabulary = config.integer("eos_token_id", 49407), config.integer("vocab_size", 49408)
+    if not 0 <= eos < vocabulary:
+        raise CheckpointError(f"{config.path}: eos_token_id is {eos}, but vocab_size {vocabulary}")
     return (Pick.ARGMAX_ID, None) if eos == FIRST_EOS else (Pick.FIRST_EOS, eos)
 
 

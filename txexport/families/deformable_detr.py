@@ -51,6 +51,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     config = config.with_defaults(**DEFAULTS)
     config.expect(position_embedding_type="sine", dilation=False)
+    config.expect(tie_word_embeddings=True)  # of all layers' heads
     width, levels = config.integer("d_model"), config.integer("num_feature_levels")
     config.check_width("d_model", width)
     if width % GROUPS:

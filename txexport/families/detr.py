@@ -97,7 +97,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 def detector(config: Config, pre_norm: bool) -> EncoderSpec:
     """Queries over a residual network; norms precede sublayers, or follow them."""
     config = config.with_defaults(d_model=256)
-    config.expect(position_embedding_type="sine", dilation=False)
+    # With auxiliary_loss, transformers passes the norm of a layer's output on to the next layer.
+    config.expect(position_embedding_type="sine", dilation=False, auxiliary_loss=False)
     width = config.integer("d_model")
     config.check_width("d_model", width)
     stack = QueryStackSpec(

@@ -28,7 +28,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         EPS,
         config.number("max_depth", 10),
     )
-    stack = replace(base, embedding=replace(base.embedding, multiple=multiple))
+    height, width = (max(edge // multiple, 1) * multiple for edge in base.embedding.image_size)
+    stack = replace(base, embedding=replace(base.embedding, image_size=(height, width), multiple=multiple))
     return EncoderSpec(encoder=stack, head=HeadSpec(HeadKind.DEPTH, tied=False, depth=depth))
 
 

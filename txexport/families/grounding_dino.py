@@ -59,6 +59,7 @@ def spec(config: Config, task: str, names: TensorNames) -> GroundedSpec:
     config = config.with_defaults(**DEFAULTS)
     config.expect(
         two_stage=True,
+        tie_word_embeddings=True,  # of all layers' heads
         embedding_init_target=True,
         position_embedding_type="sine",
         query_dim=4,

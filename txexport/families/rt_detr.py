@@ -40,6 +40,7 @@ DEFAULTS = {
     "num_feature_levels": 3,
     "num_queries": 300,
     "feat_strides": [8, 16, 32],
+    "encoder_in_channels": [512, 1024, 2048],
     "encode_proj_layers": [2],
     "positional_encoding_temperature": 10000,
     "hidden_expansion": 1.0,
@@ -141,6 +142,10 @@ def _network(config: Config, width: int) -> ResNetLevelsSpec:
             f"{config.path}: num_feature_levels {levels}, feat_strides {shortened(strides)} and "
             f"encode_proj_layers {shortened(config.values['encode_proj_layers'])} are not supported; "
             "expected the last stages of the backbone, and layers over the last of them alone"
+        )
+    if (count := len(config.integers("encoder_in_channels"))) != levels:
+        raise UnsupportedError(
+            f"{config.path}: encoder_in_channels has {count} entries, but num_feature_levels is {levels}"
         )
     features = network.strings("out_features")
     expected = [f"stage{number}" for number in range(len(depths) - levels + 1, len(depths) + 1)]

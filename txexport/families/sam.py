@@ -49,6 +49,7 @@ PARTS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"}
 
 def spec(config: Config, task: str, names: TensorNames) -> PromptableSpec:
     """The architecture that config.json describes."""
+    config.expect(tie_word_embeddings=True)  # of images' positions and those of points
     vision = config.table("vision_config").with_defaults(**VISION)
     prompts, decoder = config.table("prompt_encoder_config"), config.table("mask_decoder_config")
     stack = _vision(vision)

@@ -17,14 +17,16 @@ table = t5.table
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | EncoderDecoderSpec:
     """The architecture that config.json describes.
 
-    Hidden states are scaled whether embeddings are tied or not.
+    Files say as T5's whether hidden states are scaled before the vocabulary projection.
     """
+    scaled = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
     config = config.with_defaults(feed_forward_proj="gated-gelu", decoder_start_token_id=0)
     both = t5.model_spec(config, task, names, first=False)
     if isinstance(both, EncoderSpec):
         return replace(both, encoder=_biased(both.encoder))
-    scaled = both.generates and both.decoder.hidden_size > 0
-    head = replace(both.head, scale=1 / math.sqrt(both.decoder.hidden_size)) if scaled else both.head
+    head = both.head
+    if scaled and both.generates and both.decoder.hidden_size > 0:
+        head = replace(head, scale=1 / math.sqrt(both.decoder.hidden_size))
     return replace(both, head=head, encoder=_biased(both.encoder), decoder=_biased(both.decoder))
 
 
