@@ -21,6 +21,8 @@ from txexport.verification.traced.cases import TracedCase
 from txexport.verification.traced.inputs import Layout, Sizes
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.originals import UNLIMITED, Original
+from txexport.verification.traced.placeholders import filled, lengthened, resized
+from txexport.verification.traced.reasons import reason_of
 from txexport.verification.traced.tracing import GRAPH, dims, input_name, save, traced
 
 Tell = Callable[[str], None]
@@ -53,8 +55,7 @@ def traced_graph(original: Original, opset: int, tell: Tell) -> TracedGraph:
     Raises UnsupportedError if the original takes none of the known inputs, gives random answers, or cannot be
     traced, or if the graph differs from it.
     """
-    sizes = cases.base_sizes(original)
-    layout = accepted_layout(original, sizes)
+    layout, sizes = accepted_layout(original)
     _refuse_random(original, layout, sizes)
     accepted = [
         case for case in cases.trials(original, layout, sizes) if accepts(original, layout, sizes, case)
@@ -65,7 +66,7 @@ def traced_graph(original: Original, opset: int, tell: Tell) -> TracedGraph:
         if inputs.BATCH not in varied:
             sizes[inputs.BATCH] = 1
         tell(f"trace with {', '.join(varied) or 'no axis'} free")
-        values = inputs.fill(layout, sizes, original.facts, 0, False)
+        values = filled(original, layout, sizes, 0, False)
         try:
             model = traced(original, layout, values, varied, opset)
         except UnsupportedError as error:
@@ -97,18 +98,20 @@ def longest_of(original: Original, varied: list[str]) -> Sizes:
     return {} if original.longest == UNLIMITED else dict.fromkeys(of_tokens, original.longest)
 
 
-def accepted_layout(original: Original, sizes: Sizes) -> Layout:
-    """The first layout of the inputs with which the original runs. Raises UnsupportedError."""
+def accepted_layout(original: Original) -> tuple[Layout, Sizes]:
+    """The first layout of the inputs with which the original runs, and its sizes. Raises UnsupportedError."""
     reasons = ["these have no layout"]
     for layout in inputs.layouts(original.inputs):
-        try:
-            original.run(inputs.fill(layout, sizes, original.facts, 0, False))
-        except UnsupportedError:
-            raise
-        except Exception as error:
-            reasons.append(first_line(error))
-            continue
-        return layout
+        for base in cases.every_base(original):
+            try:
+                sizes = lengthened(original, layout, base)
+                original.run(filled(original, layout, sizes, 0, False))
+            except UnsupportedError:
+                raise
+            except Exception as error:
+                reasons.append(reason_of(original, error))
+                continue
+            return layout, sizes
     names = ", ".join(original.inputs)
     raise UnsupportedError(f"{original.architecture} does not run on {names} alone: {reasons[:2][-1]}")
 
@@ -126,7 +129,7 @@ def accepts(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) 
 
 def values_of(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) -> dict[str, np.ndarray]:
     """The inputs of a case; at the left, padding comes before the tokens."""
-    values = inputs.fill(layout, sizes | case.changed, original.facts, case.seed, case.ragged)
+    values = filled(original, layout, resized(original, layout, sizes, case.changed), case.seed, case.ragged)
     if case.at_left:
         of_tokens = [name for name, axes in layout.items() if axes[:2] == inputs.TOKENS]
         values |= {name: values[name][:, ::-1].copy() for name in of_tokens}
@@ -134,7 +137,7 @@ def values_of(original: Original, layout: Layout, sizes: Sizes, case: TracedCase
 
 
 def _refuse_random(original: Original, layout: Layout, sizes: Sizes) -> None:
-    values = inputs.fill(layout, sizes, original.facts, 0, False)
+    values = filled(original, layout, sizes, 0, False)
     first, second = original.run(values), original.run(values)
     for name, array in first.items():
         if array.shape != second[name].shape or not np.allclose(
