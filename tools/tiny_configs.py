@@ -35,6 +35,9 @@ SMALL: dict[str, int] = {
     r"max_position_embeddings|n_positions|max_sequence_length|max_seq_len|seq_length": 64,
     r"max_source_positions": 20,
     r"context_size": 16,
+    r"mm_tokens_per_image": 4,
+    r"n_window": 8,
+    r"n_window_infer": 16,
     r"image_size|img_size|input_size_image|crop_size": 32,
     r".*patch_size": 8,
     r"num_queries|num_query_tokens|num_object_queries|num_latents": 5,
@@ -96,7 +99,10 @@ class _Smaller:
         """The settings of a configuration, and of those within it, with small numbers."""
         layers = _layers(values)
         kinds = values.get("layer_types") or []
-        count = min(max(2, len(set(kinds))), 4)
+        features = values.get("out_features") if layers is not None else None
+        stages = len(features) if isinstance(features, list) else 1
+        count = max(min(max(2, len(set(kinds))), 4), stages)
+        chosen = list(range(count - stages + 1, count + 1))
         result: dict[str, Any] = {}
         for name, value in values.items():
             if isinstance(value, dict):
@@ -108,18 +114,18 @@ class _Smaller:
             elif isinstance(value, list) and value and isinstance(value[0], list):
                 result[name] = self._nested(value)
             elif name in ("out_features", "_out_features") and isinstance(value, list) and layers is not None:
-                result[name] = [f"stage{count}"]
+                result[name] = [f"stage{place}" for place in chosen]
             elif name in ("out_indices", "_out_indices") and isinstance(value, list) and layers is not None:
-                result[name] = [count]
+                result[name] = chosen
             elif _is_int(value):
                 result[name] = (
                     count if layers is not None and LAYERS.fullmatch(name) else self._number(name, value)
                 )
             else:
                 result[name] = OPEN.get(name) if value is None else value
-        if layers is not None and result.get("out_features") == [f"stage{count}"]:
+        if features:
             result.pop("stage_names", None)
-            result["out_indices"] = [count]
+            result["out_indices"] = chosen
         return _fitted(result)
 
     def _by_layer(self, values: dict[Any, Any], count: int) -> dict[Any, Any]:
@@ -147,9 +153,9 @@ class _Smaller:
             return [2 if value % 2 == 0 else 1 for value in values]
         if DEPTHS.fullmatch(name):
             return [min(value, 1 + (place == 0)) for place, value in enumerate(values)]
-        if WIDTHS.fullmatch(name):
-            return [self._divided(value) for value in values]
-        return values
+        if WIDTHS.fullmatch(name) and len({*values}) == 1 and values[0] in self.wide:
+            return [WIDTH] * len(values)
+        return [self._divided(value) for value in values] if WIDTHS.fullmatch(name) else values
 
     def _nested(self, values: Any) -> Any:
         """Lists in lists, as of blocks of convolutions, with widths that are also in other lists divided."""

@@ -4,12 +4,29 @@ from typing import Any
 
 DROPPED: Any = object()  # in place of a setting that the configuration makes of others
 
+# The tokens of a vocabulary that stand for an image's codes, as the library spells their numbers.
+IMAGE_CODES = {
+    f"IMGIMG{''.join(chr(ord('A') + int(digit)) for digit in str(code))}Z": 10 + code for code in range(64)
+}
+
+
+def _rotary(*sections: int) -> dict[str, Any]:
+    """Sections of rotary positions that the model's code has by default for larger heads."""
+    return {"rope_parameters": {"mrope_section": list(sections)}}
+
+
 INDEXED = {  # sizes of an indexer that the library leaves open
     "indexer_n_heads": 4,
-    "indexer_kv_heads": 2,
+    "indexer_kv_heads": 1,
     "indexer_head_dim": 8,
     "indexer_budget": 16,
     "indexer_compress_ratio": 2,
+}
+EFFICIENT = {  # its first convolution has a fixed number of channels, times this coefficient
+    "width_coefficient": 0.25,
+    "depth_coefficient": 1.0,
+    "in_channels": [32, 16, 24, 40, 80, 112, 192],
+    "out_channels": [16, 24, 40, 80, 112, 192, 320],
 }
 NUMBERS: dict[str, dict[str, Any]] = {
     "bit": {"num_groups": 4},
@@ -21,12 +38,12 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "reformer": {"is_decoder": True, "axial_pos_embds_dim": [8, 24], "axial_pos_shape": [8, 8]},
     "aria": {"projector_patch_to_query_dict": {16: 4}, "max_value_projector_patch_to_query_dict": 4},
     "bridgetower": {
-        "text_config": {"num_hidden_layers": 6},
+        "text_config": {"hidden_size": 64, "num_hidden_layers": 6},
         "vision_config": {"hidden_size": 64, "num_hidden_layers": 6},
         "hidden_size": 64,
     },
-    "chameleon": {"image_token_id": 4, "vocabulary_map": {"<image>": 4}},
-    "cvt": {"embed_dim": [8, 16, 32], "num_heads": [1, 2, 2], "depth": [1, 1, 2]},
+    "chameleon": {"image_token_id": 4, "vocabulary_map": {"<image>": 4} | IMAGE_CODES},
+    "cvt": {"embed_dim": [8, 16, 32], "num_heads": [1, 2, 2], "depth": [1, 2, 3]},
     "dory": {
         "num_hidden_layers": 6,
         "n_input_layers": 2,
@@ -38,10 +55,17 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "dots3_note": {"text_config": {"num_key_value_heads": 4, "per_layer_config": DROPPED, "head_dim": 16}},
     "efficientloftr": {"out_features": [8, 8, 16, 32]},
     "ernie4_5_vl_moe": {"text_config": {"moe_intermediate_size": [32, 16]}},
-    "fun_asr_nano": {"adaptor_config": {"intermediate_size": 8}},
-    "granite4_vision": {"deepstack_layer_map": [[0, 0]], "downsample_rate": "1/2"},
-    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4, "input_size": 32},
+    "fun_asr_nano": {"adaptor_config": {"intermediate_size": 8}, "audio_config": {"num_stacked_frames": 1}},
+    "granite4_vision": {
+        "deepstack_layer_map": [[0, 0]],
+        "downsample_rate": "1/2",
+        "vision_config": {"hidden_size": 64},
+        "qformer_config": {"encoder_hidden_size": 64, "hidden_size": 64},
+    },
+    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4},
     "levit": {
+        "image_size": 64,
+        "patch_size": 16,
         "hidden_sizes": [16, 32, 48],
         "num_attention_heads": [1, 2, 3],
         "key_dim": [8, 8, 8],
@@ -53,7 +77,7 @@ NUMBERS: dict[str, dict[str, Any]] = {
     },
     "mobilebert": {"embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32},
     "mobilevitv2": {"image_size": 64},
-    "bros": {"dim_bbox_sinusoid_emb_1d": 2, "dim_bbox_sinusoid_emb_2d": 8, "dim_bbox_projection": 8},
+    "bros": {"dim_bbox_sinusoid_emb_1d": 1, "dim_bbox_sinusoid_emb_2d": 8, "dim_bbox_projection": 8},
     "molmo2": {"adapter_config": {"vision_feature_layer": [1, 0]}},
     "moonshine_streaming": {"num_key_value_heads": 4},
     "neomme": {"head_dim": 16, "num_attention_heads": 2},
@@ -72,4 +96,27 @@ NUMBERS: dict[str, dict[str, Any]] = {
         **{part: {"hidden_size_global": 32, "head_dim": 8} for part in ("encoder_config", "decoder_config")},
     },
     "zamba": {"num_hidden_layers": 4, "layers_block_type": ["linear_attention", "hybrid"] * 2},
+    **dict.fromkeys(("glm4v_text", "glm_image_text", "glm_ocr_text"), _rotary(2, 1, 1)),
+    **dict.fromkeys(("qwen2_vl_text", "qwen2_5_vl_text"), _rotary(2, 1, 1)),
+    "glm4v_moe_text": _rotary(1, 1, 0),
+    "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", "sparse"]}},
+    "diffusion_gemma": {
+        "text_config": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 16},
+    },
+    "efficientnet": EFFICIENT,
+    "align": {"vision_config": EFFICIENT},
+    "fun_asr_nano_encoder": {"num_stacked_frames": 1},
+    "llama4": {
+        "vision_config": {
+            "intermediate_size": 128,
+            "projector_input_dim": 32,
+            "projector_output_dim": 32,
+            "vision_output_dim": 32,
+        }
+    },
+    "lw_detr_vit": {"image_size": 64, "patch_size": 4, "num_windows": 4, "num_windows_side": 2},
+    "muse_spark_audio": {"patch_sizes": [10, 5, 4, 2]},
+    "tvp": {"max_img_size": 224},
+    "vipllava": {"vision_feature_layers": [-1, -2]},
+    "xmod": {"default_language": "en_XX"},
 }

@@ -13,6 +13,8 @@ BASE: Sizes = {
     inputs.TARGETS: 7,
     inputs.SAMPLES: 4000,
     inputs.QUESTION: 5,
+    inputs.REGIONS: 6,
+    inputs.CORNERS: 4,
 }
 BATCHES = (1, 3, 9)
 LENGTHS = (1, 2, 23, 64)
@@ -39,9 +41,10 @@ def base_sizes(original: Original) -> Sizes:
 
 
 def every_base(original: Original) -> list[Sizes]:
-    """The sizes of a trace, and those with the frames that Whisper's encoder takes: two for each position."""
+    """The sizes of a trace; with two frames for each position, as Whisper takes; with a pair of images."""
     sizes, positions = base_sizes(original), original.source_positions
-    return [sizes] if positions is None else [sizes, sizes | {inputs.FRAMES: 2 * positions}]
+    frames = [2] if positions is None else [2 * positions, 2]
+    return [sizes, *(sizes | {inputs.FRAMES: number} for number in frames)]
 
 
 def trials(original: Original, layout: Layout, sizes: Mapping[str, int]) -> list[TracedCase]:

@@ -29,7 +29,7 @@ TOKENS: Layout = {names.INPUT_IDS: ("rows", "tokens"), names.ATTENTION_MASK: ("r
 
 
 def is_decoder(original: Original) -> bool:
-    """Tell whether the class generates from tokens alone, and takes positions and a cache."""
+    """Tell whether the class generates from tokens alone, without images or sounds, over a cache."""
     causal = {
         one
         for classes in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
@@ -37,7 +37,8 @@ def is_decoder(original: Original) -> bool:
     }
     wanted = {names.INPUT_IDS, names.ATTENTION_MASK, names.POSITION_IDS}
     takes_cache = transformers_loading.cache_parameter(original.arguments) is not None
-    return original.architecture in causal and wanted <= {*original.arguments} and takes_cache
+    is_causal = original.architecture in causal and not original.placeholders
+    return is_causal and wanted <= {*original.arguments} and takes_cache
 
 
 def prompt(facts: Facts, rows: int, tokens: int, seed: int, padded: str | None) -> dict[str, np.ndarray]:

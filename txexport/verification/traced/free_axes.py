@@ -22,7 +22,7 @@ from txexport.verification.traced.inputs import Layout, Sizes
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.originals import UNLIMITED, Original
 from txexport.verification.traced.placeholders import filled, lengthened, resized
-from txexport.verification.traced.reasons import reason_of
+from txexport.verification.traced.reasons import lacking, reason_of
 from txexport.verification.traced.tracing import GRAPH, dims, input_name, save, traced
 
 Tell = Callable[[str], None]
@@ -99,21 +99,29 @@ def longest_of(original: Original, varied: list[str]) -> Sizes:
 
 
 def accepted_layout(original: Original) -> tuple[Layout, Sizes]:
-    """The first layout of the inputs with which the original runs, and its sizes. Raises UnsupportedError."""
-    reasons = ["these have no layout"]
-    for layout in inputs.layouts(original.inputs):
-        for base in cases.every_base(original):
-            try:
-                sizes = lengthened(original, layout, base)
-                original.run(filled(original, layout, sizes, 0, False))
-            except UnsupportedError:
-                raise
-            except Exception as error:
-                reasons.append(reason_of(original, error))
-                continue
-            return layout, sizes
-    names = ", ".join(original.inputs)
-    raise UnsupportedError(f"{original.architecture} does not run on {names} alone: {reasons[:2][-1]}")
+    """The first layout of the inputs with which the original runs, and its sizes.
+
+    An input without which it fails is added, if it can be filled. Raises UnsupportedError.
+    """
+    names, failed = original.inputs, None
+    while True:
+        for layout in inputs.layouts(names):
+            for base in cases.every_base(original):
+                try:
+                    sizes = lengthened(original, layout, base)
+                    original.run(filled(original, layout, sizes, 0, False))
+                except UnsupportedError:
+                    raise
+                except Exception as error:
+                    failed = failed or error
+                    continue
+                return layout, sizes
+        needed = None if failed is None else lacking(original, failed)
+        if needed not in inputs.AXES or needed in names:
+            break
+        names, failed = [name for name in original.arguments if name in {*names, needed}], None
+    reason = "these have no layout" if failed is None else reason_of(original, failed)
+    raise UnsupportedError(f"{original.architecture} does not run on {', '.join(names)} alone: {reason}")
 
 
 def accepts(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) -> bool:

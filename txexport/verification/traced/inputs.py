@@ -15,7 +15,16 @@ BATCH, SEQUENCE, TARGETS = "batch_size", "sequence_length", "decoder_sequence_le
 HEIGHT, WIDTH, FRAMES, SAMPLES, CONTEXT = "height", "width", "num_frames", "num_samples", "context_length"
 CHANNELS, BANDS, COORDINATES, SERIES = "channels", "bands", "coordinates", "series"
 QUESTION, SOUND_CHANNELS = "question_length", "sound_channels"
-FIXED = (CHANNELS, BANDS, COORDINATES, SERIES, SOUND_CHANNELS)  # a checkpoint's weights have them
+REGIONS, REGION_FEATURES, CORNERS = "num_regions", "region_features", "corners"
+FIXED = (
+    CHANNELS,
+    BANDS,
+    COORDINATES,
+    SERIES,
+    SOUND_CHANNELS,
+    REGION_FEATURES,
+    CORNERS,
+)  # a checkpoint's weights have them
 
 Axes = tuple[str, ...]
 Sizes = dict[str, int]
@@ -41,6 +50,8 @@ AXES: dict[str, list[Axes]] = {
     "input_features": [(BATCH, BANDS, FRAMES), (BATCH, FRAMES, BANDS)],
     "input_features_mask": [(BATCH, FRAMES)],
     "feature_attention_mask": [(BATCH, FRAMES)],
+    "visual_feats": [(BATCH, REGIONS, REGION_FEATURES)],
+    "visual_pos": [(BATCH, REGIONS, CORNERS)],
     "past_values": [(BATCH, CONTEXT, SERIES), (BATCH, CONTEXT)],
 }
 MASKS = (

@@ -32,6 +32,7 @@ BESIDE_TEXT = {
     "pixel_values": ("get_image_features", ("image_token_id", "image_token_index")),
     "input_features": ("get_audio_features", ("audio_token_id", "audio_token_index")),
 }
+SPECTRA = ("feature_projection_input_dim",)  # other names of the width of a spectrum
 RESERVED = re.compile(r"(image|video|audio)_token_(id|index)")  # ids that stand for something else than text
 FLAGS = {"use_cache": False, "output_attentions": False, "output_hidden_states": False}
 
@@ -104,9 +105,10 @@ class Original:
             inputs.WIDTH: width,
             inputs.CHANNELS: _number(self.config, ("num_channels", "in_channels", "in_chans"), 3),
             inputs.BANDS: _number(
-                self.config, ("num_mel_bins", "feature_size", "input_feat_per_channel"), 80
+                self.config, ("num_mel_bins", "feature_size", "input_feat_per_channel", *SPECTRA), 80
             ),
             inputs.FRAMES: _number(self.config, ("num_frames", "max_length"), 16),
+            inputs.REGION_FEATURES: _number(self.config, ("visual_feat_dim",), 2048),
             inputs.SOUND_CHANNELS: _number(self.config, ("audio_channels",), 1),
             inputs.COORDINATES: _number(text, ("dim_bbox",), 4),
             inputs.SERIES: _number(self.config, ("num_input_channels", "input_size"), 1),
@@ -127,16 +129,18 @@ class Original:
         text = self.config.get_text_config()
         result = {}
         for name, (method, ids) in BESIDE_TEXT.items():
-            token = _token(self.config, ids, text)
-            if token is not None and hasattr(self.model, method):
-                result[name] = getattr(self.model, method), token
+            tokens = (_token(one, ids, text) for one in _configs(self.config))
+            token = next((one for one in tokens if one is not None), None)
+            maker = next((one for one in self.model.modules() if hasattr(one, method)), None)
+            if token is not None and maker is not None:
+                result[name] = getattr(maker, method), token
         return result
 
     @cached_property
     def reserved_ids(self) -> set[int]:
         """The ids in a text's place of images, videos and sounds."""
-        named = {name: value for name, value in vars(self.config).items() if RESERVED.fullmatch(name)}
-        return {value for value in named.values() if isinstance(value, int)}
+        named = [item for one in _configs(self.config) for item in vars(one).items()]
+        return {value for name, value in named if RESERVED.fullmatch(name) and isinstance(value, int)}
 
     @property
     def source_positions(self) -> int | None:
