@@ -47,7 +47,15 @@ SMALL: dict[str, int] = {
     r"num_mel_bins|feature_size": 16,
 }
 # Numbers of settings that the library leaves open, and without which some models cannot be made.
-OPEN = {"head_dim": 8, "prediction_length": 4, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2}
+OPEN = {
+    "image_token_id": 60,
+    "image_token_index": 60,
+    "head_dim": 8,
+    "prediction_length": 4,
+    "n_group": 1,
+    "topk_group": 1,
+    "num_experts_per_tok": 2,
+}
 LAYERS = re.compile(r".*(num_hidden_layers|num_layers|n_layers?)")
 HEADS = re.compile(r".*heads.*|num_head")
 DEPTHS = re.compile(r"depths?|num_blocks|layers|num_hidden_layers|layer_depths|depths_.*")

@@ -25,6 +25,7 @@ INDEXED = {  # sizes of an indexer that the library leaves open
 EFFICIENT = {  # its first convolution has a fixed number of channels, times this coefficient
     "width_coefficient": 0.25,
     "depth_coefficient": 1.0,
+    "hidden_dim": 320,
     "in_channels": [32, 16, 24, 40, 80, 112, 192],
     "out_channels": [16, 24, 40, 80, 112, 192, 320],
 }
@@ -77,7 +78,12 @@ NUMBERS: dict[str, dict[str, Any]] = {
     },
     "mobilebert": {"embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32},
     "mobilevitv2": {"image_size": 64},
-    "bros": {"dim_bbox_sinusoid_emb_1d": 1, "dim_bbox_sinusoid_emb_2d": 8, "dim_bbox_projection": 8},
+    "bros": {
+        "hidden_size": 64,
+        "dim_bbox_sinusoid_emb_1d": 2,
+        "dim_bbox_sinusoid_emb_2d": 16,
+        "dim_bbox_projection": 16,
+    },
     "molmo2": {"adapter_config": {"vision_feature_layer": [1, 0]}},
     "moonshine_streaming": {"num_key_value_heads": 4},
     "neomme": {"head_dim": 16, "num_attention_heads": 2},
@@ -119,4 +125,11 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "tvp": {"max_img_size": 224},
     "vipllava": {"vision_feature_layers": [-1, -2]},
     "xmod": {"default_language": "en_XX"},
+    "dbrx": {"attn_config": {"rope_theta": 10000.0}},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "sam_hq": {"prompt_encoder_config": {"image_embedding_size": 4}, "vision_config": {"num_pos_feats": 16}},
+    "sam3_tracker": {"vision_config": {"backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]}},
+    "sapiens2": {"num_key_value_heads_per_layer": [4, 4], "num_key_value_attention_heads": 4},
+    "shieldgemma2": {"yes_token_index": 10, "no_token_index": 11},
+    "step3p7": {"text_config": {"sliding_window": 16}},
 }

@@ -28,6 +28,7 @@ PATIENCE = 6  # times as many seconds until it is ended on a busy machine
 LIBRARIES = ("transformers", "torch", "onnxscript", "onnxruntime")
 TOO_LARGE = 30_000_000  # parameters
 OTHERS = re.compile(r"MODEL_FOR_\w+_MAPPING_NAMES")
+BESIDE_SOUNDS = ("audioflamingo3", "moss_transcribe_diarize", "musicflamingo")  # decoders, in their mapping
 WITH_DECODERS = ("moshi", "musicgen", "musicgen_melody")  # whose class of texts is of a part's configuration
 
 
@@ -43,8 +44,9 @@ def classes() -> dict[str, str]:
     known, configs = set(names()), configuration_auto.CONFIG_MAPPING
     images = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     mixed = {*images, *modeling_auto.MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES}
-    sequences = _without(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES, mixed)
-    decoders = _without(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, {*images, *WITH_DECODERS})
+    sequences = _without(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES, {*mixed, *BESIDE_SOUNDS})
+    beside = {*images, *BESIDE_SOUNDS, *WITH_DECODERS}
+    decoders = _without(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, beside)
     others = [getattr(modeling_auto, name) for name in sorted(vars(modeling_auto)) if OTHERS.fullmatch(name)]
     result = {}
     for mapping in (sequences, decoders, modeling_auto.MODEL_MAPPING_NAMES, *others):

@@ -45,13 +45,51 @@ def test_every_type_of_the_library_is_a_family_or_has_a_row_or_is_a_part():
     assert set(MODEL_MAPPING_NAMES) <= kinds | set(families.names())
 
 
-@pytest.mark.parametrize("kind", ["layoutlm", "persimmon", "poolformer", "diffllama", "deepseek_v32"])
+@pytest.mark.parametrize(
+    "kind", ["layoutlm", "persimmon", "poolformer", "diffllama", "deepseek_v32", "mimi", "zoedepth"]
+)
 def test_tiny_configurations_make_tiny_models(kind):
     config = tiny_config(kind)
     with torch.device("meta"):
         model = getattr(transformers, traced_types.classes()[kind])(config)
     assert sum(one.numel() for one in model.parameters()) < 2_000_000
     assert model.config.model_type == kind
+
+
+def test_tiny_widths_that_belong_together_still_do():
+    convolutions = tiny_config("hgnet_v2")
+    assert convolutions.stem_channels[-1] == convolutions.stage_in_channels[0] < 48
+    assert convolutions.stage_in_channels[1:] == convolutions.stage_out_channels[:-1]
+    detector = tiny_config("d_fine")
+    assert detector.encoder_in_channels == detector.backbone_config.stage_out_channels[1:]
+    assert detector.decoder_in_channels == [detector.d_model] * 3
+    codec = tiny_config("mimi")
+    assert codec.upsample_groups == codec.hidden_size == 32
+    speaker = tiny_config("pocket_tts")
+    assert speaker.flow_head_config.condition_dim == speaker.hidden_size
+
+
+def test_tiny_rotary_sections_are_half_a_head():
+    config = tiny_config("cosmos3_edge_text")
+    assert sum(config.rope_parameters["mrope_section"]) == config.head_dim // 2
+
+
+def test_tiny_layers_have_one_of_each_kind():
+    config = tiny_config("hy_v4_vl_text")
+    assert config.indexer_types == ["full", "shared"]
+    assert config.mlp_layer_types == ["dense", "sparse"]
+    assert tiny_config("mistral_large4_text").kv_source_layers == [0, 1]
+
+
+def test_encoder_decoders_of_texts_are_tried_as_such_and_others_by_their_base_class():
+    classes = traced_types.classes()
+    assert classes["t5gemma"] == "T5GemmaForConditionalGeneration"
+    assert classes["led"] == "LEDForConditionalGeneration"
+    assert classes["persimmon"] == "PersimmonForCausalLM"
+    assert classes["audioflamingo3"] == "AudioFlamingo3Model"
+    assert classes["aya_vision"] == "AyaVisionModel"
+    assert classes["zoedepth"] == "ZoeDepthForDepthEstimation"
+    assert "bert" not in classes
 
 
 def test_a_page_has_a_row_of_each_outcome():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import openai
 import pytest
 import torch
@@ -227,6 +228,12 @@ def test_cases_fit_a_short_model(decoder, monkeypatch):
     monkeypatch.setattr(judge.model.config, "max_position_embeddings", 64)
     monkeypatch.setattr(judge.model.config, "sliding_window", 20, raising=False)
     assert "29 tokens, beyond sliding_window" in {case.name for case in steps.plan(judge)}
+
+
+def test_states_of_other_dimensions_are_refused():
+    value = ir.Value(name="cache.layers.0.keys", shape=ir.Shape([2, 7, 8]))
+    with pytest.raises(UnsupportedError, match=r"gives 'cache\.layers\.0\.keys' 3 dimensions, and keys and"):
+        decoders.heads_of(value)
 
 
 def test_states_of_other_kinds_are_refused(tmp_path):

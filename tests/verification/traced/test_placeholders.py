@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 import txexport
 from txexport import bundle
 from txexport.errors import UnsupportedError
-from txexport.verification.traced import cases, decoders, free_axes, inputs, placeholders
+from txexport.verification.traced import cases, decoders, free_axes, inputs, placeholders, reasons
 from txexport.verification.traced.originals import Original
 
 pytestmark = pytest.mark.xdist_group("traced")
@@ -117,6 +117,28 @@ def test_an_input_without_which_the_class_fails_is_added(tmp_path):
     assert judge.inputs == ["input_features"]
     layout, _ = free_axes.accepted_layout(judge)
     assert list(layout) == ["input_features", "input_features_mask"]
+
+
+REFUSALS = {
+    "refused: Non-zero status code returned while running Reshape node. Name:'node_view' Message: /x.h:9": (
+        "ONNX Runtime fails in its Reshape"
+    ),
+    "Load model from the graph failed:Node (n) Op (Squeeze) [ShapeInferenceError] Dimension is 7": (
+        "ONNX Runtime does not take its Squeeze: Dimension is 7"
+    ),
+    "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).": (
+        "a shape or a branch depends on values that the model computes"
+    ),
+    "No ONNX function found for <OpOverload(op='aten.unsqueeze', overload='default')>.": (
+        "no ONNX operator is known for aten.unsqueeze"
+    ),
+    "sizes differ": "sizes differ",
+}
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSALS.items())
+def test_errors_of_libraries_are_told_in_words(text, words):
+    assert reasons.plain(text) == words
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,15 @@ def base_sizes(original: Original) -> Sizes:
 
 
 def every_base(original: Original) -> list[Sizes]:
-    """The sizes of a trace; with two frames for each position, as Whisper takes; with a pair of images."""
+    """The sizes of a trace, and others for classes that do not take these.
+
+    They have two frames for each position, as Whisper's encoder takes, a pair of images, or 128 mel bands.
+    """
     sizes, positions = base_sizes(original), original.source_positions
-    frames = [2] if positions is None else [2 * positions, 2]
-    return [sizes, *(sizes | {inputs.FRAMES: number} for number in frames)]
+    others = [{inputs.FRAMES: 2}, {inputs.BANDS: 128}]
+    if positions is not None:
+        others.insert(0, {inputs.FRAMES: 2 * positions})
+    return [sizes, *(sizes | one for one in others)]
 
 
 def trials(original: Original, layout: Layout, sizes: Mapping[str, int]) -> list[TracedCase]:

@@ -168,9 +168,19 @@ def _rename(model: ir.Model) -> None:
             elif name == names.LOGITS:
                 value.name, value.shape = name, ir.Shape([*sizes[names.INPUT_IDS], dims(value)[-1]])
             else:
-                _, heads, _, width = dims(value)
+                heads, width = heads_of(value)
                 value.name = contract_name(name, kind)
                 value.shape = ir.Shape([names.BATCH_SIZE, heads, lengths[kind], width])
+
+
+def heads_of(value: ir.Value) -> tuple[int | str, int | str]:
+    """The heads and width of keys or values (rows, heads, tokens, width). Raises UnsupportedError for others."""
+    sizes = dims(value)
+    if len(sizes) != 4:
+        raise UnsupportedError(
+            f"the exporter gives {shown(str(value.name))} {len(sizes)} dimensions, and keys and values have 4"
+        )
+    return sizes[1], sizes[3]
 
 
 def contract_name(name: str, kind: str) -> str:

@@ -7,6 +7,7 @@ of its own trace is refused.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +23,7 @@ from txexport.verification.traced.inputs import Layout, Sizes
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.originals import UNLIMITED, Original
 from txexport.verification.traced.placeholders import filled, lengthened, resized
-from txexport.verification.traced.reasons import lacking, reason_of
+from txexport.verification.traced.reasons import lacking, plain, reason_of
 from txexport.verification.traced.tracing import GRAPH, dims, input_name, save, traced
 
 Tell = Callable[[str], None]
@@ -120,7 +121,7 @@ def accepted_layout(original: Original) -> tuple[Layout, Sizes]:
         if needed not in inputs.AXES or needed in names:
             break
         names, failed = [name for name in original.arguments if name in {*names, needed}], None
-    reason = "these have no layout" if failed is None else reason_of(original, failed)
+    reason = "these have no layout" if failed is None else reason_of(original, failed, names)
     raise UnsupportedError(f"{original.architecture} does not run on {', '.join(names)} alone: {reason}")
 
 
@@ -170,7 +171,7 @@ def _differing(
         try:
             session = open_session(path, "cpu", None, {})
         except BundleError as error:
-            reason = str(error).replace(str(path), "the graph")
+            reason = plain(str(error).replace(str(path), "the graph"))
             raise UnsupportedError(f"{original.architecture}, traced: {reason}") from None
         read = session.inputs.keys()
 
@@ -213,10 +214,12 @@ def _difference(original: Original, run: Callable, values: dict[str, np.ndarray]
     try:
         failed = [check for check in judged(original, run, values) if not check.ok]
     except (AssertionError, EngineError, InputError) as error:
-        return first_line(error)
+        return plain(first_line(error))
     return _worst(failed) if failed else None
 
 
 def _worst(failed: list[TensorCheck]) -> str:
     check = max(failed, key=lambda one: one.error)
+    if not isfinite(check.error):
+        return f"{check.output} has another shape, or numbers that are not finite"
     return f"{check.output} is off by {check.error:.0e}"

@@ -50,6 +50,7 @@ AXES: dict[str, list[Axes]] = {
     "input_features": [(BATCH, BANDS, FRAMES), (BATCH, FRAMES, BANDS)],
     "input_features_mask": [(BATCH, FRAMES)],
     "feature_attention_mask": [(BATCH, FRAMES)],
+    "padding_mask": [(BATCH, FRAMES), (BATCH, SAMPLES)],
     "visual_feats": [(BATCH, REGIONS, REGION_FEATURES)],
     "visual_pos": [(BATCH, REGIONS, CORNERS)],
     "past_values": [(BATCH, CONTEXT, SERIES), (BATCH, CONTEXT)],
@@ -60,6 +61,7 @@ MASKS = (
     "pixel_attention_mask",
     "input_features_mask",
     "feature_attention_mask",
+    "padding_mask",
 )
 FIRST_ID = 5  # of seeded tokens: those before are special in most vocabularies
 

@@ -2,6 +2,7 @@
 
 import linecache
 import re
+from collections.abc import Collection
 from pathlib import Path
 from traceback import walk_tb
 
@@ -11,13 +12,32 @@ from txexport.errors import first_line, shown
 from txexport.verification.traced.originals import Original
 
 REQUIRED = re.compile(r"missing \d+ required positional arguments?: '(\w+)'")
+IN_WORDS = {
+    r"Non-zero status code returned while running (\w+) node": r"ONNX Runtime fails in its \1",
+    r"Load model from .* Op \((\w+)\) \[\w+\] (.*)": r"ONNX Runtime does not take its \1: \2",
+    r"Could not guard on data-dependent": "a shape or a branch depends on values that the model computes",
+    r"No ONNX function found for <OpOverload\(op='([\w.]+)'": r"no ONNX operator is known for \1",
+}
 LIBRARY = str(Path(transformers.__file__).parent)
 
 
-def reason_of(original: Original, error: Exception) -> str:
-    """The first line of an error of the class, or the name of the argument without which it fails."""
+def plain(text: str) -> str:
+    """The line of an error in words, where torch.export or ONNX Runtime tell of their own sources."""
+    for pattern, words in IN_WORDS.items():
+        if (line := re.search(pattern, text)) is not None:
+            return line.expand(words)
+    return text
+
+
+def reason_of(original: Original, error: Exception, filled: Collection[str] = ()) -> str:
+    """The first line of an error of the class, or the name of the argument without which it fails.
+
+    `filled` are the arguments that it had.
+    """
     name = lacking(original, error)
-    return first_line(error) if name is None else f"it needs {shown(name)}, which cannot be filled"
+    if name is None or name in filled:
+        return first_line(error)
+    return f"it needs {shown(name)}, which cannot be filled"
 
 
 def lacking(original: Original, error: Exception) -> str | None:
