@@ -64,7 +64,7 @@ def page(results: dict, classes: dict[str, str], families: list[str], parts: lis
 
 
 def _not_tried(architecture: str) -> dict:
-    return {"architecture": architecture, "outcome": UNTRIED, "why": "not tried with these versions"}
+    return {"architecture": architecture, "outcome": UNTRIED, "why": "not tried yet"}
 
 
 def _list(title: str, kinds: list[str]) -> list[str]:

@@ -102,7 +102,7 @@ def test_a_page_has_a_row_of_each_outcome():
     page = traced_page.page({"versions": {"torch": "1"}, "types": outcomes}, classes, ["bert"], ["four_text"])
     assert "| one | OneModel | right | batch\\_size |" in page
     assert "| two | TwoModel | refused | a \\| b c |" in page
-    assert "| three | ThreeModel | untried | not tried with these versions |" in page
+    assert "| three | ThreeModel | untried | not tried yet |" in page
     assert "| bert |" not in page
     assert "| right | 1 |" in page
     assert "of the 4 model types" in page

@@ -174,7 +174,7 @@ def _rename(model: ir.Model) -> None:
 
 
 def heads_of(value: ir.Value) -> tuple[int | str, int | str]:
-    """The heads and width of keys or values (rows, heads, tokens, width). Raises UnsupportedError for others."""
+    """The heads and width of keys or values (rows, heads, tokens, width). Raises UnsupportedError."""
     sizes = dims(value)
     if len(sizes) != 4:
         raise UnsupportedError(
