@@ -136,9 +136,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("text", "words"), REFUSALS.items())
-def test_errors_of_libraries_are_told_in_words(text, words):
-    assert reasons.plain(text) == words
+@pytest.mark.parametrize(("text", "plain_text"), REFUSALS.items())
+def test_errors_of_libraries_are_told_in_words(text, plain_text):
+    assert reasons.plain(text) == plain_text
 
 
 @pytest.mark.parametrize(

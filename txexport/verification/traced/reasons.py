@@ -23,9 +23,9 @@ LIBRARY = str(Path(transformers.__file__).parent)
 
 def plain(text: str) -> str:
     """The line of an error in words, where torch.export or ONNX Runtime tell of their own sources."""
-    for pattern, words in IN_WORDS.items():
+    for pattern, plain_text in IN_WORDS.items():
         if (line := re.search(pattern, text)) is not None:
-            return line.expand(words)
+            return line.expand(plain_text)
     return text
 
 
