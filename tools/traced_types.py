@@ -1,49 +1,63 @@
 """Tries to trace a tiny model of every model type of transformers that has no family here.
 
-    tools/traced_types.py RESULTS [TYPE ...]
+    tools/traced_types.py [--again] [TYPE ...]
 
-Each type is tried in a process of its own: its base class, with seeded weights and small numbers, is saved as
-a checkpoint, exported with `export_traced`, and the outcome written to RESULTS, a JSON file, which a second
-run continues. --write writes docs/reference/traced.md.
+Each type is tried in a process of its own: a model with seeded weights and small numbers is saved as a
+checkpoint, exported with `export_traced`, and the outcome written to the record, traced_types.json, which a
+second run continues. --write writes docs/reference/traced.md from it.
 """
 
 import json
 import multiprocessing
 import re
+import resource
+import signal
 import tempfile
 import time
 import warnings
-from collections import Counter
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 import click
+from traced_page import LIMITED, ONE_SIZE, PAGE, RECORD, REFUSED, RIGHT, UNTRIED, page, record
 
 FORK = multiprocessing.get_context("fork")
-SECONDS = 150  # of one type
-RIGHT, LIMITED, REFUSED, UNTRIED = "right", "limited", "refused", "untried"
+SECONDS = 150  # of a processor, for one type
+PATIENCE = 6  # times as many seconds until it is ended on a busy machine
 LIBRARIES = ("transformers", "torch", "onnxscript", "onnxruntime")
-PAGE = Path(__file__).parents[1] / "docs/reference/traced.md"
-LONGEST = 200  # characters of a reason
 TOO_LARGE = 30_000_000  # parameters
+OTHERS = re.compile(r"MODEL_FOR_\w+_MAPPING_NAMES")
+BESIDE_SOUNDS = ("audioflamingo3", "moss_transcribe_diarize", "musicflamingo")  # decoders, in their mapping
+WITH_DECODERS = ("moshi", "musicgen", "musicgen_melody")  # whose class of texts is of a part's configuration
 
 
 def classes() -> dict[str, str]:
-    """The class of every model type of transformers without a family: its decoder, or its base class."""
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
-        MODEL_MAPPING_NAMES,
-    )
+    """The class of every model type of transformers without a family that an auto class opens.
+
+    That is the encoder-decoder of texts, or the decoder of texts, or the base class, or what else there is.
+    """
+    from transformers.models.auto import configuration_auto, modeling_auto
 
     from txexport.families import names
 
-    known = set(names())
-    decoders = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.items() - MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.items()
-    every = {kind: one if isinstance(one, str) else one[0] for kind, one in MODEL_MAPPING_NAMES.items()}
-    return {
-        kind: one for kind, one in (every | dict(decoders)).items() if kind in every and kind not in known
-    }
+    known, configs = set(names()), configuration_auto.CONFIG_MAPPING
+    images = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    mixed = {*images, *modeling_auto.MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES}
+    sequences = _without(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES, {*mixed, *BESIDE_SOUNDS})
+    beside = {*images, *BESIDE_SOUNDS, *WITH_DECODERS}
+    decoders = _without(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, beside)
+    others = [getattr(modeling_auto, name) for name in sorted(vars(modeling_auto)) if OTHERS.fullmatch(name)]
+    result = {}
+    for mapping in (sequences, decoders, modeling_auto.MODEL_MAPPING_NAMES, *others):
+        for kind, one in mapping.items():
+            if kind in configs and kind not in known:
+                result.setdefault(kind, one if isinstance(one, str) else one[0])
+    return dict(sorted(result.items()))
+
+
+def _without(mapping: Mapping[str, str], kinds: Collection[str]) -> dict[str, str]:
+    return {kind: one for kind, one in mapping.items() if kind not in kinds}
 
 
 def tried(kind: str, architecture: str) -> dict:
@@ -55,7 +69,6 @@ def tried(kind: str, architecture: str) -> dict:
     import txexport
     from txexport.bundle import Manifest
     from txexport.errors import TxexportError, first_line
-    from txexport.verification.traced.free_axes import ONE_SIZE
     from txexport.verification.traced.originals import quiet
 
     with tempfile.TemporaryDirectory() as folder:
@@ -78,6 +91,8 @@ def tried(kind: str, architecture: str) -> dict:
             manifest = txexport.export_traced(Path(folder, "model"), Path(folder, "out"))
         except TxexportError as error:
             why = str(error).replace(folder, "").removeprefix(f"{architecture} ")
+            if why.startswith("does not run on") and "it needs" not in why:  # sizes that do not fit together
+                return {"outcome": UNTRIED, "why": f"its small model {why}"}
             return {"outcome": REFUSED, "why": why}
         if isinstance(manifest, Manifest):
             return {"outcome": RIGHT, "varied": ["generates over a growing cache"]}
@@ -103,62 +118,47 @@ def _spread(model) -> None:
 def forked(kind: str, architecture: str) -> dict:
     """The outcome of one type, tried in a child that has the libraries loaded already."""
     queue = FORK.SimpleQueue()
-    child = FORK.Process(target=lambda: queue.put(tried(kind, architecture)))
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        queue.put(tried(kind, architecture))
+
+    child = FORK.Process(target=limited)
     child.start()
-    child.join(SECONDS)
+    child.join(PATIENCE * SECONDS)
     if child.is_alive():
         child.kill()
         child.join()
+    if child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
         return {"outcome": UNTRIED, "why": f"took more than {SECONDS} seconds"}
     return {"outcome": REFUSED, "why": "the exporter crashed"} if queue.empty() else queue.get()
 
 
-def page(outcomes: dict[str, dict]) -> str:
-    """The page of all outcomes: counts, and a row for each type."""
-    from txexport.verification.traced.free_axes import ONE_SIZE
+def parts() -> list[str]:
+    """The model types of parts of models, which no auto class opens."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    versions = ", ".join(f"{name} {version(name).partition('+')[0]}" for name in LIBRARIES)
-    counts = Counter(one["outcome"] for one in outcomes.values())
-    lines = [
-        "# Traced types",
-        "",
-        "Model types of transformers without a family here, as [`export --traced`](../guides/traced.md)",
-        "takes them: a type's decoder, or its base class, with seeded weights and small numbers. Made by",
-        f"`tools/traced_types.py` with {versions}.",
-        "",
-        f"Of {len(classes())} types, {len(outcomes)} were tried: {counts[RIGHT]} are right at every batch",
-        f"and size, {counts[LIMITED]} with limits, {counts[REFUSED]} are refused, and of {counts[UNTRIED]}",
-        "no small model could be made in time. A size that the class itself does not take is no limit. A",
-        "class that reads images beside texts is tried without the tokens in whose place images stand, and",
-        "mostly refuses.",
-        "",
-        "| type | class | outcome | free dimensions, limits, or the reason |",
-        "|---|---|---|---|",
-    ]
-    for kind, one in outcomes.items():
-        note = one.get("why") or ", ".join(one["varied"])
-        for axis, why in one.get("limits", {}).items():
-            note += "" if why == ONE_SIZE else f"; {axis}: {why}"
-        lines.append(f"| {kind} | {one['architecture']} | {one['outcome']} | {_cell(note)} |")
-    return "\n".join(lines) + "\n"
+    from txexport.families import names
+
+    return sorted(CONFIG_MAPPING_NAMES.keys() - classes().keys() - set(names()))
 
 
-def _cell(text: str) -> str:
-    """A text in a table's cell: one line of bounded length, without a table's own characters."""
-    text = " ".join(text.split())
-    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-    return re.sub(r"([|<>*_\[\]`])", r"\\\1", text)
+def written() -> str:
+    """The page of the record for the families and classes that are installed."""
+    from txexport.families import names
+
+    return page(record(), classes(), sorted(names()), parts())
 
 
 @click.command()
-@click.argument("results", type=click.Path(path_type=Path))
 @click.argument("kinds", nargs=-1)
-@click.option("--again", is_flag=True, help="Also try types that RESULTS has.")
-@click.option("--write", is_flag=True, help="Only write the page of RESULTS.")
-def main(results: Path, kinds: tuple[str, ...], again: bool, write: bool) -> None:
-    """Try every type, or those named, and write the outcomes to RESULTS."""
+@click.option("--results", type=click.Path(path_type=Path), default=RECORD, help="Instead of the record.")
+@click.option("--again", is_flag=True, help="Also try types that the results have.")
+@click.option("--write", is_flag=True, help="Only write the page of the record.")
+def main(kinds: tuple[str, ...], results: Path, again: bool, write: bool) -> None:
+    """Try every type that is not in the results, or those named, and write the outcomes there."""
     if write:
-        PAGE.write_text(page(json.loads(results.read_text())))
+        PAGE.write_text(written())
         return
     import transformers.exporters.exporter_onnx  # noqa: F401 - loaded once, before the children
 
@@ -166,13 +166,15 @@ def main(results: Path, kinds: tuple[str, ...], again: bool, write: bool) -> Non
 
     warnings.filterwarnings("ignore")
     every = classes()
-    outcomes = json.loads(results.read_text()) if results.is_file() else {}
+    outcomes = json.loads(results.read_text())["types"] if results.is_file() else {}
     left = [kind for kind in kinds or every if again or kind not in outcomes]
+    versions = {name: version(name).partition("+")[0] for name in LIBRARIES}
     for place, kind in enumerate(left, 1):
         start = time.monotonic()
         outcome = forked(kind, every[kind])
         outcomes[kind] = {"architecture": every[kind]} | outcome
-        results.write_text(json.dumps(dict(sorted(outcomes.items())), indent=1) + "\n")
+        content = {"versions": versions, "types": dict(sorted(outcomes.items()))}
+        results.write_text(json.dumps(content, indent=1) + "\n")
         seconds, why = time.monotonic() - start, outcome.get("why", "")
         print(f"{place}/{len(left)} {kind} {outcome['outcome']} {seconds:.0f} s {why[:100]}", flush=True)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import tiny_tokenizers
 import torch
 import transformers
+from tiny_configs import tiny_config
 
 import txexport
 from txexport import bundle
@@ -33,6 +34,12 @@ def contradiction(folder: Path, source: Path) -> str:
     report = txexport.verify(folder, source=source, cases=[COPIED_FILES])
     [case] = report.failed
     return str(case.exception)
+
+
+def tiny(kind: str, architecture: str) -> torch.nn.Module:
+    """A model of a type with small numbers and seeded weights."""
+    torch.manual_seed(0)
+    return getattr(transformers, architecture)(tiny_config(kind)).eval()
 
 
 def layoutlm(folder: Path) -> Path:

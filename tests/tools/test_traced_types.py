@@ -5,35 +5,49 @@ from importlib.metadata import version
 
 import pytest
 import torch
+import traced_page
 import traced_types
 import transformers
-from helpers.project import ROOT
 from tiny_configs import tiny_config
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from txexport import families
 
-PAGE = (ROOT / "docs/reference/traced.md").read_text()
-ROWS = re.findall(r"^\| (\S+) \| (\w+) \| (right|limited|refused|untried) \|", PAGE, re.M)
-COUNTS = r"(\d+) were tried: (\d+) are right .*, (\d+) with limits, (\d+) are refused"
+PAGE = traced_page.PAGE.read_text()
+RECORD = traced_page.record()
+OUTCOMES = ("right", "limited", "refused", "untried")
+ROWS = re.findall(rf"^\| (\S+) \| (\w+) \| ({'|'.join(OUTCOMES)}) \|", PAGE, re.M)
+COUNTS = dict(re.findall(r"^\| (\w+) \| (\d+) \|", PAGE, re.M))
+OF_RECORD = pytest.mark.skipif(
+    version("transformers") != RECORD["versions"]["transformers"], reason="of other versions"
+)
 
 
 def test_the_page_counts_its_rows():
     outcomes = [outcome for _, _, outcome in ROWS]
-    counted = re.search(COUNTS, " ".join(PAGE.split()))
-    expected = [len(ROWS), *(outcomes.count(one) for one in ("right", "limited", "refused"))]
-    assert [int(number) for number in counted.groups()] == expected
+    expected = {one: str(outcomes.count(one)) for one in OUTCOMES}
+    assert {"authored": str(len(families.names()))} | expected == COUNTS
 
 
-def test_the_page_lists_no_family():
-    assert not {kind for kind, _, _ in ROWS} & set(families.names())
+@OF_RECORD
+def test_the_page_is_what_the_record_makes():
+    """`tools/traced_types.py --write` writes it, after a new family too."""
+    assert traced_types.written() == PAGE
 
 
-@pytest.mark.skipif(f"transformers {version('transformers')}," not in PAGE, reason="of other versions")
-def test_the_page_lists_types_of_the_library_with_the_class_that_is_tried():
-    assert {kind: one for kind, one, _ in ROWS}.items() <= traced_types.classes().items()
+@OF_RECORD
+def test_every_type_of_the_library_is_a_family_or_has_a_row_or_is_a_part():
+    kinds = {kind for kind, _, _ in ROWS}
+    assert {kind: one for kind, one, _ in ROWS} == traced_types.classes()
+    assert not kinds & set(families.names())
+    assert kinds | set(families.names()) | set(traced_types.parts()) == set(CONFIG_MAPPING_NAMES)
+    assert set(MODEL_MAPPING_NAMES) <= kinds | set(families.names())
 
 
-@pytest.mark.parametrize("kind", ["layoutlm", "persimmon", "poolformer", "diffllama", "deepseek_v32"])
+@pytest.mark.parametrize(
+    "kind", ["layoutlm", "persimmon", "poolformer", "diffllama", "deepseek_v32", "mimi", "zoedepth"]
+)
 def test_tiny_configurations_make_tiny_models(kind):
     config = tiny_config(kind)
     with torch.device("meta"):
@@ -42,12 +56,55 @@ def test_tiny_configurations_make_tiny_models(kind):
     assert model.config.model_type == kind
 
 
-def test_the_page_has_a_row_of_each_outcome():
+def test_tiny_widths_that_belong_together_still_do():
+    convolutions = tiny_config("hgnet_v2")
+    assert convolutions.stem_channels[-1] == convolutions.stage_in_channels[0] < 48
+    assert convolutions.stage_in_channels[1:] == convolutions.stage_out_channels[:-1]
+    detector = tiny_config("d_fine")
+    assert detector.encoder_in_channels == detector.backbone_config.stage_out_channels[1:]
+    assert detector.decoder_in_channels == [detector.d_model] * 3
+    codec = tiny_config("mimi")
+    assert codec.upsample_groups == codec.hidden_size == 32
+    speaker = tiny_config("pocket_tts")
+    assert speaker.flow_head_config.condition_dim == speaker.hidden_size
+
+
+def test_tiny_rotary_sections_are_half_a_head():
+    config = tiny_config("cosmos3_edge_text")
+    assert sum(config.rope_parameters["mrope_section"]) == config.head_dim // 2
+
+
+def test_tiny_layers_have_one_of_each_kind():
+    config = tiny_config("hy_v4_vl_text")
+    assert config.indexer_types == ["full", "shared"]
+    assert config.mlp_layer_types == ["dense", "sparse"]
+    assert tiny_config("mistral_large4_text").kv_source_layers == [0, 1]
+
+
+def test_encoder_decoders_of_texts_are_tried_as_such_and_others_by_their_base_class():
+    classes = traced_types.classes()
+    assert classes["t5gemma"] == "T5GemmaForConditionalGeneration"
+    assert classes["led"] == "LEDForConditionalGeneration"
+    assert classes["persimmon"] == "PersimmonForCausalLM"
+    assert classes["audioflamingo3"] == "AudioFlamingo3Model"
+    assert classes["aya_vision"] == "AyaVisionModel"
+    assert classes["zoedepth"] == "ZoeDepthForDepthEstimation"
+    assert "bert" not in classes
+
+
+def test_a_page_has_a_row_of_each_outcome():
     outcomes = {
         "one": {"architecture": "OneModel", "outcome": "right", "varied": ["batch_size"], "limits": {}},
         "two": {"architecture": "TwoModel", "outcome": "refused", "why": "a | b\nc"},
+        "bert": {"architecture": "BertModel", "outcome": "right", "varied": [], "limits": {}},
     }
-    page = traced_types.page(outcomes)
+    classes = {"one": "OneModel", "two": "TwoModel", "three": "ThreeModel"}
+    page = traced_page.page({"versions": {"torch": "1"}, "types": outcomes}, classes, ["bert"], ["four_text"])
     assert "| one | OneModel | right | batch\\_size |" in page
     assert "| two | TwoModel | refused | a \\| b c |" in page
-    assert "2 were tried: 1 are right" in page
+    assert "| three | ThreeModel | untried | not tried yet |" in page
+    assert "| bert |" not in page
+    assert "| right | 1 |" in page
+    assert "of the 4 model types" in page
+    assert "**Authored (1)**: `bert`." in page
+    assert "no auto class opens (1)**: `four_text`." in page

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import openai
 import pytest
 import torch
@@ -229,10 +230,14 @@ def test_cases_fit_a_short_model(decoder, monkeypatch):
     assert "29 tokens, beyond sliding_window" in {case.name for case in steps.plan(judge)}
 
 
-def test_states_of_other_kinds_are_refused(monkeypatch, decoder):
-    judge = originals.original(decoder[0])
-    monkeypatch.setattr(decoders, "get_leaf_tensors", lambda cache: {"layers.0.conv_states": None})
-    with pytest.raises(
-        UnsupportedError, match=r"keeps 'layers\.0\.conv_states', which a traced decoder does not"
-    ):
+def test_states_of_other_dimensions_are_refused():
+    value = ir.Value(name="cache.layers.0.keys", shape=ir.Shape([2, 7, 8]))
+    with pytest.raises(UnsupportedError, match=r"gives 'cache\.layers\.0\.keys' 3 dimensions, and keys and"):
+        decoders.heads_of(value)
+
+
+def test_states_of_other_kinds_are_refused(tmp_path):
+    """Of a decoder that runs over a cache of its own layers alone, too."""
+    judge = originals.Original(tmp_path, traced_checkpoints.tiny("lfm3", "Lfm3ForCausalLM"))
+    with pytest.raises(UnsupportedError, match=r"keeps 'layers\.0\.conv_states\.0' between steps"):
         decoders.traced_decoder(judge, 18)

@@ -169,8 +169,7 @@ def test_a_mask_that_is_ignored_fails_with_padding_alone(labeller):
     source, out = labeller
     judge = originals.original(source)
     model = txexport.load_traced(out, device="cpu")
-    sizes = cases.base_sizes(judge)
-    layout = free_axes.accepted_layout(judge, sizes)
+    layout, sizes = free_axes.accepted_layout(judge)
 
     def unmasked(**values):
         return model(**values | {"attention_mask": np.ones_like(values["attention_mask"])})
@@ -279,8 +278,7 @@ def test_a_damaged_manifest_is_one_line(labeller, edit, tmp_path):
 def test_a_least_size_is_found_and_enforced(labeller, tmp_path):
     """The axis stays free where only its smallest sizes differ; sizes on both sides of a right one fix it."""
     judge = originals.original(labeller[0])
-    sizes = cases.base_sizes(judge)
-    layout = free_axes.accepted_layout(judge, sizes)
+    layout, sizes = free_axes.accepted_layout(judge)
     accepted = [case for case in cases.trials(judge, layout, sizes) if case.axis == "sequence_length"]
     tried = free_axes.TracedGraph(None, layout, sizes, ["batch_size", "sequence_length"])
     assert not free_axes._wrong(tried, accepted, {"sequence_length 1": "crash"})

@@ -17,6 +17,7 @@ from txexport.verification.traced.inputs import Layout, Sizes
 from txexport.verification.traced.judging import compared, unpadded
 from txexport.verification.traced.named_checks import NamedCheck
 from txexport.verification.traced.originals import Original
+from txexport.verification.traced.placeholders import filled, lengthened
 
 
 @dataclass
@@ -63,7 +64,8 @@ class OnePass:
                 continue
             base = cases.base_sizes(self.judge) | fixed
             try:
-                self.judge.run(inputs.fill(layout, base, self.judge.facts, 0, False))
+                base = lengthened(self.judge, layout, base) | fixed
+                self.judge.run(filled(self.judge, layout, base, 0, False))
             except Exception as error:  # whatever the class raises for a wrong shape
                 reason = first_line(error)
                 continue

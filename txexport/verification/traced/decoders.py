@@ -1,6 +1,7 @@
 """Decoders: a graph of one step over a growing cache, in the contract of the graphs for other clients."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from txexport.checkpoints import transformers_loading
 from txexport.contracts import Port, cache_names, names
 from txexport.contracts.stage import STEP, GraphFacts, Stage, sources_of
-from txexport.errors import UnsupportedError, first_line, shown
+from txexport.errors import UnsupportedError, shown
 from txexport.verification.traced import cases, inputs
 from txexport.verification.traced.inputs import Facts, Layout, fill
 from txexport.verification.traced.originals import Original, quiet
+from txexport.verification.traced.reasons import reason_of
 from txexport.verification.traced.tracing import dims, exported, input_name, output_name
 
 ROWS, PAST, NEW = 2, 7, 5  # sizes of the trace
@@ -27,7 +29,7 @@ TOKENS: Layout = {names.INPUT_IDS: ("rows", "tokens"), names.ATTENTION_MASK: ("r
 
 
 def is_decoder(original: Original) -> bool:
-    """Tell whether the class generates from tokens alone, and takes positions and a cache."""
+    """Tell whether the class generates from tokens alone, without images or sounds, over a cache."""
     causal = {
         one
         for classes in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
@@ -35,7 +37,8 @@ def is_decoder(original: Original) -> bool:
     }
     wanted = {names.INPUT_IDS, names.ATTENTION_MASK, names.POSITION_IDS}
     takes_cache = transformers_loading.cache_parameter(original.arguments) is not None
-    return original.architecture in causal and wanted <= {*original.arguments} and takes_cache
+    is_causal = original.architecture in causal and not original.placeholders
+    return is_causal and wanted <= {*original.arguments} and takes_cache
 
 
 def prompt(facts: Facts, rows: int, tokens: int, seed: int, padded: str | None) -> dict[str, np.ndarray]:
@@ -62,11 +65,9 @@ def source_values(
     """
     main = original.model.main_input_name
     named = [main, *([names.ATTENTION_MASK] if main == names.INPUT_IDS else [])]
-    sizes = cases.base_sizes(original) | {inputs.BATCH: rows, inputs.SEQUENCE: tokens}
-    positions = getattr(original.config, "max_source_positions", None)
-    of_frames = [sizes] if positions is None else [sizes, sizes | {inputs.FRAMES: 2 * positions}]
+    changed = {inputs.BATCH: rows, inputs.SEQUENCE: tokens}
     for layout in inputs.layouts(named) if main in inputs.AXES else ():
-        for one in of_frames:  # Whisper takes one number of frames, two for each position
+        for one in (base | changed for base in cases.every_base(original)):
             if _encodes(original, layout, one):
                 return fill(layout, one, original.facts, seed, ragged)
     raise UnsupportedError(f"{original.architecture} does not encode {shown(main)} alone")
@@ -117,11 +118,11 @@ def traced_decoder(original: Original, opset: int) -> ir.Model:
     try:
         original.forward(first | {CACHED: cache, "use_cache": True})
     except Exception as error:
-        raise UnsupportedError(f"{original.architecture} does not run: {first_line(error)}") from None
-    if strange := [name for name in get_leaf_tensors(cache) if not name.endswith((".keys", ".values"))]:
+        _refuse_states(original, first)
         raise UnsupportedError(
-            f"{original.architecture} keeps '{strange[0]}', which a traced decoder does not"
-        )
+            f"{original.architecture} does not run: {reason_of(original, error)}"
+        ) from None
+    _refuse_states_of(original, cache)
     last = {name: torch.from_numpy(array[:, PAST:].copy()) for name, array in values.items()}
     last[names.ATTENTION_MASK] = torch.from_numpy(values[names.ATTENTION_MASK])
     model = exported(
@@ -129,6 +130,23 @@ def traced_decoder(original: Original, opset: int) -> ir.Model:
     )
     _rename(model)
     return model
+
+
+def _refuse_states(original: Original, feeds: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError if the class runs over a cache of its own layers, and for its states."""
+    cache = transformers.DynamicCache(config=original.config)
+    with suppress(Exception):
+        original.forward({**feeds, CACHED: cache, "use_cache": True})
+    _refuse_states_of(original, cache)
+
+
+def _refuse_states_of(original: Original, cache: Any) -> None:
+    """Raise UnsupportedError for a cache of other states than keys and values."""
+    if strange := [name for name in get_leaf_tensors(cache) if not name.endswith((".keys", ".values"))]:
+        raise UnsupportedError(
+            f"{original.architecture} keeps '{strange[0]}' between steps, and a traced decoder can keep only "
+            "keys and values"
+        )
 
 
 def _rename(model: ir.Model) -> None:
@@ -150,9 +168,19 @@ def _rename(model: ir.Model) -> None:
             elif name == names.LOGITS:
                 value.name, value.shape = name, ir.Shape([*sizes[names.INPUT_IDS], dims(value)[-1]])
             else:
-                _, heads, _, width = dims(value)
+                heads, width = heads_of(value)
                 value.name = contract_name(name, kind)
                 value.shape = ir.Shape([names.BATCH_SIZE, heads, lengths[kind], width])
+
+
+def heads_of(value: ir.Value) -> tuple[int | str, int | str]:
+    """The heads and width of keys or values (rows, heads, tokens, width). Raises UnsupportedError."""
+    sizes = dims(value)
+    if len(sizes) != 4:
+        raise UnsupportedError(
+            f"the exporter gives {shown(str(value.name))} {len(sizes)} dimensions, and keys and values have 4"
+        )
+    return sizes[1], sizes[3]
 
 
 def contract_name(name: str, kind: str) -> str:

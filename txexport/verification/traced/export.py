@@ -34,6 +34,7 @@ from txexport.verification.traced.manifests import (
     sequence_manifest,
 )
 from txexport.verification.traced.originals import Original, original
+from txexport.verification.traced.reasons import plain
 from txexport.verification.traced.sequences import checks_of, is_sequence, traced_sequence
 from txexport.verification.traced.tracing import GRAPH, ports, save
 
@@ -117,7 +118,8 @@ def refuse_differences(folder: Path, judge: Original, tell: Naming) -> None:
             except SkipError:
                 continue
             except (AssertionError, TxexportError) as error:
-                raise UnsupportedError(f"{judge.architecture}, traced, fails at {name}: {error}") from None
+                reason = plain(str(error))
+                raise UnsupportedError(f"{judge.architecture}, traced, fails at {name}: {reason}") from None
             if failed:
                 worst = max(failed, key=lambda one: one.error)
                 difference = f"{worst.output} is off by {worst.error:.0e}"

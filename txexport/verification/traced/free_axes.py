@@ -7,6 +7,7 @@ of its own trace is refused.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +22,8 @@ from txexport.verification.traced.cases import TracedCase
 from txexport.verification.traced.inputs import Layout, Sizes
 from txexport.verification.traced.judging import judged
 from txexport.verification.traced.originals import UNLIMITED, Original
+from txexport.verification.traced.placeholders import filled, lengthened, resized
+from txexport.verification.traced.reasons import lacking, plain, reason_of
 from txexport.verification.traced.tracing import GRAPH, dims, input_name, save, traced
 
 Tell = Callable[[str], None]
@@ -53,8 +56,7 @@ def traced_graph(original: Original, opset: int, tell: Tell) -> TracedGraph:
     Raises UnsupportedError if the original takes none of the known inputs, gives random answers, or cannot be
     traced, or if the graph differs from it.
     """
-    sizes = cases.base_sizes(original)
-    layout = accepted_layout(original, sizes)
+    layout, sizes = accepted_layout(original)
     _refuse_random(original, layout, sizes)
     accepted = [
         case for case in cases.trials(original, layout, sizes) if accepts(original, layout, sizes, case)
@@ -65,7 +67,7 @@ def traced_graph(original: Original, opset: int, tell: Tell) -> TracedGraph:
         if inputs.BATCH not in varied:
             sizes[inputs.BATCH] = 1
         tell(f"trace with {', '.join(varied) or 'no axis'} free")
-        values = inputs.fill(layout, sizes, original.facts, 0, False)
+        values = filled(original, layout, sizes, 0, False)
         try:
             model = traced(original, layout, values, varied, opset)
         except UnsupportedError as error:
@@ -97,20 +99,30 @@ def longest_of(original: Original, varied: list[str]) -> Sizes:
     return {} if original.longest == UNLIMITED else dict.fromkeys(of_tokens, original.longest)
 
 
-def accepted_layout(original: Original, sizes: Sizes) -> Layout:
-    """The first layout of the inputs with which the original runs. Raises UnsupportedError."""
-    reasons = ["these have no layout"]
-    for layout in inputs.layouts(original.inputs):
-        try:
-            original.run(inputs.fill(layout, sizes, original.facts, 0, False))
-        except UnsupportedError:
-            raise
-        except Exception as error:
-            reasons.append(first_line(error))
-            continue
-        return layout
-    names = ", ".join(original.inputs)
-    raise UnsupportedError(f"{original.architecture} does not run on {names} alone: {reasons[:2][-1]}")
+def accepted_layout(original: Original) -> tuple[Layout, Sizes]:
+    """The first layout of the inputs with which the original runs, and its sizes.
+
+    An input without which it fails is added, if it can be filled. Raises UnsupportedError.
+    """
+    names, failed = original.inputs, None
+    while True:
+        for layout in inputs.layouts(names):
+            for base in cases.every_base(original):
+                try:
+                    sizes = lengthened(original, layout, base)
+                    original.run(filled(original, layout, sizes, 0, False))
+                except UnsupportedError:
+                    raise
+                except Exception as error:
+                    failed = failed or error
+                    continue
+                return layout, sizes
+        needed = None if failed is None else lacking(original, failed)
+        if needed not in inputs.AXES or needed in names:
+            break
+        names, failed = [name for name in original.arguments if name in {*names, needed}], None
+    reason = "these have no layout" if failed is None else reason_of(original, failed, names)
+    raise UnsupportedError(f"{original.architecture} does not run on {', '.join(names)} alone: {reason}")
 
 
 def accepts(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) -> bool:
@@ -126,7 +138,7 @@ def accepts(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) 
 
 def values_of(original: Original, layout: Layout, sizes: Sizes, case: TracedCase) -> dict[str, np.ndarray]:
     """The inputs of a case; at the left, padding comes before the tokens."""
-    values = inputs.fill(layout, sizes | case.changed, original.facts, case.seed, case.ragged)
+    values = filled(original, layout, resized(original, layout, sizes, case.changed), case.seed, case.ragged)
     if case.at_left:
         of_tokens = [name for name, axes in layout.items() if axes[:2] == inputs.TOKENS]
         values |= {name: values[name][:, ::-1].copy() for name in of_tokens}
@@ -134,7 +146,7 @@ def values_of(original: Original, layout: Layout, sizes: Sizes, case: TracedCase
 
 
 def _refuse_random(original: Original, layout: Layout, sizes: Sizes) -> None:
-    values = inputs.fill(layout, sizes, original.facts, 0, False)
+    values = filled(original, layout, sizes, 0, False)
     first, second = original.run(values), original.run(values)
     for name, array in first.items():
         if array.shape != second[name].shape or not np.allclose(
@@ -159,7 +171,7 @@ def _differing(
         try:
             session = open_session(path, "cpu", None, {})
         except BundleError as error:
-            reason = str(error).replace(str(path), "the graph")
+            reason = plain(str(error).replace(str(path), "the graph"))
             raise UnsupportedError(f"{original.architecture}, traced: {reason}") from None
         read = session.inputs.keys()
 
@@ -202,10 +214,12 @@ def _difference(original: Original, run: Callable, values: dict[str, np.ndarray]
     try:
         failed = [check for check in judged(original, run, values) if not check.ok]
     except (AssertionError, EngineError, InputError) as error:
-        return first_line(error)
+        return plain(first_line(error))
     return _worst(failed) if failed else None
 
 
 def _worst(failed: list[TensorCheck]) -> str:
     check = max(failed, key=lambda one: one.error)
+    if not isfinite(check.error):
+        return f"{check.output} has another shape, or numbers that are not finite"
     return f"{check.output} is off by {check.error:.0e}"

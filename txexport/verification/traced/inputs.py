@@ -14,7 +14,17 @@ import numpy as np
 BATCH, SEQUENCE, TARGETS = "batch_size", "sequence_length", "decoder_sequence_length"
 HEIGHT, WIDTH, FRAMES, SAMPLES, CONTEXT = "height", "width", "num_frames", "num_samples", "context_length"
 CHANNELS, BANDS, COORDINATES, SERIES = "channels", "bands", "coordinates", "series"
-FIXED = (CHANNELS, BANDS, COORDINATES, SERIES)  # a checkpoint's weights have them
+QUESTION, SOUND_CHANNELS = "question_length", "sound_channels"
+REGIONS, REGION_FEATURES, CORNERS = "num_regions", "region_features", "corners"
+FIXED = (
+    CHANNELS,
+    BANDS,
+    COORDINATES,
+    SERIES,
+    SOUND_CHANNELS,
+    REGION_FEATURES,
+    CORNERS,
+)  # a checkpoint's weights have them
 
 Axes = tuple[str, ...]
 Sizes = dict[str, int]
@@ -34,11 +44,26 @@ AXES: dict[str, list[Axes]] = {
     "pixel_values": [PIXELS, VIDEO],
     "pixel_values_videos": [VIDEO],
     "pixel_mask": [(BATCH, HEIGHT, WIDTH)],
-    "input_values": [(BATCH, SAMPLES), (BATCH, FRAMES, BANDS)],
+    "pixel_attention_mask": [(BATCH, HEIGHT, WIDTH), (BATCH, FRAMES, HEIGHT, WIDTH)],
+    "qformer_input_ids": [(BATCH, QUESTION)],
+    "input_values": [(BATCH, SAMPLES), (BATCH, FRAMES, BANDS), (BATCH, SOUND_CHANNELS, SAMPLES)],
     "input_features": [(BATCH, BANDS, FRAMES), (BATCH, FRAMES, BANDS)],
+    "input_features_mask": [(BATCH, FRAMES)],
+    "feature_attention_mask": [(BATCH, FRAMES)],
+    "padding_mask": [(BATCH, FRAMES), (BATCH, SAMPLES)],
+    "visual_feats": [(BATCH, REGIONS, REGION_FEATURES)],
+    "visual_pos": [(BATCH, REGIONS, CORNERS)],
     "past_values": [(BATCH, CONTEXT, SERIES), (BATCH, CONTEXT)],
 }
-MASKS = ("attention_mask", "pixel_mask")
+MASKS = (
+    "attention_mask",
+    "pixel_mask",
+    "pixel_attention_mask",
+    "input_features_mask",
+    "feature_attention_mask",
+    "padding_mask",
+)
+FIRST_ID = 5  # of seeded tokens: those before are special in most vocabularies
 
 
 @dataclass(frozen=True)
@@ -78,14 +103,19 @@ def axes_of(layout: Layout) -> list[str]:
     return list(dict.fromkeys(axis for axes in layout.values() for axis in axes if axis not in FIXED))
 
 
-def fill(layout: Layout, sizes: Mapping[str, int], facts: Facts, seed: int, ragged: bool) -> dict[str, Any]:
-    """Seeded values of the inputs at these sizes; a mask excludes the ends of some rows if `ragged`."""
+def fill(
+    layout: Layout, sizes: Mapping[str, int], facts: Facts, seed: int, ragged: bool, least: int = 0
+) -> dict[str, Any]:
+    """Seeded values of the inputs at these sizes; a mask excludes the ends of some rows if `ragged`.
+
+    With `least`, only the mask of tokens does, and rows have no fewer tokens.
+    """
     chance = np.random.default_rng(seed)
     result = {}
     for name, axes in layout.items():
         shape = tuple(sizes[axis] for axis in axes)
         if name in MASKS:
-            result[name] = _mask(shape, chance, ragged)
+            result[name] = _mask(shape, chance, ragged and (not least or axes == TOKENS), least)
         elif (make := _INTEGERS.get(name)) is not None:
             result[name] = make(shape, facts, chance)
         else:
@@ -105,11 +135,11 @@ def _finish(ids: np.ndarray, mask: np.ndarray | None, facts: Facts) -> None:
             row[length:] = facts.padding
 
 
-def _mask(shape: tuple[int, ...], chance: np.random.Generator, ragged: bool) -> np.ndarray:
+def _mask(shape: tuple[int, ...], chance: np.random.Generator, ragged: bool, shortest: int) -> np.ndarray:
     mask = np.ones(shape, np.int64)
     if ragged:
         for row in mask[1:]:  # the first one is as long as the batch, and each other one is shorter
-            ranges = [(max(1, size // 2), max(2, size)) for size in row.shape]
+            ranges = [(max(1, size // 2, shortest), max(2, size, shortest + 1)) for size in row.shape]
             lengths = [chance.integers(least, below) for least, below in ranges]
             row[:] = 0
             row[tuple(slice(length) for length in lengths)] = 1
@@ -117,7 +147,7 @@ def _mask(shape: tuple[int, ...], chance: np.random.Generator, ragged: bool) -> 
 
 
 def _ids(shape: tuple[int, ...], facts: Facts, chance: np.random.Generator) -> np.ndarray:
-    least = min(5, facts.vocabulary - 1)  # the first ones are special in most vocabularies
+    least = min(FIRST_ID, facts.vocabulary - 1)
     return chance.integers(least, facts.vocabulary, shape)
 
 
@@ -135,6 +165,7 @@ def _boxes(shape: tuple[int, ...], facts: Facts, chance: np.random.Generator) ->
 _INTEGERS: dict[str, Callable[[tuple[int, ...], Facts, np.random.Generator], np.ndarray]] = {
     "input_ids": _ids,
     "decoder_input_ids": _ids,
+    "qformer_input_ids": _ids,
     "token_type_ids": _types,
     "bbox": _boxes,
 }

@@ -11,7 +11,7 @@ from txexport.contracts import Port, roles
 from txexport.formats import DEFAULT
 from txexport.spec import Cache
 from txexport.tasks import tasks_of_method
-from txexport.verification.traced import cases, inputs
+from txexport.verification.traced import inputs
 from txexport.verification.traced.decoders import LIMIT, stage_of
 from txexport.verification.traced.free_axes import TracedGraph, accepted_layout, longest_of
 from txexport.verification.traced.originals import UNLIMITED, Original
@@ -122,8 +122,7 @@ def contradictions(
         make = sequence_manifest if roles.DECODER in graphs else decoder_manifest
         expected: Any = make(judge, written, manifest.form.opset)
     else:
-        sizes = cases.base_sizes(judge)
-        layout = accepted_layout(judge, sizes)
+        layout, sizes = accepted_layout(judge)
         varied = [axis for axis in inputs.axes_of(layout) if _is_free(axis, manifest, graphs[roles.MODEL])]
         if inputs.BATCH not in varied:
             sizes[inputs.BATCH] = 1

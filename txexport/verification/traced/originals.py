@@ -1,8 +1,9 @@
 """The library's model of a checkpoint, for tracing and as the judge of what was traced."""
 
 import inspect
+import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,13 @@ from txexport.verification.traced.inputs import Facts
 RANGES = ("sliding_window", "attention_chunk_size", "attention_window", "window_size")
 UNLIMITED = 1 << 20  # tokens of a model that names no limit
 PLAIN = 224  # the side of an image where neither config nor processor names one
+# By its input, what stands among a text's tokens: the class's method for its features, and the id's names.
+BESIDE_TEXT = {
+    "pixel_values": ("get_image_features", ("image_token_id", "image_token_index")),
+    "input_features": ("get_audio_features", ("audio_token_id", "audio_token_index")),
+}
+SPECTRA = ("feature_projection_input_dim",)  # other names of the width of a spectrum
+RESERVED = re.compile(r"(image|video|audio)_token_(id|index)")  # ids that stand for something else than text
 FLAGS = {"use_cache": False, "output_attentions": False, "output_hidden_states": False}
 
 
@@ -61,13 +69,15 @@ class Original:
         """The names of the inputs to trace, in the order of the class's forward.
 
         They are its main input, and others that the checkpoint's processors give or that belong to it.
-        Raises UnsupportedError for a main input that is not known.
+        Raises UnsupportedError for a main input, or one without which its forward cannot be called, that is
+        not known.
         """
         main = self.model.main_input_name
-        if not isinstance(main, str) or main not in inputs.AXES:
-            raise UnsupportedError(f"{self.architecture} reads {shown(main)}, which cannot be traced")
+        for name in [main, *sorted(self._required)]:
+            if not isinstance(name, str) or name not in inputs.AXES:
+                raise UnsupportedError(f"{self.architecture} reads {shown(name)}, which cannot be traced")
         named = {name for one in self.processors for name in getattr(one, "model_input_names", ())}
-        chosen = named | {main} | self._belonging(main)
+        chosen = named | {main} | self._belonging(main) | self._required
         return [name for name in self.arguments if name in chosen and name in inputs.AXES]
 
     def _belonging(self, main: str) -> set[str]:
@@ -75,6 +85,8 @@ class Original:
         result = set()
         if main == "input_ids":
             result |= {"attention_mask", "bbox", "pixel_values"}
+            if hasattr(self.model, "get_audio_features"):
+                result |= {"input_features", "input_features_mask", "feature_attention_mask"}
             if getattr(self.config.get_text_config(), "type_vocab_size", 0) > 1:
                 result.add("token_type_ids")
         if self.config.is_encoder_decoder and "decoder_input_ids" in self.arguments:
@@ -93,9 +105,11 @@ class Original:
             inputs.WIDTH: width,
             inputs.CHANNELS: _number(self.config, ("num_channels", "in_channels", "in_chans"), 3),
             inputs.BANDS: _number(
-                self.config, ("num_mel_bins", "feature_size", "input_feat_per_channel"), 80
+                self.config, ("num_mel_bins", "feature_size", "input_feat_per_channel", *SPECTRA), 80
             ),
             inputs.FRAMES: _number(self.config, ("num_frames", "max_length"), 16),
+            inputs.REGION_FEATURES: _number(self.config, ("visual_feat_dim",), 2048),
+            inputs.SOUND_CHANNELS: _number(self.config, ("audio_channels",), 1),
             inputs.COORDINATES: _number(text, ("dim_bbox",), 4),
             inputs.SERIES: _number(self.config, ("num_input_channels", "input_size"), 1),
             inputs.CONTEXT: _number(self.config, ("context_length", "prediction_length"), 32),
@@ -108,6 +122,31 @@ class Original:
             coordinates=min(1000, _number(text, ("max_2d_position_embeddings",), 1000)),
             sizes=sizes,
         )
+
+    @cached_property
+    def placeholders(self) -> dict[str, tuple[Callable[..., Any], int]]:
+        """By input of images or sounds: the method for its features, and the id in their place in a text."""
+        text = self.config.get_text_config()
+        result = {}
+        for name, (method, ids) in BESIDE_TEXT.items():
+            tokens = (_token(one, ids, text) for one in _configs(self.config))
+            token = next((one for one in tokens if one is not None), None)
+            maker = next((one for one in self.model.modules() if hasattr(one, method)), None)
+            if token is not None and maker is not None:
+                result[name] = getattr(maker, method), token
+        return result
+
+    @cached_property
+    def reserved_ids(self) -> set[int]:
+        """The ids in a text's place of images, videos and sounds."""
+        named = [item for one in _configs(self.config) for item in vars(one).items()]
+        return {value for name, value in named if RESERVED.fullmatch(name) and isinstance(value, int)}
+
+    @property
+    def source_positions(self) -> int | None:
+        """The positions of an encoder of sounds that takes one length alone, None if it names none."""
+        configs = _configs(self.config)
+        return next((size for one in configs if (size := getattr(one, "max_source_positions", None))), None)
 
     @property
     def longest(self) -> int:
@@ -127,6 +166,13 @@ class Original:
     def patch(self) -> int:
         """The side of an image's patches, 16 where the config names none."""
         return _number(self.config, ("patch_size",), 16)
+
+    @cached_property
+    def _required(self) -> set[str]:
+        """The arguments without which its forward cannot be called."""
+        parameters = inspect.signature(self.model.forward).parameters.values()
+        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        return {one.name for one in parameters if one.default is one.empty and one.kind not in kinds}
 
     @cached_property
     def arguments(self) -> list[str]:
@@ -252,11 +298,11 @@ def _number(config: Any, names: tuple[str, ...], default: int) -> int:
     return default
 
 
-def _token(config: Any, names: tuple[str, ...]) -> int | None:
-    """The first id by one of these names that the vocabulary has."""
+def _token(config: Any, names: tuple[str, ...], text: Any = None) -> int | None:
+    """The first id by one of these names that the vocabulary has, which is that of `text` or its own."""
     ids = [getattr(config, name, None) for name in names]
     ids = [number[0] if isinstance(number, list) and number else number for number in ids]
-    size = getattr(config, "vocab_size", 0)
+    size = getattr(text or config, "vocab_size", 0)
     return next((number for number in ids if isinstance(number, int) and 0 <= number < size), None)
 
 

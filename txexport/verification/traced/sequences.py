@@ -23,6 +23,7 @@ from txexport.verification.traced.decoders import (
     CACHED,
     LIMIT,
     contract_name,
+    heads_of,
     prompt,
     source_values,
 )
@@ -45,7 +46,7 @@ def is_sequence(original: Original) -> bool:
     every = MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
     classes = {one for names_ in every for one in ([names_] if isinstance(names_, str) else names_)}
     takes_cache = transformers_loading.cache_parameter(original.arguments) is not None
-    reads_text = original.model.main_input_name == names.INPUT_IDS
+    reads_text = original.config.is_encoder_decoder and original.model.main_input_name == names.INPUT_IDS
     return original.architecture in classes and takes_cache and reads_text
 
 
@@ -105,7 +106,7 @@ def _name_source(model: ir.Model) -> None:
             value.name, value.shape = names.LAST_HIDDEN_STATE, ir.Shape([*shape, dims(value)[-1]])
             continue
         layer, what = divmod(place - 1, 2)
-        _, heads, _, width = dims(value)
+        heads, width = heads_of(value)
         value.name = cache_names.present(layer, cache_names.ENCODER)[what]
         value.shape = ir.Shape([shape[0], heads, shape[1], width])
 
@@ -135,7 +136,7 @@ def _name_step(model: ir.Model, original: Original) -> None:
             elif name == names.LOGITS:
                 value.name, value.shape = name, ir.Shape([*SIZES[names.INPUT_IDS], dims(value)[-1]])
             else:
-                _, heads, _, width = dims(value)
+                heads, width = heads_of(value)
                 value.name = contract_name(name, kind)
                 is_cross = cache_names.is_cross(value.name)
                 tokens = names.ENCODER_SEQUENCE_LENGTH if is_cross else lengths[kind]

@@ -15,6 +15,7 @@ from txexport.contracts import Port, roles
 from txexport.errors import UnsupportedError, first_line
 from txexport.verification.traced.inputs import Layout
 from txexport.verification.traced.originals import Original, quiet
+from txexport.verification.traced.reasons import plain
 
 GRAPH = roles.hub_path(roles.MODEL)  # of a model of one graph
 CLASHING = "input.", "output."  # prefixes of names that an input and an output share
@@ -94,7 +95,7 @@ def _cause(error: BaseException) -> str:
     """The first line of the first cause of an error."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return first_line(error)
+    return plain(first_line(error))
 
 
 def _drop_caches(model: ir.Model, expected: Collection[str]) -> None:
@@ -107,11 +108,12 @@ def _drop_caches(model: ir.Model, expected: Collection[str]) -> None:
 
 
 def _name_axes(model: ir.Model, layout: Layout) -> None:
-    """Give the inputs' dimensions their axes' names, and those of outputs that equal them."""
+    """Give inputs the forward's names, their dimensions their axes', and those of outputs that equal them."""
     renamed: dict[int | str, str] = {}
     for value in model.graph.inputs:
+        value.name = input_name(value)
         sizes = dims(value)
-        for place, axis in enumerate(layout[input_name(value)]):
+        for place, axis in enumerate(layout[value.name]):
             if isinstance(sizes[place], str):
                 renamed.setdefault(sizes[place], axis)
                 sizes[place] = axis

@@ -46,6 +46,7 @@ from txexport.verification.traced.judging import judged
 from txexport.verification.traced.manifests import contradictions, graphs_of
 from txexport.verification.traced.named_checks import REFERENCE, NamedCheck, check_arguments, chosen
 from txexport.verification.traced.originals import Original, original
+from txexport.verification.traced.placeholders import filled
 from txexport.verification.traced.sequences import checks_of, is_sequence, traced_sequence
 from txexport.verification.traced.tracing import ports, save, traced
 from txexport.verification.verify_arguments import VerifyArguments
@@ -227,7 +228,7 @@ def _check_graph(folder: Path, manifest: Manifest | TracedManifest, judge: Origi
     if other := [name for name in WRITERS if manifest.versions.get(name) != here.get(name)]:
         raise SkipError(f"traced with another {' and '.join(other)}: compared by cases alone")
     if isinstance(manifest, TracedManifest):
-        values = inputs.fill(manifest.axes, manifest.sizes, judge.facts, 0, False)
+        values = filled(judge, manifest.axes, manifest.sizes, 0, False)
         remade = {roles.MODEL: traced(judge, manifest.axes, values, manifest.varied, manifest.opset)}
     elif is_sequence(judge):
         remade = traced_sequence(judge, manifest.form.opset)
