@@ -1194,8 +1194,8 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
             if name.endswith("running_var"):
                 tensor.copy_(1 + noise**2)
         if model_type == "chinese_clip":  # transformers zeroes it whenever it loads one
-            words = model.text_model.embeddings.word_embeddings
-            words.weight[words.padding_idx] = 0
+            table = model.text_model.embeddings.word_embeddings
+            table.weight[table.padding_idx] = 0
         if model_type in ("sam2", "sam2_video"):  # one tensor under two names in published files
             points = model.prompt_encoder.shared_embedding.positional_embedding
             points.copy_(model.shared_image_embedding.positional_embedding)
