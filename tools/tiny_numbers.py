@@ -76,7 +76,6 @@ NUMBERS: dict[str, dict[str, Any]] = {
         "backbone_config": {"image_size": 64, "patch_size": 4, "num_windows": 4, "num_windows_side": 2},
         "projector_scale_factors": [1.0],
     },
-    "mobilebert": {"embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32},
     "mobilevitv2": {"image_size": 64},
     "bros": {
         "hidden_size": 64,

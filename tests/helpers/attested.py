@@ -39,7 +39,7 @@ def accepted(folder: Path, **facts: Any) -> Path:
 
 def statement_of(folder: Path, file: Path, **options: Any) -> Statement:
     """The statement about an accepted bundle, which is also written to `file`."""
-    statement = txexport.attest(accepted(folder), **options)
+    statement = txexport.attest(accepted(folder), recorded=True, **options)
     statement.write(file)
     return statement
 

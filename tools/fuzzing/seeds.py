@@ -171,7 +171,7 @@ def write(folder: Path) -> None:
     for name in ("classifier", "decoder"):
         export(checkpoints / name, folder / "proved" / name, only="native")
         verify(folder / "proved" / name, cases="quick", reference="twin")
-        attest(folder / "proved" / name).write(folder / "statements" / f"{name}.json")
+        attest(folder / "proved" / name, recorded=True).write(folder / "statements" / f"{name}.json")
     source = tiny_quantised.tiny_llama(folder / "float", num_hidden_layers=1)
     for name, (packer, settings) in tiny_quantised.FORMATS.items():
         tiny_quantised.quantised(source, folder / "quantised" / name, packer, settings)

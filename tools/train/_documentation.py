@@ -43,7 +43,7 @@ def sources(wanted: Callable[[str], bool] = lambda name: True) -> dict[str, str]
     for library in LIBRARIES:
         spec = find_spec(library)
         if spec is None or spec.origin is None:
-            raise click.ClickException(f"{library} is not installed; pip install 'txexport[train]'")
+            raise click.ClickException(f"{library} is not installed; pip install '.[train]' in a checkout")
         root = Path(spec.origin).parent
         for path in sorted(root.rglob("*.py")):
             name = path.relative_to(root.parent)

@@ -25,15 +25,22 @@ from txexport.support.printable import line
     required=True,
     help="File of the statement, outside of the bundle.",
 )
+@click.option(
+    "--recorded",
+    is_flag=True,
+    help="Take the verdict that the bundle records, if it has not changed since. Whoever can write the "
+    "folder can write that too: for use right after verify.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def attest(out: Path, source: Path | None, adapter: Path | None, output: Path, as_json: bool) -> None:
+def attest(
+    out: Path, source: Path | None, adapter: Path | None, output: Path, recorded: bool, as_json: bool
+) -> None:
     """Write a statement about BUNDLE that other software can sign.
 
     It is an in-toto Statement v1 in JSON, the same bytes each time: the SHA-256 of every file, the verdict
-    of verify, and a hash tree from every range of the weights files to the tensors of the checkpoint. The
-    verdict is the recorded one if the bundle has not changed since; else verify runs now. Every range is made
-    again from the checkpoint's tensors. `txexport verify BUNDLE --attestation FILE` compares a bundle with
-    it.
+    of verify, which runs first, and a hash tree from every range of the weights files to the tensors of the
+    checkpoint. Every range that follows from the tensors alone is made again from them.
+    `txexport verify BUNDLE --attestation FILE` compares a bundle with it.
 
     The exit code is that of the verdict, as of verify: 0 if the bundle is equal.
     """
@@ -51,7 +58,7 @@ def attest(out: Path, source: Path | None, adapter: Path | None, output: Path, a
         def show(case: str) -> None:
             status.update(Text(line(f"verifying: {case}")))
 
-        statement = run(out, source=source, adapter=adapter, progress=show)
+        statement = run(out, source=source, adapter=adapter, recorded=recorded, progress=show)
     statement.write(output)
     if as_json:
         roots = {"weights": statement.weights_root, "checkpoint": statement.tensors_root}

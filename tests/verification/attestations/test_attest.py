@@ -95,9 +95,9 @@ def test_a_statement_is_the_same_each_time_and_only_of_its_bundle(copy, checkpoi
     out, source = copy("bert"), checkpoint_of("bert")
     first = statement_of(out, tmp_path / "a.json", source=source)
     moved = Path(shutil.copytree(out, tmp_path / "elsewhere"))
-    assert txexport.attest(moved, source=source).to_bytes() == first.to_bytes()
+    assert txexport.attest(moved, source=source, recorded=True).to_bytes() == first.to_bytes()
     assert str(tmp_path) not in (tmp_path / "a.json").read_text()
-    other = txexport.attest(accepted(moved, verdict="NOT EQUAL"), source=source)
+    other = txexport.attest(accepted(moved, verdict="NOT EQUAL"), source=source, recorded=True)
     assert other.verdict == "NOT EQUAL"
     assert (other.weights_root, other.tensors_root) == (first.weights_root, first.tensors_root)
 
@@ -106,9 +106,16 @@ def test_a_statement_is_the_same_each_time_and_only_of_its_bundle(copy, checkpoi
 def test_without_a_valid_verdict_the_bundle_is_verified(proof, copy, checkpoint_of):
     out = copy("bert")
     dataclasses.replace(bundle.read(out), proof=proof).write(out / bundle.MANIFEST)
-    statement = txexport.attest(out, source=checkpoint_of("bert"))
+    statement = txexport.attest(out, source=checkpoint_of("bert"), recorded=True)
     assert statement.facts["verification"]["references"] == ["twin", "transformers"]
     assert statement.facts["verification"]["verdict"] == bundle.read(out).proof.verdict == "equal"
+
+
+def test_a_recorded_verdict_is_not_believed_unless_it_is_asked_for(copy, checkpoint_of):
+    out, source = copy("bert"), checkpoint_of("bert")
+    accepted(out, verdict="perfect")
+    assert txexport.attest(out, source=source, recorded=True).verdict == "perfect"
+    assert txexport.attest(out, source=source).verdict == "equal"
 
 
 def test_a_weight_that_export_does_not_make_is_not_attested(copy, checkpoint_of, tmp_path):

@@ -1,6 +1,7 @@
 """A bundle against a statement: whatever differs is named, by file, initializer and tensor."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from txexport import bundle
 from txexport.checkpoints.checkpoint import read_header
 from txexport.cli.main import main
 from txexport.verification.attestations import check
+from txexport.verification.attestations.facts import SINGLE_FILE
 from txexport.verification.attestations.statement import read
 
 DATA = "onnx/model.onnx_data"
@@ -69,7 +71,8 @@ def test_the_attested_bundle_and_its_checkpoint(attested):
 
 def test_results_are_read_by_programs(attested):
     out, statement = attested / "out", read(attested / "out.json")
-    command = ["attest", out, "--source", attested / "in", "-o", attested / "again.json", "--json"]
+    command = ["attest", out, "--source", attested / "in", "-o", attested / "again.json"]
+    command += ["--recorded", "--json"]
     values = json.loads(invoke(*command)[1][0])
     roots = {"weights": statement.weights_root, "checkpoint": statement.tensors_root}
     assert values == {
@@ -367,7 +370,8 @@ def test_the_exit_code_is_that_of_the_stated_verdict(stated, exit_code, attested
     """A statement of a wrong bundle is true, and yet no success."""
     accepted(attested / "out", verdict=stated)
     output = attested / "again.json"
-    assert invoke("attest", attested / "out", "--source", attested / "in", "-o", output)[0] == exit_code
+    command = ["attest", attested / "out", "--source", attested / "in", "--recorded", "-o", output]
+    assert invoke(*command)[0] == exit_code
     report = txexport.verify_attestation(attested / "out", output)
     assert (report.differences, report.verdict, report.exit_code) == ([], stated, exit_code)
 
@@ -387,13 +391,51 @@ def test_a_bundle_in_the_cache_of_a_hub_is_the_attested_one(attested, tmp_path, 
     assert (snapshot / DATA).is_symlink()
     report = txexport.verify_attestation(snapshot, attested / "out.json", source=attested / "in")
     assert report.ok
-    assert (
-        txexport.attest(snapshot, source=attested / "in").to_bytes() == (attested / "out.json").read_bytes()
-    )
+    again = txexport.attest(snapshot, source=attested / "in", recorded=True)
+    assert again.to_bytes() == (attested / "out.json").read_bytes()
     blob = (snapshot / "config.json").resolve()
     blob.chmod(0o644)
     blob.write_bytes(blob.read_bytes() + b" ")
     assert txexport.verify_attestation(snapshot, attested / "out.json").differences == ["config.json differs"]
+
+
+def test_a_tensor_twice_contradicts(attested):
+    """Two digests of one tensor: a root would prove the wrong one too."""
+
+    def edit(values):
+        leaves = values["predicate"]["checkpoint"]["leaves"]
+        leaves.insert(0, leaves[0] | {"sha256": "0" * 64})
+
+    edited(attested / "out.json", edit)
+    [found, *_] = differences(attested)
+    assert found.endswith("is listed twice")
+
+
+def test_a_leaf_of_a_file_without_weights_is_named(attested):
+    def edit(values):
+        leaves = values["predicate"]["weights"]["leaves"]
+        digest = hashlib.sha256((attested / "out/config.json").read_bytes()[:4]).hexdigest()
+        place = {"file": "config.json", "name": "x", "offset": 0, "length": 4, "sha256": digest}
+        leaves.append(leaves[0] | place)
+
+    edited(attested / "out.json", edit)
+    assert differences(attested) == ["config.json: x is attested, and missing or elsewhere"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_linked_folder_is_named(attested):
+    """Other clients would follow it."""
+    (attested / "out/.cache/x").mkdir(parents=True)
+    (attested / "out/additional_chat_templates").symlink_to(attested / "out/.cache/x")
+    assert differences(attested) == ["additional_chat_templates is no file, and not attested"]
+
+
+def test_weights_within_graphs_are_said_to_be_left_out(checkpoint_of, tmp_path):
+    source = checkpoint_of("bert")
+    txexport.export(source, tmp_path / "out", single_file=True)
+    statement_of(tmp_path / "out", tmp_path / "out.json", source=source)
+    report = txexport.verify_attestation(tmp_path / "out", tmp_path / "out.json", source=source)
+    assert (report.differences, report.skipped) == ([], [SINGLE_FILE])
 
 
 def test_many_differences_are_counted(attested):

@@ -52,6 +52,22 @@ def test_envelopes_are_opened(encode, written, tmp_path):
         assert statement.to_bytes() == written.read_bytes()
 
 
+def test_a_file_that_other_readers_take_for_another_statement_is_refused(written, tmp_path):
+    """Readers that ignore case or unknown names would check the signature of what is not used here."""
+    forged, signed = json.loads(written.read_text()), envelope(written.read_bytes(), base64.b64encode)
+    for values in (
+        signed | {"dsseEnvelope": forged},
+        signed | {"Payload": signed["payload"]},
+        signed | {"_type": "other"},
+        forged | {"dsse_envelope": signed},
+        {"dsseEnvelope": signed, "DSSE_Envelope": signed},
+        {"dsseEnvelope": signed, "messageSignature": {}},
+    ):
+        (tmp_path / "a.json").write_text(json.dumps(values))
+        with pytest.raises(InputError, match=r"it has '.*' beside '.*'"):
+            read(tmp_path / "a.json")
+
+
 def test_unknown_fields_are_ignored(written, tmp_path):
     """As the specification demands."""
     values = json.loads(written.read_text())

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from txexport import bundle
-from txexport.bundle import MANIFEST, Manifest, TracedManifest
+from txexport.bundle import MANIFEST
 from txexport.bundle.source import changed
 from txexport.checkpoints.origins import Origins
 from txexport.errors import BundleError, CheckpointError, crashes
@@ -32,20 +32,26 @@ def attest(
     *,
     source: str | Path | None = None,
     adapter: str | Path | None = None,
+    recorded: bool = False,
     progress: CaseProgress | bool | None = None,
 ) -> Statement:
     """The in-toto statement of the bundle `out`: its files, its verdict, and the origin of its weights.
 
-    The verdict is that of the last verification, if the bundle has not changed since, else `verify` is run
-    now, which `progress` is for. `source` and `adapter` are the checkpoint and its adapter, by default those
-    that the bundle was exported from. Every range of the weights files is made again from the checkpoint's
-    tensors, without running a graph. Weights are read a few megabytes at a time.
+    `verify` is run, which `progress` is for. With `recorded`, the verdict is the one in the bundle, if the
+    bundle has not changed since; whoever can write the folder can write that too. `source` and `adapter` are
+    the checkpoint and its adapter, by default those that the bundle was exported from. Every range of the
+    weights files is made again from the checkpoint's tensors, without running a graph. Weights are read a
+    few megabytes at a time; those of a traced bundle one tensor at a time.
 
     The result's `to_bytes` and `write` give JSON, which other software signs. Raises the errors of `verify`,
     and BundleError for a weight that is not what export makes of the checkpoint.
     """
     folder = Path(out)
-    manifest = _verified(folder, source, adapter, progress)
+    if not (recorded and _is_verified(folder)):
+        verify(folder, source=source, adapter=adapter, progress=progress)
+    manifest = bundle.read_any(folder)
+    if manifest.proof is None:
+        raise BundleError(f"{folder} has no verdict, since none could be recorded; make it writable")
     checkpoint = checkpoint_of(folder, manifest, source, adapter)
     if names := changed(checkpoint, manifest.source):
         raise CheckpointError(f"{checkpoint.folder} is not what was exported: {', '.join(names[:3])} differs")
@@ -76,20 +82,10 @@ def attest(
     )
 
 
-def _verified(
-    folder: Path,
-    source: str | Path | None,
-    adapter: str | Path | None,
-    progress: CaseProgress | bool | None,
-) -> Manifest | TracedManifest:
-    """The manifest with a proof of the bundle as it is, after a verification unless it has one."""
-    manifest = bundle.read_any(folder)
-    if manifest.proof is None or manifest.proof.sha256 != bundle.files_sha256(folder):
-        verify(folder, source=source, adapter=adapter, progress=progress)
-        manifest = bundle.read_any(folder)
-        if manifest.proof is None:
-            raise BundleError(f"{folder} has no verdict, since none could be recorded; make it writable")
-    return manifest
+def _is_verified(folder: Path) -> bool:
+    """True if the bundle has a proof of its files as they are."""
+    proof = bundle.read_any(folder).proof
+    return proof is not None and proof.sha256 == bundle.files_sha256(folder)
 
 
 def _leaf(

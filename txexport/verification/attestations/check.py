@@ -11,7 +11,7 @@ from txexport.bundle.source import changed
 from txexport.errors import LONGEST_MESSAGE, TxexportError, counted, crashes, shown
 from txexport.support.arguments import checked
 from txexport.support.printable import line
-from txexport.verification.attestations.facts import facts_of, limits_of
+from txexport.verification.attestations.facts import SINGLE_FILE, facts_of, limits_of
 from txexport.verification.attestations.hash_tree import hashed
 from txexport.verification.attestations.leaves import (
     TensorLeaf,
@@ -100,7 +100,9 @@ def verify_attestation(
     report = AttestationReport(str(folder), stated)
     if differences := [f"the statement contradicts itself: {one}" for one in stated.contradictions]:
         return replace(report, differences=_lines(differences))
-    differences = [*_of_files(folder, stated), *_of_ranges(folder, manifest, stated)]
+    differences = list(_of_files(folder, stated))
+    if manifest.traced is None:
+        differences += _of_ranges(folder, manifest, stated)
     report = replace(report, differences=_lines([*differences, *_of_facts(manifest, stated)]))
     if source is None:
         return report
@@ -113,7 +115,10 @@ def verify_attestation(
     skipped = [f"{counted(left, 'range')} of weights cannot be made again without running a graph"] * bool(
         left
     )
-    return replace(report, differences=differences, source=Path(source).name, skipped=skipped)
+    if isinstance(manifest, Manifest) and manifest.form.single_file:
+        skipped.append(SINGLE_FILE)
+    name = Path(source).resolve().name
+    return replace(report, differences=differences, source=name, skipped=skipped)
 
 
 def _lines(differences: Iterable[str]) -> list[str]:
@@ -124,6 +129,8 @@ def _lines(differences: Iterable[str]) -> list[str]:
 def _of_files(folder: Path, stated: Statement) -> Iterator[str]:
     """The differences of the files of a bundle."""
     present, leaves = subjects_of(folder), by_file(stated.weights)
+    for name in sorted(set(bundle.present(folder)) - set(present)):
+        yield f"{name} is no file, and not attested"
     for name in stated.subjects:
         if name not in present:
             yield f"{name} is attested, and missing"
@@ -152,9 +159,7 @@ def _of_file(file: Path, name: str, stated: Statement, leaves: list[WeightLeaf])
 
 
 def _of_ranges(folder: Path, manifest: Manifest | TracedManifest, stated: Statement) -> Iterator[str]:
-    """The ranges that lack a leaf, and leaves of none. Those of a traced bundle would need onnx."""
-    if manifest.traced is not None:
-        return
+    """The ranges that lack a leaf, and leaves of none. Those of a traced bundle need onnx."""
     try:
         ranges = ranges_of(folder, manifest)
     except TxexportError as error:
@@ -165,7 +170,7 @@ def _of_ranges(folder: Path, manifest: Manifest | TracedManifest, stated: Statem
     for path, name, *_ in sorted(actual - listed):
         yield f"{path}: {name} is not attested, or elsewhere"
     for path, name, *_ in sorted(listed - actual):
-        if (folder / path).is_file() and path in manifest.data:
+        if (folder / path).is_file():
             yield f"{path}: {name} is attested, and missing or elsewhere"
 
 
@@ -206,6 +211,8 @@ def _of_source(
     from txexport.verification.attestations.derivation import checkpoint_of, derived_of  # which need onnx
 
     checkpoint = checkpoint_of(folder, manifest, source, adapter)
+    if manifest.traced is not None:
+        yield from _of_ranges(folder, manifest, stated)
     origins = Origins(checkpoint)
     tensors = tensor_leaves(origins)
     weights = {file.name for file in {stored.file for stored in origins.stored.values()}}

@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -22,9 +23,12 @@ from txexport.verification.attestations.leaves import TensorLeaf, WeightLeaf, by
 TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://pypi.org/project/txexport/attestation/v1"
 PAYLOAD = "application/vnd.in-toto+json"
-MOST = 64 << 20  # bytes of a file; a statement has some 500 for each tensor
+MOST = 256 << 20  # bytes of a file; a statement has some 500 for each tensor
 LONGEST = 1 << 62  # bytes of a file of weights
 SHA256 = re.compile(r"[0-9a-f]{64}")
+STATEMENT = ("_type", "subject", "predicateType", "predicate")
+ENVELOPES = ("dsseEnvelope", "messageSignature", "payload", "payloadType", "signatures")
+RESERVED = {name.replace("_", "").casefold() for name in (*STATEMENT, *ENVELOPES)}
 FACTS = ("model", "verification", "exported_by", "source")  # what the bundle itself says too
 T = TypeVar("T", WeightLeaf, TensorLeaf)
 
@@ -76,9 +80,12 @@ class Statement:
         return (json.dumps(values, indent=1) + "\n").encode()
 
     def write(self, path: str | Path) -> None:
-        """Write the statement to a file. Raises OSError."""
+        """Write the statement to a file. Raises OSError, or InputError if readers would refuse its size."""
+        content = self.to_bytes()
+        if len(content) > MOST:
+            raise InputError(f"the statement has {len(content):,} bytes, and readers take {MOST:,} at most")
         with writing(path):
-            Path(path).write_bytes(self.to_bytes())
+            Path(path).write_bytes(content)
 
     @property
     def contradictions(self) -> list[str]:
@@ -90,6 +97,9 @@ class Statement:
         ):
             if stated != root_of(leaves):
                 result.append(f"the root of {label} is not that of the leaves")
+        names = [leaf.name for leaf in self.tensors]
+        parts = [f"{leaf.name} of {leaf.file}" for leaf in self.weights]
+        result += [f"{name} is listed twice" for some in (names, parts) for name in _repeated(some)]
         known = {leaf.name: leaf.sha256 for leaf in self.tensors}
         for leaf in self.weights:
             result += [
@@ -104,6 +114,10 @@ class Statement:
                 if other.offset < one.offset + one.length
             ]
         return result
+
+
+def _repeated(names: list[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def read(path: str | Path) -> Statement:
@@ -149,9 +163,12 @@ def _refused(constant: str) -> None:
 def _unpacked(values: dict[str, Any]) -> tuple[dict[str, Any], int]:
     """The values of a statement, and the number of signatures of its envelope."""
     if "dsseEnvelope" in values:
+        _check_names(values, "dsseEnvelope", "mediaType", "verificationMaterial")
         values = _object(values["dsseEnvelope"], "dsseEnvelope")
     if "payload" not in values:
+        _check_names(values, *STATEMENT)
         return values, 0
+    _check_names(values, "payload", "payloadType", "signatures")
     if values["payloadType"] != PAYLOAD:
         raise ValueError(f"its payloadType is {shown(values['payloadType'])}, expected {PAYLOAD}")
     try:
@@ -160,6 +177,16 @@ def _unpacked(values: dict[str, Any]) -> tuple[dict[str, Any], int]:
     except binascii.Error:
         raise ValueError("its payload is not base64") from None
     return _parsed(content), len(_list(values["signatures"], "signatures"))
+
+
+def _check_names(values: dict[str, Any], *known: str) -> None:
+    """Raise ValueError for a name that another reader may take for one of those that say what is signed.
+
+    Some readers ignore case, or read a name with underscores too, and so see another statement in the file.
+    """
+    for name in values.keys() - set(known):
+        if name.replace("_", "").casefold() in RESERVED:
+            raise ValueError(f"it has {shown(name)} beside {shown(known[0])}")
 
 
 def _statement(values: dict[str, Any], signatures: int) -> Statement:
