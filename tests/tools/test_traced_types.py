@@ -4,6 +4,7 @@ import re
 from importlib.metadata import version
 
 import pytest
+import tiny_numbers
 import torch
 import traced_page
 import traced_types
@@ -16,7 +17,7 @@ from txexport import families
 
 PAGE = traced_page.PAGE.read_text()
 RECORD = traced_page.record()
-OUTCOMES = ("right", "limited", "refused", "untried")
+OUTCOMES = ("right", "limited", "refused", "untried", "open")
 ROWS = re.findall(rf"^\| (\S+) \| (\w+) \| ({'|'.join(OUTCOMES)}) \|", PAGE, re.M)
 COUNTS = dict(re.findall(r"^\| (\w+) \| (\d+) \|", PAGE, re.M))
 OF_RECORD = pytest.mark.skipif(
@@ -41,6 +42,7 @@ def test_every_type_of_the_library_is_a_family_or_has_a_row_or_is_a_part():
     kinds = {kind for kind, _, _ in ROWS}
     assert {kind: one for kind, one, _ in ROWS} == traced_types.classes()
     assert not kinds & set(families.names())
+    assert not (tiny_numbers.NUMBERS.keys() | RECORD["types"].keys()) & set(families.names())
     assert kinds | set(families.names()) | set(traced_types.parts()) == set(CONFIG_MAPPING_NAMES)
     assert set(MODEL_MAPPING_NAMES) <= kinds | set(families.names())
 
@@ -102,7 +104,7 @@ def test_a_page_has_a_row_of_each_outcome():
     page = traced_page.page({"versions": {"torch": "1"}, "types": outcomes}, classes, ["bert"], ["four_text"])
     assert "| one | OneModel | right | batch\\_size |" in page
     assert "| two | TwoModel | refused | a \\| b c |" in page
-    assert "| three | ThreeModel | untried | not tried yet |" in page
+    assert "| three | ThreeModel | open | a small model runs |" in page
     assert "| bert |" not in page
     assert "| right | 1 |" in page
     assert "of the 4 model types" in page
