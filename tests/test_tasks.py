@@ -50,6 +50,7 @@ def test_every_command_for_a_bundle_serves_a_task():
     served = {method for task in ROWS for method in task.methods}
     others = {
         "export",
+        "attest",
         "quantize",
         "verify",
         "bench",

@@ -18,6 +18,8 @@ UNREAD = {
         "qwen3_moe",
         "question-answering",
     ): "its original knows float32 alone, and so not a lone score's rounding",
+    ("mobilebert", "fill-mask"): "its head multiplies with two matrices side by side",
+    ("mobilebert", "next-sentence-prediction"): "no published checkpoint is for it",
     ("big_bird", "question-answering"): "it hides the question, and has a layer of its own",
     ("xlnet", "multiple-choice"): "it reads the last place, padding or not, and graphs no row alone",
     ("roformer", "multiple-choice"): "it reads the last place, padding or not: a score depends on its batch",

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import tiny_checkpoint
-import transformers
 
 import txexport
 from proving.config_fates import FOLLOWED, INERT, LIBRARY, REFUSED, WRONG
@@ -22,6 +21,7 @@ from proving.exhaustive import opened
 from proving.remembered import Remembered
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.checkpoints.transformers_loading import from_pretrained
 from txexport.errors import TxexportError, first_line
 from txexport.verification.bounds import RELATIVE
 from txexport.verification.judgement import judge
@@ -162,7 +162,7 @@ def _model(folder: Path, kind: str) -> tuple[Model, Any]:
     """The tiny model of a family with a config.json of every key, and its configuration."""
     tiny_checkpoint.save(folder, kind)
     resolved = families.resolve(Checkpoint(folder))
-    config = transformers.AutoConfig.from_pretrained(folder)
+    config = from_pretrained("AutoConfig", folder)
     stored = json.loads((folder / "config.json").read_text())
     values = json.loads(config.to_json_string(use_diff=False)) | {
         key: stored[key] for key in ("architectures", "dtype") if key in stored

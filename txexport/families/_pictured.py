@@ -169,6 +169,15 @@ def tied(config: Config, names: TensorNames, ties: bool = False) -> bool:
     return stated and not any("lm_head." in name for name in names)
 
 
+def check_tied(config: Config, names: TensorNames) -> None:
+    """Raise UnsupportedError for a head that is neither stored nor, by config.json, the word embedding.
+
+    transformers then fills it at random, whatever text_config says.
+    """
+    if not any("lm_head." in name for name in names):
+        config.expect(tie_word_embeddings=True)
+
+
 def tower(config: Config, usual: int = -2, known: Mapping[str, ModuleType] = TOWERS) -> SignalStackSpec:
     """The layers of vision_config up to those of vision_feature_layer, without a norm after them.
 

@@ -74,7 +74,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Barthez": _row(ROBERTA),
     "Bert": _row(
         BERT,
-        "bert blip chinese_clip distilbert electra ernie grounding-dino megatron-bert nomic_bert",
+        "bert blip chinese_clip distilbert electra ernie grounding-dino megatron-bert mobilebert nomic_bert",
         aliases="Electra LayoutLM Lxmert MobileBert SqueezeBert",
         types=True,
     ),

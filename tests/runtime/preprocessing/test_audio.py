@@ -294,7 +294,7 @@ def test_other_formats(name, tmp_path):
 def test_formats_that_need_the_extra_name_it(tmp_path, no_soundfile):
     (tmp_path / "a.flac").write_bytes(b"fLaC" + bytes(200))
     wanted = "a.flac is not a PCM WAV file: .*; convert it to one, or for other formats pip install "
-    with pytest.raises(InputError, match=wanted + r"'txexport\[audio\]'"):
+    with pytest.raises(InputError, match=wanted + r"'\.\[audio\]' in a checkout"):
         read_sound(tmp_path / "a.flac", 16000, None, None)
 
 
