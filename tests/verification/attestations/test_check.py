@@ -407,8 +407,8 @@ def test_a_tensor_twice_contradicts(attested):
         leaves.insert(0, leaves[0] | {"sha256": "0" * 64})
 
     edited(attested / "out.json", edit)
-    [found, *_] = differences(attested)
-    assert found.endswith("is listed twice")
+    [first, *_] = differences(attested)
+    assert first.endswith("is listed twice")
 
 
 def test_a_leaf_of_a_file_without_weights_is_named(attested):
