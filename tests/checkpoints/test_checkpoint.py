@@ -320,8 +320,6 @@ UNSUPPORTED = [
         for name in ("olmo3", "gemma3_text")
     ),
     ("esm", {"is_folding_model": True}, "is_folding_model=True"),
-    ("paligemma", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
-    ("gemma3", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
     ("sam", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
     ("deformable_detr", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
     ("grounding-dino", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),

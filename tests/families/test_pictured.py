@@ -6,12 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tiny_checkpoint
+import torch
 from helpers.pictured_families import PACKED
 from safetensors.numpy import load_file, save_file
+from transformers import AutoModelForImageTextToText
 
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import SpecError, UnsupportedError
+from txexport.errors import CheckpointError, SpecError, UnsupportedError
 from txexport.exporter import export
 from txexport.families import blip
 from txexport.spec import Mutual, NormSpec, PatchMergerSpec
@@ -65,6 +67,28 @@ def test_a_stored_head_is_read_whatever_config_json_says(model_type, stated, sav
 def test_without_a_stored_head_it_is_tied(model_type, saved):
     folder = saved(model_type, ("tie_word_embeddings",), tie_word_embeddings=True)
     assert families.resolve(Checkpoint(folder)).spec.head.tied
+
+
+@pytest.mark.parametrize("stated", [(False, True), (None, True), (True, False)], ids=str)
+@pytest.mark.parametrize("model_type", [*FAMILIES, "smolvlm"])
+def test_what_ties_a_head_that_is_not_stored_is_the_librarys_rule(model_type, stated, saved):
+    """config.json, text_config: a class that ties nothing fills the head at random, and export refuses."""
+    folder = saved(model_type)
+    tensors = load_file(folder / "model.safetensors")
+    stored = {name: tensor for name, tensor in tensors.items() if "lm_head." not in name}
+    save_file(stored, folder / "model.safetensors", {"format": "pt"})
+    values = json.loads((folder / "config.json").read_text())
+    for table, flag in zip((values, values["text_config"]), stated, strict=True):
+        table.pop("tie_word_embeddings", None)
+        table |= {} if flag is None else {"tie_word_embeddings": flag}
+    (folder / "config.json").write_text(json.dumps(values))
+    original = AutoModelForImageTextToText.from_pretrained(folder)
+    head, words = original.get_output_embeddings(), original.get_input_embeddings()
+    if head.weight.shape == words.weight.shape and torch.equal(head.weight, words.weight):
+        assert families.resolve(Checkpoint(folder)).spec.head.tied
+    else:
+        with pytest.raises(CheckpointError, match=r"missing: .*lm_head\.weight"):
+            families.resolve(Checkpoint(folder))
 
 
 # Experts, tiles, patches of any number, and images beside the layers; the others are of the same parts.

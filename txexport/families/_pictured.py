@@ -129,6 +129,8 @@ CLIP_336 = {
     "patch_size": 14,
 }
 MOST_LAYERS = 256  # of an image encoder
+# Families whose class also ties the head where text_config alone says so.
+TIED_BY_TEXT = ("llava", "llava_onevision", "qwen2_vl", "qwen2_5_vl")
 TEXT, TOWER = "language_model.", "vision_tower."
 NAMING = Naming(
     "model.",
@@ -161,21 +163,14 @@ def decoder(
 def tied(config: Config, names: TensorNames, ties: bool = False) -> bool:
     """Tell whether the decoder's head is the word embedding.
 
-    It is where no head is stored, and config.json or text_config says so; `ties` is the default of
-    config.json. A stored head is read whatever they say, as transformers does.
+    It is where no head is stored, and config.json says so, of which `ties` is the default; text_config
+    counts in TIED_BY_TEXT alone. A stored head is read whatever they say, as transformers does; a head that
+    is neither stored nor tied it would fill at random.
     """
-    text = config.table("text_config")
-    stated = config.flag("tie_word_embeddings", ties) or text.flag("tie_word_embeddings", False)
+    stated = config.flag("tie_word_embeddings", ties)
+    if config.values.get("model_type") in TIED_BY_TEXT:
+        stated = stated or config.table("text_config").flag("tie_word_embeddings", False)
     return stated and not any("lm_head." in name for name in names)
-
-
-def check_tied(config: Config, names: TensorNames) -> None:
-    """Raise UnsupportedError for a head that is neither stored nor, by config.json, the word embedding.
-
-    transformers then fills it at random, whatever text_config says.
-    """
-    if not any("lm_head." in name for name in names):
-        config.expect(tie_word_embeddings=True)
 
 
 def tower(config: Config, usual: int = -2, known: Mapping[str, ModuleType] = TOWERS) -> SignalStackSpec:

@@ -27,7 +27,6 @@ TEXT = "gemma3_text"
 
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     """The architecture that config.json describes."""
-    _pictured.check_tied(config, names)
     config.table("text_config").expect(final_logit_softcapping=None)  # which the class does not read
     vision, (_, text) = tower(config), _pictured.decoder(config, names, TEXT, ties=True)
     patches, count = vision.embedding, config.integer("mm_tokens_per_image", 256)

@@ -14,7 +14,6 @@ NAMING = Naming("model.language_model.", others=("model.",))
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture of the text model."""
-    _pictured.check_tied(config, names)
     tied = _pictured.tied(config, names, ties=True)
     return gemma4_text.spec(config.table("text_config").replaced(tie_word_embeddings=tied), task, names)
 

@@ -41,7 +41,6 @@ CONNECTOR: Rules = {"connector.project.*": "multi_modal_projector.linear.*"}
 
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
     """The architecture that config.json describes."""
-    _pictured.check_tied(config, names)
     vision, (_, text) = tower(config), decoder(config, names)
     patches = vision.embedding
     assert isinstance(patches, PatchSpec)
