@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from demonstration.scenes import REQUEST, TOOL
 from helpers.project import ROOT
 from helpers.serving import running
 from openai import OpenAI
@@ -10,19 +11,7 @@ from openai import OpenAI
 import txexport
 
 QUESTION = {"role": "user", "content": "What is the capital of France?"}
-ASKED = {"role": "user", "content": "What is the weather in Lisbon?"}
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Get the weather of a place.",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string"}},
-            "required": ["city"],
-        },
-    },
-}
+ASKED = {"role": "user", "content": REQUEST}
 
 
 @pytest.fixture(scope="module")

@@ -132,13 +132,13 @@ def test_wrong_values_are_refused_in_one_line(name, written, tmp_path):
 
 
 CONTENTS = {
-    "empty": (b"", "Expecting value"),
+    "empty": (b"", "it is not JSON in UTF-8"),
     "list": (b"[]", "the file is [], expected an object"),
     "deep": (b"[" * 200_000, "nested too deeply"),
     "no number": (b'{"_type": NaN}', "NaN is no number of JSON"),
     "digits": (b'{"_type": ' + b"1" * 5000 + b"}", "4300 digits"),
     "twice": (b'{"_type": 1, "_type": 2}', "'_type' appears twice"),
-    "bytes": (b"\xff\xfe", "can't decode"),
+    "bytes": (b"\xff\xfe", "it is not JSON in UTF-8"),
     "payload type": (
         json.dumps(envelope(b"{}", payloadType="text/plain")).encode(),
         "its payloadType is 'text",

@@ -136,6 +136,8 @@ def read(path: str | Path) -> Statement:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
     except RecursionError:
         raise InputError(f"{path} is no attestation: it is nested too deeply") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise InputError(f"{path} is no attestation of a bundle: it is not JSON in UTF-8") from None
     except (ValueError, KeyError, TypeError) as error:
         missing = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise InputError(f"{path} is no attestation of a bundle: {missing}") from None
