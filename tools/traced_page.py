@@ -36,7 +36,8 @@ def page(results: dict, classes: dict[str, str], families: list[str], parts: lis
     [`export --traced`](../guides/traced.md) takes them, with seeded weights and small numbers. An
     encoder-decoder or a decoder of texts is tried in steps, any other type as one pass of its base class. A
     class that reads images or sounds beside a text gets as many tokens in their place as it makes vectors of
-    them. Recorded in `tools/traced_types.json` by `tools/traced_types.py` with {versions}."""
+    them; a mask of these images or sounds has ones alone, so no padded recording beside a text was tried.
+    Recorded in `tools/traced_types.json` by `tools/traced_types.py` with {versions}."""
     meanings = {
         RIGHT: "traced, and equal at every batch and size that the class itself takes",
         LIMITED: "traced, with dimensions that are fixed or have a least size, which the bundle enforces",

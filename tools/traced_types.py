@@ -129,8 +129,10 @@ def forked(kind: str, architecture: str) -> dict:
     if child.is_alive():
         child.kill()
         child.join()
-    if child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
+    if child.exitcode == -signal.SIGXCPU:
         return {"outcome": UNTRIED, "why": f"took more than {SECONDS} seconds"}
+    if child.exitcode == -signal.SIGKILL:
+        return {"outcome": UNTRIED, "why": f"took more than {PATIENCE * SECONDS} seconds, or all memory"}
     return {"outcome": REFUSED, "why": "the exporter crashed"} if queue.empty() else queue.get()
 
 

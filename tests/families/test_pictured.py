@@ -78,13 +78,13 @@ def test_what_ties_a_head_that_is_not_stored_is_the_librarys_rule(model_type, st
     stored = {name: tensor for name, tensor in tensors.items() if "lm_head." not in name}
     save_file(stored, folder / "model.safetensors", {"format": "pt"})
     values = json.loads((folder / "config.json").read_text())
-    for table, flag in zip((values, values["text_config"]), stated, strict=True):
-        table.pop("tie_word_embeddings", None)
-        table |= {} if flag is None else {"tie_word_embeddings": flag}
+    for settings, flag in zip((values, values["text_config"]), stated, strict=True):
+        settings.pop("tie_word_embeddings", None)
+        settings |= {} if flag is None else {"tie_word_embeddings": flag}
     (folder / "config.json").write_text(json.dumps(values))
     original = AutoModelForImageTextToText.from_pretrained(folder)
-    head, words = original.get_output_embeddings(), original.get_input_embeddings()
-    if head.weight.shape == words.weight.shape and torch.equal(head.weight, words.weight):
+    head, table = original.get_output_embeddings(), original.get_input_embeddings()
+    if head.weight.shape == table.weight.shape and torch.equal(head.weight, table.weight):
         assert families.resolve(Checkpoint(folder)).spec.head.tied
     else:
         with pytest.raises(CheckpointError, match=r"missing: .*lm_head\.weight"):

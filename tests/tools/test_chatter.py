@@ -14,7 +14,7 @@ FOLDER = ROOT / "models/pretrained/chatter"
 
 @pytest.fixture(scope="module")
 def conversations():
-    return [chatter.compose(np.random.default_rng([5, seed]), 1500) for seed in range(150)]
+    return [chatter.compose(np.random.default_rng([0, step]), 1500) for step in range(150)]
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +41,24 @@ def test_the_loss_is_of_what_the_assistant_writes(conversations, tokenizer):
         ]
 
 
+def plain(question: str) -> str:
+    """A question without the changes that training makes to it."""
+    return question.lower().removeprefix("please: ").rstrip("?.!")
+
+
 def test_nothing_held_out_is_in_the_training_data(conversations):
     """A question alone, or a call of a function with a value."""
     lines = [json.loads(line) for line in (FOLDER / "heldout.jsonl").read_text(encoding="utf-8").splitlines()]
     questions = {
-        one["messages"][0]["content"] for one in lines if len(one["messages"]) == 1 and not one["tools"]
+        plain(one["messages"][0]["content"])
+        for one in lines
+        if len(one["messages"]) == 1 and not one["tools"]
     }
     calls = {one["answer"] for one in lines if one["kind"] == "calls"}
     assert len(questions) > 40
     assert len(calls) > 80
     for conversation in conversations:
-        users = {message["content"] for message in conversation.messages if message["role"] == "user"}
+        users = {plain(message["content"]) for message in conversation.messages if message["role"] == "user"}
         assert not questions & users
         rendered = chatter.render(conversation)
         assert [call for call in calls if call in rendered] == []

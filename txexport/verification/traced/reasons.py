@@ -1,4 +1,4 @@
-"""The reason in words for which a class does not run: the input that it lacks, where that is the cause."""
+"""Why a class does not run, in words: the input that is missing, if that is the cause."""
 
 import linecache
 import re
@@ -22,7 +22,7 @@ LIBRARY = str(Path(transformers.__file__).parent)
 
 
 def plain(text: str) -> str:
-    """The line of an error in words, where torch.export or ONNX Runtime tell of their own sources."""
+    """An error of torch.export or ONNX Runtime in words; other lines as they are."""
     for pattern, plain_text in IN_WORDS.items():
         if (line := re.search(pattern, text)) is not None:
             return line.expand(plain_text)
@@ -41,9 +41,9 @@ def reason_of(original: Original, error: Exception, filled: Collection[str] = ()
 
 
 def lacking(original: Original, error: Exception) -> str | None:
-    """The argument of the class's forward whose absence caused an error, None for another cause.
+    """The missing argument of the class's forward that caused an error; None for another cause.
 
-    That is one that a function requires, or one that is None in the line of the library that failed.
+    A function requires it, or it is None in the line of the library that failed.
     """
     if (required := REQUIRED.search(str(error))) is not None:
         return _of_forward(original, required[1])
