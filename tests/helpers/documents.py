@@ -187,7 +187,8 @@ def update(path: Path, reader: Reader) -> None:
         text = text[:start] + answer + text[end:]
     path.write_text(text, encoding="utf-8")
     for name in PICTURE.findall(text):
-        shutil.copy(reader.folder / name, PICTURES)
+        if (reader.folder / name).exists():  # a command of the page draws it
+            shutil.copy(reader.folder / name, PICTURES)
 
 
 if __name__ == "__main__":
