@@ -38,6 +38,16 @@ def session_options() -> onnxruntime.SessionOptions:
 onnxruntime.SessionOptions = session_options
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Tests of a module that share something of this module are a group, whose worker makes it once."""
+    for item in items:
+        fixtures = [fixture for each in item._fixtureinfo.name2fixturedefs.values() for fixture in each]
+        shared = {fixture.scope for fixture in fixtures if fixture.baseid == item.location[0]} - {"function"}
+        if shared and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
+
+
 def pytest_collection_finish():
     """Leave modules and tests, which live as long as the process, out of the collector's passes."""
     gc.collect()
