@@ -15,6 +15,7 @@ from helpers import mutations_of_delta_rules as delta
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_descriptions as descriptions
 from helpers import mutations_of_distances as distances
+from helpers import mutations_of_edges as edges
 from helpers import mutations_of_families as family
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
@@ -912,6 +913,31 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         queries.linear_residual,
     ),
     ("rt_detr_v2", None, "model"): (proposals.twice_as_long_offsets, proposals.worst_places),
+    ("d_fine", None, "model"): (
+        edges.without_addend,
+        edges.repeated_edge_of_the_stem,
+        edges.blocks_without_residual,
+        edges.input_last,
+        edges.first_half_through,
+        edges.offsets_without_factors,
+        edges.exchanged_gates,
+        edges.unclipped_positions,
+        edges.even_distances,
+        edges.outermost_as_near,
+        edges.edges_from_corners,
+        edges.edges_of_one_layer,
+        edges.scores_without_earlier_queries,
+        edges.edges_of_the_last_box,
+        edges.least_likely_distances,
+        edges.quality_of_sums,
+        edges.without_quality,
+        proposals.aligned_corners,
+        proposals.shares_of_each_head,
+        edges.longer_offsets,
+        proposals.boxes_without_reference,
+        proposals.exchanged_ranks,
+        proposals.drop_narrow_convolution,
+    ),
     ("deformable_detr", None, "model"): (
         points.counted_at_edges,
         points.exchanged_levels,

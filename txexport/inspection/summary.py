@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from txexport.parts import input_of
+from txexport.parts import input_of, stacks
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -15,6 +15,7 @@ from txexport.spec import (
     DeformableStackSpec,
     DenseAndExpertsSpec,
     DisentangledAttentionSpec,
+    DistributionStackSpec,
     ExpertsSpec,
     FeedForwardSpec,
     GatedDeltaSpec,
@@ -56,7 +57,7 @@ def outline(spec: StackSpec) -> str:
     """Sizes, positions, norms and windows; " / " separates values that differ from layer to layer."""
     if isinstance(spec, MapStackSpec):
         return ", ".join(input_of(spec).summary(spec))
-    if isinstance(spec, QueryStackSpec | ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec):
+    if isinstance(spec, stacks.QUERIES):
         return ", ".join(_of_queries(spec))
     blocks = spec.blocks
     parts = [
@@ -73,7 +74,11 @@ def outline(spec: StackSpec) -> str:
 
 
 def _of_queries(
-    spec: QueryStackSpec | ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec,
+    spec: QueryStackSpec
+    | ProposalStackSpec
+    | DistributionStackSpec
+    | DeformableStackSpec
+    | ConditionalStackSpec,
 ) -> list[str]:
     """Layers over places and over queries, and the image that they read."""
     queries, texts, deformable = f"{spec.queries:,} queries", [], []
@@ -85,7 +90,8 @@ def _of_queries(
         deformable = [f"deformable attention to {points}"]
     else:
         cells, objects = spec.cell_block, spec.object_block
-        points = f"{spec.attention.points} points in each of {spec.attention.levels} maps"
+        counts = " / ".join(map(str, dict.fromkeys(spec.attention.points_of_levels)))
+        points = f"{counts} points in each of {spec.attention.levels} maps"
         deformable = [f"deformable attention to {points}"]
     for part, block, over in ((spec.cells, cells, "places"), (spec.objects, objects, queries)):
         network = feed_forward(FeedForwardSpec(block.hidden_size, part.intermediate_size, block.activation))

@@ -7,6 +7,7 @@ from txexport.errors import SpecError
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
+from txexport.spec.distribution_stack import DistributionStackSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
@@ -154,13 +155,19 @@ class EncoderSpec:
     def _check_boxes(self, boxes: BoxesSpec) -> None:
         """Raise SpecError where the stack returns no boxes to refine, or scores other labels."""
         stack = self.encoder
-        proposed = isinstance(stack, ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec)
+        scored = isinstance(stack, ProposalStackSpec | DistributionStackSpec)
+        proposed = scored or isinstance(stack, DeformableStackSpec | ConditionalStackSpec)
         if boxes.refined != proposed:
             raise SpecError(
                 f"EncoderSpec: boxes with refined={boxes.refined} over {type(stack).__name__}; expected "
                 f"{proposed}"
             )
-        if isinstance(stack, ProposalStackSpec) and self.head.labels != stack.labels:
+        edges = stack.edges if isinstance(stack, DistributionStackSpec) else None
+        if edges != (boxes.quality and boxes.quality.edges):
+            raise SpecError(
+                f"EncoderSpec: {boxes.quality} over {type(stack).__name__}, expected one of {edges}"
+            )
+        if scored and self.head.labels != stack.labels:
             raise SpecError(
                 f"EncoderSpec: the head has {self.head.labels} labels, expected the stack's {stack.labels}"
             )

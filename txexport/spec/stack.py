@@ -6,6 +6,7 @@ from txexport.errors import SpecError
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
+from txexport.spec.distribution_stack import DistributionStackSpec
 from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.layer import BlockSpec
@@ -210,6 +211,7 @@ MediaStackSpec = (
     | QueryStackSpec
     | ProposalStackSpec
     | DeformableStackSpec
+    | DistributionStackSpec
     | ConditionalStackSpec
     | MapStackSpec
     | TiledStackSpec

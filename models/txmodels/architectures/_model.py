@@ -9,6 +9,7 @@ from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
     ConditionalStackSpec,
     DeformableStackSpec,
+    DistributionStackSpec,
     MapStackSpec,
     ModelSpec,
     ProposalStackSpec,
@@ -21,6 +22,7 @@ from txexport.spec import (
 from txmodels.conditional_stack import ConditionalEncoder
 from txmodels.decoder_stack import KeyValues
 from txmodels.deformable_stack import DeformableEncoder
+from txmodels.distribution_stack import DistributionEncoder
 from txmodels.encoder_stack import Encoder, SignalEncoder
 from txmodels.map_stack import MapEncoder
 from txmodels.proposal_stack import ProposalEncoder
@@ -45,12 +47,15 @@ def encoder(
     | QueryEncoder
     | ProposalEncoder
     | DeformableEncoder
+    | DistributionEncoder
     | ConditionalEncoder
     | MapEncoder
 ):
     """The module of a stack that reads its whole input at once."""
     if isinstance(spec, ProposalStackSpec):
         return ProposalEncoder(spec)
+    if isinstance(spec, DistributionStackSpec):
+        return DistributionEncoder(spec)
     if isinstance(spec, DeformableStackSpec):
         return DeformableEncoder(spec)
     if isinstance(spec, ConditionalStackSpec):

@@ -55,6 +55,7 @@ KINDS = {
     "deformable_detr": ("DeformableDetrForObjectDetection", transformers.DeformableDetrImageProcessorPil),
     "rt_detr": ("RTDetrForObjectDetection", transformers.RTDetrImageProcessorPil),
     "rt_detr_v2": ("RTDetrV2ForObjectDetection", transformers.RTDetrImageProcessorPil),
+    "d_fine": ("DFineForObjectDetection", transformers.RTDetrImageProcessorPil),
 }
 
 # With more pairs of a query and a label than the original keeps.
