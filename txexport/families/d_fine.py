@@ -167,8 +167,8 @@ def _network(config: Config, width: int) -> HGNetLevelsSpec:
             "expected the channels of what is before each stage"
         )
     parts = tuple(
-        HGNetStageSpec(*row[1:], bool(light), bool(halved))
-        for row, light, halved in zip(rows, *flags, strict=True)
+        HGNetStageSpec(inner, size, blocks, layers, kernel, bool(light), bool(halved))
+        for (_, inner, size, blocks, layers, kernel), light, halved in zip(rows, *flags, strict=True)
     )
     _check_levels(config, network, levels, number, width)
     return HGNetLevelsSpec(

@@ -155,8 +155,9 @@ class EncoderSpec:
     def _check_boxes(self, boxes: BoxesSpec) -> None:
         """Raise SpecError where the stack returns no boxes to refine, or scores other labels."""
         stack = self.encoder
-        scored = isinstance(stack, ProposalStackSpec | DistributionStackSpec)
-        proposed = scored or isinstance(stack, DeformableStackSpec | ConditionalStackSpec)
+        proposed = isinstance(
+            stack, ProposalStackSpec | DistributionStackSpec | DeformableStackSpec | ConditionalStackSpec
+        )
         if boxes.refined != proposed:
             raise SpecError(
                 f"EncoderSpec: boxes with refined={boxes.refined} over {type(stack).__name__}; expected "
@@ -167,7 +168,7 @@ class EncoderSpec:
             raise SpecError(
                 f"EncoderSpec: {boxes.quality} over {type(stack).__name__}, expected one of {edges}"
             )
-        if scored and self.head.labels != stack.labels:
+        if isinstance(stack, ProposalStackSpec | DistributionStackSpec) and self.head.labels != stack.labels:
             raise SpecError(
                 f"EncoderSpec: the head has {self.head.labels} labels, expected the stack's {stack.labels}"
             )

@@ -56,7 +56,8 @@ class AggregationBlock(nn.Module):
 
     def __init__(self, spec: HGNetStageSpec, affine: bool, inputs: int, residual: bool, eps: float):
         super().__init__()
-        self.residual, layers, total = residual, [], inputs
+        self.residual, total = residual, inputs
+        layers: list[nn.Module] = []
         for layer in range(spec.layers):
             before = spec.inner if layer else inputs
             if spec.light:
