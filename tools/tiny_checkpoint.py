@@ -656,6 +656,11 @@ D_FINE = RT_DETR | {
     "top_prob_values": 3,
     "lqe_hidden_dim": 6,
 }
+DAB_DETR = {key: value for key, value in DETR.items() if key != "d_model"} | {
+    "hidden_size": 16,
+    "temperature_height": 30,
+    "temperature_width": 30,
+}
 DEFORMABLE_DETR = DETR | {
     "backbone_config": DETR["backbone_config"] | {"out_features": ["stage2", "stage3"]},
     "d_model": 64,
@@ -1113,6 +1118,7 @@ FAMILIES = {
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
     "conditional_detr": ("ConditionalDetrForObjectDetection", DETR),
+    "dab-detr": ("DabDetrForObjectDetection", DAB_DETR),
     "deformable_detr": ("DeformableDetrForObjectDetection", DEFORMABLE_DETR),
     "rt_detr": ("RTDetrForObjectDetection", RT_DETR),
     "rt_detr_v2": (
@@ -1173,7 +1179,7 @@ FAMILIES = {
 # Batch norms keep the small numbers of narrow convolutions small: with weights as others have, what the maps
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
-WIDE = ("rt_detr", "rt_detr_v2", "d_fine", "convnext", "convnextv2", "conditional_detr")
+WIDE = ("rt_detr", "rt_detr_v2", "d_fine", "dab-detr", "convnext", "convnextv2", "conditional_detr")
 # Models whose other parts the library cannot build without timm, and the text model within.
 WITHIN = {"gemma3n": "gemma3n_text"}
 OF_DIVIDED = "modality_router.weight"  # its input is divided by its width

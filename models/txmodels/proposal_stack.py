@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from txexport.spec import (
+    AnchorStackSpec,
     DeformableAttentionSpec,
     DeformableStackSpec,
     DistributionStackSpec,
@@ -100,10 +101,13 @@ class BoxPositions(nn.Module):
         return positions
 
 
+Boxed = ProposalStackSpec | DistributionStackSpec | DeformableStackSpec | AnchorStackSpec
+
+
 class BoxChange(nn.Module):
     """Boxes that a layer has changed (Zhu et al. 2021, A.4)."""
 
-    def __init__(self, spec: ProposalStackSpec | DistributionStackSpec | DeformableStackSpec):
+    def __init__(self, spec: Boxed):
         super().__init__()
         self.layers = dense_layers(spec.hidden_size, spec.box_layers, 4)
 

@@ -6,6 +6,7 @@ import onnx
 import tiny_checkpoint
 
 from helpers import mutations as common
+from helpers import mutations_of_anchors as anchors
 from helpers import mutations_of_bottlenecks as bottlenecks
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
@@ -81,6 +82,9 @@ OVER_DINOV2 = {
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
+    "dab-detr, patterns": Row(
+        "dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", {"num_patterns": 2}
+    ),
     "deformable_detr, proposed": Row(
         "deformable_detr", "DeformableDetrForObjectDetection", DETECT, "proposed boxes", PROPOSED
     ),
@@ -938,6 +942,24 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         proposals.exchanged_ranks,
         proposals.drop_narrow_convolution,
     ),
+    ("dab-detr", None, "model"): (
+        anchors.rectified_networks,
+        anchors.unscaled_places,
+        anchors.columns_first,
+        anchors.exchanged_sides,
+        anchors.undivided_sides,
+        anchors.unmodulated_sines,
+        anchors.scaled_in_the_first_layer,
+        anchors.first_boxes_alone,
+        points.scale_of_contents,
+        points.sines_without_factors,
+        points.contents_without_positions,
+        points.keys_without_positions,
+        proposals.boxes_without_reference,
+        queries.ignore_padding,
+        queries.padding_is_counted,
+    ),
+    ("dab-detr, patterns", None, "model"): (anchors.boxes_of_ranks,),
     ("deformable_detr", None, "model"): (
         points.counted_at_edges,
         points.exchanged_levels,

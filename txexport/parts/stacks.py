@@ -5,11 +5,12 @@ from dataclasses import replace
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.contracts.stage import GraphFacts
-from txexport.parts import conditional, deformable, distributions, proposals
+from txexport.parts import anchors, conditional, deformable, distributions, proposals
 from txexport.parts.inputs import input_of
 from txexport.parts.inputs.tiles import tile_vectors
 from txexport.parts.part import Shape
 from txexport.spec import (
+    AnchorStackSpec,
     ConditionalStackSpec,
     DeformableStackSpec,
     DistributionStackSpec,
@@ -33,7 +34,12 @@ from txexport.spec.parameters import block, feed_forward, layer_inputs, merging,
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 QUERIES = (
-    QueryStackSpec | ProposalStackSpec | DistributionStackSpec | DeformableStackSpec | ConditionalStackSpec
+    QueryStackSpec
+    | ProposalStackSpec
+    | DistributionStackSpec
+    | DeformableStackSpec
+    | ConditionalStackSpec
+    | AnchorStackSpec
 )
 TOKENS: Shape = (names.BATCH_SIZE, names.SEQUENCE_LENGTH)
 
@@ -57,7 +63,7 @@ def query_layers(stack: StackSpec) -> dict[str, tuple[QueryLayersSpec, int, int]
         return {"layers": (stack.cells, rows * columns, 0), "query_layers": (stack.objects, stack.queries, 0)}
     if isinstance(stack, DeformableStackSpec):
         return {"layers": (stack.cells, stack.area, 0), "query_layers": (stack.objects, stack.queries, 0)}
-    if not isinstance(stack, QueryStackSpec | ConditionalStackSpec):
+    if not isinstance(stack, QueryStackSpec | ConditionalStackSpec | AnchorStackSpec):
         return {}
     cells = stack.embedding.length
     return {"layers": (stack.cells, cells, 0), "query_layers": (stack.objects, stack.queries, cells)}
@@ -73,6 +79,8 @@ def query_operations(stack: StackSpec) -> dict[str, int]:
         return deformable.operations(stack)
     if isinstance(stack, ConditionalStackSpec):
         return conditional.operations(stack)
+    if isinstance(stack, AnchorStackSpec):
+        return anchors.operations(stack)
     result, width = {}, stack.hidden_size
     for name, (part, count, cells) in query_layers(stack).items():
         attention = 4 * count * width**2 + 2 * count**2 * width
@@ -185,6 +193,8 @@ def parameters(stack: StackSpec) -> Shapes:
         shapes |= deformable.parameters(stack)
     if isinstance(stack, ConditionalStackSpec):
         shapes |= conditional.parameters(stack)
+    if isinstance(stack, AnchorStackSpec):
+        shapes |= anchors.parameters(stack)
     if isinstance(stack, StagedStackSpec):
         for number, stage in enumerate(stack.stages):
             if stage.merging is not None:

@@ -4,6 +4,7 @@ A spec checks itself when it is constructed and raises SpecError if its parts co
 independent of checkpoints, weights and graphs.
 """
 
+from txexport.spec.anchor_stack import AnchorStackSpec
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.bottleneck import BottleneckSpec
 from txexport.spec.boxes import BoxesSpec, EdgesSpec, QualitySpec
@@ -138,6 +139,7 @@ __all__ = [
     "AggregationPyramidSpec",
     "AlibiSpec",
     "AlignmentSpec",
+    "AnchorStackSpec",
     "Architecture",
     "AttentionPoolSpec",
     "AttentionSpec",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError
+from txexport.spec.anchor_stack import AnchorStackSpec
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
@@ -25,6 +26,11 @@ from txexport.spec.staged import StagedStackSpec
 
 VECTORS = (HeadKind.NONE, HeadKind.LAST_MAP)  # heads that leave hidden states as they are
 SUMMED = (HeadKind.SEQUENCE, HeadKind.TOKENS, HeadKind.SPEAKER)  # heads that read a sum of layers
+
+# Stacks that return boxes with their queries.
+REFINING = (
+    ProposalStackSpec | DistributionStackSpec | DeformableStackSpec | ConditionalStackSpec | AnchorStackSpec
+)
 
 
 @dataclass(frozen=True)
@@ -155,9 +161,7 @@ class EncoderSpec:
     def _check_boxes(self, boxes: BoxesSpec) -> None:
         """Raise SpecError where the stack returns no boxes to refine, or scores other labels."""
         stack = self.encoder
-        proposed = isinstance(
-            stack, ProposalStackSpec | DistributionStackSpec | DeformableStackSpec | ConditionalStackSpec
-        )
+        proposed = isinstance(stack, REFINING)
         if boxes.refined != proposed:
             raise SpecError(
                 f"EncoderSpec: boxes with refined={boxes.refined} over {type(stack).__name__}; expected "

@@ -32,6 +32,7 @@ TYPES: dict[str, type] = {
     "queries": specs.QueryStackSpec,
     "proposals": specs.ProposalStackSpec,
     "conditional": specs.ConditionalStackSpec,
+    "anchors": specs.AnchorStackSpec,
     "deformable": specs.DeformableStackSpec,
     "distributions": specs.DistributionStackSpec,
     "maps": specs.MapStackSpec,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from txexport.errors import SpecError
+from txexport.spec.anchor_stack import AnchorStackSpec
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
@@ -213,6 +214,7 @@ MediaStackSpec = (
     | DeformableStackSpec
     | DistributionStackSpec
     | ConditionalStackSpec
+    | AnchorStackSpec
     | MapStackSpec
     | TiledStackSpec
 )

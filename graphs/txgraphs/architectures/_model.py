@@ -7,6 +7,7 @@ import onnx_ir as ir
 from txexport.contracts import Signature, cache_names
 from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
+    AnchorStackSpec,
     ConditionalStackSpec,
     DeformableStackSpec,
     DistributionStackSpec,
@@ -21,6 +22,7 @@ from txexport.spec import (
     TiledStackSpec,
 )
 from txgraphs._graph import Graph
+from txgraphs.anchor_stack import anchor_encoder
 from txgraphs.conditional_stack import conditional_encoder
 from txgraphs.deformable_stack import deformable_encoder
 from txgraphs.distribution_stack import distribution_encoder
@@ -62,6 +64,8 @@ def signal_states(
         return deformable_encoder(spec, graph, inputs, stack)
     if isinstance(spec, ConditionalStackSpec):
         return conditional_encoder(spec, graph, inputs, stack)
+    if isinstance(spec, AnchorStackSpec):
+        return anchor_encoder(spec, graph, inputs, stack)
     if isinstance(spec, MapStackSpec):
         return map_encoder(spec, graph, inputs, layers, stack), None
     if isinstance(spec, QueryStackSpec):

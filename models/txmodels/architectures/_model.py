@@ -7,6 +7,7 @@ from torch import Tensor
 
 from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
+    AnchorStackSpec,
     ConditionalStackSpec,
     DeformableStackSpec,
     DistributionStackSpec,
@@ -19,6 +20,7 @@ from txexport.spec import (
     TextStackSpec,
     TiledStackSpec,
 )
+from txmodels.anchor_stack import AnchorEncoder
 from txmodels.conditional_stack import ConditionalEncoder
 from txmodels.decoder_stack import KeyValues
 from txmodels.deformable_stack import DeformableEncoder
@@ -49,6 +51,7 @@ def encoder(
     | DeformableEncoder
     | DistributionEncoder
     | ConditionalEncoder
+    | AnchorEncoder
     | MapEncoder
 ):
     """The module of a stack that reads its whole input at once."""
@@ -60,6 +63,8 @@ def encoder(
         return DeformableEncoder(spec)
     if isinstance(spec, ConditionalStackSpec):
         return ConditionalEncoder(spec)
+    if isinstance(spec, AnchorStackSpec):
+        return AnchorEncoder(spec)
     if isinstance(spec, MapStackSpec):
         return MapEncoder(spec)
     if isinstance(spec, QueryStackSpec):
