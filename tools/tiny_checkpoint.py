@@ -629,6 +629,38 @@ RT_DETR = {
     "decoder_n_points": 3,
     "num_queries": 7,
 }
+D_FINE = RT_DETR | {
+    "backbone_config": {
+        "model_type": "hgnet_v2",
+        "stem_channels": [3, 8, 10],
+        "stage_in_channels": [10, 12, 16],
+        "stage_mid_channels": [6, 8, 10],
+        "stage_out_channels": [12, 16, 20],
+        "stage_num_blocks": [1, 2, 1],
+        "stage_downsample": [False, True, True],
+        "stage_downsample_strides": [2, 2, 2],
+        "stage_light_block": [False, False, True],
+        "stage_kernel_size": [3, 3, 5],
+        "stage_numb_of_layers": [2, 1, 2],
+        "use_learnable_affine_block": True,
+        "embedding_size": 10,
+        "depths": [1, 2, 1],
+        "hidden_sizes": [12, 16, 20],
+        "out_indices": [2, 3],
+    },
+    "decoder_n_points": [3, 2],
+    "decoder_offset_scale": 0.75,
+    "depth_mult": 0.4,
+    "hidden_expansion": 1.0,
+    "max_num_bins": 8,
+    "top_prob_values": 3,
+    "lqe_hidden_dim": 6,
+}
+DAB_DETR = {key: value for key, value in DETR.items() if key != "d_model"} | {
+    "hidden_size": 16,
+    "temperature_height": 30,
+    "temperature_width": 30,
+}
 DEFORMABLE_DETR = DETR | {
     "backbone_config": DETR["backbone_config"] | {"out_features": ["stage2", "stage3"]},
     "d_model": 64,
@@ -1086,12 +1118,14 @@ FAMILIES = {
     "detr": ("DetrForObjectDetection", DETR),
     "table-transformer": ("TableTransformerForObjectDetection", DETR),
     "conditional_detr": ("ConditionalDetrForObjectDetection", DETR),
+    "dab-detr": ("DabDetrForObjectDetection", DAB_DETR),
     "deformable_detr": ("DeformableDetrForObjectDetection", DEFORMABLE_DETR),
     "rt_detr": ("RTDetrForObjectDetection", RT_DETR),
     "rt_detr_v2": (
         "RTDetrV2ForObjectDetection",
         RT_DETR | {"decoder_n_levels": 2, "decoder_offset_scale": 0.75},
     ),
+    "d_fine": ("DFineForObjectDetection", D_FINE),
     "swin": ("SwinModel", SWIN),
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),
@@ -1145,13 +1179,13 @@ FAMILIES = {
 # Batch norms keep the small numbers of narrow convolutions small: with weights as others have, what the maps
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
-WIDE = ("rt_detr", "rt_detr_v2", "convnext", "convnextv2", "conditional_detr")
+WIDE = ("rt_detr", "rt_detr_v2", "d_fine", "dab-detr", "convnext", "convnextv2", "conditional_detr")
 # Models whose other parts the library cannot build without timm, and the text model within.
 WITHIN = {"gemma3n": "gemma3n_text"}
 OF_DIVIDED = "modality_router.weight"  # its input is divided by its width
 # One-dimensional tensors that multiply.
 SCALES = ("weight", "layer_scalar", "router.scale", "per_expert_scale", "correct_output_scale")
-SCALES += ("gate", "gate_attn", "gate_ffn")
+SCALES += ("gate", "gate_attn", "gate_ffn", "lab.scale", "reg_scale", "num_points_scale", "decoder.up")
 NARROW = (
     "t5",
     "mt5",
@@ -1185,7 +1219,7 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
         for name, tensor in tensors:
             if not tensor.is_floating_point() or (model_type == "roformer" and "embed_positions" in name):
                 continue  # the latter are sinusoids, which are not trained
-            if name.endswith("n_points_scale") or name.endswith(("act_fn.beta", "act_fn.eps")):
+            if name.endswith(("n_points_scale", "act_fn.beta", "act_fn.eps")):
                 continue  # the reciprocal of a count, and numbers that nothing learns
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith(SCALES)
@@ -1193,6 +1227,8 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
             tensor.copy_(1 + 0.3 * noise if is_scale else wider * spread * noise)
             if name.endswith("running_var"):
                 tensor.copy_(1 + noise**2)
+        if model_type == "d_fine":
+            model.model.decoder.query_pos_head.layers[1].weight.mul_(32)  # so that some numbers are clipped
         if model_type == "chinese_clip":  # transformers zeroes it whenever it loads one
             table = model.text_model.embeddings.word_embeddings
             table.weight[table.padding_idx] = 0

@@ -23,7 +23,8 @@ def deformable_attention(
     is the rows and columns of a level. Of references of each level there are (B,Q,L,4) or (B,Q,L,2). The mask
     `real` (B,S) is false for places whose values are zeros.
     """
-    op, heads, points = g.op, spec.num_heads, spec.levels * spec.points
+    op, heads, counts = g.op, spec.num_heads, spec.points_of_levels
+    points = sum(counts)
 
     def ints(*numbers: int) -> ir.Value:
         return op.Constant(value_ints=[*numbers])
@@ -39,7 +40,11 @@ def deformable_attention(
 
     offsets = op.Reshape(linear(True, g / "offsets", x), ints(0, 0, heads, points, 2))
     if spec.boxes:
-        offsets = op.Div(offsets, number(float(spec.points)))  # (B, Q, N, L*P, 2)
+        if spec.counts:
+            factors = op.Unsqueeze(g.weight("factors"), ints(1))  # (L*P, 1)
+            offsets = op.Mul(offsets, factors, name="divided")  # (B, Q, N, L*P, 2)
+        else:
+            offsets = op.Div(offsets, number(float(spec.points)))  # (B, Q, N, L*P, 2)
         boxes = around()
         centre = op.Slice(boxes, ints(0), ints(2), ints(4))  # (B, Q, 1, 1, 2)
         extent = op.Slice(boxes, ints(2), ints(4), ints(4))
@@ -57,7 +62,7 @@ def deformable_attention(
     shares = op.Transpose(op.Softmax(shares, axis=3), perm=[0, 2, 1, 3])  # (B, N, Q, L*P)
     shape = op.Concat(ints(-1, 1), queries, ints(points), axis=0)
     shares = op.Reshape(shares, shape)  # (B*N, 1, Q, L*P)
-    values = linear(True, g / "v", image)
+    values = linear(True, g / "v", image) if spec.projected else image
     if "real" in masks:
         values = op.Where(op.Unsqueeze(masks["real"], ints(2)), values, number(0.0))
     values = op.Transpose(values, perm=[0, 2, 1])  # (B, W, S)
@@ -66,12 +71,15 @@ def deformable_attention(
         end = op.Add(start, op.ReduceProd(size, keepdims=1))
         shape = op.Concat(ints(-1, spec.hidden_size // heads), size, axis=0)
         cells = op.Reshape(op.Slice(values, start, end, ints(2)), shape)  # (B*N, H, rows, columns)
-        start, first, last = end, ints(level * spec.points), ints((level + 1) * spec.points)
+        before = sum(counts[:level])
+        start, first, last = end, ints(before), ints(before + counts[level])
         near = op.Slice(grid, first, last, ints(2))
         read = op.GridSample(cells, near, mode="linear", name=f"read.{level}")  # (B*N, H, Q, P)
         weighed = op.Mul(read, op.Slice(shares, first, last, ints(3)))
         total = op.ReduceSum(weighed, ints(3), keepdims=0)  # (B*N, H, Q)
         mixed = total if mixed is None else op.Add(mixed, total)
     shape = op.Concat(op.Shape(x, end=1), ints(spec.hidden_size), queries, axis=0)
-    y = linear(True, g / "o", op.Transpose(op.Reshape(mixed, shape), perm=[0, 2, 1]))
+    y = op.Transpose(op.Reshape(mixed, shape), perm=[0, 2, 1])
+    if spec.projected:
+        y = linear(True, g / "o", y)
     return y

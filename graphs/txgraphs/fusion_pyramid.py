@@ -2,7 +2,7 @@
 
 import onnx_ir as ir
 
-from txexport.spec import FusionPyramidSpec
+from txexport.spec import AggregationPyramidSpec, FusionPyramidSpec
 from txgraphs._component import Body, component
 from txgraphs.activation import activation
 from txgraphs.doubled import doubled
@@ -10,7 +10,7 @@ from txgraphs.inputs.resnet import convolution_norm
 
 
 @component("y")
-def convolution_pair(spec: FusionPyramidSpec, g: Body, x: ir.Value) -> ir.Value:
+def convolution_pair(spec: FusionPyramidSpec | AggregationPyramidSpec, g: Body, x: ir.Value) -> ir.Value:
     """Convolutions of 3 by 3 and of 1 by 1 places, added (Ding et al. 2021, 3.2).
 
     x (B,inner,R,C) -> y (B,inner,R,C).

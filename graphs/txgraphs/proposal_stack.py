@@ -8,6 +8,7 @@ from onnxscript import OnnxFunction, script
 from txexport.contracts import names
 from txexport.spec import (
     DeformableAttentionSpec,
+    DistributionStackSpec,
     FeedForwardSpec,
     ProposalStackSpec,
     QueryBlockSpec,
@@ -36,7 +37,11 @@ LARGE = 3.0e38  # a logit of 1
 
 @component("queries", "references")
 def proposals(
-    spec: ProposalStackSpec, g: Body, image: ir.Value, anchors: ir.Value, inside: ir.Value
+    spec: ProposalStackSpec | DistributionStackSpec,
+    g: Body,
+    image: ir.Value,
+    anchors: ir.Value,
+    inside: ir.Value,
 ) -> tuple[ir.Value, ir.Value]:
     """The places of maps that score highest, and their boxes (Zhao et al. 2024, 4.3).
 

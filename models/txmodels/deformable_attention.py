@@ -14,11 +14,12 @@ class DeformableAttention(nn.Module):
     def __init__(self, spec: DeformableAttentionSpec):
         super().__init__()
         self.spec, width = spec, spec.hidden_size
-        count = spec.num_heads * spec.levels * spec.points
-        self.offsets = Linear(width, 2 * count)
-        self.shares = Linear(width, count)
-        self.v = Linear(width, width)
-        self.o = Linear(width, width)
+        self.offsets = Linear(width, 2 * spec.sampled)
+        self.shares = Linear(width, spec.sampled)
+        if spec.counts:
+            self.factors = nn.Parameter(torch.ones(sum(spec.counts)))
+        self.v: nn.Module = Linear(width, width) if spec.projected else nn.Identity()
+        self.o: nn.Module = Linear(width, width) if spec.projected else nn.Identity()
 
     def forward(
         self, x: Tensor, references: Tensor, image: Tensor, sizes: dict[str, Tensor], **masks: Tensor
@@ -29,7 +30,8 @@ class DeformableAttention(nn.Module):
         (B,Q,L,2). The mask `real` (B,S) is false for places whose values are zeros.
         """
         spec, heads = self.spec, self.spec.num_heads
-        rows, points = x.shape[0] * heads, spec.levels * spec.points
+        counts = spec.points_of_levels
+        rows, points = x.shape[0] * heads, sum(counts)
         if spec.by_level:
             around = references.repeat_interleave(spec.points, dim=2)[:, :, None]  # (B, Q, 1, L*P, 4 or 2)
         else:
@@ -37,7 +39,11 @@ class DeformableAttention(nn.Module):
         offsets = self.offsets(x).unflatten(2, (heads, points, 2))  # (B, Q, N, L*P, 2)
         if spec.boxes:
             centre, extent = around.chunk(2, dim=4)  # (B, Q, 1, 1, 2)
-            locations = centre + offsets / spec.points * extent * spec.scale
+            if spec.counts:
+                offsets = offsets * self.factors[:, None]
+            else:
+                offsets = offsets / spec.points
+            locations = centre + offsets * extent * spec.scale
         else:
             steps = torch.cat([size.flip(0).expand(spec.points, 2) for size in sizes.values()])  # (L*P, 2)
             locations = around + offsets / steps.to(x)
@@ -53,7 +59,8 @@ class DeformableAttention(nn.Module):
             height, width = size.tolist()
             cells = values[:, :, start : start + height * width].reshape(rows, -1, height, width)
             start += height * width
-            part = slice(level * spec.points, (level + 1) * spec.points)
+            first = sum(counts[:level])
+            part = slice(first, first + counts[level])
             read = grid_sample(cells, grid[:, :, part], align_corners=False)  # (B*N, H, Q, P)
             total = (read * shares[..., part]).sum(3)  # (B*N, H, Q)
             mixed = total if mixed is None else mixed + total

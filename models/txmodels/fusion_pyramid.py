@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import FusionPyramidSpec
+from txexport.spec import AggregationPyramidSpec, FusionPyramidSpec
 from txmodels.activation import activation
 from txmodels.doubled import doubled
 from txmodels.inputs.resnet import ConvolutionNorm
@@ -12,7 +12,7 @@ from txmodels.inputs.resnet import ConvolutionNorm
 class ConvolutionPair(nn.Module):
     """Convolutions of 3 by 3 and of 1 by 1 places, added (Ding et al. 2021, 3.2)."""
 
-    def __init__(self, spec: FusionPyramidSpec):
+    def __init__(self, spec: FusionPyramidSpec | AggregationPyramidSpec):
         super().__init__()
         self.activation = activation(spec.activation)
         self.wide = ConvolutionNorm(spec.inner, spec.inner, 3, 1, spec.eps)

@@ -4,8 +4,10 @@ import torch
 from torch import Tensor, nn
 
 from txexport.spec import (
+    AnchorStackSpec,
     DeformableAttentionSpec,
     DeformableStackSpec,
+    DistributionStackSpec,
     FeedForwardSpec,
     ProposalStackSpec,
     QueryBlockSpec,
@@ -33,7 +35,7 @@ SIDE, EDGE = (
 class Proposals(nn.Module):
     """The places of maps that score highest, and their boxes (Zhao et al. 2024, 4.3)."""
 
-    def __init__(self, spec: ProposalStackSpec):
+    def __init__(self, spec: ProposalStackSpec | DistributionStackSpec):
         super().__init__()
         self.queries, width = spec.queries, spec.hidden_size
         self.vector = Linear(width, width)
@@ -99,10 +101,13 @@ class BoxPositions(nn.Module):
         return positions
 
 
+Boxed = ProposalStackSpec | DistributionStackSpec | DeformableStackSpec | AnchorStackSpec
+
+
 class BoxChange(nn.Module):
     """Boxes that a layer has changed (Zhu et al. 2021, A.4)."""
 
-    def __init__(self, spec: ProposalStackSpec | DeformableStackSpec):
+    def __init__(self, spec: Boxed):
         super().__init__()
         self.layers = dense_layers(spec.hidden_size, spec.box_layers, 4)
 
@@ -168,7 +173,7 @@ def unflat_map(vectors: Tensor, like: Tensor) -> Tensor:
     return x
 
 
-def map_positions(spec: ProposalStackSpec, x: Tensor) -> Tensor:
+def map_positions(spec: ProposalStackSpec | DistributionStackSpec, x: Tensor) -> Tensor:
     """A map x (B,W,R,C) -> sines and cosines of rows and of columns (1,S,W) (Zhao et al. 2024, 4.2)."""
     width, rows, columns = x.shape[1:]
     periods = torch.tensor(_periods(width, spec.temperature), dtype=x.dtype, device=x.device)

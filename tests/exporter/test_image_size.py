@@ -23,6 +23,7 @@ from txexport.exporter import export, quantize
 from txexport.families import resolve
 from txexport.spec import (
     ConvNextSpec,
+    HGNetLevelsSpec,
     MaskedMapsSpec,
     PatchGridSpec,
     PatchSpec,
@@ -34,7 +35,15 @@ from txexport.spec import (
 from txexport.verification import verify
 
 EPS = np.finfo(np.float32).eps
-OF_MAPS = ConvNextSpec | MaskedMapsSpec | PatchGridSpec | ResNetLevelsSpec | ResNetMapsSpec | ResNetSpec
+OF_MAPS = (
+    ConvNextSpec
+    | HGNetLevelsSpec
+    | MaskedMapsSpec
+    | PatchGridSpec
+    | ResNetLevelsSpec
+    | ResNetMapsSpec
+    | ResNetSpec
+)
 VIT = Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS)
 ROWS = [
     VIT,

@@ -6,6 +6,7 @@ import onnx
 import tiny_checkpoint
 
 from helpers import mutations as common
+from helpers import mutations_of_anchors as anchors
 from helpers import mutations_of_bottlenecks as bottlenecks
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
@@ -15,6 +16,7 @@ from helpers import mutations_of_delta_rules as delta
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_descriptions as descriptions
 from helpers import mutations_of_distances as distances
+from helpers import mutations_of_edges as edges
 from helpers import mutations_of_families as family
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
@@ -80,6 +82,9 @@ OVER_DINOV2 = {
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
+    "dab-detr, patterns": Row(
+        "dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", {"num_patterns": 2}
+    ),
     "deformable_detr, proposed": Row(
         "deformable_detr", "DeformableDetrForObjectDetection", DETECT, "proposed boxes", PROPOSED
     ),
@@ -912,6 +917,49 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         queries.linear_residual,
     ),
     ("rt_detr_v2", None, "model"): (proposals.twice_as_long_offsets, proposals.worst_places),
+    ("d_fine", None, "model"): (
+        edges.without_addend,
+        edges.repeated_edge_of_the_stem,
+        edges.blocks_without_residual,
+        edges.input_last,
+        edges.first_half_through,
+        edges.offsets_without_factors,
+        edges.exchanged_gates,
+        edges.unclipped_positions,
+        edges.even_distances,
+        edges.outermost_as_near,
+        edges.edges_from_corners,
+        edges.edges_of_one_layer,
+        edges.scores_without_earlier_queries,
+        edges.edges_of_the_last_box,
+        edges.least_likely_distances,
+        edges.quality_of_sums,
+        edges.without_quality,
+        proposals.aligned_corners,
+        proposals.shares_of_each_head,
+        edges.longer_offsets,
+        proposals.boxes_without_reference,
+        proposals.exchanged_ranks,
+        proposals.drop_narrow_convolution,
+    ),
+    ("dab-detr", None, "model"): (
+        anchors.rectified_networks,
+        anchors.unscaled_places,
+        anchors.columns_first,
+        anchors.exchanged_sides,
+        anchors.undivided_sides,
+        anchors.unmodulated_sines,
+        anchors.scaled_in_the_first_layer,
+        anchors.first_boxes_alone,
+        points.scale_of_contents,
+        points.sines_without_factors,
+        points.contents_without_positions,
+        points.keys_without_positions,
+        proposals.boxes_without_reference,
+        queries.ignore_padding,
+        queries.padding_is_counted,
+    ),
+    ("dab-detr, patterns", None, "model"): (anchors.boxes_of_ranks,),
     ("deformable_detr", None, "model"): (
         points.counted_at_edges,
         points.exchanged_levels,

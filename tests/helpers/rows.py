@@ -623,6 +623,13 @@ ENCODER_DECODERS = [
 OBLONG = {"image_size": [18, 31]}
 FIRST_VECTOR = {"use_mean_pooling": False, "use_absolute_position_embeddings": True, **LABELS}
 BASIC = {"backbone_config": tiny_checkpoint.DETR["backbone_config"] | {"layer_type": "basic"}}
+PATTERNS = {"num_patterns": 2, "keep_query_pos": True, "normalize_before": True}
+SAME_WIDTH = {
+    "backbone_config": {"use_learnable_affine_block": False},
+    "d_model": 12,
+    "decoder_n_points": 2,
+    "hidden_expansion": 0.34,
+}
 BASIC_LEVELS = {
     "backbone_config": tiny_checkpoint.RT_DETR["backbone_config"] | {"layer_type": "basic"},
     "hidden_expansion": 1.0,
@@ -1049,6 +1056,10 @@ OTHERS = [
     Row("rt_detr", "RTDetrForObjectDetection", DETECT, "5 labels", LABELS),
     Row("rt_detr", "RTDetrForObjectDetection", DETECT, "basic layers", BASIC_LEVELS),
     Row("rt_detr_v2", "RTDetrV2ForObjectDetection", DETECT),
+    Row("d_fine", "DFineForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("dab-detr", "DabDetrForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", PATTERNS),
+    Row("d_fine", "DFineForObjectDetection", DETECT, "one width", SAME_WIDTH),
     Row("yolos", "YolosForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT, "one table of positions, no biases", ONE_TABLE),
     Row("clap", "ClapModel", MATCH_SOUND),

@@ -47,6 +47,9 @@ ELSEWHERE |= {"data2vec-audio": -48}
 ELSEWHERE |= dict.fromkeys(("detr", "table-transformer", "deformable_detr", "conditional_detr"), 3145)
 # Batch norms that training leaves and statistics of the others, less scores of earlier layers and of noise.
 ELSEWHERE |= dict.fromkeys(("rt_detr", "rt_detr_v2"), 968 - 2 * (16 * 2 + 2) - 3 * 16)
+# And factors of points, less what scores of edges tell earlier layers.
+ELSEWHERE |= {"d_fine": 1490 + 3 * 5 - 2 * (16 * 2 + 2) - 2 * (16 * 6 + 6 + 6 + 1) - 3 * 16}
+ELSEWHERE |= {"dab-detr": 4 * 134}  # batch norms, which are buffers there
 ELSEWHERE |= {"upernet": 216 - 674}  # means and variances, less an auxiliary head
 ELSEWHERE |= {"vit_mae": 48 * 26}  # positions that are not learned
 ELSEWHERE |= {"glpn": 2 * 2 * (18 + 9), "resnet": 248}  # means and variances of batch norms

@@ -32,10 +32,10 @@ VERSIONS = {
     "InstanceNormalization": "moonshine wav2vec2 wavlm hubert sew unispeech unispeech-sat wav2vec2-conformer "
     "maskformer mask2former grounding-dino deformable_detr",
     "MaxPool": "resnet hiera sam2 sam2_video detr table-transformer conditional_detr deformable_detr rt_detr "
-    "rt_detr_v2",
+    "rt_detr_v2 d_fine dab-detr",
     "Elu": "owlvit owlv2",
 }
-TYPES = {"ReduceProd": "mask2former grounding-dino deformable_detr rt_detr rt_detr_v2"}
+TYPES = {"ReduceProd": "mask2former grounding-dino deformable_detr rt_detr rt_detr_v2 d_fine"}
 LACKING: dict[str, set[str]] = {}
 for table, reason in ((VERSIONS, "no kernel of version 22"), (TYPES, "none of int64")):
     for operator, model_types in table.items():

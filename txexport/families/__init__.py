@@ -89,6 +89,7 @@ HYPHENATED = {
     "audio_spectrogram_transformer": "audio-spectrogram-transformer",
     "bert_generation": "bert-generation",
     "blenderbot_small": "blenderbot-small",
+    "dab_detr": "dab-detr",
     "data2vec_audio": "data2vec-audio",
     "data2vec_text": "data2vec-text",
     "deberta_v2": "deberta-v2",

@@ -175,26 +175,16 @@ def table(spec: EncoderSpec) -> Table:
     rules |= _pyramid_rules(stack.pyramid, stack.embedding.levels)
     for layer in range(stack.cells.num_layers):
         theirs = f"model.encoder.encoder.{0}.layers.{layer}"
-        rules |= _layer_rules(f"encoder.layers.{layer}", theirs)
-    for level in range(stack.embedding.levels):
-        theirs = f"model.decoder_input_proj.{level}"
-        rules |= _convolution_rules(f"encoder.levels.{level}", f"{theirs}.0", f"{theirs}.1")
-    rules |= {
-        "encoder.proposals.vector.*": "model.enc_output.0.*",
-        "encoder.proposals.norm.*": "model.enc_output.1.*",
-        "encoder.proposals.scores.*": "model.enc_score_head.*",
-    }
-    for layer in range(2):
-        rules[f"encoder.query_position.layers.{layer}.*"] = f"{decoder}.query_pos_head.layers.{layer}.*"
+        rules |= layer_rules(f"encoder.layers.{layer}", theirs)
+    rules |= level_rules(stack.embedding.levels) | proposal_rules(stack.box_layers)
     for layer in range(stack.box_layers):
-        rules[f"encoder.proposals.box.{layer}.*"] = f"model.enc_bbox_head.layers.{layer}.*"
         for number in range(stack.objects.num_layers):
             ours = "head.box" if number == last else f"encoder.boxes.{number}.layers"
-            rules |= _twice(f"{ours}.{layer}", f"bbox_embed.{number}.layers.{layer}")
-    rules |= _twice("head.scores.0", f"class_embed.{last}")
+            rules |= stored_twice(f"{ours}.{layer}", f"bbox_embed.{number}.layers.{layer}")
+    rules |= stored_twice("head.scores.0", f"class_embed.{last}")
     for layer in range(stack.objects.num_layers):
         ours, theirs = f"encoder.query_layers.{layer}", f"{decoder}.layers.{layer}"
-        rules |= _layer_rules(ours, theirs)
+        rules |= layer_rules(ours, theirs)
         for name, source in DEFORMABLE.items():
             rules[f"{ours}.cross_attention.{name}.*"] = f"{theirs}.encoder_attn.{source}.*"
         rules[f"{ours}.cross_attention_norm.*"] = f"{theirs}.encoder_attn_layer_norm.*"
@@ -218,7 +208,7 @@ DROPPED = (
 STATISTICS = {"weight": "weight", "bias": "bias", "mean": "running_mean", "variance": "running_var"}
 
 
-def _twice(ours: str, theirs: str) -> Rules:
+def stored_twice(ours: str, theirs: str) -> Rules:
     """A dense layer of the decoder, which a checkpoint may store under two names."""
     return {
         f"{ours}.{name}": Take(f"model.decoder.{theirs}.{name}", also=(f"{theirs}.{name}",))
@@ -226,11 +216,44 @@ def _twice(ours: str, theirs: str) -> Rules:
     }
 
 
+def level_rules(levels: int) -> Rules:
+    """The projections of the pyramid's maps."""
+    rules: Rules = {}
+    for level in range(levels):
+        theirs = f"model.decoder_input_proj.{level}"
+        rules |= convolution_rules(f"encoder.levels.{level}", f"{theirs}.0", f"{theirs}.1")
+    return rules
+
+
+def project_rules(levels: int) -> Rules:
+    """The projections of the network's maps."""
+    rules: Rules = {}
+    for level in range(levels):
+        theirs = f"model.encoder_input_proj.{level}"
+        rules |= convolution_rules(f"encoder.embedding.project.{level}", f"{theirs}.0", f"{theirs}.1")
+    return rules
+
+
+def proposal_rules(box_layers: int) -> Rules:
+    """The scores and boxes of places, and the positions of boxes."""
+    rules: Rules = {
+        "encoder.proposals.vector.*": "model.enc_output.0.*",
+        "encoder.proposals.norm.*": "model.enc_output.1.*",
+        "encoder.proposals.scores.*": "model.enc_score_head.*",
+    }
+    for layer in range(2):
+        theirs = f"model.decoder.query_pos_head.layers.{layer}"
+        rules[f"encoder.query_position.layers.{layer}.*"] = f"{theirs}.*"
+    for layer in range(box_layers):
+        rules[f"encoder.proposals.box.{layer}.*"] = f"model.enc_bbox_head.layers.{layer}.*"
+    return rules
+
+
 def _network_rules(embedding: ResNetLevelsSpec) -> Rules:
     """The residual network, and the projections of its maps."""
     rules: Rules = {}
     for number in range(3):
-        rules |= _normalised(f"encoder.embedding.stem.{number}", f"{BACKBONE}.embedder.embedder.{number}")
+        rules |= normalised(f"encoder.embedding.stem.{number}", f"{BACKBONE}.embedder.embedder.{number}")
     positions = [(stage, layer) for stage, depth in enumerate(embedding.depths) for layer in range(depth)]
     for number, ((stage, layer), one) in enumerate(zip(positions, layers(embedding), strict=True)):
         ours, theirs = (
@@ -238,13 +261,10 @@ def _network_rules(embedding: ResNetLevelsSpec) -> Rules:
             f"{BACKBONE}.encoder.stages.{stage}.layers.{layer}",
         )
         for part in range(3 if embedding.bottleneck else 2):
-            rules |= _normalised(f"{ours}.parts.{part}", f"{theirs}.layer.{part}")
+            rules |= normalised(f"{ours}.parts.{part}", f"{theirs}.layer.{part}")
         pooled = one.sizes[-1]
-        rules |= _normalised(f"{ours}.shortcut", f"{theirs}.shortcut.1" if pooled else f"{theirs}.shortcut")
-    for level in range(embedding.levels):
-        theirs = f"model.encoder_input_proj.{level}"
-        rules |= _convolution_rules(f"encoder.embedding.project.{level}", f"{theirs}.0", f"{theirs}.1")
-    return rules
+        rules |= normalised(f"{ours}.shortcut", f"{theirs}.shortcut.1" if pooled else f"{theirs}.shortcut")
+    return rules | project_rules(embedding.levels)
 
 
 def _pyramid_rules(spec: FusionPyramidSpec, levels: int) -> Rules:
@@ -256,7 +276,7 @@ def _pyramid_rules(spec: FusionPyramidSpec, levels: int) -> Rules:
     for number in range(levels - 1):
         for ours, theirs in (("laterals", "lateral_convs"), ("strides", "downsample_convs")):
             place = f"model.encoder.{theirs}.{number}"
-            rules |= _convolution_rules(f"encoder.pyramid.{ours}.{number}", f"{place}.conv", f"{place}.norm")
+            rules |= convolution_rules(f"encoder.pyramid.{ours}.{number}", f"{place}.conv", f"{place}.norm")
         for ours, theirs in (("downward", "fpn_blocks"), ("upward", "pan_blocks")):
             block, place = f"encoder.pyramid.{ours}.{number}", f"model.encoder.{theirs}.{number}"
             joints = {f"{block}.{name}": f"{place}.{source}" for name, source in parts.items()}
@@ -264,22 +284,22 @@ def _pyramid_rules(spec: FusionPyramidSpec, levels: int) -> Rules:
                 joints[f"{block}.pairs.{pair}.wide"] = f"{place}.bottlenecks.{pair}.conv1"
                 joints[f"{block}.pairs.{pair}.narrow"] = f"{place}.bottlenecks.{pair}.conv2"
             for name, source in joints.items():
-                rules |= _convolution_rules(name, f"{source}.conv", f"{source}.norm")
+                rules |= convolution_rules(name, f"{source}.conv", f"{source}.norm")
     return rules
 
 
-def _normalised(ours: str, theirs: str) -> Rules:
+def normalised(ours: str, theirs: str) -> Rules:
     """A convolution of the network and its norm."""
-    return _convolution_rules(ours, f"{theirs}.convolution", f"{theirs}.normalization")
+    return convolution_rules(ours, f"{theirs}.convolution", f"{theirs}.normalization")
 
 
-def _convolution_rules(ours: str, convolution: str, norm: str) -> Rules:
+def convolution_rules(ours: str, convolution: str, norm: str) -> Rules:
     """A convolution and its norm."""
     rules: Rules = {f"{ours}.convolution.weight": f"{convolution}.weight"}
     return rules | {f"{ours}.norm.{name}": f"{norm}.{stored}" for name, stored in STATISTICS.items()}
 
 
-def _layer_rules(ours: str, theirs: str) -> Rules:
+def layer_rules(ours: str, theirs: str) -> Rules:
     """Attention of a layer to itself, and its network."""
     rules: Rules = {f"{ours}.attention.{name}.*": f"{theirs}.self_attn.{name}_proj.*" for name in "qkv"}
     return rules | {

@@ -65,8 +65,17 @@ def anatomy(spec: ModelSpec, stored: Container[str], length: int, batch: int) ->
 
 
 OF_QUERIES = {
-    "layers": ["layers_norm", "pyramid", "levels", "proposals", "maps", "level_embed"],
-    "query_layers": ["queries", "query_position", "query_scale", "query_norm", "boxes"],
+    "layers": ["cell_scale", "layers_norm", "pyramid", "levels", "proposals", "maps", "level_embed"],
+    "query_layers": [
+        "queries",
+        "query_position",
+        "query_scale",
+        "query_sides",
+        "query_norm",
+        "boxes",
+        "edges",
+        "first_box",
+    ],
 }  # beside layers
 
 

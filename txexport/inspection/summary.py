@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from txexport.parts import input_of
+from txexport.parts import input_of, stacks
 from txexport.spec import (
+    AnchorStackSpec,
     AttentionSpec,
     BlockSpec,
     BottleneckSpec,
@@ -15,6 +16,7 @@ from txexport.spec import (
     DeformableStackSpec,
     DenseAndExpertsSpec,
     DisentangledAttentionSpec,
+    DistributionStackSpec,
     ExpertsSpec,
     FeedForwardSpec,
     GatedDeltaSpec,
@@ -56,7 +58,7 @@ def outline(spec: StackSpec) -> str:
     """Sizes, positions, norms and windows; " / " separates values that differ from layer to layer."""
     if isinstance(spec, MapStackSpec):
         return ", ".join(input_of(spec).summary(spec))
-    if isinstance(spec, QueryStackSpec | ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec):
+    if isinstance(spec, stacks.QUERIES):
         return ", ".join(_of_queries(spec))
     blocks = spec.blocks
     parts = [
@@ -72,27 +74,34 @@ def outline(spec: StackSpec) -> str:
     return ", ".join(parts)
 
 
-def _of_queries(
-    spec: QueryStackSpec | ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec,
-) -> list[str]:
+def _of_queries(spec: stacks.QUERIES) -> list[str]:
     """Layers over places and over queries, and the image that they read."""
     queries, texts, deformable = f"{spec.queries:,} queries", [], []
-    if isinstance(spec, QueryStackSpec | ConditionalStackSpec):
+    if isinstance(spec, AnchorStackSpec):
+        cells = objects = None
+        scale = spec.norm
+    elif isinstance(spec, QueryStackSpec | ConditionalStackSpec | DeformableStackSpec):
         cells = objects = spec.block
-    elif isinstance(spec, DeformableStackSpec):
-        cells = objects = spec.block
-        points = f"{spec.cell_points} and {spec.object_points} points in each of {spec.levels} maps"
-        deformable = [f"deformable attention to {points}"]
+        scale = objects.norm
     else:
         cells, objects = spec.cell_block, spec.object_block
-        points = f"{spec.attention.points} points in each of {spec.attention.levels} maps"
+        scale = objects.norm
+    if isinstance(spec, DeformableStackSpec):
+        points = f"{spec.cell_points} and {spec.object_points} points in each of {spec.levels} maps"
+        deformable = [f"deformable attention to {points}"]
+    if isinstance(spec, ProposalStackSpec | DistributionStackSpec):
+        counts = " / ".join(map(str, dict.fromkeys(spec.attention.points_of_levels)))
+        points = f"{counts} points in each of {spec.attention.levels} maps"
         deformable = [f"deformable attention to {points}"]
     for part, block, over in ((spec.cells, cells, "places"), (spec.objects, objects, queries)):
-        network = feed_forward(FeedForwardSpec(block.hidden_size, part.intermediate_size, block.activation))
-        size = block.hidden_size // part.num_heads
+        width, network = spec.hidden_size, f"feed-forward {part.intermediate_size:,} (PReLU)"
+        if block is not None:
+            width, inner = block.hidden_size, part.intermediate_size
+            network = feed_forward(FeedForwardSpec(width, inner, block.activation))
+        size = width // part.num_heads
         texts.append(f"{part.num_layers} layers over {over}, {part.num_heads} heads of {size}, {network}")
-    placement = NormPlacement.PRE if objects.pre_norm else NormPlacement.POST
-    return [*texts, *deformable, *input_of(spec).summary(spec), f"{placement}-norm ({objects.norm.kind})"]
+    placement = NormPlacement.PRE if objects is not None and objects.pre_norm else NormPlacement.POST
+    return [*texts, *deformable, *input_of(spec).summary(spec), f"{placement}-norm ({scale.kind})"]
 
 
 def _depth(spec: StackSpec) -> str:

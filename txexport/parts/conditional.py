@@ -19,8 +19,8 @@ def parameters(stack: ConditionalStackSpec) -> Shapes:
         shapes |= under(f"query_scale.layers.{layer}", linear(width, width, True))
     for layer in range(stack.objects.num_layers):
         parts = {
-            "attention": _projections(width, "q_position", "k_position"),
-            "cross_attention": _projections(
+            "attention": projections(width, "q_position", "k_position"),
+            "cross_attention": projections(
                 width, "q_sine", "k_position", *(["q_position"] if not layer else [])
             ),
             "feed_forward": _network(stack, stack.objects),
@@ -29,7 +29,7 @@ def parameters(stack: ConditionalStackSpec) -> Shapes:
     return shapes | under("query_norm", scale)
 
 
-def _projections(width: int, *names: str) -> Shapes:
+def projections(width: int, *names: str) -> Shapes:
     """Projections of contents, and those of positions."""
     shapes = separate(width)
     for name in names:

@@ -100,16 +100,11 @@ def normed(parts: dict[str, Shapes], scale: Shapes) -> Shapes:
 
 
 def deformable(spec: DeformableAttentionSpec) -> Shapes:
-    width, count = spec.hidden_size, points(spec)
-    shapes: Shapes = {}
-    for name, size in {"offsets": 2 * count, "shares": count, "v": width, "o": width}.items():
+    width, shapes = spec.hidden_size, Shapes()
+    values = {"v": width, "o": width} if spec.projected else {}
+    for name, size in ({"offsets": 2 * spec.sampled, "shares": spec.sampled} | values).items():
         shapes |= under(name, linear(width, size, True))
-    return shapes
-
-
-def points(spec: DeformableAttentionSpec) -> int:
-    """The places that a vector reads, of all heads."""
-    return spec.num_heads * spec.levels * spec.points
+    return shapes | ({"factors": (sum(spec.counts),)} if spec.counts else {})
 
 
 def _box(spec: GroundedSpec) -> Shapes:
@@ -150,7 +145,7 @@ def operations(spec: GroundedSpec) -> dict[str, int]:
 
 def sampled(spec: DeformableAttentionSpec, queries: int, cells: int) -> int:
     """Products of attention of `queries` vectors to points among `places`."""
-    width, count = spec.hidden_size, points(spec)
+    width, count = spec.hidden_size, spec.sampled
     return (
         queries * width * (3 * count + width) + cells * width**2 + queries * count * width // spec.num_heads
     )

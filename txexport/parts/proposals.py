@@ -1,7 +1,7 @@
 """Parameters and operations of queries that begin as places of an image."""
 
 from txexport.parts.inputs.resnet import convolution_norm
-from txexport.spec import FeedForwardSpec, FusionPyramidSpec, ProposalStackSpec
+from txexport.spec import DistributionStackSpec, FeedForwardSpec, FusionPyramidSpec, ProposalStackSpec
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
 
@@ -16,11 +16,7 @@ def parameters(stack: ProposalStackSpec) -> Shapes:
     shapes |= under("pyramid", _pyramid(stack.pyramid, stack.embedding.levels))
     for level in range(stack.embedding.levels):
         shapes |= under(f"levels.{level}", convolution_norm(inner, width, 1))
-    scores = under("scores", linear(width, stack.labels, True))
-    proposals = under("vector", linear(width, width, True)) | under("norm", norm(stack.object_block.norm))
-    shapes |= under("proposals", proposals | scores | _box(stack, "box"))
-    shapes |= under("query_position.layers.0", linear(4, 2 * width, True))
-    shapes |= under("query_position.layers.1", linear(2 * width, width, True))
+    shapes |= proposed(stack)
     network = FeedForwardSpec(width, stack.objects.intermediate_size, stack.object_block.activation)
     for layer in range(stack.objects.num_layers):
         parts = {
@@ -30,8 +26,19 @@ def parameters(stack: ProposalStackSpec) -> Shapes:
         }
         shapes |= under(f"query_layers.{layer}", _normed(parts, norm(stack.object_block.norm)))
     for layer in range(stack.objects.num_layers - 1):
-        shapes |= under(f"boxes.{layer}", _box(stack, "layers"))
+        shapes |= under(f"boxes.{layer}.layers", box(width, stack.box_layers, 4))
     return shapes
+
+
+def proposed(stack: ProposalStackSpec | DistributionStackSpec) -> Shapes:
+    """The scores and boxes of places, and the positions of boxes."""
+    width, shapes = stack.hidden_size, Shapes()
+    shapes |= under("vector", linear(width, width, True)) | under("norm", norm(stack.object_block.norm))
+    shapes |= under("scores", linear(width, stack.labels, True))
+    shapes |= under("box", box(width, stack.box_layers, 4))
+    positions = under("layers.0", linear(4, 2 * width, True))
+    positions |= under("layers.1", linear(2 * width, width, True))
+    return under("proposals", shapes) | under("query_position", positions)
 
 
 def separate(width: int) -> Shapes:
@@ -44,7 +51,7 @@ def separate(width: int) -> Shapes:
 
 def _deformable(stack: ProposalStackSpec) -> Shapes:
     width, spec = stack.hidden_size, stack.attention
-    count = spec.num_heads * spec.levels * spec.points
+    count = spec.sampled
     sizes = {"offsets": 2 * count, "shares": count, "v": width, "o": width}
     shapes: Shapes = {}
     for name, size in sizes.items():
@@ -60,12 +67,11 @@ def _normed(parts: dict[str, Shapes], scale: Shapes) -> Shapes:
     return shapes
 
 
-def _box(stack: ProposalStackSpec, name: str) -> Shapes:
-    """The dense layers of a box."""
-    width, shapes = stack.hidden_size, Shapes()
-    for layer in range(stack.box_layers):
-        size = 4 if layer == stack.box_layers - 1 else width
-        shapes |= under(f"{name}.{layer}", linear(width, size, True))
+def box(width: int, layers: int, outputs: int) -> Shapes:
+    """The dense layers of a box, of 4 numbers or more."""
+    shapes: Shapes = {}
+    for layer in range(layers):
+        shapes |= under(f"{layer}", linear(width, outputs if layer == layers - 1 else width, True))
     return shapes
 
 
@@ -98,7 +104,7 @@ def operations(stack: ProposalStackSpec) -> dict[str, int]:
     coarse, cells_of_levels = grids[-1], sum(grids)
     cells = 4 * coarse * inner**2 + 2 * coarse**2 * inner + 2 * coarse * inner * stack.cells.intermediate_size
     spec = stack.attention
-    count = spec.num_heads * spec.levels * spec.points
+    count = spec.sampled
     crossed = queries * width * (3 * count + width) + cells_of_levels * width**2
     read = queries * count * width // spec.num_heads
     mutual = 4 * queries * width**2 + 2 * queries**2 * width

@@ -5,13 +5,15 @@ from dataclasses import replace
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.contracts.stage import GraphFacts
-from txexport.parts import conditional, deformable, proposals
+from txexport.parts import anchors, conditional, deformable, distributions, proposals
 from txexport.parts.inputs import input_of
 from txexport.parts.inputs.tiles import tile_vectors
 from txexport.parts.part import Shape
 from txexport.spec import (
+    AnchorStackSpec,
     ConditionalStackSpec,
     DeformableStackSpec,
+    DistributionStackSpec,
     FeedForwardSpec,
     LengthAdapterSpec,
     ProposalStackSpec,
@@ -31,7 +33,14 @@ from txexport.spec.lengths import adapter_of, behind, inside, least_behind, resa
 from txexport.spec.parameters import block, feed_forward, layer_inputs, merging, stack_streams
 from txexport.spec.shapes import Shapes, linear, norm, under
 
-QUERIES = QueryStackSpec | ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec
+QUERIES = (
+    QueryStackSpec
+    | ProposalStackSpec
+    | DistributionStackSpec
+    | DeformableStackSpec
+    | ConditionalStackSpec
+    | AnchorStackSpec
+)
 TOKENS: Shape = (names.BATCH_SIZE, names.SEQUENCE_LENGTH)
 
 
@@ -49,12 +58,12 @@ def layers_shape(stack: StackSpec, tokens: Shape) -> Shape:
 
 def query_layers(stack: StackSpec) -> dict[str, tuple[QueryLayersSpec, int, int]]:
     """The layers of a stack of queries, with the number of their vectors and of the places that they read."""
-    if isinstance(stack, ProposalStackSpec):
+    if isinstance(stack, ProposalStackSpec | DistributionStackSpec):
         rows, columns = stack.embedding.grids[-1]
         return {"layers": (stack.cells, rows * columns, 0), "query_layers": (stack.objects, stack.queries, 0)}
     if isinstance(stack, DeformableStackSpec):
         return {"layers": (stack.cells, stack.area, 0), "query_layers": (stack.objects, stack.queries, 0)}
-    if not isinstance(stack, QueryStackSpec | ConditionalStackSpec):
+    if not isinstance(stack, QueryStackSpec | ConditionalStackSpec | AnchorStackSpec):
         return {}
     cells = stack.embedding.length
     return {"layers": (stack.cells, cells, 0), "query_layers": (stack.objects, stack.queries, cells)}
@@ -64,10 +73,14 @@ def query_operations(stack: StackSpec) -> dict[str, int]:
     """The operations of each group of layers of a stack of queries for a row, by name; none elsewhere."""
     if isinstance(stack, ProposalStackSpec):
         return proposals.operations(stack)
+    if isinstance(stack, DistributionStackSpec):
+        return distributions.operations(stack)
     if isinstance(stack, DeformableStackSpec):
         return deformable.operations(stack)
     if isinstance(stack, ConditionalStackSpec):
         return conditional.operations(stack)
+    if isinstance(stack, AnchorStackSpec):
+        return anchors.operations(stack)
     result, width = {}, stack.hidden_size
     for name, (part, count, cells) in query_layers(stack).items():
         attention = 4 * count * width**2 + 2 * count**2 * width
@@ -174,10 +187,14 @@ def parameters(stack: StackSpec) -> Shapes:
         shapes |= _queries(stack)
     if isinstance(stack, ProposalStackSpec):
         shapes |= proposals.parameters(stack)
+    if isinstance(stack, DistributionStackSpec):
+        shapes |= distributions.parameters(stack)
     if isinstance(stack, DeformableStackSpec):
         shapes |= deformable.parameters(stack)
     if isinstance(stack, ConditionalStackSpec):
         shapes |= conditional.parameters(stack)
+    if isinstance(stack, AnchorStackSpec):
+        shapes |= anchors.parameters(stack)
     if isinstance(stack, StagedStackSpec):
         for number, stage in enumerate(stack.stages):
             if stage.merging is not None:

@@ -4,9 +4,10 @@ A spec checks itself when it is constructed and raises SpecError if its parts co
 independent of checkpoints, weights and graphs.
 """
 
+from txexport.spec.anchor_stack import AnchorStackSpec
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.bottleneck import BottleneckSpec
-from txexport.spec.boxes import BoxesSpec
+from txexport.spec.boxes import BoxesSpec, EdgesSpec, QualitySpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.connector import ConnectorSpec
 from txexport.spec.convnext import ConvNextSpec
@@ -16,6 +17,7 @@ from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.depth import DepthSpec, StagedDepthSpec
+from txexport.spec.distribution_stack import AggregationPyramidSpec, DistributionStackSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
     Factored,
@@ -53,6 +55,7 @@ from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.grounded import GroundedSpec
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
+from txexport.spec.hgnet_levels import HGNetLevelsSpec, HGNetStageSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, NetworkSpec
 from txexport.spec.layer_inputs import LayerInputSpec, LayerInputsSpec
@@ -133,8 +136,10 @@ __all__ = [
     "LONGEST_DISTANCE",
     "Activation",
     "AdapterSpec",
+    "AggregationPyramidSpec",
     "AlibiSpec",
     "AlignmentSpec",
+    "AnchorStackSpec",
     "Architecture",
     "AttentionPoolSpec",
     "AttentionSpec",
@@ -162,7 +167,9 @@ __all__ = [
     "DenseAndExpertsSpec",
     "DepthSpec",
     "DisentangledAttentionSpec",
+    "DistributionStackSpec",
     "DualEncoderSpec",
+    "EdgesSpec",
     "EmbeddingSpec",
     "EncoderDecoderSpec",
     "EncoderSpec",
@@ -179,6 +186,8 @@ __all__ = [
     "GridAttentionSpec",
     "GroundedSpec",
     "GroupNormSpec",
+    "HGNetLevelsSpec",
+    "HGNetStageSpec",
     "HeadKind",
     "HeadSpec",
     "LatentAttentionSpec",
@@ -230,6 +239,7 @@ __all__ = [
     "PromptableSpec",
     "ProposalStackSpec",
     "PyramidSpec",
+    "QualitySpec",
     "QueryBlockSpec",
     "QueryGrowthSpec",
     "QueryLayersSpec",

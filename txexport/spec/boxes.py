@@ -1,8 +1,49 @@
 """Boxes of objects in an image."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
-from txexport.errors import positive
+from txexport.errors import SpecError, positive
+
+
+@dataclass(frozen=True)
+class EdgesSpec:
+    """Distributions of how far a box's edges are from a first box's (Peng et al. 2024, 4.1).
+
+    Each of the four has `bins` + 1 scores, whose distances are not even: the outermost are twice those
+    beside them, and the others grow geometrically from 0 in the middle.
+    """
+
+    bins: int
+
+    def __post_init__(self) -> None:
+        if self.bins < 4 or self.bins % 2:
+            raise SpecError(f"EdgesSpec: {self.bins} bins, expected an even number from 4")
+
+
+@dataclass(frozen=True)
+class QualitySpec:
+    """A number that distributions of `edges` add to scores of labels (Peng et al. 2024, A.1).
+
+    The `best` probabilities of each edge and their mean pass `layers` dense layers with ReLU between them, of
+    `hidden_size` numbers, to one number.
+    """
+
+    edges: EdgesSpec
+    best: int
+    layers: int
+    hidden_size: int
+
+    def __post_init__(self) -> None:
+        positive(self, "best", "layers", "hidden_size")
+        if self.best > self.edges.bins + 1:
+            raise SpecError(f"QualitySpec: best {self.best} of {self.edges.bins + 1}, expected no more")
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Numbers that each dense layer reads and returns."""
+        widths = [4 * (self.best + 1), *[self.hidden_size] * (self.layers - 1), 1]
+        return list(pairwise(widths))
 
 
 @dataclass(frozen=True)
@@ -12,13 +53,17 @@ class BoxesSpec:
     The last `queries` vectors of a stack each have scores of the labels, of `score_layers` dense layers with
     ReLU between them, and a box, of `box_layers`: centre, width and height, as shares of the image's. If it
     is `refined`, it changes the box that the stack returns with each query, and the chance of each label is
-    its own: no score is that of "no object" (Zhu et al. 2021, A.4).
+    its own: no score is that of "no object" (Zhu et al. 2021, A.4). With `quality`, the stack's boxes are not
+    changed, and its distributions of edges change the scores.
     """
 
     queries: int
     score_layers: int
     box_layers: int
     refined: bool = False
+    quality: QualitySpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "queries", "score_layers", "box_layers")
+        if self.quality is not None and not self.refined:
+            raise SpecError("BoxesSpec: quality without refined, expected both")

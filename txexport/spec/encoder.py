@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError
+from txexport.spec.anchor_stack import AnchorStackSpec
 from txexport.spec.boxes import BoxesSpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
+from txexport.spec.distribution_stack import DistributionStackSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
@@ -24,6 +26,11 @@ from txexport.spec.staged import StagedStackSpec
 
 VECTORS = (HeadKind.NONE, HeadKind.LAST_MAP)  # heads that leave hidden states as they are
 SUMMED = (HeadKind.SEQUENCE, HeadKind.TOKENS, HeadKind.SPEAKER)  # heads that read a sum of layers
+
+# Stacks that return boxes with their queries.
+REFINING = (
+    ProposalStackSpec | DistributionStackSpec | DeformableStackSpec | ConditionalStackSpec | AnchorStackSpec
+)
 
 
 @dataclass(frozen=True)
@@ -154,13 +161,18 @@ class EncoderSpec:
     def _check_boxes(self, boxes: BoxesSpec) -> None:
         """Raise SpecError where the stack returns no boxes to refine, or scores other labels."""
         stack = self.encoder
-        proposed = isinstance(stack, ProposalStackSpec | DeformableStackSpec | ConditionalStackSpec)
+        proposed = isinstance(stack, REFINING)
         if boxes.refined != proposed:
             raise SpecError(
                 f"EncoderSpec: boxes with refined={boxes.refined} over {type(stack).__name__}; expected "
                 f"{proposed}"
             )
-        if isinstance(stack, ProposalStackSpec) and self.head.labels != stack.labels:
+        edges = stack.edges if isinstance(stack, DistributionStackSpec) else None
+        if edges != (boxes.quality and boxes.quality.edges):
+            raise SpecError(
+                f"EncoderSpec: {boxes.quality} over {type(stack).__name__}, expected one of {edges}"
+            )
+        if isinstance(stack, ProposalStackSpec | DistributionStackSpec) and self.head.labels != stack.labels:
             raise SpecError(
                 f"EncoderSpec: the head has {self.head.labels} labels, expected the stack's {stack.labels}"
             )

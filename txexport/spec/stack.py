@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from txexport.errors import SpecError
+from txexport.spec.anchor_stack import AnchorStackSpec
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
+from txexport.spec.distribution_stack import DistributionStackSpec
 from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.layer import BlockSpec
@@ -210,7 +212,9 @@ MediaStackSpec = (
     | QueryStackSpec
     | ProposalStackSpec
     | DeformableStackSpec
+    | DistributionStackSpec
     | ConditionalStackSpec
+    | AnchorStackSpec
     | MapStackSpec
     | TiledStackSpec
 )

@@ -7,8 +7,10 @@ import onnx_ir as ir
 from txexport.contracts import Signature, cache_names
 from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
+    AnchorStackSpec,
     ConditionalStackSpec,
     DeformableStackSpec,
+    DistributionStackSpec,
     MapStackSpec,
     MediaStackSpec,
     ModelSpec,
@@ -20,8 +22,10 @@ from txexport.spec import (
     TiledStackSpec,
 )
 from txgraphs._graph import Graph
+from txgraphs.anchor_stack import anchor_encoder
 from txgraphs.conditional_stack import conditional_encoder
 from txgraphs.deformable_stack import deformable_encoder
+from txgraphs.distribution_stack import distribution_encoder
 from txgraphs.encoder_stack import signal_encoder
 from txgraphs.map_stack import map_encoder
 from txgraphs.proposal_stack import proposal_encoder
@@ -50,14 +54,18 @@ def signal_states(
 ) -> tuple[ir.Value, ir.Value | None]:
     """As `signal_encoder`, for a stack in stages too: last_hidden_state (B,S,W), and its mask if any.
 
-    Of queries that refine boxes: the queries (B,Q,W), and boxes (B,Q,4).
+    Of queries that refine boxes: the queries (B,Q,W), and boxes (B,Q,4), with scores of their edges if any.
     """
     if isinstance(spec, ProposalStackSpec):
         return proposal_encoder(spec, graph, inputs, stack)
+    if isinstance(spec, DistributionStackSpec):
+        return distribution_encoder(spec, graph, inputs, stack)
     if isinstance(spec, DeformableStackSpec):
         return deformable_encoder(spec, graph, inputs, stack)
     if isinstance(spec, ConditionalStackSpec):
         return conditional_encoder(spec, graph, inputs, stack)
+    if isinstance(spec, AnchorStackSpec):
+        return anchor_encoder(spec, graph, inputs, stack)
     if isinstance(spec, MapStackSpec):
         return map_encoder(spec, graph, inputs, layers, stack), None
     if isinstance(spec, QueryStackSpec):

@@ -8,6 +8,7 @@ from txexport.spec import HeadSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._nodes import Place
+from txgraphs.edges import edge_shares
 from txgraphs.heads._transform import Tokens, Word
 from txgraphs.linear import linear
 
@@ -43,6 +44,30 @@ def refined_boxes_head(
     return logits, pred_boxes
 
 
+@component("logits", "pred_boxes")
+def quality_boxes_head(
+    spec: HeadSpec, g: Body, x: ir.Value, references: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Scores of labels that distributions of edges change, of boxes that queries come with.
+
+    x (B,Q,W), boxes and scores of edges (B,Q,4+4*(bins+1)) -> logits (B,Q,labels), boxes (B,Q,4).
+    """
+    assert spec.boxes is not None
+    assert spec.boxes.quality is not None
+    op, quality = g.op, spec.boxes.quality
+    sizes = op.Constant(value_ints=[4, 4 * (quality.edges.bins + 1)])
+    pred_boxes, edges = op.Split(references, sizes, axis=2, name=["boxes", "edges"])
+    shares, count = g.call(edge_shares(quality.edges.bins), edges), op.Constant(value_ints=[quality.best])
+    best, _ = op.TopK(shares, count, name=["best", "bins"])  # (B, Q, 4, best)
+    total = op.ReduceSum(best, op.Constant(value_ints=[3]), keepdims=1)
+    mean = op.Div(total, op.CastLike(op.Constant(value_float=float(quality.best)), total))
+    flat = op.Constant(value_ints=[0, 0, 4 * (quality.best + 1)])
+    numbers = op.Reshape(op.Concat(best, mean, axis=3), flat)  # (B, Q, 4*(best+1))
+    scores = perceptron(g, "scores", spec.boxes.score_layers, x)
+    logits = op.Add(scores, perceptron(g, "quality", quality.layers, numbers))
+    return logits, pred_boxes
+
+
 @script(domain, default_opset=op)
 def refined(change, references):
     """Changes of logits, boxes (B,Q,4) -> boxes."""
@@ -65,9 +90,10 @@ def outputs(spec: HeadSpec, place: Place, x: ir.Value, tokens: Tokens, word: Wor
     """The graph's outputs: logits (B,Q,labels) and pred_boxes (B,Q,4); references in the mask's place."""
     assert spec.boxes is not None
     _, references = tokens
-    logits, pred_boxes = (
-        boxes_head(spec, place, x)
-        if not spec.boxes.refined or references is None
-        else refined_boxes_head(spec, place, x, references)
-    )
+    if not spec.boxes.refined or references is None:
+        logits, pred_boxes = boxes_head(spec, place, x)
+    elif spec.boxes.quality is None:
+        logits, pred_boxes = refined_boxes_head(spec, place, x, references)
+    else:
+        logits, pred_boxes = quality_boxes_head(spec, place, x, references)
     return {names.LOGITS: logits, names.PRED_BOXES: pred_boxes}

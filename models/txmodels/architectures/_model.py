@@ -7,8 +7,10 @@ from torch import Tensor
 
 from txexport.parts import last_before_norm, reads_stages, sums_layers
 from txexport.spec import (
+    AnchorStackSpec,
     ConditionalStackSpec,
     DeformableStackSpec,
+    DistributionStackSpec,
     MapStackSpec,
     ModelSpec,
     ProposalStackSpec,
@@ -18,9 +20,11 @@ from txexport.spec import (
     TextStackSpec,
     TiledStackSpec,
 )
+from txmodels.anchor_stack import AnchorEncoder
 from txmodels.conditional_stack import ConditionalEncoder
 from txmodels.decoder_stack import KeyValues
 from txmodels.deformable_stack import DeformableEncoder
+from txmodels.distribution_stack import DistributionEncoder
 from txmodels.encoder_stack import Encoder, SignalEncoder
 from txmodels.map_stack import MapEncoder
 from txmodels.proposal_stack import ProposalEncoder
@@ -45,16 +49,22 @@ def encoder(
     | QueryEncoder
     | ProposalEncoder
     | DeformableEncoder
+    | DistributionEncoder
     | ConditionalEncoder
+    | AnchorEncoder
     | MapEncoder
 ):
     """The module of a stack that reads its whole input at once."""
     if isinstance(spec, ProposalStackSpec):
         return ProposalEncoder(spec)
+    if isinstance(spec, DistributionStackSpec):
+        return DistributionEncoder(spec)
     if isinstance(spec, DeformableStackSpec):
         return DeformableEncoder(spec)
     if isinstance(spec, ConditionalStackSpec):
         return ConditionalEncoder(spec)
+    if isinstance(spec, AnchorStackSpec):
+        return AnchorEncoder(spec)
     if isinstance(spec, MapStackSpec):
         return MapEncoder(spec)
     if isinstance(spec, QueryStackSpec):

@@ -5,7 +5,9 @@ from torch import Tensor, nn
 
 from txexport.contracts import names
 from txexport.spec import HeadSpec
+from txmodels.edges import edge_shares
 from txmodels.heads._transform import Tokens, dense_layers
+from txmodels.linear import Linear
 
 LEAST = 1e-5  # of a share of the image that has a logit
 
@@ -56,6 +58,33 @@ class RefinedBoxesHead(nn.Module):
         return {names.LOGITS: logits, names.PRED_BOXES: pred_boxes}
 
 
+class QualityBoxesHead(nn.Module):
+    """Scores of labels that distributions of edges change, of boxes that queries come with."""
+
+    def __init__(self, spec: HeadSpec, hidden_size: int):
+        super().__init__()
+        assert spec.boxes is not None
+        assert spec.boxes.quality is not None
+        self.spec = spec.boxes.quality
+        self.scores = dense_layers(hidden_size, spec.boxes.score_layers, spec.labels)
+        self.quality = nn.ModuleList(Linear(*sizes) for sizes in self.spec.sizes)
+
+    def forward(self, x: Tensor, references: Tensor) -> tuple[Tensor, Tensor]:
+        """x (B,Q,W), boxes and scores of edges (B,Q,4+4*(bins+1)) -> logits (B,Q,labels), boxes (B,Q,4)."""
+        pred_boxes, edges = references[:, :, :4], references[:, :, 4:]
+        best = edge_shares(self.spec.edges.bins, edges).topk(self.spec.best, dim=3).values  # (B, Q, 4, best)
+        numbers = torch.cat([best, best.mean(3, keepdim=True)], dim=3).flatten(2)  # (B, Q, 4*(best+1))
+        logits = perceptron(self.scores, x) + perceptron(self.quality, numbers)
+        return logits, pred_boxes
+
+    def outputs(self, x: Tensor, tokens: Tokens, word: Tensor | None) -> dict[str, Tensor]:
+        """The graph's outputs: logits (B,Q,labels) and pred_boxes (B,Q,4); references in the mask's place."""
+        _, references = tokens
+        assert references is not None
+        logits, pred_boxes = self(x, references)
+        return {names.LOGITS: logits, names.PRED_BOXES: pred_boxes}
+
+
 def refined(change: Tensor, references: Tensor) -> Tensor:
     """Changes of logits, boxes (B,Q,4) -> boxes."""
     within = references.clamp(0, 1)
@@ -71,7 +100,11 @@ def perceptron(layers: nn.ModuleList, x: Tensor) -> Tensor:
     return x
 
 
-def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> BoxesHead | RefinedBoxesHead:
+def head(
+    spec: HeadSpec, hidden_size: int, vocab_size: int
+) -> BoxesHead | RefinedBoxesHead | QualityBoxesHead:
     """The head of a model's spec."""
     assert spec.boxes is not None
+    if spec.boxes.quality is not None:
+        return QualityBoxesHead(spec, hidden_size)
     return RefinedBoxesHead(spec, hidden_size) if spec.boxes.refined else BoxesHead(spec, hidden_size)

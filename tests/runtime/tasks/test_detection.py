@@ -55,10 +55,12 @@ KINDS = {
     "deformable_detr": ("DeformableDetrForObjectDetection", transformers.DeformableDetrImageProcessorPil),
     "rt_detr": ("RTDetrForObjectDetection", transformers.RTDetrImageProcessorPil),
     "rt_detr_v2": ("RTDetrV2ForObjectDetection", transformers.RTDetrImageProcessorPil),
+    "d_fine": ("DFineForObjectDetection", transformers.RTDetrImageProcessorPil),
+    "dab-detr": ("DabDetrForObjectDetection", transformers.ConditionalDetrImageProcessorPil),
 }
 
 # With more pairs of a query and a label than the original keeps.
-MORE = {name: {"num_queries": 30} for name in ("conditional_detr", "deformable_detr")}
+MORE = {name: {"num_queries": 30} for name in ("conditional_detr", "deformable_detr", "dab-detr")}
 
 
 @pytest.fixture(scope="module", params=KINDS)

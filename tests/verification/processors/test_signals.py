@@ -35,6 +35,8 @@ ROWS = {
     "detr": ("DetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": False}),
     "conditional_detr": ("ConditionalDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_rescale": False}),
     "deformable_detr": ("DeformableDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_rescale": False}),
+    "dab-detr": ("ConditionalDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": False}),
+    "d_fine": ("RTDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": True}),
     "rt_detr": ("RTDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": True}),
     "yolos": ("YolosImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
     "sam": ("SamImageProcessorPil", {}, IMAGE_PROCESSOR, {"size": {"longest_edge": 1000}}),

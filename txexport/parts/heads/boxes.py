@@ -3,6 +3,7 @@
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.parts.part import Shape
+from txexport.parts.proposals import box
 from txexport.spec import HeadKind, HeadSpec
 from txexport.spec.shapes import Shapes, linear, under
 
@@ -21,17 +22,14 @@ class Boxes:
         return floats(names.LOGITS, *queries, head.labels), floats(names.PRED_BOXES, *queries, 4)
 
     def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
-        """The dense layers of the scores and of the box."""
+        """The dense layers of the scores, and of the box or of what changes the scores."""
         assert head.boxes is not None
-        shapes: Shapes = {}
-        for part, layers, outputs in (
-            ("scores", head.boxes.score_layers, head.labels),
-            ("box", head.boxes.box_layers, 4),
-        ):
-            for layer in range(layers):
-                size = outputs if layer == layers - 1 else hidden_size
-                shapes |= under(f"{part}.{layer}", linear(hidden_size, size, True))
-        return shapes
+        shapes = under("scores", box(hidden_size, head.boxes.score_layers, head.labels))
+        if (quality := head.boxes.quality) is not None:
+            for layer, (inputs, outputs) in enumerate(quality.sizes):
+                shapes |= under(f"quality.{layer}", linear(inputs, outputs, True))
+            return shapes
+        return shapes | under("box", box(hidden_size, head.boxes.box_layers, 4))
 
     def note(self, head: HeadSpec, vocab_size: int) -> str:
         """The number of queries and of labels."""

@@ -70,7 +70,7 @@ def operations(masks: MaskedQueriesSpec, labels: int, grids: list[tuple[int, int
     cells = sum(coarser)
     products = sum(area * size * inner for area, size in zip(coarser, pyramid.sizes[1:], strict=True))
     spec = pyramid.attention
-    points = spec.num_heads * spec.levels * spec.points
+    points = spec.sampled
     once = inner * (3 * points + 2 * inner + 2 * pyramid.layers.intermediate_size)
     read = cells * points * inner // spec.num_heads
     products += pyramid.layers.num_layers * ((cells - 1) * once + read)
@@ -96,7 +96,7 @@ def _pyramid(pyramid: DeformablePyramidSpec) -> Shapes:
         shapes |= under(f"projects.{number}", normed_convolution(size, 1, pyramid.norm, True))
     shapes["levels.weight"] = (pyramid.levels, width)
     spec = pyramid.attention
-    count = spec.num_heads * spec.levels * spec.points
+    count = spec.sampled
     attention: Shapes = {}
     for name, size in {"offsets": 2 * count, "shares": count, "v": width, "o": width}.items():
         attention |= under(name, linear(width, size, True))

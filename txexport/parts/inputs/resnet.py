@@ -9,11 +9,12 @@ from txexport.contracts.contract import Port, floats, ints
 from txexport.contracts.stage import GraphFacts
 from txexport.parts.inputs._signals import noise
 from txexport.parts.part import Shape, SignalCase, Sources
-from txexport.spec import ConditionalStackSpec, QueryStackSpec, ResNetSpec
+from txexport.spec import AnchorStackSpec, ConditionalStackSpec, QueryStackSpec, ResNetSpec
 from txexport.spec.resnet import REDUCTION
 from txexport.spec.shapes import Shapes, convolution_norm, under
 
 MOST = 9  # the largest batch
+Reader = QueryStackSpec | ConditionalStackSpec | AnchorStackSpec
 
 
 class ResNet:
@@ -24,7 +25,7 @@ class ResNet:
     last_state_before_norm = True
     tables = ()
 
-    def ports(self, stack: QueryStackSpec | ConditionalStackSpec, rows: Shape) -> tuple[Port, ...]:
+    def ports(self, stack: Reader, rows: Shape) -> tuple[Port, ...]:
         """pixel_values and pixel_mask, which need not have the same height and width."""
         return masked_ports(stack.embedding.channels, rows)
 
@@ -72,7 +73,7 @@ class ResNet:
             products += after * inputs * outputs if inputs != outputs or stride != 1 else 0
         return 2 * (products + embedding.length * embedding.sizes[-1] * embedding.hidden_size)
 
-    def summary(self, stack: QueryStackSpec | ConditionalStackSpec) -> list[str]:
+    def summary(self, stack: Reader) -> list[str]:
         """The stages, and the pixels of a place."""
         return self.described(stack.embedding)
 
@@ -88,14 +89,14 @@ class ResNet:
 
     def rows(
         self,
-        stack: QueryStackSpec | ConditionalStackSpec,
+        stack: Reader,
         random: np.random.Generator,
         lengths: Sequence[int],
     ) -> Sources:
         """Random signals, one for each length."""
         return noise(stack, random, len(lengths))
 
-    def cases(self, stack: QueryStackSpec | ConditionalStackSpec, vectors: int) -> Iterator[SignalCase]:
+    def cases(self, stack: Reader, vectors: int) -> Iterator[SignalCase]:
         """Batches of images of several sizes, with padding at the bottom and on the right, and without."""
         return masked_cases(stack.embedding.channels, stack.embedding.stride)
 

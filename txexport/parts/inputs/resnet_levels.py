@@ -26,8 +26,7 @@ class ResNetLevels:
 
     def ports(self, stack: ProposalStackSpec, rows: Shape) -> tuple[Port, ...]:
         """pixel_values."""
-        channels = stack.embedding.channels
-        return (floats(names.PIXEL_VALUES, rows[0], channels, names.HEIGHT, names.WIDTH),)
+        return level_ports(stack.embedding.channels, rows)
 
     def length(self, embedding: ResNetLevelsSpec, tokens: int | str) -> int | str:
         """One vector for each query."""
@@ -98,18 +97,27 @@ class ResNetLevels:
 
     def cases(self, stack: ProposalStackSpec, vectors: int) -> Iterator[SignalCase]:
         """Batches of 1, 3 and 9 images, and images of other heights and widths."""
-        random, embedding = np.random.default_rng(0), stack.embedding
-        height, width = embedding.image_size
-        sizes = {
-            "one": (1, height, width),
-            "three": (3, height, width),
-            "one upright": (1, height + embedding.stride, width),
-            "two of another size": (2, height, width + 3 * embedding.stride),
-            "nine": (LARGEST, height, width),
-        }
-        for name, (count, *sides) in sizes.items():
-            images = random.standard_normal((count, embedding.channels, *sides), np.float32)
-            yield SignalCase(name, images)
+        embedding = stack.embedding
+        return level_cases(embedding.channels, embedding.image_size, embedding.stride)
+
+
+def level_ports(channels: int, rows: Shape) -> tuple[Port, ...]:
+    """pixel_values."""
+    return (floats(names.PIXEL_VALUES, rows[0], channels, names.HEIGHT, names.WIDTH),)
+
+
+def level_cases(channels: int, size: tuple[int, int], stride: int) -> Iterator[SignalCase]:
+    """Batches of 1, 3 and 9 images of a size, and images of other heights and widths."""
+    random, (height, width) = np.random.default_rng(0), size
+    sizes = {
+        "one": (1, height, width),
+        "three": (3, height, width),
+        "one upright": (1, height + stride, width),
+        "two of another size": (2, height, width + 3 * stride),
+        "nine": (LARGEST, height, width),
+    }
+    for name, (count, *sides) in sizes.items():
+        yield SignalCase(name, random.standard_normal((count, channels, *sides), np.float32))
 
 
 @dataclass(frozen=True)

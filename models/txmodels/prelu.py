@@ -1,0 +1,34 @@
+"""A feed-forward network whose activation has a learned slope (He et al. 2015, 2.1)."""
+
+import torch
+from torch import Tensor, nn
+
+from txmodels.linear import Linear
+
+
+class Prelu(nn.Module):
+    """Numbers below 0 multiplied by one learned slope."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((1,), 0.25))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,S,F) -> y (B,S,F)."""
+        y = torch.where(x < 0, x * self.weight, x)
+        return y
+
+
+class PreluFeedForward(nn.Module):
+    """Up, PReLU, down."""
+
+    def __init__(self, width: int, inner: int):
+        super().__init__()
+        self.up = Linear(width, inner)
+        self.act = Prelu()
+        self.down = Linear(inner, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B,S,W) -> y (B,S,W)."""
+        y: Tensor = self.down(self.act(self.up(x)))
+        return y
