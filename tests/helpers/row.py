@@ -16,6 +16,7 @@ DETECT = "object-detection"
 DEPTH, SEGMENT, MASKS = "depth-estimation", "image-segmentation", "mask-generation"
 POSE = "pose-estimation"
 HEAR, DESCRIBE, CONVERSE = "automatic-speech-recognition", "image-to-text", "image-text-to-text"
+LISTEN = "audio-text-to-text"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 

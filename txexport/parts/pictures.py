@@ -6,7 +6,9 @@ from itertools import cycle, islice
 import numpy as np
 
 from txexport.contracts.names import (
+    FEATURE_ATTENTION_MASK,
     IMAGE_SIZES,
+    INPUT_FEATURES,
     PIXEL_ATTENTION_MASK,
     PIXEL_VALUES,
     SPATIAL_SHAPES,
@@ -89,6 +91,8 @@ def _image(
     Where tiles are a mosaic, its sides are those of the image in thirds of a tile's; some mosaics cut an
     image that is the `single` one of its row. Patches with a mask are padded to those of the largest image.
     """
+    if spec.sounds:
+        return _sound(spec, random, grid)
     if spec.mosaic is not None:
         height, width = (side * spec.mosaic.tile // 3 + 1 for side in grid)
         tiled = single or spec.mosaic.most is None
@@ -123,6 +127,22 @@ def _image(
     rows, columns = (side * packed.merged for side in grid)
     patches = random.standard_normal((rows * columns, packed.numbers), np.float32)
     return {PIXEL_VALUES: patches, packed.grids: np.array([[1, rows, columns]])}, grid[0] * grid[1]
+
+
+def _sound(
+    spec: VisionLanguageSpec, random: np.random.Generator, grid: tuple[int, int]
+) -> tuple[PixelInputs, int]:
+    """A random spectrogram, padding included, and the number of its vectors: by the sides of a `grid`.
+
+    Its frames are as few as make these vectors, or up to a half of one's more.
+    """
+    bands, frames = spec.vision.embedding.shape
+    each = 2 * spec.connector.consecutive
+    vectors = min(grid[0] * grid[1], frames // each)
+    count = min(each * vectors - 1 + sum(grid) % each, frames)
+    mask = (np.arange(frames) < count)[None].astype(np.int64)
+    features = random.standard_normal((1, bands, frames), np.float32)
+    return {INPUT_FEATURES: features, FEATURE_ATTENTION_MASK: mask}, vectors
 
 
 def _pieces(spec: VisionLanguageSpec, layouts: Sequence[Sequence[int]]) -> np.ndarray:

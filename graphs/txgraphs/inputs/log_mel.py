@@ -1,10 +1,31 @@
 """Log-mel spectrograms through two convolutions over time (Radford et al. 2022, 2.2)."""
 
 import onnx_ir as ir
+from onnxscript import script
 
 from txexport.spec import LogMelSpec
+from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._nodes import Place
 from txgraphs.activation import activation
+
+
+def embedding(
+    spec: LogMelSpec, place: Place, input_features: ir.Value, attention_mask: ir.Value | None = None
+) -> ir.Value | tuple[ir.Value, ir.Value]:
+    """input_features (B,bands,frames) -> x (B,S,W); with attention_mask (B,frames), the mask (B,S) too."""
+    x: ir.Value = sound_embedding(spec, place, input_features)
+    if attention_mask is None:
+        return x
+    return x, place.graph.call(every_second, attention_mask, name="mask")
+
+
+@script(domain, default_opset=op)
+def every_second(attention_mask):
+    """attention_mask (B,frames) -> mask (B,S): 1 for a vector at a real frame."""
+    first, axis, step = op.Constant(value_ints=[0]), op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+    mask = op.Slice(attention_mask, first, op.Shape(attention_mask, start=1, end=2), axis, step)
+    return mask
 
 
 @component("x")
@@ -23,6 +44,3 @@ def sound_embedding(spec: LogMelSpec, g: Body, input_features: ir.Value) -> ir.V
     halved = convolved(frames, "second", 2)  # (B, W, S)
     x = g.op.Add(g.op.Transpose(halved, perm=[0, 2, 1]), g.weight("position.weight"))  # (B, S, W)
     return x
-
-
-embedding = sound_embedding
