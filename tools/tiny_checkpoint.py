@@ -724,7 +724,7 @@ QWEN2_AUDIO = {
         "encoder_attention_heads": 3,
         "encoder_ffn_dim": 70,
         "num_mel_bins": 11,
-        "max_source_positions": 46,
+        "max_source_positions": 50,
     },
     "text_config": LLAMA | {"model_type": "qwen2", "max_position_embeddings": 80},
     "audio_token_index": 310,

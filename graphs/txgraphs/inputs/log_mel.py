@@ -10,16 +10,6 @@ from txgraphs._nodes import Place
 from txgraphs.activation import activation
 
 
-def embedding(
-    spec: LogMelSpec, place: Place, input_features: ir.Value, attention_mask: ir.Value | None = None
-) -> ir.Value | tuple[ir.Value, ir.Value]:
-    """input_features (B,bands,frames) -> x (B,S,W); with attention_mask (B,frames), the mask (B,S) too."""
-    x: ir.Value = sound_embedding(spec, place, input_features)
-    if attention_mask is None:
-        return x
-    return x, place.graph.call(every_second, attention_mask, name="mask")
-
-
 @script(domain, default_opset=op)
 def every_second(attention_mask):
     """attention_mask (B,frames) -> mask (B,S): 1 for a vector at a real frame."""
@@ -44,3 +34,21 @@ def sound_embedding(spec: LogMelSpec, g: Body, input_features: ir.Value) -> ir.V
     halved = convolved(frames, "second", 2)  # (B, W, S)
     x = g.op.Add(g.op.Transpose(halved, perm=[0, 2, 1]), g.weight("position.weight"))  # (B, S, W)
     return x
+
+
+@component("x", "mask")
+def masked_sound_embedding(
+    spec: LogMelSpec, g: Body, input_features: ir.Value, attention_mask: ir.Value
+) -> tuple[ir.Value, ...]:
+    """As `sound_embedding`, with attention_mask (B,frames) -> x (B,S,W), mask (B,S)."""
+    x: ir.Value = sound_embedding(spec, g, input_features)
+    return x, g.call(every_second, attention_mask, name="mask")
+
+
+def embedding(
+    spec: LogMelSpec, place: Place, input_features: ir.Value, attention_mask: ir.Value | None = None
+) -> ir.Value | tuple[ir.Value, ...]:
+    """The vectors of a sound, and their mask where it has one."""
+    if attention_mask is None:
+        return sound_embedding(spec, place, input_features)
+    return masked_sound_embedding(spec, place, input_features, attention_mask)

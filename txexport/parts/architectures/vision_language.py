@@ -183,7 +183,8 @@ class VisionLanguage:
         )
         yield from picture_cases(spec, left=not view.static)
         if view.hub:
-            yield Skipped("greedy, images", "txexport's runtime runs its own graphs")
+            name = "greedy, sounds" if spec.sounds else "greedy, images"
+            yield Skipped(name, "txexport's runtime runs its own graphs")
         else:
             yield from picture_prompts(spec)
         if view.static:

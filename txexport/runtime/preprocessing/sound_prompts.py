@@ -7,11 +7,40 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from txexport.bundle import read_json
 from txexport.contracts.names import FEATURE_ATTENTION_MASK, INPUT_FEATURES
 from txexport.errors import BundleError, InputError, counted
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.special_tokens import special_tokens
+
+# The template of Qwen2AudioProcessor, for conversations of texts and sounds
+QWEN2_AUDIO = """
+{%- set sounds = namespace(count=0) %}
+{%- for message in messages %}
+    {%- if loop.first and message['role'] != 'system' %}
+        {{- '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}
+    {%- endif %}
+    {{- '<|im_start|>' + message['role'] + '\n' }}
+    {%- if message['content'] is string %}
+        {{- message['content'] }}
+    {%- else %}
+        {%- for content in message['content'] %}
+            {%- if content['type'] == 'audio' %}
+                {%- set sounds.count = sounds.count + 1 %}
+                {{- 'Audio ' ~ sounds.count ~ ': <|audio_bos|><|AUDIO|><|audio_eos|>\n' }}
+            {%- elif 'text' in content %}
+                {{- content['text'] }}
+            {%- endif %}
+        {%- endfor %}
+    {%- endif %}
+    {{- '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %}"""
 
 
 @dataclass(frozen=True)
@@ -83,10 +112,17 @@ class SoundPrompts:
         return first + "".join(f"{one}{part}" for one, part in zip(texts, parts, strict=True))
 
     def chat(self, conversation: Conversation, sounds: Sequence[Any]) -> tuple[str, list[Sound], bool]:
-        """The text of a conversation, its sounds, and False, since its template writes special tokens."""
-        read = self.tiles(sounds)
-        text = chat.prompt(self.files.folder, conversation)
-        return self.expanded(text, read), read, False
+        """The text of a conversation, its sounds, and True if the tokenizer adds a first token.
+
+        It does unless the template has written it, as in transformers' processors. Qwen2-Audio has their
+        template where the checkpoint has none.
+        """
+        read, folder = self.tiles(sounds), self.files.folder
+        templates = templates_of(folder, read_json(folder / "tokenizer_config.json", missing={}))
+        usual = None if templates or conversation.template is not None else QWEN2_AUDIO
+        text = chat.prompt(folder, conversation, usual)
+        first = special_tokens(folder).get("bos_token")
+        return self.expanded(text, read), read, not (first and text.startswith(first))
 
 
 def vectors_of_sound(frames: int, least: int, stride: int) -> int:

@@ -39,6 +39,8 @@ def run_pictures(
             name = media_features(truth)
             both = computed.reshape(truth[name].shape), truth[name]
             pairs.setdefault((runner.bundle.media_role, name), []).append(both)
+    if len(vectors):
+        raise AssertionError(f"the graph {runner.bundle.media_role} gives {len(vectors)} vectors too many")
     return media
 
 
