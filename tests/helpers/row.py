@@ -42,7 +42,7 @@ class Row:
     @property
     def caches(self) -> list[str | None]:
         """The kinds of cache to export with."""
-        generating = self.task in (GENERATE, TRANSLATE, HEAR, DESCRIBE, CONVERSE)
+        generating = self.task in (GENERATE, TRANSLATE, HEAR, DESCRIBE, CONVERSE, LISTEN)
         return ["static", "dynamic"] if generating and not self.architecture.endswith("ForCTC") else [None]
 
 

@@ -39,8 +39,9 @@ def run_pictures(
             name = media_features(truth)
             both = computed.reshape(truth[name].shape), truth[name]
             pairs.setdefault((runner.bundle.media_role, name), []).append(both)
-    if len(vectors):
-        raise AssertionError(f"the graph {runner.bundle.media_role} gives {len(vectors)} vectors too many")
+    if len(vectors):  # more than the images have
+        role, name = [*pairs][-1]
+        pairs[role, name].append((vectors, np.zeros_like(vectors)))
     return media
 
 
