@@ -82,7 +82,7 @@ def tiles_of(
     if images is None and audio is None:
         return []
     entries = listed(images, prompts) if audio is None else listed(audio, prompts, "sound")
-    return [prompts_of(bundle).tiles(some) if some else [] for some in entries]
+    return [[*prompts_of(bundle).tiles(some)] if some else [] for some in entries]
 
 
 def read_media(

@@ -76,7 +76,7 @@ def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[
     )
     bundle.files.text_size.check([text], _longest(bundle))
     [encoding] = bundle.files.text.encode([text], adds=adds)
-    return [encoding.ids], read_media(bundle, [encoding.ids], [tiles])  # type: ignore[list-item]
+    return [encoding.ids], read_media(bundle, [encoding.ids], [tiles])
 
 
 def _longest(bundle: LoadedBundle) -> int | None:

@@ -40,8 +40,8 @@ def run_pictures(
             both = computed.reshape(truth[name].shape), truth[name]
             pairs.setdefault((runner.bundle.media_role, name), []).append(both)
     if len(vectors):  # more than the images have
-        role, name = [*pairs][-1]
-        pairs[role, name].append((vectors, np.zeros_like(vectors)))
+        key = next(one for one in pairs if one[0] == runner.bundle.media_role)
+        pairs[key].append((vectors, np.zeros_like(vectors)))
     return media
 
 
