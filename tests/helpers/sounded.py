@@ -27,7 +27,7 @@ def save(folder: Path, **config: Any) -> None:
 
 
 def sound(samples: int, seed: int = 0) -> np.ndarray:
-    """A chord that swells, with noise, of so many samples."""
+    """A chord that swells, with noise."""
     draw = np.random.default_rng([samples, seed])
     seconds = np.arange(samples) / RATE
     tones = [np.sin(2 * np.pi * hertz * seconds) for hertz in draw.uniform(80, 4000, 3)]

@@ -157,7 +157,7 @@ def test_vectors_of_padding_are_left_out(consecutive, lengths):
     features = random(B, 8 // consecutive, W)
     mask = (torch.arange(8) < torch.tensor(lengths)[:, None]).long()
     function = txgraphs.real_vectors.real_vectors(consecutive)
-    [found] = check(partial(real_vectors, consecutive), function, features, mask)
+    [result] = check(partial(real_vectors, consecutive), function, features, mask)
     counts = [length // consecutive for length in lengths]
     expected = torch.cat([row[:count] for row, count in zip(features, counts, strict=True)])
-    np.testing.assert_array_equal(found, expected.numpy())
+    np.testing.assert_array_equal(result, expected.numpy())

@@ -897,10 +897,10 @@ def test_sound_embedding_with_a_mask(frames):
     spec = LogMelSpec(W, 7, 11, Activation.GELU, masked=True)
     module = txmodels.inputs.log_mel.SoundEmbedding(spec)
     mask = (torch.arange(22) < frames).long().expand(B, -1)
-    found = check(
+    _, vectors = check(
         module, partial(txgraphs.inputs.log_mel.masked_sound_embedding, spec), random(B, *spec.shape), mask
     )
-    assert found[1].sum(1).tolist() == [(frames - 1) // 2 + 1] * B
+    assert vectors.sum(1).tolist() == [(frames - 1) // 2 + 1] * B
 
 
 def test_spectrogram_embedding():

@@ -33,7 +33,7 @@ class VisionLanguageSpec:
       as patches with a mask, as in SigLIP 2; or as pixels, whose neighbouring patches a `merger` may join.
       With the latter two, positions are those of the tokens.
     - Sounds: log-mel spectrograms of one length with a mask of their frames. Vectors of padding are left out,
-      so a sound has as many as its length says (Chu et al. 2024, 2). Other clients have no graphs for them.
+      so a sound has as many as its length says (Chu et al. 2024, 2).
     - `mutual`: the tokens of an image, or of a prompt, attend to each other, so all of them are read in one
       step. For images there are no graphs for other clients, which cannot tell images apart from texts.
     - `deep`: outputs of these layers of the image encoder pass a `deep_connector` each and are added after

@@ -220,8 +220,8 @@ def test_commands(model, tmp_path):
     assert result.output == f"{expected}\n", result.output
     result = CliRunner().invoke(main, ["generate", folder, "one", "two", "--audio", str(path)])
     assert "--audio needs a single prompt" in result.output
-    said = f"/audio {path}\nwhich?\n"
-    result = CliRunner().invoke(main, ["chat", folder, "--json", *options], input=said)
+    lines = f"/audio {path}\nwhich?\n"
+    result = CliRunner().invoke(main, ["chat", folder, "--json", *options], input=lines)
     assert result.exit_code == 0, result.output
     [line] = result.stdout.splitlines()
     expected = model.chat([user(samples, "which?")], **GREEDY)

@@ -59,12 +59,12 @@ class VisionLanguage:
             counts = _cached.counts(spec.decoder, contract)
             step = Signature((*contract.step, *counts, *prefix, features, *past), outputs)
             return {_encoder(spec): images, roles.MODEL: step}
-        if spec.mutual == Mutual.IMAGE or spec.deep or spec.sounds:
+        if spec.mutual == Mutual.IMAGE or spec.deep:
             return {}
         ids, *others = contract.step
         embeds = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
         return {
-            roles.IMAGE_ENCODER: images,
+            _encoder(spec): images,
             roles.EMBED_TOKENS: Signature((ids,), (embeds,)),
             roles.DECODER_MERGED: Signature((embeds, *others, *past), outputs),
         }

@@ -50,11 +50,11 @@ def vectors_of_image(bundle: LoadedBundle) -> int | None:
 
 def check_reads(bundle: LoadedBundle, images: bool, sounds: bool) -> None:
     """Raise InputError for a bundle whose prompts have no images, or no sounds, which are given."""
-    for what, given, read in (
+    for what, present, read in (
         ("images", images, bundle.reads_images),
         ("sounds", sounds, bundle.reads_sounds),
     ):
-        if given and not read:
+        if present and not read:
             other = "text alone" if bundle.image_token_id is None else "text with images"
             other = "text with sounds" if bundle.reads_sounds else other
             raise InputError(f"{what} are given, and {bundle} reads {other}; leave them out")

@@ -126,5 +126,5 @@ class SoundPrompts:
 
 
 def vectors_of_sound(frames: int, least: int, stride: int) -> int:
-    """The number of vectors of a sound of so many frames: one of `least`, and one for each `stride` more."""
+    """The number of vectors of a sound: one of `least` frames, and one for each `stride` more."""
     return 1 + (frames - least) // stride

@@ -18,7 +18,7 @@ from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import differs, equal, original
 from txexport.verification.processors.signals import FEATURES
 
-# The frames of the sounds of each prompt: the fewest of a vector, two that are odd, a whole chunk of none
+# Frames of the sounds of each prompt, from the fewest that make a vector on; None is the most
 ROWS = ((), (3,), (7, 6), (11,), (25, 4, 61), (None,))
 
 
@@ -55,13 +55,13 @@ def _text(text: str) -> dict[str, str]:
 
 
 def _made(theirs: Any, text: str, sounds: list[np.ndarray], rate: int) -> Any:
-    """What transformers makes of a prompt."""
+    """The inputs that transformers makes of a prompt."""
     heard = {"audio": sounds, "sampling_rate": rate} if sounds else {}
     return theirs(text=text, return_tensors="np", **heard)
 
 
 def _sounds(frames: tuple[int | None, ...], hop: int, samples: int) -> list[np.ndarray]:
-    """Noise of so many frames, or None for the longest; the last frame is not whole."""
+    """Noise of these numbers of frames, None for the longest; the last frame is incomplete."""
     draw = np.random.default_rng(0)
     lengths = [samples if count is None else min(count * hop - hop // 3, samples) for count in frames]
     return [draw.uniform(-0.5, 0.5, length).astype(np.float32) for length in lengths]
