@@ -242,3 +242,21 @@ def test_verify_compares_prompts_and_conversations(checkpoint, tmp_path):
     (out / "processor_config.json").write_text(json.dumps(settings | {"feature_extractor": changed}))
     [case] = txexport.verify(relist(out), reference="twin", cases=[SOUND_PROMPTS]).failed
     assert "features of" in case.exception
+
+
+def test_a_spectrogram_of_another_length_is_refused(checkpoint, tmp_path):
+    txexport.export(checkpoint, tmp_path / "out", only="native")
+    file = tmp_path / "out/processor_config.json"
+    settings = json.loads(file.read_text())
+    settings["feature_extractor"]["chunk_length"] = 2
+    file.write_text(json.dumps(settings))
+    model = txexport.load(relist(tmp_path / "out"), device="cpu", threads=1)
+    with pytest.raises(InputError, match=r"a spectrogram is \(11, 200\), expected \(11, 100\)"):
+        model.generate(MARK, audio=A)
+
+
+def test_a_model_of_texts_alone_reads_no_sounds(checkpoint_of, tmp_path):
+    txexport.export(checkpoint_of("qwen2"), tmp_path / "out", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu", threads=1)
+    with pytest.raises(InputError, match=r"sounds are given, and .* reads text alone; leave them out"):
+        model.generate("the cat", audio=A)

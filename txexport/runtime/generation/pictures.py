@@ -8,6 +8,7 @@ import numpy as np
 from txexport.contracts.names import (
     FEATURE_ATTENTION_MASK,
     IMAGE_FEATURES,
+    INPUT_FEATURES,
     PIXEL_VALUES,
     SPATIAL_SHAPES,
     TILE_GRID,
@@ -104,6 +105,11 @@ def read_media(
 def _inputs(bundle: LoadedBundle, pieces: Piece) -> Iterator[Arrays]:
     """The inputs of the image encoder for an image, or for each of its tiles."""
     if isinstance(pieces, Sound):
+        shape, read = pieces.inputs[INPUT_FEATURES].shape, bundle.sessions[bundle.media_role].inputs
+        if [*shape[1:]] != [*read[INPUT_FEATURES].shape[1:]]:
+            raise InputError(
+                f"a spectrogram is {shape[1:]}, expected {tuple(read[INPUT_FEATURES].shape[1:])}"
+            )
         yield pieces.inputs
     elif bundle.crosses_images:
         assert isinstance(pieces, Tiles)
